@@ -26,88 +26,55 @@ pub const COMMANDS: &[Command] = &[
             Group::Connection,
             "1.0.0",
             "O(N) for N passwords of the user",
-            "Logs the client in.",
-        ),
-    Command::container("acl", SUBCOMMANDS).about(
-        SERVER,
-        "6.0.0",
-        "That of the subcommand",
-        "Says and changes who may do what.",
-    ),
+        )
+        .summary("Logs the client in."),
+    Command::container("acl", SUBCOMMANDS)
+        .about(SERVER, "6.0.0", "That of the subcommand")
+        .summary("Says and changes who may do what."),
 ];
 
 const SUBCOMMANDS: &[Command] = &[
-    row("cat", -2, cat).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N commands",
-        "Lists the categories, or the commands of one.",
-    ),
-    admin("deluser", -3, delete_users).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N clients",
-        "Deletes users and closes their connections.",
-    ),
-    admin("dryrun", -4, dry_run).about(
-        SERVER,
-        "7.0.0",
-        "O(1)",
-        "Tells whether a user may run a command.",
-    ),
-    row("genpass", -2, generate_password).about(SERVER, "6.0.0", "O(1)", "Makes a password."),
-    admin("getuser", 3, get_user).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N rules",
-        "Tells the rules of a user.",
-    ),
-    admin("list", 2, list).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N users",
-        "Lists all users with their rules.",
-    ),
-    admin("load", 2, load).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N users",
-        "Takes the users of the file.",
-    ),
-    admin("log", -2, log).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N entries",
-        "Tells what was denied.",
-    ),
-    admin("save", 2, save).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N users",
-        "Writes the users to the file.",
-    ),
+    row("cat", -2, cat)
+        .about(SERVER, "6.0.0", "O(N) for N commands")
+        .summary("Lists the categories, or the commands of one."),
+    admin("deluser", -3, delete_users)
+        .about(SERVER, "6.0.0", "O(N) for N clients")
+        .summary("Deletes users and closes their connections."),
+    admin("dryrun", -4, dry_run)
+        .about(SERVER, "7.0.0", "O(1)")
+        .summary("Tells whether a user may run a command."),
+    row("genpass", -2, generate_password)
+        .about(SERVER, "6.0.0", "O(1)")
+        .summary("Makes a password."),
+    admin("getuser", 3, get_user)
+        .about(SERVER, "6.0.0", "O(N) for N rules")
+        .summary("Tells the rules of a user."),
+    admin("list", 2, list)
+        .about(SERVER, "6.0.0", "O(N) for N users")
+        .summary("Lists all users with their rules."),
+    admin("load", 2, load)
+        .about(SERVER, "6.0.0", "O(N) for N users")
+        .summary("Takes the users of the file."),
+    admin("log", -2, log)
+        .about(SERVER, "6.0.0", "O(N) for N entries")
+        .summary("Tells what was denied."),
+    admin("save", 2, save)
+        .about(SERVER, "6.0.0", "O(N) for N users")
+        .summary("Writes the users to the file."),
     admin("setuser", -3, set_user)
         .flag(Flags::SECRET)
-        .about(
-            SERVER,
-            "6.0.0",
-            "O(N) for N rules",
-            "Makes a user or changes its rules.",
-        )
+        .about(SERVER, "6.0.0", "O(N) for N rules")
+        .summary("Makes a user or changes its rules.")
         .differs(USER_CHANGES),
-    admin("users", 2, users).about(
-        SERVER,
-        "6.0.0",
-        "O(N) for N users",
-        "Lists the names of all users.",
-    ),
-    row("whoami", 2, who_am_i).about(
-        SERVER,
-        "6.0.0",
-        "O(1)",
-        "Tells the name of the client's user.",
-    ),
-    row("help", 2, help).about(SERVER, "6.0.0", "O(1)", "Lists the subcommands."),
+    admin("users", 2, users)
+        .about(SERVER, "6.0.0", "O(N) for N users")
+        .summary("Lists the names of all users."),
+    row("whoami", 2, who_am_i)
+        .about(SERVER, "6.0.0", "O(1)")
+        .summary("Tells the name of the client's user."),
+    row("help", 2, help)
+        .about(SERVER, "6.0.0", "O(1)")
+        .summary("Lists the subcommands."),
 ];
 
 const fn row(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {

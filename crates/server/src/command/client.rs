@@ -18,12 +18,9 @@ const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::NOSCRIPT.0 | Flags::LOADING
 const ADMIN: Flags = Flags(FREE.0 | Flags::ADMIN.0);
 
 /// The family's rows of the command table.
-pub const COMMANDS: &[Command] = &[Command::container("client", SUBCOMMANDS).about(
-    GROUP,
-    "2.4.0",
-    "Depends on the subcommand",
-    "Tells of clients, and changes how they are served.",
-)];
+pub const COMMANDS: &[Command] = &[Command::container("client", SUBCOMMANDS)
+    .about(GROUP, "2.4.0", "Depends on the subcommand")
+    .summary("Tells of clients, and changes how they are served.")];
 
 const fn row(
     name: &'static str,
@@ -34,7 +31,8 @@ const fn row(
 ) -> Command {
     Command::new(name, arity, run)
         .flag(FREE)
-        .about(GROUP, since, "O(1)", summary)
+        .about(GROUP, since, "O(1)")
+        .summary(summary)
 }
 
 /// One that looks at all clients.
@@ -47,7 +45,8 @@ const fn admin(
 ) -> Command {
     Command::new(name, arity, run)
         .flag(ADMIN)
-        .about(GROUP, since, "O(N) for N clients", summary)
+        .about(GROUP, since, "O(N) for N clients")
+        .summary(summary)
 }
 
 const SUBCOMMANDS: &[Command] = &[
@@ -122,12 +121,8 @@ const SUBCOMMANDS: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)
-        .about(
-            GROUP,
-            "6.0.0",
-            "O(1)",
-            "Says whether the client is told when what it has read is written.",
-        ),
+        .about(GROUP, "6.0.0", "O(1)")
+        .summary("Says whether the client is told when what it has read is written."),
     row(
         "trackinginfo",
         2,

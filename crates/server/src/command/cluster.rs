@@ -6,12 +6,10 @@ use crate::error::CommandError;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 
 const fn refused(name: &'static str) -> Command {
-    Command::new(name, -2, refuse).flag(FREE).about(
-        Group::Server,
-        "3.0.0",
-        "O(1)",
-        "Is refused, as the server is not part of a cluster.",
-    )
+    Command::new(name, -2, refuse)
+        .flag(FREE)
+        .about(Group::Server, "3.0.0", "O(1)")
+        .summary("Is refused, as the server is not part of a cluster.")
 }
 
 /// The subcommands.

@@ -11,12 +11,8 @@ const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[Command::container("config", SUBCOMMANDS)
-    .about(
-        GROUP,
-        "2.0.0",
-        "Depends on the subcommand",
-        "Reads and changes the configuration.",
-    )
+    .about(GROUP, "2.0.0", "Depends on the subcommand")
+    .summary("Reads and changes the configuration.")
     .differs(
         "parameters of what is not here (TLS, modules, replication's details) are unknown or \
          without effect; bind and port cannot be changed while the server runs",
@@ -26,43 +22,28 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("get", -3, get)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(N) for N parameters",
-            "Returns the values of parameters.",
-        ),
+        .about(GROUP, "2.0.0", "O(N) for N parameters")
+        .summary("Returns the values of parameters."),
     Command::new("set", -4, set)
         .flag(ADMIN)
         .flag(Flags::EXCLUSIVE)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(N) for N parameters",
-            "Sets parameters, all or none.",
-        ),
+        .about(GROUP, "2.0.0", "O(N) for N parameters")
+        .summary("Sets parameters, all or none."),
     Command::new("resetstat", 2, reset_statistics)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
-        .about(GROUP, "2.0.0", "O(1)", "Sets all counters to zero."),
+        .about(GROUP, "2.0.0", "O(1)")
+        .summary("Sets all counters to zero."),
     Command::new("rewrite", 2, rewrite)
         .flag(ADMIN)
         .flag(Flags::NO_PHASE)
-        .about(
-            GROUP,
-            "2.8.0",
-            "O(N) for N parameters",
-            "Writes the configuration to its file.",
-        ),
+        .about(GROUP, "2.8.0", "O(N) for N parameters")
+        .summary("Writes the configuration to its file."),
     Command::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
-        .about(
-            GROUP,
-            "5.0.0",
-            "O(1)",
-            "Returns a text about the subcommands.",
-        ),
+        .about(GROUP, "5.0.0", "O(1)")
+        .summary("Returns a text about the subcommands."),
 ];
 
 fn get(call: &mut Call<'_>) -> Answer {

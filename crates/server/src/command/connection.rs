@@ -18,24 +18,18 @@ pub const COMMANDS: &[Command] = &[
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::SUBSCRIBER)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Returns the server's liveliness response.",
-        ),
-    Command::new("echo", 2, echo).fast().flag(ALWAYS).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Returns the given string.",
-    ),
-    Command::new("select", 2, select).fast().flag(ALWAYS).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Changes the selected database.",
-    ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns the server's liveliness response."),
+    Command::new("echo", 2, echo)
+        .fast()
+        .flag(ALWAYS)
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns the given string."),
+    Command::new("select", 2, select)
+        .fast()
+        .flag(ALWAYS)
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Changes the selected database."),
     Command::new("quit", -1, quit)
         .fast()
         .flag(ALWAYS)
@@ -43,19 +37,16 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::SUBSCRIBER)
         .flag(Flags::IN_MULTI)
-        .about(GROUP, "1.0.0", "O(1)", "Closes the connection."),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Closes the connection."),
     Command::new("hello", -1, hello)
         .fast()
         .flag(ALWAYS)
         .flag(Flags::NO_AUTH)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::SECRET)
-        .about(
-            GROUP,
-            "6.0.0",
-            "O(1)",
-            "Handshakes with the server and chooses the version of the protocol.",
-        ),
+        .about(GROUP, "6.0.0", "O(1)")
+        .summary("Handshakes with the server and chooses the version of the protocol."),
     Command::new("reset", 1, reset)
         .fast()
         .flag(Flags::EXCLUSIVE)
@@ -64,28 +55,19 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::SUBSCRIBER)
         .flag(Flags::IN_MULTI)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(1)",
-            "Brings the connection back to what it was when it began.",
-        ),
-    Command::new("time", 1, time).fast().flag(ALWAYS).about(
-        Group::Server,
-        "2.6.0",
-        "O(1)",
-        "Returns the server's time.",
-    ),
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Brings the connection back to what it was when it began."),
+    Command::new("time", 1, time)
+        .fast()
+        .flag(ALWAYS)
+        .about(Group::Server, "2.6.0", "O(1)")
+        .summary("Returns the server's time."),
     Command::new("lolwut", -1, lolwut)
         .reads()
         .fast()
         .flag(Flags::NO_PHASE)
-        .about(
-            Group::Server,
-            "5.0.0",
-            "O(1)",
-            "Shows a picture and the version.",
-        )
+        .about(Group::Server, "5.0.0", "O(1)")
+        .summary("Shows a picture and the version.")
         .differs("the picture is Nearfield's own, and takes no parameters into account"),
 ];
 

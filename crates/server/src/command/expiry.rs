@@ -14,101 +14,70 @@ pub const COMMANDS: &[Command] = &[
     .writes()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "1.0.0",
-        "O(log N)",
-        "Has a key expire after some seconds.",
-    ),
+    .about(GROUP, "1.0.0", "O(log N)")
+    .summary("Has a key expire after some seconds."),
     Command::new("pexpire", -3, |call| {
         expire(call, "pexpire", Time::IN_MILLISECONDS)
     })
     .writes()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "2.6.0",
-        "O(log N)",
-        "Has a key expire after some milliseconds.",
-    ),
+    .about(GROUP, "2.6.0", "O(log N)")
+    .summary("Has a key expire after some milliseconds."),
     Command::new("expireat", -3, |call| {
         expire(call, "expireat", Time::AT_SECONDS)
     })
     .writes()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "1.2.0",
-        "O(log N)",
-        "Has a key expire at a time in seconds since 1970.",
-    ),
+    .about(GROUP, "1.2.0", "O(log N)")
+    .summary("Has a key expire at a time in seconds since 1970."),
     Command::new("pexpireat", -3, |call| {
         expire(call, "pexpireat", Time::AT_MILLISECONDS)
     })
     .writes()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "2.6.0",
-        "O(log N)",
-        "Has a key expire at a time in milliseconds since 1970.",
-    ),
+    .about(GROUP, "2.6.0", "O(log N)")
+    .summary("Has a key expire at a time in milliseconds since 1970."),
     Command::planned("ttl", 2, Touch::Read, |planned| {
         remaining(planned, Time::IN_SECONDS)
     })
     .looks()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Returns how many seconds a key has left.",
-    ),
+    .about(GROUP, "1.0.0", "O(1)")
+    .summary("Returns how many seconds a key has left."),
     Command::planned("pttl", 2, Touch::Read, |planned| {
         remaining(planned, Time::IN_MILLISECONDS)
     })
     .looks()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "2.6.0",
-        "O(1)",
-        "Returns how many milliseconds a key has left.",
-    ),
+    .about(GROUP, "2.6.0", "O(1)")
+    .summary("Returns how many milliseconds a key has left."),
     Command::planned("expiretime", 2, Touch::Read, |planned| {
         remaining(planned, Time::AT_SECONDS)
     })
     .looks()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "7.0.0",
-        "O(1)",
-        "Returns when a key expires, in seconds since 1970.",
-    ),
+    .about(GROUP, "7.0.0", "O(1)")
+    .summary("Returns when a key expires, in seconds since 1970."),
     Command::planned("pexpiretime", 2, Touch::Read, |planned| {
         remaining(planned, Time::AT_MILLISECONDS)
     })
     .looks()
     .fast()
     .key(1)
-    .about(
-        GROUP,
-        "7.0.0",
-        "O(1)",
-        "Returns when a key expires, in milliseconds since 1970.",
-    ),
+    .about(GROUP, "7.0.0", "O(1)")
+    .summary("Returns when a key expires, in milliseconds since 1970."),
     Command::new("persist", 2, persist)
         .writes()
         .fast()
         .key(1)
-        .about(GROUP, "2.2.0", "O(log N)", "Has a key never expire."),
+        .about(GROUP, "2.2.0", "O(log N)")
+        .summary("Has a key never expire."),
 ];
 
 /// How an argument tells a time.

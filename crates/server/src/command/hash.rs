@@ -14,128 +14,98 @@ const GROUP: Group = Group::Hash;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("hset", -4, hset).grows().fast().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(1) for each field",
-        "Sets the values of fields. Creates the key if it is not there.",
-    ),
+    Command::new("hset", -4, hset)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1) for each field")
+        .summary("Sets the values of fields. Creates the key if it is not there."),
     Command::new("hmset", -4, hmset)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(1) for each field",
-            "Sets the values of fields, as HSET does.",
-        ),
+        .about(GROUP, "2.0.0", "O(1) for each field")
+        .summary("Sets the values of fields, as HSET does."),
     Command::new("hsetnx", 4, hsetnx)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(1)",
-            "Sets the value of a field that has none.",
-        ),
+        .about(GROUP, "2.0.0", "O(1)")
+        .summary("Sets the value of a field that has none."),
     Command::planned("hget", 3, Touch::Read, hget)
         .reads()
         .fast()
         .key(1)
-        .about(GROUP, "2.0.0", "O(1)", "Returns the value of a field."),
+        .about(GROUP, "2.0.0", "O(1)")
+        .summary("Returns the value of a field."),
     Command::planned("hmget", -3, Touch::Read, hmget)
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(1) for each field",
-            "Returns the values of fields.",
-        ),
-    Command::new("hgetall", 2, hgetall).reads().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(N) for N fields",
-        "Returns all fields and values.",
-    ),
-    Command::new("hkeys", 2, hkeys).reads().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(N) for N fields",
-        "Returns all fields.",
-    ),
-    Command::new("hvals", 2, hvals).reads().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(N) for N fields",
-        "Returns all values.",
-    ),
-    Command::new("hlen", 2, hlen).reads().fast().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(1)",
-        "Returns the number of fields.",
-    ),
+        .about(GROUP, "2.0.0", "O(1) for each field")
+        .summary("Returns the values of fields."),
+    Command::new("hgetall", 2, hgetall)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(N) for N fields")
+        .summary("Returns all fields and values."),
+    Command::new("hkeys", 2, hkeys)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(N) for N fields")
+        .summary("Returns all fields."),
+    Command::new("hvals", 2, hvals)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(N) for N fields")
+        .summary("Returns all values."),
+    Command::new("hlen", 2, hlen)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1)")
+        .summary("Returns the number of fields."),
     Command::new("hstrlen", 3, hstrlen)
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "3.2.0",
-            "O(1)",
-            "Returns the length of the value of a field.",
-        ),
+        .about(GROUP, "3.2.0", "O(1)")
+        .summary("Returns the length of the value of a field."),
     Command::new("hexists", 3, hexists)
         .reads()
         .fast()
         .key(1)
-        .about(GROUP, "2.0.0", "O(1)", "Says whether a field has a value."),
-    Command::new("hdel", -3, hdel).writes().fast().key(1).about(
-        GROUP,
-        "2.0.0",
-        "O(1) for each field",
-        "Removes fields. Deletes the key if none is left.",
-    ),
+        .about(GROUP, "2.0.0", "O(1)")
+        .summary("Says whether a field has a value."),
+    Command::new("hdel", -3, hdel)
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.0.0", "O(1) for each field")
+        .summary("Removes fields. Deletes the key if none is left."),
     Command::new("hincrby", 4, hincrby)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(1)",
-            "Adds to the integer that is the value of a field.",
-        ),
+        .about(GROUP, "2.0.0", "O(1)")
+        .summary("Adds to the integer that is the value of a field."),
     Command::new("hincrbyfloat", 4, hincrbyfloat)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(1)",
-            "Adds to the number that is the value of a field.",
-        ),
+        .about(GROUP, "2.6.0", "O(1)")
+        .summary("Adds to the number that is the value of a field."),
     Command::new("hrandfield", -2, hrandfield)
         .reads()
         .key(1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(N) for N fields that are returned",
-            "Returns fields that are drawn by chance.",
-        )
+        .about(GROUP, "6.2.0", "O(N) for N fields that are returned")
+        .summary("Returns fields that are drawn by chance.")
         .differs(REPEATED_MAX_DEVIATION),
-    Command::new("hscan", -3, hscan).reads().key(1).about(
-        GROUP,
-        "2.8.0",
-        "O(1) for each call, O(N) for all N fields",
-        "Goes over the fields and values of a hash step by step.",
-    ),
+    Command::new("hscan", -3, hscan)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N fields")
+        .summary("Goes over the fields and values of a hash step by step."),
 ];
 
 /// Sets all fields of the command and answers how many had no value before.

@@ -8,12 +8,8 @@ pub const COMMANDS: &[Command] = &[
     Command::new("metrics", 1, metrics)
         .flag(Flags::NO_PHASE)
         .flag(Flags::OWN)
-        .about(
-            Group::Server,
-            "",
-            "O(N) for N commands that were used",
-            "Returns all metrics, in the text format of Prometheus.",
-        )
+        .about(Group::Server, "", "O(N) for N commands that were used")
+        .summary("Returns all metrics, in the text format of Prometheus.")
         .differs("not in Redis: what --metrics-port serves, for nearfield top"),
     Command::new("hotkeys", -1, hotkeys)
         .flag(Flags::NO_PHASE)
@@ -22,8 +18,8 @@ pub const COMMANDS: &[Command] = &[
             Group::Server,
             "",
             "O(N log N) for N counted keys, at most 512",
-            "Returns the keys that are used most, each with its database and uses per second.",
         )
+        .summary("Returns the keys that are used most, each with its database and uses per second.")
         .differs(
             "not in Redis, whose redis-cli --hotkeys goes through all keys; one use of 64 is \
              counted",

@@ -13,58 +13,38 @@ const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
 pub const COMMANDS: &[Command] = &[Command::container("command", SUBCOMMANDS)
     .flag(FREE)
     .without_subcommand(list_all)
-    .about(
-        GROUP,
-        "2.8.13",
-        "O(N) for N commands",
-        "Returns information about all commands.",
-    )];
+    .about(GROUP, "2.8.13", "O(N) for N commands")
+    .summary("Returns information about all commands.")];
 
 const SUBCOMMANDS: &[Command] = &[
-    Command::new("count", 2, count).flag(FREE).about(
-        GROUP,
-        "2.8.13",
-        "O(1)",
-        "Returns the number of commands.",
-    ),
-    Command::new("info", -2, info).flag(FREE).about(
-        GROUP,
-        "2.8.13",
-        "O(N) for N commands",
-        "Returns information about commands.",
-    ),
-    Command::new("docs", -2, docs).flag(FREE).about(
-        GROUP,
-        "7.0.0",
-        "O(N) for N commands",
-        "Returns documentation of commands.",
-    ),
-    Command::new("list", -2, list).flag(FREE).about(
-        GROUP,
-        "7.0.0",
-        "O(N) for N commands",
-        "Returns the names of commands.",
-    ),
-    Command::new("getkeys", -3, get_keys).flag(FREE).about(
-        GROUP,
-        "2.8.13",
-        "O(N) for N arguments",
-        "Finds the keys of a command.",
-    ),
+    Command::new("count", 2, count)
+        .flag(FREE)
+        .about(GROUP, "2.8.13", "O(1)")
+        .summary("Returns the number of commands."),
+    Command::new("info", -2, info)
+        .flag(FREE)
+        .about(GROUP, "2.8.13", "O(N) for N commands")
+        .summary("Returns information about commands."),
+    Command::new("docs", -2, docs)
+        .flag(FREE)
+        .about(GROUP, "7.0.0", "O(N) for N commands")
+        .summary("Returns documentation of commands."),
+    Command::new("list", -2, list)
+        .flag(FREE)
+        .about(GROUP, "7.0.0", "O(N) for N commands")
+        .summary("Returns the names of commands."),
+    Command::new("getkeys", -3, get_keys)
+        .flag(FREE)
+        .about(GROUP, "2.8.13", "O(N) for N arguments")
+        .summary("Finds the keys of a command."),
     Command::new("getkeysandflags", -3, get_keys_and_flags)
         .flag(FREE)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N) for N arguments",
-            "Finds the keys of a command, and what it does with each.",
-        ),
-    Command::new("help", 2, show_help).flag(FREE).about(
-        GROUP,
-        "5.0.0",
-        "O(1)",
-        "Returns a text about the subcommands.",
-    ),
+        .about(GROUP, "7.0.0", "O(N) for N arguments")
+        .summary("Finds the keys of a command, and what it does with each."),
+    Command::new("help", 2, show_help)
+        .flag(FREE)
+        .about(GROUP, "5.0.0", "O(1)")
+        .summary("Returns a text about the subcommands."),
 ];
 
 fn list_all(call: &mut Call<'_>) -> Answer {

@@ -12,51 +12,35 @@ const ADMIN: Flags =
 
 /// The subcommands.
 pub const COMMANDS: &[Command] = &[
-    Command::new("doctor", 2, doctor).flag(ADMIN).about(
-        GROUP,
-        "2.8.13",
-        "O(1)",
-        "Returns a report for people.",
-    ),
-    Command::new("graph", 3, graph).flag(ADMIN).about(
-        GROUP,
-        "2.8.13",
-        "O(1)",
-        "Draws the samples of an event.",
-    ),
+    Command::new("doctor", 2, doctor)
+        .flag(ADMIN)
+        .about(GROUP, "2.8.13", "O(1)")
+        .summary("Returns a report for people."),
+    Command::new("graph", 3, graph)
+        .flag(ADMIN)
+        .about(GROUP, "2.8.13", "O(1)")
+        .summary("Draws the samples of an event."),
     Command::new("histogram", -2, histogram)
         .flag(ADMIN)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N) for N commands",
-            "Returns how long commands take.",
-        )
+        .about(GROUP, "7.0.0", "O(N) for N commands")
+        .summary("Returns how long commands take.")
         .differs("times are counted in powers of two of nanoseconds"),
-    Command::new("history", 3, history).flag(ADMIN).about(
-        GROUP,
-        "2.8.13",
-        "O(1)",
-        "Returns the samples of an event.",
-    ),
-    Command::new("latest", 2, latest).flag(ADMIN).about(
-        GROUP,
-        "2.8.13",
-        "O(1)",
-        "Returns the last samples of all events.",
-    ),
-    Command::new("reset", -2, reset).flag(ADMIN).about(
-        GROUP,
-        "2.8.13",
-        "O(1)",
-        "Forgets the samples of events.",
-    ),
-    Command::new("help", 2, show_help).flag(ADMIN).about(
-        GROUP,
-        "2.8.13",
-        "O(1)",
-        "Returns a text about the subcommands.",
-    ),
+    Command::new("history", 3, history)
+        .flag(ADMIN)
+        .about(GROUP, "2.8.13", "O(1)")
+        .summary("Returns the samples of an event."),
+    Command::new("latest", 2, latest)
+        .flag(ADMIN)
+        .about(GROUP, "2.8.13", "O(1)")
+        .summary("Returns the last samples of all events."),
+    Command::new("reset", -2, reset)
+        .flag(ADMIN)
+        .about(GROUP, "2.8.13", "O(1)")
+        .summary("Forgets the samples of events."),
+    Command::new("help", 2, show_help)
+        .flag(ADMIN)
+        .about(GROUP, "2.8.13", "O(1)")
+        .summary("Returns a text about the subcommands."),
 ];
 
 fn latest(call: &mut Call<'_>) -> Answer {

@@ -15,110 +15,79 @@ pub const COMMANDS: &[Command] = &[
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1) for each element",
-            "Puts elements before all others of a list. Creates the key if it is not there.",
-        ),
+        .about(GROUP, "1.0.0", "O(1) for each element")
+        .summary("Puts elements before all others of a list. Creates the key if it is not there."),
     Command::new("rpush", -3, |call| push(call, End::Right))
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1) for each element",
-            "Appends elements to a list. Creates the key if it is not there.",
-        ),
+        .about(GROUP, "1.0.0", "O(1) for each element")
+        .summary("Appends elements to a list. Creates the key if it is not there."),
     Command::new("lpushx", -3, |call| push_present(call, End::Left))
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.2.0",
-            "O(1) for each element",
-            "Puts elements before all others of a list that is there.",
-        ),
+        .about(GROUP, "2.2.0", "O(1) for each element")
+        .summary("Puts elements before all others of a list that is there."),
     Command::new("rpushx", -3, |call| push_present(call, End::Right))
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.2.0",
-            "O(1) for each element",
-            "Appends elements to a list that is there.",
-        ),
+        .about(GROUP, "2.2.0", "O(1) for each element")
+        .summary("Appends elements to a list that is there."),
     Command::new("lpop", -2, |call| pop(call, End::Left))
         .writes()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N elements",
-            "Removes the first elements of a list and returns them.",
-        ),
+        .about(GROUP, "1.0.0", "O(N) for N elements")
+        .summary("Removes the first elements of a list and returns them."),
     Command::new("rpop", -2, |call| pop(call, End::Right))
         .writes()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N elements",
-            "Removes the last elements of a list and returns them.",
-        ),
-    Command::new("llen", 2, llen).reads().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Returns the length of a list.",
-    ),
-    Command::new("lindex", 3, lindex).reads().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for N chunks to the nearer end",
-        "Returns an element of a list by its index.",
-    ),
-    Command::new("lset", 4, lset).grows().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for N chunks to the nearer end",
-        "Sets an element of a list by its index.",
-    ),
-    Command::new("linsert", 5, linsert).grows().key(1).about(
-        GROUP,
-        "2.2.0",
-        "O(N) for N elements before the pivot",
-        "Inserts an element before or after another one.",
-    ),
-    Command::new("lrange", 4, lrange).reads().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(S+N) for N elements behind S chunks",
-        "Returns a range of elements of a list.",
-    ),
-    Command::new("lrem", 4, lrem).writes().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for a list of N",
-        "Removes elements that equal another from a list.",
-    ),
-    Command::new("ltrim", 4, ltrim).writes().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for N removed chunks",
-        "Removes the elements at both ends of a list.",
-    ),
-    Command::new("lpos", -3, lpos).reads().key(1).about(
-        GROUP,
-        "6.0.6",
-        "O(N) for N compared elements",
-        "Returns the indexes of elements that equal another.",
-    ),
+        .about(GROUP, "1.0.0", "O(N) for N elements")
+        .summary("Removes the last elements of a list and returns them."),
+    Command::new("llen", 2, llen)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns the length of a list."),
+    Command::new("lindex", 3, lindex)
+        .reads()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(N) for N chunks to the nearer end")
+        .summary("Returns an element of a list by its index."),
+    Command::new("lset", 4, lset)
+        .grows()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(N) for N chunks to the nearer end")
+        .summary("Sets an element of a list by its index."),
+    Command::new("linsert", 5, linsert)
+        .grows()
+        .key(1)
+        .about(GROUP, "2.2.0", "O(N) for N elements before the pivot")
+        .summary("Inserts an element before or after another one."),
+    Command::new("lrange", 4, lrange)
+        .reads()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(S+N) for N elements behind S chunks")
+        .summary("Returns a range of elements of a list."),
+    Command::new("lrem", 4, lrem)
+        .writes()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(N) for a list of N")
+        .summary("Removes elements that equal another from a list."),
+    Command::new("ltrim", 4, ltrim)
+        .writes()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(N) for N removed chunks")
+        .summary("Removes the elements at both ends of a list."),
+    Command::new("lpos", -3, lpos)
+        .reads()
+        .key(1)
+        .about(GROUP, "6.0.6", "O(N) for N compared elements")
+        .summary("Returns the indexes of elements that equal another."),
 ];
 
 /// One of the ends of a list.

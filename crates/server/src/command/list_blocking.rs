@@ -16,58 +16,36 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lmove", 5, lmove)
         .grows()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(1)",
-            "Moves an element from an end of one list to an end of another and returns it.",
-        ),
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Moves an element from an end of one list to an end of another and returns it."),
     Command::new("rpoplpush", 3, rpoplpush)
         .grows()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "1.2.0",
-            "O(1)",
-            "Moves the last element of one list to the front of another and returns it.",
-        ),
+        .about(GROUP, "1.2.0", "O(1)")
+        .summary("Moves the last element of one list to the front of another and returns it."),
     Command::new("lmpop", -4, lmpop)
         .writes()
         .keys_counted(1, None)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N+M) for N keys and M elements",
-            "Removes elements from the first list that is not empty and returns them.",
-        ),
+        .about(GROUP, "7.0.0", "O(N+M) for N keys and M elements")
+        .summary("Removes elements from the first list that is not empty and returns them."),
     Command::new("blpop", -3, |call| blocking_pop(call, End::Left))
         .writes()
         .flag(WAITS)
         .keys_at(1, -2, 1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(N) for N keys",
-            "Removes the first element of a list and returns it. Waits until there is one.",
-        ),
+        .about(GROUP, "2.0.0", "O(N) for N keys")
+        .summary("Removes the first element of a list and returns it. Waits until there is one."),
     Command::new("brpop", -3, |call| blocking_pop(call, End::Right))
         .writes()
         .flag(WAITS)
         .keys_at(1, -2, 1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(N) for N keys",
-            "Removes the last element of a list and returns it. Waits until there is one.",
-        ),
+        .about(GROUP, "2.0.0", "O(N) for N keys")
+        .summary("Removes the last element of a list and returns it. Waits until there is one."),
     Command::new("blmove", 6, blmove)
         .grows()
         .flag(WAITS)
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(1)",
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary(
             "Moves an element from one list to another and returns it. Waits until there \
              is one.",
         ),
@@ -75,10 +53,8 @@ pub const COMMANDS: &[Command] = &[
         .grows()
         .flag(WAITS)
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "2.2.0",
-            "O(1)",
+        .about(GROUP, "2.2.0", "O(1)")
+        .summary(
             "Moves the last element of one list to the front of another and returns it. \
              Waits until there is one.",
         ),
@@ -86,10 +62,8 @@ pub const COMMANDS: &[Command] = &[
         .writes()
         .flag(WAITS)
         .keys_counted(2, None)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N+M) for N keys and M elements",
+        .about(GROUP, "7.0.0", "O(N+M) for N keys and M elements")
+        .summary(
             "Removes elements from the first list that is not empty and returns them. \
              Waits until there is one.",
         ),

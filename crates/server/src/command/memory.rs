@@ -14,43 +14,30 @@ pub const COMMANDS: &[Command] = &[
     Command::new("usage", -3, usage)
         .looks()
         .key(2)
-        .about(
-            GROUP,
-            "4.0.0",
-            "O(1)",
-            "Returns how much memory a key takes.",
-        )
+        .about(GROUP, "4.0.0", "O(1)")
+        .summary("Returns how much memory a key takes.")
         .differs("the size of an object is known; SAMPLES is accepted and not needed"),
-    Command::new("stats", 2, stats).flag(Flags::LOADING).about(
-        GROUP,
-        "4.0.0",
-        "O(1)",
-        "Returns what takes how much memory.",
-    ),
-    Command::new("doctor", 2, doctor).flag(FREE).about(
-        GROUP,
-        "4.0.0",
-        "O(1)",
-        "Returns a report for people.",
-    ),
+    Command::new("stats", 2, stats)
+        .flag(Flags::LOADING)
+        .about(GROUP, "4.0.0", "O(1)")
+        .summary("Returns what takes how much memory."),
+    Command::new("doctor", 2, doctor)
+        .flag(FREE)
+        .about(GROUP, "4.0.0", "O(1)")
+        .summary("Returns a report for people."),
     Command::new("purge", 2, purge)
         .flag(FREE)
-        .about(
-            GROUP,
-            "4.0.0",
-            "O(1)",
-            "Asks the allocator to give memory back.",
-        )
+        .about(GROUP, "4.0.0", "O(1)")
+        .summary("Asks the allocator to give memory back.")
         .differs("memory is given back anyway; nothing is left to be done"),
     Command::new("malloc-stats", 2, malloc_stats)
         .flag(FREE)
-        .about(GROUP, "4.0.0", "O(1)", "Returns the allocator's figures."),
-    Command::new("help", 2, show_help).flag(FREE).about(
-        GROUP,
-        "4.0.0",
-        "O(1)",
-        "Returns a text about the subcommands.",
-    ),
+        .about(GROUP, "4.0.0", "O(1)")
+        .summary("Returns the allocator's figures."),
+    Command::new("help", 2, show_help)
+        .flag(FREE)
+        .about(GROUP, "4.0.0", "O(1)")
+        .summary("Returns a text about the subcommands."),
 ];
 
 fn usage(call: &mut Call<'_>) -> Answer {

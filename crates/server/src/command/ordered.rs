@@ -20,10 +20,8 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
         .categories(&["keyspace"])
-        .about(
-            GROUP,
-            "7.2.0",
-            LINEAR,
+        .about(GROUP, "7.2.0", LINEAR)
+        .summary(
             "Returns, counts or deletes the keys between two bounds, in the order of their bytes.",
         )
         .differs(
@@ -38,12 +36,8 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
         .categories(&["keyspace"])
-        .about(
-            GROUP,
-            "7.2.0",
-            LINEAR,
-            "Deletes the keys between two bounds.",
-        )
+        .about(GROUP, "7.2.0", LINEAR)
+        .summary("Deletes the keys between two bounds.")
         .differs(
             "Not in Redis: KRANGEDEL min max [REV] [LIMIT offset count]. KRANGE with DEL \
              is this command, so that users may be allowed the one without the other.",
@@ -54,12 +48,8 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
         .categories(&["keyspace"])
-        .about(
-            GROUP,
-            "7.2.0",
-            LINEAR,
-            "Returns, counts or deletes the keys with a prefix, in the order of their bytes.",
-        )
+        .about(GROUP, "7.2.0", LINEAR)
+        .summary("Returns, counts or deletes the keys with a prefix, in the order of their bytes.")
         .differs(
             "Not in Redis: KPREFIX prefix [REV] [LIMIT offset count] [WITHVALUES | COUNT | \
              DEL]. Needs permission to read all keys with the prefix, as `~user:*` gives \
@@ -71,7 +61,8 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
         .categories(&["keyspace"])
-        .about(GROUP, "7.2.0", LINEAR, "Deletes the keys with a prefix.")
+        .about(GROUP, "7.2.0", LINEAR)
+        .summary("Deletes the keys with a prefix.")
         .differs(
             "Not in Redis: KPREFIXDEL prefix [REV] [LIMIT offset count]. KPREFIX with DEL \
              is this command.",
@@ -82,10 +73,8 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::OWN)
         .categories(&["keyspace"])
-        .about(
-            GROUP,
-            "7.2.0",
-            "O(log N)",
+        .about(GROUP, "7.2.0", "O(log N)")
+        .summary(
             "Returns the least key that is not before a key, or the greatest that is not after it.",
         )
         .differs("Not in Redis: KNEAREST key [BEFORE | AFTER] [WITHVALUE]."),

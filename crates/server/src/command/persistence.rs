@@ -21,23 +21,15 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::NO_MULTI)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N keys",
-            "Saves all keys to dump.rdb, and serves nobody meanwhile.",
-        ),
+        .about(GROUP, "1.0.0", "O(N) for N keys")
+        .summary("Saves all keys to dump.rdb, and serves nobody meanwhile."),
     Command::new("bgsave", -1, bgsave)
         .unshared()
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Saves all keys to dump.rdb while clients are served.",
-        )
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Saves all keys to dump.rdb while clients are served.")
         .differs(
             "There is no second process: the keys are those of the moment at which it began, \
                   kept by saving each before it is changed.",
@@ -47,45 +39,31 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Makes the log as short as the keys allow, while clients are served.",
-        )
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Makes the log as short as the keys allow, while clients are served.")
         .differs("Refused while there is no log, as nobody would read what it makes."),
     Command::new("lastsave", 1, lastsave)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Returns the time of the last save to dump.rdb.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns the time of the last save to dump.rdb."),
     Command::new("shutdown", -1, shutdown)
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::NO_MULTI)
         .flag(Flags::LOADING)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N keys if they are saved",
-            "Saves the keys if save points are set, and stops the server.",
-        )
+        .about(GROUP, "1.0.0", "O(N) for N keys if they are saved")
+        .summary("Saves the keys if save points are set, and stops the server.")
         .differs(
             "NOW changes nothing and ABORT finds nothing to abort, as no replica is waited \
                   for.",
         ),
-    Command::container("debug", DEBUG).flag(Flags::ADMIN).about(
-        GROUP,
-        "1.0.0",
-        "",
-        "Is for tests.",
-    ),
+    Command::container("debug", DEBUG)
+        .flag(Flags::ADMIN)
+        .about(GROUP, "1.0.0", "")
+        .summary("Is for tests."),
 ];
 
 const DEBUG: &[Command] = &[
@@ -94,28 +72,21 @@ const DEBUG: &[Command] = &[
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N keys",
-            "Saves all keys to dump.rdb and reads them again.",
-        )
+        .about(GROUP, "1.0.0", "O(N) for N keys")
+        .summary("Saves all keys to dump.rdb and reads them again.")
         .differs("Options are not known."),
     Command::new("loadaof", 2, debug_loadaof)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N keys and commands",
-            "Forgets all keys and reads them from the log.",
-        ),
+        .about(GROUP, "1.0.0", "O(N) for N keys and commands")
+        .summary("Forgets all keys and reads them from the log."),
     Command::new("sleep", 3, debug_sleep)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
-        .about(GROUP, "1.0.0", "O(1)", "Stops all work for some seconds."),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Stops all work for some seconds."),
 ];
 
 const UNDER_WAY: CommandError = CommandError::text("ERR Background save already in progress");

@@ -16,106 +16,64 @@ const fn subscribing(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> A
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    subscribing("subscribe", -2, subscribe).about(
-        GROUP,
-        "2.0.0",
-        "O(N) for N channels",
-        "Listens to messages published to channels.",
-    ),
-    subscribing("unsubscribe", -1, unsubscribe).about(
-        GROUP,
-        "2.0.0",
-        "O(N) for N channels",
-        "Stops listening to messages posted to channels.",
-    ),
-    subscribing("psubscribe", -2, psubscribe).about(
-        GROUP,
-        "2.0.0",
-        "O(N) for N patterns",
-        "Listens to messages published to channels that match patterns.",
-    ),
-    subscribing("punsubscribe", -1, punsubscribe).about(
-        GROUP,
-        "2.0.0",
-        "O(N) for N patterns",
-        "Stops listening to channels that match patterns.",
-    ),
-    subscribing("ssubscribe", -2, ssubscribe).about(
-        GROUP,
-        "7.0.0",
-        "O(N) for N channels",
-        "Listens to messages published to shard channels.",
-    ),
-    subscribing("sunsubscribe", -1, sunsubscribe).about(
-        GROUP,
-        "7.0.0",
-        "O(N) for N channels",
-        "Stops listening to messages posted to shard channels.",
-    ),
-    Command::new("publish", 3, publish).fast().flag(FREE).about(
-        GROUP,
-        "2.0.0",
-        "O(N+M) for N listeners and M patterns",
-        "Posts a message to a channel.",
-    ),
+    subscribing("subscribe", -2, subscribe)
+        .about(GROUP, "2.0.0", "O(N) for N channels")
+        .summary("Listens to messages published to channels."),
+    subscribing("unsubscribe", -1, unsubscribe)
+        .about(GROUP, "2.0.0", "O(N) for N channels")
+        .summary("Stops listening to messages posted to channels."),
+    subscribing("psubscribe", -2, psubscribe)
+        .about(GROUP, "2.0.0", "O(N) for N patterns")
+        .summary("Listens to messages published to channels that match patterns."),
+    subscribing("punsubscribe", -1, punsubscribe)
+        .about(GROUP, "2.0.0", "O(N) for N patterns")
+        .summary("Stops listening to channels that match patterns."),
+    subscribing("ssubscribe", -2, ssubscribe)
+        .about(GROUP, "7.0.0", "O(N) for N channels")
+        .summary("Listens to messages published to shard channels."),
+    subscribing("sunsubscribe", -1, sunsubscribe)
+        .about(GROUP, "7.0.0", "O(N) for N channels")
+        .summary("Stops listening to messages posted to shard channels."),
+    Command::new("publish", 3, publish)
+        .fast()
+        .flag(FREE)
+        .about(GROUP, "2.0.0", "O(N+M) for N listeners and M patterns")
+        .summary("Posts a message to a channel."),
     Command::new("spublish", 3, spublish)
         .fast()
         .flag(FREE)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N) for N listeners",
-            "Posts a message to a shard channel.",
-        ),
-    Command::container("pubsub", SUBCOMMANDS).about(
-        GROUP,
-        "2.8.0",
-        "Depends on the subcommand",
-        "Tells of channels and who listens to them.",
-    ),
+        .about(GROUP, "7.0.0", "O(N) for N listeners")
+        .summary("Posts a message to a shard channel."),
+    Command::container("pubsub", SUBCOMMANDS)
+        .about(GROUP, "2.8.0", "Depends on the subcommand")
+        .summary("Tells of channels and who listens to them."),
 ];
 
 const SUBCOMMANDS: &[Command] = &[
-    Command::new("channels", -2, channels).flag(FREE).about(
-        GROUP,
-        "2.8.0",
-        "O(N) for N channels",
-        "Returns the channels that somebody listens to.",
-    ),
-    Command::new("numsub", -2, numsub).flag(FREE).about(
-        GROUP,
-        "2.8.0",
-        "O(N) for N channels",
-        "Returns how many listen to channels.",
-    ),
-    Command::new("numpat", 2, numpat).flag(FREE).about(
-        GROUP,
-        "2.8.0",
-        "O(1)",
-        "Returns how many patterns there are.",
-    ),
+    Command::new("channels", -2, channels)
+        .flag(FREE)
+        .about(GROUP, "2.8.0", "O(N) for N channels")
+        .summary("Returns the channels that somebody listens to."),
+    Command::new("numsub", -2, numsub)
+        .flag(FREE)
+        .about(GROUP, "2.8.0", "O(N) for N channels")
+        .summary("Returns how many listen to channels."),
+    Command::new("numpat", 2, numpat)
+        .flag(FREE)
+        .about(GROUP, "2.8.0", "O(1)")
+        .summary("Returns how many patterns there are."),
     Command::new("shardchannels", -2, shard_channels)
         .flag(FREE)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N) for N channels",
-            "Returns the shard channels that somebody listens to.",
-        ),
+        .about(GROUP, "7.0.0", "O(N) for N channels")
+        .summary("Returns the shard channels that somebody listens to."),
     Command::new("shardnumsub", -2, shard_numsub)
         .flag(FREE)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N) for N channels",
-            "Returns how many listen to shard channels.",
-        ),
-    Command::new("help", 2, show_help).flag(FREE).about(
-        GROUP,
-        "6.2.0",
-        "O(1)",
-        "Returns a text about the subcommands.",
-    ),
+        .about(GROUP, "7.0.0", "O(N) for N channels")
+        .summary("Returns how many listen to shard channels."),
+    Command::new("help", 2, show_help)
+        .flag(FREE)
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Returns a text about the subcommands."),
 ];
 
 /// What a client is told when a subscription begins and ends.

@@ -11,45 +11,35 @@ const NO_FUNCTIONS: &str = "There are no libraries of functions; scripts do the 
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    runs("eval", eval).about(GROUP, "2.6.0", "That of the script", "Runs a script."),
-    runs("evalsha", evalsha).about(
-        GROUP,
-        "2.6.0",
-        "That of the script",
-        "Runs a script by its digest.",
-    ),
-    runs("eval_ro", eval_ro).reads().about(
-        GROUP,
-        "7.0.0",
-        "That of the script",
-        "Runs a script that only reads.",
-    ),
-    runs("evalsha_ro", evalsha_ro).reads().about(
-        GROUP,
-        "7.0.0",
-        "That of the script",
-        "Runs a script that only reads by its digest.",
-    ),
-    Command::container("script", SCRIPT).about(
-        GROUP,
-        "2.6.0",
-        "That of the subcommand",
-        "Loads, looks for and stops scripts.",
-    ),
+    runs("eval", eval)
+        .about(GROUP, "2.6.0", "That of the script")
+        .summary("Runs a script."),
+    runs("evalsha", evalsha)
+        .about(GROUP, "2.6.0", "That of the script")
+        .summary("Runs a script by its digest."),
+    runs("eval_ro", eval_ro)
+        .reads()
+        .about(GROUP, "7.0.0", "That of the script")
+        .summary("Runs a script that only reads."),
+    runs("evalsha_ro", evalsha_ro)
+        .reads()
+        .about(GROUP, "7.0.0", "That of the script")
+        .summary("Runs a script that only reads by its digest."),
+    Command::container("script", SCRIPT)
+        .about(GROUP, "2.6.0", "That of the subcommand")
+        .summary("Loads, looks for and stops scripts."),
     Command::container("function", FUNCTION)
-        .about(
-            GROUP,
-            "7.0.0",
-            "That of the subcommand",
-            "Says that there are no functions.",
-        )
+        .about(GROUP, "7.0.0", "That of the subcommand")
+        .summary("Says that there are no functions.")
         .differs(NO_FUNCTIONS),
     runs("fcall", fcall)
-        .about(GROUP, "7.0.0", "O(1)", "Says that there are no functions.")
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Says that there are no functions.")
         .differs(NO_FUNCTIONS),
     runs("fcall_ro", fcall)
         .reads()
-        .about(GROUP, "7.0.0", "O(1)", "Says that there are no functions.")
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Says that there are no functions.")
         .differs(NO_FUNCTIONS),
 ];
 
@@ -64,29 +54,23 @@ const SCRIPT: &[Command] = &[
     Command::new("load", 3, load)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(N) for N bytes",
-            "Makes a script known by its digest.",
-        ),
+        .about(GROUP, "2.6.0", "O(N) for N bytes")
+        .summary("Makes a script known by its digest."),
     Command::new("exists", -3, exists)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(N) for N digests",
-            "Tells which scripts are known.",
-        ),
+        .about(GROUP, "2.6.0", "O(N) for N digests")
+        .summary("Tells which scripts are known."),
     Command::new("flush", -2, flush)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
-        .about(GROUP, "2.6.0", "O(N) for N scripts", "Forgets all scripts."),
+        .about(GROUP, "2.6.0", "O(N) for N scripts")
+        .summary("Forgets all scripts."),
     Command::new("kill", 2, kill)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
-        .about(GROUP, "2.6.0", "O(1)", "Ends the script that runs.")
+        .about(GROUP, "2.6.0", "O(1)")
+        .summary("Ends the script that runs.")
         .differs(
             "Only a client of another thread than the script's is heard while it runs, and only \
              such clients are told that the server is busy.",
@@ -94,23 +78,31 @@ const SCRIPT: &[Command] = &[
     Command::new("debug", 3, debug)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
-        .about(GROUP, "3.2.0", "O(1)", "Says that there is no debugger.")
+        .about(GROUP, "3.2.0", "O(1)")
+        .summary("Says that there is no debugger.")
         .differs("There is no debugger of scripts, so that only NO is accepted."),
     help_row(help),
 ];
 
 const FUNCTION: &[Command] = &[
-    row("flush", -2, function_flush).about(GROUP, "7.0.0", "O(1)", "Does nothing."),
-    row("list", -2, function_list).about(GROUP, "7.0.0", "O(1)", "Lists no libraries."),
-    row("stats", 2, function_stats).about(GROUP, "7.0.0", "O(1)", "Counts no functions."),
-    row("load", -3, no_functions).about(
-        GROUP,
-        "7.0.0",
-        "O(1)",
-        "Says that there are no functions.",
-    ),
-    row("delete", 3, function_delete).about(GROUP, "7.0.0", "O(1)", "Finds no library."),
-    row("kill", 2, function_kill).about(GROUP, "7.0.0", "O(1)", "Finds no function that runs."),
+    row("flush", -2, function_flush)
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Does nothing."),
+    row("list", -2, function_list)
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Lists no libraries."),
+    row("stats", 2, function_stats)
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Counts no functions."),
+    row("load", -3, no_functions)
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Says that there are no functions."),
+    row("delete", 3, function_delete)
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Finds no library."),
+    row("kill", 2, function_kill)
+        .about(GROUP, "7.0.0", "O(1)")
+        .summary("Finds no function that runs."),
     help_row(function_help),
 ];
 
@@ -122,12 +114,10 @@ const fn row(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -
 }
 
 const fn help_row(run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new("help", 2, run).flag(Flags::NO_PHASE).about(
-        GROUP,
-        "5.0.0",
-        "O(1)",
-        "Lists the subcommands.",
-    )
+    Command::new("help", 2, run)
+        .flag(Flags::NO_PHASE)
+        .about(GROUP, "5.0.0", "O(1)")
+        .summary("Lists the subcommands.")
 }
 
 impl From<ScriptError> for CommandError {

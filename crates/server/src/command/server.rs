@@ -14,60 +14,36 @@ const ADMIN: Flags = Flags(FREE.0 | Flags::ADMIN.0);
 pub const COMMANDS: &[Command] = &[
     Command::new("info", -1, show_info)
         .flag(Flags::LOADING)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Returns what the server is and has done.",
-        )
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns what the server is and has done.")
         .differs("fields of what is not here are missing or zero"),
-    Command::container("slowlog", SLOWLOG).about(
-        GROUP,
-        "2.2.12",
-        "Depends on the subcommand",
-        "Tells of commands that took long.",
-    ),
-    Command::container("latency", latency::COMMANDS).about(
-        GROUP,
-        "2.8.13",
-        "Depends on the subcommand",
-        "Tells what took long, and how long commands take.",
-    ),
-    Command::container("memory", memory::COMMANDS).about(
-        GROUP,
-        "4.0.0",
-        "Depends on the subcommand",
-        "Tells what takes how much memory.",
-    ),
+    Command::container("slowlog", SLOWLOG)
+        .about(GROUP, "2.2.12", "Depends on the subcommand")
+        .summary("Tells of commands that took long."),
+    Command::container("latency", latency::COMMANDS)
+        .about(GROUP, "2.8.13", "Depends on the subcommand")
+        .summary("Tells what took long, and how long commands take."),
+    Command::container("memory", memory::COMMANDS)
+        .about(GROUP, "4.0.0", "Depends on the subcommand")
+        .summary("Tells what takes how much memory."),
     Command::new("monitor", 1, monitor)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Shows all commands that are executed.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Shows all commands that are executed."),
     Command::new("role", 1, role)
         .fast()
         .flag(FREE)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "2.8.12",
-            "O(1)",
-            "Returns the server's part in replication.",
-        ),
+        .about(GROUP, "2.8.12", "O(1)")
+        .summary("Returns the server's part in replication."),
     replicates("replicaof", "5.0.0"),
     replicates("slaveof", "1.0.0"),
-    Command::container("cluster", cluster::COMMANDS).about(
-        Group::Server,
-        "3.0.0",
-        "Depends on the subcommand",
-        "Tells of the cluster that the server is not part of.",
-    ),
+    Command::container("cluster", cluster::COMMANDS)
+        .about(Group::Server, "3.0.0", "Depends on the subcommand")
+        .summary("Tells of the cluster that the server is not part of."),
 ];
 
 const fn replicates(name: &'static str, since: &'static str) -> Command {
@@ -75,35 +51,28 @@ const fn replicates(name: &'static str, since: &'static str) -> Command {
         .flag(FREE)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
-        .about(GROUP, since, "O(1)", "Makes the server a replica, or none.")
+        .about(GROUP, since, "O(1)")
+        .summary("Makes the server a replica, or none.")
         .differs("the server is no replica: NO ONE is accepted, an address is refused")
 }
 
 const SLOWLOG: &[Command] = &[
-    Command::new("get", -2, slowlog_get).flag(ADMIN).about(
-        GROUP,
-        "2.2.12",
-        "O(N) for N entries",
-        "Returns the last commands that took long.",
-    ),
-    Command::new("len", 2, slowlog_len).flag(ADMIN).about(
-        GROUP,
-        "2.2.12",
-        "O(1)",
-        "Returns how many commands took long.",
-    ),
-    Command::new("reset", 2, slowlog_reset).flag(ADMIN).about(
-        GROUP,
-        "2.2.12",
-        "O(N) for N entries",
-        "Forgets the commands that took long.",
-    ),
-    Command::new("help", 2, slowlog_help).flag(FREE).about(
-        GROUP,
-        "6.2.0",
-        "O(1)",
-        "Returns a text about the subcommands.",
-    ),
+    Command::new("get", -2, slowlog_get)
+        .flag(ADMIN)
+        .about(GROUP, "2.2.12", "O(N) for N entries")
+        .summary("Returns the last commands that took long."),
+    Command::new("len", 2, slowlog_len)
+        .flag(ADMIN)
+        .about(GROUP, "2.2.12", "O(1)")
+        .summary("Returns how many commands took long."),
+    Command::new("reset", 2, slowlog_reset)
+        .flag(ADMIN)
+        .about(GROUP, "2.2.12", "O(N) for N entries")
+        .summary("Forgets the commands that took long."),
+    Command::new("help", 2, slowlog_help)
+        .flag(FREE)
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Returns a text about the subcommands."),
 ];
 
 fn show_info(call: &mut Call<'_>) -> Answer {

@@ -12,77 +12,64 @@ const GROUP: Group = Group::Set;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("sadd", -3, sadd).grows().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1) for each member",
-        "Adds members to a set. Creates the key if it is not there.",
-    ),
-    Command::new("srem", -3, srem).writes().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1) for each member",
-        "Removes members from a set. Deletes the key if none is left.",
-    ),
+    Command::new("sadd", -3, sadd)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1) for each member")
+        .summary("Adds members to a set. Creates the key if it is not there."),
+    Command::new("srem", -3, srem)
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1) for each member")
+        .summary("Removes members from a set. Deletes the key if none is left."),
     Command::new("sismember", 3, sismember)
         .reads()
         .fast()
         .key(1)
-        .about(GROUP, "1.0.0", "O(1)", "Says whether a set has a member."),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Says whether a set has a member."),
     Command::new("smismember", -3, smismember)
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(1) for each member",
-            "Says which of several members a set has.",
-        ),
-    Command::new("smembers", 2, smembers).reads().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(N) for N members",
-        "Returns all members of a set.",
-    ),
-    Command::new("scard", 2, scard).reads().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1)",
-        "Returns the number of members.",
-    ),
-    Command::new("spop", -2, spop).writes().fast().key(1).about(
-        GROUP,
-        "1.0.0",
-        "O(1) for each member",
-        "Removes members that are drawn by chance and returns them.",
-    ),
+        .about(GROUP, "6.2.0", "O(1) for each member")
+        .summary("Says which of several members a set has."),
+    Command::new("smembers", 2, smembers)
+        .reads()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(N) for N members")
+        .summary("Returns all members of a set."),
+    Command::new("scard", 2, scard)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns the number of members."),
+    Command::new("spop", -2, spop)
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.0.0", "O(1) for each member")
+        .summary("Removes members that are drawn by chance and returns them."),
     Command::new("srandmember", -2, srandmember)
         .reads()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N members that are returned",
-            "Returns members that are drawn by chance.",
-        )
+        .about(GROUP, "1.0.0", "O(N) for N members that are returned")
+        .summary("Returns members that are drawn by chance.")
         .differs(REPEATED_MAX_DEVIATION),
     Command::new("smove", 4, smove)
         .grows()
         .fast()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Moves a member from one set to another.",
-        ),
-    Command::new("sscan", -3, sscan).reads().key(1).about(
-        GROUP,
-        "2.8.0",
-        "O(1) for each call, O(N) for all N members",
-        "Goes over the members of a set step by step.",
-    ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Moves a member from one set to another."),
+    Command::new("sscan", -3, sscan)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N members")
+        .summary("Goes over the members of a set step by step."),
 ];
 
 fn sadd(call: &mut Call<'_>) -> Answer {

@@ -20,62 +20,44 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sinter", -2, |call| answer(call, Operation::Inter))
         .reads()
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            INTER_TIME,
-            "Returns the intersection of sets.",
-        ),
+        .about(GROUP, "1.0.0", INTER_TIME)
+        .summary("Returns the intersection of sets."),
     Command::new("sinterstore", -3, |call| {
         store_result(call, Operation::Inter, "sinterstore")
     })
     .grows()
     .keys_at(1, -1, 1)
-    .about(
-        GROUP,
-        "1.0.0",
-        INTER_TIME,
-        "Stores the intersection of sets.",
-    ),
+    .about(GROUP, "1.0.0", INTER_TIME)
+    .summary("Stores the intersection of sets."),
     Command::new("sintercard", -3, sintercard)
         .reads()
         .keys_counted(1, None)
-        .about(
-            GROUP,
-            "7.0.0",
-            INTER_TIME,
-            "Returns how many members the intersection of sets has.",
-        ),
+        .about(GROUP, "7.0.0", INTER_TIME)
+        .summary("Returns how many members the intersection of sets has."),
     Command::new("sunion", -2, |call| answer(call, Operation::Union))
         .reads()
         .keys_at(1, -1, 1)
-        .about(GROUP, "1.0.0", UNION_TIME, "Returns the union of sets."),
+        .about(GROUP, "1.0.0", UNION_TIME)
+        .summary("Returns the union of sets."),
     Command::new("sunionstore", -3, |call| {
         store_result(call, Operation::Union, "sunionstore")
     })
     .grows()
     .keys_at(1, -1, 1)
-    .about(GROUP, "1.0.0", UNION_TIME, "Stores the union of sets."),
+    .about(GROUP, "1.0.0", UNION_TIME)
+    .summary("Stores the union of sets."),
     Command::new("sdiff", -2, |call| answer(call, Operation::Diff))
         .reads()
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            DIFF_TIME,
-            "Returns the members of the first set that are in no other one.",
-        ),
+        .about(GROUP, "1.0.0", DIFF_TIME)
+        .summary("Returns the members of the first set that are in no other one."),
     Command::new("sdiffstore", -3, |call| {
         store_result(call, Operation::Diff, "sdiffstore")
     })
     .grows()
     .keys_at(1, -1, 1)
-    .about(
-        GROUP,
-        "1.0.0",
-        DIFF_TIME,
-        "Stores the members of the first set that are in no other one.",
-    ),
+    .about(GROUP, "1.0.0", DIFF_TIME)
+    .summary("Stores the members of the first set that are in no other one."),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,80 +13,65 @@ const GROUP: Group = Group::SortedSet;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("zadd", -4, zadd).grows().fast().key(1).about(
-        GROUP,
-        "1.2.0",
-        "O(log N) for each member",
-        "Adds members or changes their scores. Creates the key if it is not there.",
-    ),
+    Command::new("zadd", -4, zadd)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.2.0", "O(log N) for each member")
+        .summary("Adds members or changes their scores. Creates the key if it is not there."),
     Command::new("zincrby", 4, zincrby)
         .grows()
         .fast()
         .key(1)
-        .about(GROUP, "1.2.0", "O(log N)", "Adds to the score of a member."),
-    Command::new("zcard", 2, zcard).reads().fast().key(1).about(
-        GROUP,
-        "1.2.0",
-        "O(1)",
-        "Returns the number of members.",
-    ),
+        .about(GROUP, "1.2.0", "O(log N)")
+        .summary("Adds to the score of a member."),
+    Command::new("zcard", 2, zcard)
+        .reads()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.2.0", "O(1)")
+        .summary("Returns the number of members."),
     Command::new("zscore", 3, zscore)
         .reads()
         .fast()
         .key(1)
-        .about(GROUP, "1.2.0", "O(1)", "Returns the score of a member."),
+        .about(GROUP, "1.2.0", "O(1)")
+        .summary("Returns the score of a member."),
     Command::new("zmscore", -3, zmscore)
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(1) for each member",
-            "Returns the scores of members.",
-        ),
+        .about(GROUP, "6.2.0", "O(1) for each member")
+        .summary("Returns the scores of members."),
     Command::new("zrank", -3, |call| rank(call, false))
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(log N)",
-            "Returns how many members have a lower score.",
-        ),
+        .about(GROUP, "2.0.0", "O(log N)")
+        .summary("Returns how many members have a lower score."),
     Command::new("zrevrank", -3, |call| rank(call, true))
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(log N)",
-            "Returns how many members have a higher score.",
-        ),
-    Command::new("zrem", -3, zrem).writes().fast().key(1).about(
-        GROUP,
-        "1.2.0",
-        "O(log N) for each member",
-        "Removes members. Deletes the key if none is left.",
-    ),
+        .about(GROUP, "2.0.0", "O(log N)")
+        .summary("Returns how many members have a higher score."),
+    Command::new("zrem", -3, zrem)
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "1.2.0", "O(log N) for each member")
+        .summary("Removes members. Deletes the key if none is left."),
     Command::new("zrandmember", -2, zrandmember)
         .reads()
         .key(1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(N) for N members that are returned",
-            "Returns members that are drawn by chance.",
-        )
+        .about(GROUP, "6.2.0", "O(N) for N members that are returned")
+        .summary("Returns members that are drawn by chance.")
         .differs(REPEATED_MAX_DEVIATION),
-    Command::new("zscan", -3, zscan).reads().key(1).about(
-        GROUP,
-        "2.8.0",
-        "O(1) for each call, O(N) for all N members",
-        "Goes over the members and scores step by step.",
-    ),
+    Command::new("zscan", -3, zscan)
+        .reads()
+        .key(1)
+        .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N members")
+        .summary("Goes over the members and scores step by step."),
 ];
 
 const NO_NUMBER: CommandError = CommandError::text("ERR resulting score is not a number (NaN)");

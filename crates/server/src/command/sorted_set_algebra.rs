@@ -24,74 +24,46 @@ pub const COMMANDS: &[Command] = &[
     })
     .reads()
     .keys_counted(1, None)
-    .about(
-        GROUP,
-        "6.2.0",
-        UNION_TIME,
-        "Returns the union of sorted sets.",
-    ),
+    .about(GROUP, "6.2.0", UNION_TIME)
+    .summary("Returns the union of sorted sets."),
     Command::new("zinter", -3, |call| {
         answer(call, Operation::Inter, "zinter")
     })
     .reads()
     .keys_counted(1, None)
-    .about(
-        GROUP,
-        "6.2.0",
-        INTER_TIME,
-        "Returns the intersection of sorted sets.",
-    ),
+    .about(GROUP, "6.2.0", INTER_TIME)
+    .summary("Returns the intersection of sorted sets."),
     Command::new("zdiff", -3, |call| answer(call, Operation::Diff, "zdiff"))
         .reads()
         .keys_counted(1, None)
-        .about(
-            GROUP,
-            "6.2.0",
-            DIFF_TIME,
-            "Returns the members of the first sorted set that are in no other one.",
-        ),
+        .about(GROUP, "6.2.0", DIFF_TIME)
+        .summary("Returns the members of the first sorted set that are in no other one."),
     Command::new("zunionstore", -4, |call| {
         store_result(call, Operation::Union, "zunionstore")
     })
     .grows()
     .keys_counted(2, Some(1))
-    .about(
-        GROUP,
-        "2.0.0",
-        UNION_TIME,
-        "Stores the union of sorted sets.",
-    ),
+    .about(GROUP, "2.0.0", UNION_TIME)
+    .summary("Stores the union of sorted sets."),
     Command::new("zinterstore", -4, |call| {
         store_result(call, Operation::Inter, "zinterstore")
     })
     .grows()
     .keys_counted(2, Some(1))
-    .about(
-        GROUP,
-        "2.0.0",
-        INTER_TIME,
-        "Stores the intersection of sorted sets.",
-    ),
+    .about(GROUP, "2.0.0", INTER_TIME)
+    .summary("Stores the intersection of sorted sets."),
     Command::new("zdiffstore", -4, |call| {
         store_result(call, Operation::Diff, "zdiffstore")
     })
     .grows()
     .keys_counted(2, Some(1))
-    .about(
-        GROUP,
-        "6.2.0",
-        DIFF_TIME,
-        "Stores the members of the first sorted set that are in no other one.",
-    ),
+    .about(GROUP, "6.2.0", DIFF_TIME)
+    .summary("Stores the members of the first sorted set that are in no other one."),
     Command::new("zintercard", -3, zintercard)
         .reads()
         .keys_counted(1, None)
-        .about(
-            GROUP,
-            "7.0.0",
-            INTER_TIME,
-            "Returns how many members the intersection of sorted sets has.",
-        ),
+        .about(GROUP, "7.0.0", INTER_TIME)
+        .summary("Returns how many members the intersection of sorted sets has."),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

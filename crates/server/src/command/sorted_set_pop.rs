@@ -19,22 +19,14 @@ pub const COMMANDS: &[Command] = &[
         .writes()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "5.0.0",
-            TIME,
-            "Removes the members of the lowest scores and returns them.",
-        ),
+        .about(GROUP, "5.0.0", TIME)
+        .summary("Removes the members of the lowest scores and returns them."),
     Command::new("zpopmax", -2, |call| pop(call, Side::Max))
         .writes()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "5.0.0",
-            TIME,
-            "Removes the members of the highest scores and returns them.",
-        ),
+        .about(GROUP, "5.0.0", TIME)
+        .summary("Removes the members of the highest scores and returns them."),
     Command::new("zmpop", -4, zmpop)
         .writes()
         .keys_counted(1, None)
@@ -42,17 +34,15 @@ pub const COMMANDS: &[Command] = &[
             GROUP,
             "7.0.0",
             "O(K) + O(log N * M) for K keys and M members",
-            "Removes members from the first sorted set that is not empty and returns them.",
-        ),
+        )
+        .summary("Removes members from the first sorted set that is not empty and returns them."),
     Command::new("bzpopmin", -3, |call| blocking_pop(call, Side::Min))
         .writes()
         .fast()
         .flag(WAITS)
         .keys_at(1, -2, 1)
-        .about(
-            GROUP,
-            "5.0.0",
-            "O(log N)",
+        .about(GROUP, "5.0.0", "O(log N)")
+        .summary(
             "Removes the member of the lowest score and returns it. Waits until there is \
              one.",
         ),
@@ -61,10 +51,8 @@ pub const COMMANDS: &[Command] = &[
         .fast()
         .flag(WAITS)
         .keys_at(1, -2, 1)
-        .about(
-            GROUP,
-            "5.0.0",
-            "O(log N)",
+        .about(GROUP, "5.0.0", "O(log N)")
+        .summary(
             "Removes the member of the highest score and returns it. Waits until there is \
              one.",
         ),
@@ -76,6 +64,8 @@ pub const COMMANDS: &[Command] = &[
             GROUP,
             "7.0.0",
             "O(K) + O(log N * M) for K keys and M members",
+        )
+        .summary(
             "Removes members from the first sorted set that is not empty and returns them. \
              Waits until there are any.",
         ),

@@ -17,129 +17,83 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrange", -4, |call| range(call, Form::default()))
         .reads()
         .key(1)
-        .about(
-            GROUP,
-            "1.2.0",
-            TIME,
-            "Returns the members within a range of ranks, scores or members.",
-        ),
+        .about(GROUP, "1.2.0", TIME)
+        .summary("Returns the members within a range of ranks, scores or members."),
     Command::new("zrangestore", -5, zrangestore)
         .grows()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "6.2.0",
-            TIME,
-            "Stores the members within a range of ranks, scores or members.",
-        ),
+        .about(GROUP, "6.2.0", TIME)
+        .summary("Stores the members within a range of ranks, scores or members."),
     Command::new("zrevrange", -4, |call| {
         range(call, Form::old(By::Rank, true))
     })
     .reads()
     .key(1)
-    .about(
-        GROUP,
-        "1.2.0",
-        TIME,
-        "Returns the members within a range of ranks, the highest score first.",
-    ),
+    .about(GROUP, "1.2.0", TIME)
+    .summary("Returns the members within a range of ranks, the highest score first."),
     Command::new("zrangebyscore", -4, |call| {
         range(call, Form::old(By::Score, false))
     })
     .reads()
     .key(1)
-    .about(
-        GROUP,
-        "1.0.5",
-        TIME,
-        "Returns the members within a range of scores.",
-    ),
+    .about(GROUP, "1.0.5", TIME)
+    .summary("Returns the members within a range of scores."),
     Command::new("zrevrangebyscore", -4, |call| {
         range(call, Form::old(By::Score, true))
     })
     .reads()
     .key(1)
-    .about(
-        GROUP,
-        "2.2.0",
-        TIME,
-        "Returns the members within a range of scores, the highest score first.",
-    ),
+    .about(GROUP, "2.2.0", TIME)
+    .summary("Returns the members within a range of scores, the highest score first."),
     Command::new("zrangebylex", -4, |call| {
         range(call, Form::old(By::Member, false))
     })
     .reads()
     .key(1)
-    .about(
-        GROUP,
-        "2.8.9",
-        TIME,
-        "Returns the members within a range of members, all of the same score.",
-    ),
+    .about(GROUP, "2.8.9", TIME)
+    .summary("Returns the members within a range of members, all of the same score."),
     Command::new("zrevrangebylex", -4, |call| {
         range(call, Form::old(By::Member, true))
     })
     .reads()
     .key(1)
-    .about(
-        GROUP,
-        "2.8.9",
-        TIME,
+    .about(GROUP, "2.8.9", TIME)
+    .summary(
         "Returns the members within a range of members, all of the same score, the last one first.",
     ),
     Command::new("zcount", 4, |call| count(call, By::Score))
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(log N)",
-            "Returns how many members are within a range of scores.",
-        ),
+        .about(GROUP, "2.0.0", "O(log N)")
+        .summary("Returns how many members are within a range of scores."),
     Command::new("zlexcount", 4, |call| count(call, By::Member))
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.8.9",
-            "O(log N)",
-            "Returns how many members are within a range of members, all of the same score.",
-        ),
+        .about(GROUP, "2.8.9", "O(log N)")
+        .summary("Returns how many members are within a range of members, all of the same score."),
     Command::new("zremrangebyrank", 4, |call| {
         remove(call, By::Rank, "zremrangebyrank")
     })
     .writes()
     .key(1)
-    .about(
-        GROUP,
-        "2.0.0",
-        TIME,
-        "Removes the members within a range of ranks.",
-    ),
+    .about(GROUP, "2.0.0", TIME)
+    .summary("Removes the members within a range of ranks."),
     Command::new("zremrangebyscore", 4, |call| {
         remove(call, By::Score, "zremrangebyscore")
     })
     .writes()
     .key(1)
-    .about(
-        GROUP,
-        "1.2.0",
-        TIME,
-        "Removes the members within a range of scores.",
-    ),
+    .about(GROUP, "1.2.0", TIME)
+    .summary("Removes the members within a range of scores."),
     Command::new("zremrangebylex", 4, |call| {
         remove(call, By::Member, "zremrangebylex")
     })
     .writes()
     .key(1)
-    .about(
-        GROUP,
-        "2.8.9",
-        TIME,
-        "Removes the members within a range of members, all of the same score.",
-    ),
+    .about(GROUP, "2.8.9", TIME)
+    .summary("Removes the members within a range of members, all of the same score."),
 ];
 
 /// What the bounds of a range are.

@@ -142,17 +142,20 @@ impl Command {
         self.spec.keys = KeySpec::Custom(find);
         self
     }
-    /// Where it belongs, since when, and what it is for.
+    /// Where it belongs, since when there is one like it, and how its time grows.
     pub const fn about(
         mut self,
         group: Group,
         since: &'static str,
         complexity: &'static str,
-        summary: &'static str,
     ) -> Command {
         self.spec.group = group;
         self.spec.since = since;
         self.spec.complexity = complexity;
+        self
+    }
+    /// What it is for.
+    pub const fn summary(mut self, summary: &'static str) -> Command {
         self.spec.summary = summary;
         self
     }

@@ -18,28 +18,21 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
-        .about(GROUP, "1.2.0", "O(1)", "Starts a transaction."),
+        .about(GROUP, "1.2.0", "O(1)")
+        .summary("Starts a transaction."),
     Command::new("exec", 1, exec)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
-        .about(
-            GROUP,
-            "1.2.0",
-            "That of the commands",
-            "Executes all commands in a transaction.",
-        ),
+        .about(GROUP, "1.2.0", "That of the commands")
+        .summary("Executes all commands in a transaction."),
     Command::new("discard", 1, discard)
         .fast()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(N) for N watched keys",
-            "Discards a transaction.",
-        ),
+        .about(GROUP, "2.0.0", "O(N) for N watched keys")
+        .summary("Discards a transaction."),
     Command::new("watch", -2, watch)
         .fast()
         .flag(Flags::EXCLUSIVE)
@@ -48,22 +41,14 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::IN_MULTI)
         .flag(Flags::UNSHARED)
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "2.2.0",
-            "O(1) for each key",
-            "Watches keys, so that a transaction fails if one is changed.",
-        ),
+        .about(GROUP, "2.2.0", "O(1) for each key")
+        .summary("Watches keys, so that a transaction fails if one is changed."),
     Command::new("unwatch", 1, unwatch)
         .fast()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
-        .about(
-            GROUP,
-            "2.2.0",
-            "O(N) for N watched keys",
-            "Forgets all watched keys.",
-        ),
+        .about(GROUP, "2.2.0", "O(N) for N watched keys")
+        .summary("Forgets all watched keys."),
 ];
 
 fn multi(call: &mut Call<'_>) -> Answer {

@@ -18,53 +18,39 @@ pub const COMMANDS: &[Command] = &[
         .grows()
         .key(1)
         .categories(&["bitmap"])
-        .about(GROUP, "2.2.0", "O(1)", "Sets or clears a bit of a string."),
+        .about(GROUP, "2.2.0", "O(1)")
+        .summary("Sets or clears a bit of a string."),
     Command::new("getbit", 3, getbit)
         .reads()
         .fast()
         .key(1)
         .categories(&["bitmap"])
-        .about(GROUP, "2.2.0", "O(1)", "Returns a bit of a string."),
+        .about(GROUP, "2.2.0", "O(1)")
+        .summary("Returns a bit of a string."),
     Command::new("bitcount", -2, count::bitcount)
         .reads()
         .key(1)
         .categories(&["bitmap"])
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(N) for N bytes",
-            "Counts the bits of a string that are set.",
-        ),
+        .about(GROUP, "2.6.0", "O(N) for N bytes")
+        .summary("Counts the bits of a string that are set."),
     Command::new("bitpos", -3, count::bitpos)
         .reads()
         .key(1)
         .categories(&["bitmap"])
-        .about(
-            GROUP,
-            "2.8.7",
-            "O(N) for N bytes",
-            "Finds the first bit of a string that is set, or clear.",
-        ),
+        .about(GROUP, "2.8.7", "O(N) for N bytes")
+        .summary("Finds the first bit of a string that is set, or clear."),
     Command::new("bitop", -4, operation::bitop)
         .grows()
         .keys_at(2, -1, 1)
         .categories(&["bitmap"])
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(N) for N bytes",
-            "Combines strings bit by bit and stores the result.",
-        ),
+        .about(GROUP, "2.6.0", "O(N) for N bytes")
+        .summary("Combines strings bit by bit and stores the result."),
     Command::new("bitfield", -2, field::bitfield)
         .grows()
         .key(1)
         .categories(&["bitmap"])
-        .about(
-            GROUP,
-            "3.2.0",
-            "O(1) for each operation",
-            "Reads and changes integers of any width within a string.",
-        )
+        .about(GROUP, "3.2.0", "O(1) for each operation")
+        .summary("Reads and changes integers of any width within a string.")
         .differs(
             "A key that only operations which failed have created (OVERFLOW FAIL) counts \
              as changed: it is logged, and WATCH notices it.",
@@ -74,12 +60,8 @@ pub const COMMANDS: &[Command] = &[
         .fast()
         .key(1)
         .categories(&["bitmap"])
-        .about(
-            GROUP,
-            "6.0.0",
-            "O(1) for each operation",
-            "Reads integers of any width within a string.",
-        ),
+        .about(GROUP, "6.0.0", "O(1) for each operation")
+        .summary("Reads integers of any width within a string."),
 ];
 
 /// The position of the first of `width` bits, which have to lie within the longest string.

@@ -9,16 +9,16 @@ use crate::object::Kind;
 
 /// The subcommands of `OBJECT`.
 pub(super) const SUBCOMMANDS: &[Command] = &[
-    Command::new("encoding", 3, encoding).looks().key(2).about(
-        GROUP,
-        "2.2.3",
-        "O(1)",
-        "Returns how the value of a key is stored.",
-    ),
+    Command::new("encoding", 3, encoding)
+        .looks()
+        .key(2)
+        .about(GROUP, "2.2.3", "O(1)")
+        .summary("Returns how the value of a key is stored."),
     Command::new("freq", 3, freq)
         .looks()
         .key(2)
-        .about(GROUP, "4.0.0", "O(1)", "Returns how often a key is used.")
+        .about(GROUP, "4.0.0", "O(1)")
+        .summary("Returns how often a key is used.")
         .differs(
             "The answer is an estimate from 0 to 15, which keys may share, under policies \
              that need it.",
@@ -26,12 +26,8 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
     Command::new("idletime", 3, idletime)
         .looks()
         .key(2)
-        .about(
-            GROUP,
-            "2.2.3",
-            "O(1)",
-            "Returns for how many seconds a key was not used.",
-        )
+        .about(GROUP, "2.2.3", "O(1)")
+        .summary("Returns for how many seconds a key was not used.")
         .differs(
             "The time is kept in a table that keys may share, so that the answer may be \
              too low.",
@@ -39,14 +35,12 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
     Command::new("refcount", 3, refcount)
         .looks()
         .key(2)
-        .about(
-            GROUP,
-            "2.2.3",
-            "O(1)",
-            "Returns how many refer to the value of a key.",
-        )
+        .about(GROUP, "2.2.3", "O(1)")
+        .summary("Returns how many refer to the value of a key.")
         .differs("The answer is 1, also for small integers, which Redis shares."),
-    Command::new("help", 2, help).about(GROUP, "6.2.0", "O(1)", "Returns what the subcommands do."),
+    Command::new("help", 2, help)
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Returns what the subcommands do."),
 ];
 
 /// Strings up to this length are embedded in Redis, and tools expect to be told so.

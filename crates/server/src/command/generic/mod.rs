@@ -20,92 +20,62 @@ pub const COMMANDS: &[Command] = &[
         .writes()
         .flag(Flags::KEY_BY_KEY)
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N log M) for N keys of M",
-            "Deletes one or more keys.",
-        ),
+        .about(GROUP, "1.0.0", "O(N log M) for N keys of M")
+        .summary("Deletes one or more keys."),
     Command::planned("unlink", -2, Touch::Remove, del)
         .writes()
         .flag(Flags::KEY_BY_KEY)
         .fast()
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "4.0.0",
-            "O(N log M) for N keys of M",
-            "Deletes one or more keys, and frees what they held later. DEL does the same.",
-        ),
+        .about(GROUP, "4.0.0", "O(N log M) for N keys of M")
+        .summary("Deletes one or more keys, and frees what they held later. DEL does the same."),
     Command::planned("exists", -2, Touch::Read, exists)
         .looks()
         .fast()
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N keys",
-            "Counts how many of the keys are there.",
-        ),
+        .about(GROUP, "1.0.0", "O(N) for N keys")
+        .summary("Counts how many of the keys are there."),
     Command::planned("touch", -2, Touch::Read, exists)
         .reads()
         .fast()
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "3.2.1",
-            "O(N) for N keys",
-            "Counts how many of the keys are there, which counts as use of them.",
-        ),
+        .about(GROUP, "3.2.1", "O(N) for N keys")
+        .summary("Counts how many of the keys are there, which counts as use of them."),
     Command::planned("type", 2, Touch::Read, kind)
         .looks()
         .fast()
         .key(1)
-        .about(GROUP, "1.0.0", "O(1)", "Returns the type of a key."),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns the type of a key."),
     Command::new("rename", 3, rename)
         .unshared()
         .writes()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(log N)",
-            "Renames a key, and replaces what has the new name.",
-        ),
+        .about(GROUP, "1.0.0", "O(log N)")
+        .summary("Renames a key, and replaces what has the new name."),
     Command::new("renamenx", 3, renamenx)
         .unshared()
         .writes()
         .fast()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(log N)",
-            "Renames a key if none has the new name.",
-        ),
+        .about(GROUP, "1.0.0", "O(log N)")
+        .summary("Renames a key if none has the new name."),
     Command::new("copy", -3, copy::copy)
         .grows()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(N) for the N elements of the value",
-            "Copies a key to another.",
-        ),
+        .about(GROUP, "6.2.0", "O(N) for the N elements of the value")
+        .summary("Copies a key to another."),
     Command::new("move", 3, r#move)
         .unshared()
         .writes()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(log N)",
-            "Moves a key to another database.",
-        ),
+        .about(GROUP, "1.0.0", "O(log N)")
+        .summary("Moves a key to another database."),
     Command::new("randomkey", 1, random::randomkey)
         .reads()
-        .about(GROUP, "1.0.0", "O(log N)", "Returns a key by chance.")
+        .about(GROUP, "1.0.0", "O(log N)")
+        .summary("Returns a key by chance.")
         .differs(
             "Not all keys are as probable as each other: chance decides at each byte where \
              keys differ, as an ordered index does not know how many keys lie behind each.",
@@ -118,44 +88,36 @@ pub const COMMANDS: &[Command] = &[
             GROUP,
             "1.0.0",
             "O(N) for N keys that begin as the pattern does",
-            "Returns all keys that match a pattern, in the order of their bytes.",
-        ),
+        )
+        .summary("Returns all keys that match a pattern, in the order of their bytes."),
     Command::new("scan", -2, scan::scan)
         .reads()
         .about(
             GROUP,
             "2.8.0",
             "O(N) for N keys of a call, O(M) for all M keys that begin as the pattern does",
-            "Returns some keys, and a cursor from which the next call goes on.",
         )
+        .summary("Returns some keys, and a cursor from which the next call goes on.")
         .differs(
             "Keys come in the order of their bytes, each once. A cursor is a number that \
              the server remembers: of those that were not used for the longest time it \
              forgets when there are more than 65,536, or all when it starts, and answers \
              an error to them.",
         ),
-    Command::container("object", inspect::SUBCOMMANDS).about(
-        GROUP,
-        "2.2.3",
-        "Depends on subcommand.",
-        "Tells how a key is represented.",
-    ),
-    Command::new("dump", 2, dump::dump).looks().key(1).about(
-        GROUP,
-        "2.6.0",
-        "O(N) for the N elements of the value",
-        "Returns the value of a key in the form that RESTORE takes.",
-    ),
+    Command::container("object", inspect::SUBCOMMANDS)
+        .about(GROUP, "2.2.3", "Depends on subcommand.")
+        .summary("Tells how a key is represented."),
+    Command::new("dump", 2, dump::dump)
+        .looks()
+        .key(1)
+        .about(GROUP, "2.6.0", "O(N) for the N elements of the value")
+        .summary("Returns the value of a key in the form that RESTORE takes."),
     Command::new("restore", -4, dump::restore)
         .grows()
         .key(1)
         .categories(&["dangerous"])
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(N) for the N elements of the value",
-            "Creates a key from what DUMP has returned.",
-        )
+        .about(GROUP, "2.6.0", "O(N) for the N elements of the value")
+        .summary("Creates a key from what DUMP has returned.")
         .differs(
             "IDLETIME and FREQ are checked and ignored: how keys are used is not stored \
              with them. Streams and values of modules are refused.",
@@ -166,12 +128,8 @@ pub const COMMANDS: &[Command] = &[
         .keys_found(sort::keys_of_sort)
         .flag(Flags::EXCLUSIVE)
         .categories(&["list", "set", "sortedset", "dangerous"])
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N log N) for N elements",
-            "Sorts the elements of a list, set or sorted set, and may store the result.",
-        )
+        .about(GROUP, "1.0.0", "O(N log N) for N elements")
+        .summary("Sorts the elements of a list, set or sorted set, and may store the result.")
         .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
     Command::new("sort_ro", -2, sort::sort_ro)
         .unshared()
@@ -179,31 +137,19 @@ pub const COMMANDS: &[Command] = &[
         .key(1)
         .flag(Flags::EXCLUSIVE)
         .categories(&["list", "set", "sortedset", "dangerous"])
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N log N) for N elements",
-            "Sorts the elements of a list, set or sorted set.",
-        )
+        .about(GROUP, "7.0.0", "O(N log N) for N elements")
+        .summary("Sorts the elements of a list, set or sorted set.")
         .differs("With ALPHA elements are compared byte by byte, whatever the locale."),
     Command::new("wait", 3, wait)
         .flag(Flags::BLOCKING)
-        .about(
-            GROUP,
-            "3.0.0",
-            "O(1)",
-            "Waits until replicas have what the client has written.",
-        )
+        .about(GROUP, "3.0.0", "O(1)")
+        .summary("Waits until replicas have what the client has written.")
         .differs("There are no replicas: the answer is 0, at once."),
     Command::new("dbsize", 1, flush::dbsize)
         .reads()
         .fast()
-        .about(
-            Group::Server,
-            "1.0.0",
-            "O(1)",
-            "Returns the number of keys in the database.",
-        ),
+        .about(Group::Server, "1.0.0", "O(1)")
+        .summary("Returns the number of keys in the database."),
     Command::new("flushdb", -1, flush::flushdb)
         .writes()
         .flag(Flags::EXCLUSIVE)
@@ -212,8 +158,8 @@ pub const COMMANDS: &[Command] = &[
             Group::Server,
             "1.0.0",
             "O(1), and O(N) for N keys beside other commands",
-            "Removes all keys from the database.",
-        ),
+        )
+        .summary("Removes all keys from the database."),
     Command::new("flushall", -1, flush::flushall)
         .writes()
         .flag(Flags::EXCLUSIVE)
@@ -222,8 +168,8 @@ pub const COMMANDS: &[Command] = &[
             Group::Server,
             "1.0.0",
             "O(1), and O(N) for N keys beside other commands",
-            "Removes all keys from all databases.",
-        ),
+        )
+        .summary("Removes all keys from all databases."),
     Command::new("swapdb", 3, flush::swapdb)
         .unshared()
         .writes()
@@ -234,8 +180,8 @@ pub const COMMANDS: &[Command] = &[
             Group::Server,
             "4.0.0",
             "O(N) for N keys that clients watch or wait for",
-            "Exchanges the keys of two databases.",
-        ),
+        )
+        .summary("Exchanges the keys of two databases."),
 ];
 
 fn del(planned: &mut Planned<'_>) -> Answer {

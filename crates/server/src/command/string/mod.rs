@@ -19,16 +19,13 @@ pub const COMMANDS: &[Command] = &[
         .reads()
         .fast()
         .key(1)
-        .about(GROUP, "1.0.0", "O(1)", "Returns the string value of a key."),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Returns the string value of a key."),
     Command::planned("set", -3, Touch::Set, options::set)
         .grows()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Sets the string value of a key, ignoring its type.",
-        )
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Sets the string value of a key, ignoring its type.")
         .differs(
             "Keys are 64 KiB long at most, and 8 bytes less if they expire: longer ones \
              are refused by the index, for strings and all other types.",
@@ -37,193 +34,116 @@ pub const COMMANDS: &[Command] = &[
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Sets the string value of a key that is not there.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Sets the string value of a key that is not there."),
     Command::planned("setex", 4, Touch::Change, options::setex)
         .grows()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(log N)",
-            "Sets the string value of a key and how many seconds it has.",
-        ),
+        .about(GROUP, "2.0.0", "O(log N)")
+        .summary("Sets the string value of a key and how many seconds it has."),
     Command::planned("psetex", 4, Touch::Change, options::psetex)
         .grows()
         .key(1)
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(log N)",
-            "Sets the string value of a key and how many milliseconds it has.",
-        ),
+        .about(GROUP, "2.6.0", "O(log N)")
+        .summary("Sets the string value of a key and how many milliseconds it has."),
     Command::planned("getset", 3, Touch::Change, getset)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Sets the string value of a key and returns the previous one.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Sets the string value of a key and returns the previous one."),
     Command::planned("getdel", 2, Touch::Change, getdel)
         .writes()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(1)",
-            "Returns the string value of a key and deletes the key.",
-        ),
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Returns the string value of a key and deletes the key."),
     Command::new("getex", -2, options::getex)
         .writes()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "6.2.0",
-            "O(1)",
-            "Returns the string value of a key and changes when it expires.",
-        ),
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Returns the string value of a key and changes when it expires."),
     Command::planned("mget", -2, Touch::Read, mget)
         .reads()
         .fast()
         .keys_at(1, -1, 1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N keys",
-            "Returns the string values of keys.",
-        ),
+        .about(GROUP, "1.0.0", "O(N) for N keys")
+        .summary("Returns the string values of keys."),
     Command::planned("mset", -3, Touch::Set, mset)
         .grows()
         .flag(Flags::KEY_BY_KEY)
         .keys_at(1, -1, 2)
-        .about(
-            GROUP,
-            "1.0.1",
-            "O(N) for N keys",
-            "Sets the string values of keys.",
-        ),
+        .about(GROUP, "1.0.1", "O(N) for N keys")
+        .summary("Sets the string values of keys."),
     Command::planned("msetnx", -3, Touch::Change, msetnx)
         .unshared()
         .grows()
         .keys_at(1, -1, 2)
-        .about(
-            GROUP,
-            "1.0.1",
-            "O(N) for N keys",
-            "Sets the string values of keys if none of them is there.",
-        ),
+        .about(GROUP, "1.0.1", "O(N) for N keys")
+        .summary("Sets the string values of keys if none of them is there."),
     Command::planned("incr", 2, Touch::Change, counter::incr)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Adds one to the integer value of a key.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Adds one to the integer value of a key."),
     Command::planned("decr", 2, Touch::Change, counter::decr)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Subtracts one from the integer value of a key.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Subtracts one from the integer value of a key."),
     Command::planned("incrby", 3, Touch::Change, counter::incrby)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Adds an integer to the integer value of a key.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Adds an integer to the integer value of a key."),
     Command::planned("decrby", 3, Touch::Change, counter::decrby)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(1)",
-            "Subtracts an integer from the integer value of a key.",
-        ),
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Subtracts an integer from the integer value of a key."),
     Command::planned("incrbyfloat", 3, Touch::Change, counter::incrbyfloat)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.6.0",
-            "O(1)",
-            "Adds a number to the numeric value of a key.",
-        ),
+        .about(GROUP, "2.6.0", "O(1)")
+        .summary("Adds a number to the numeric value of a key."),
     Command::new("append", 3, append)
         .grows()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.0.0",
-            "O(1)",
-            "Appends to the string value of a key.",
-        ),
+        .about(GROUP, "2.0.0", "O(1)")
+        .summary("Appends to the string value of a key."),
     Command::planned("strlen", 2, Touch::Read, strlen)
         .reads()
         .fast()
         .key(1)
-        .about(
-            GROUP,
-            "2.2.0",
-            "O(1)",
-            "Returns the length of the string value of a key.",
-        ),
+        .about(GROUP, "2.2.0", "O(1)")
+        .summary("Returns the length of the string value of a key."),
     Command::planned("getrange", 4, Touch::Read, getrange)
         .reads()
         .key(1)
-        .about(
-            GROUP,
-            "2.4.0",
-            "O(N) for N bytes",
-            "Returns a part of the string value of a key.",
-        ),
+        .about(GROUP, "2.4.0", "O(N) for N bytes")
+        .summary("Returns a part of the string value of a key."),
     Command::planned("substr", 4, Touch::Read, getrange)
         .reads()
         .key(1)
-        .about(
-            GROUP,
-            "1.0.0",
-            "O(N) for N bytes",
-            "Returns a part of the string value of a key.",
-        ),
-    Command::new("setrange", 4, setrange).grows().key(1).about(
-        GROUP,
-        "2.2.0",
-        "O(N) for N bytes",
-        "Overwrites a part of the string value of a key.",
-    ),
+        .about(GROUP, "1.0.0", "O(N) for N bytes")
+        .summary("Returns a part of the string value of a key."),
+    Command::new("setrange", 4, setrange)
+        .grows()
+        .key(1)
+        .about(GROUP, "2.2.0", "O(N) for N bytes")
+        .summary("Overwrites a part of the string value of a key."),
     Command::new("lcs", -3, lcs::lcs)
         .reads()
         .keys_at(1, 2, 1)
-        .about(
-            GROUP,
-            "7.0.0",
-            "O(N*M) for strings of N and M bytes",
-            "Finds the longest common subsequence of two strings.",
-        ),
+        .about(GROUP, "7.0.0", "O(N*M) for strings of N and M bytes")
+        .summary("Finds the longest common subsequence of two strings."),
 ];
 
 /// Refuses a string of `length` bytes if none may be that long.
