@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
-pub mod batches;
 pub mod blocking;
 pub mod catalog;
 pub mod client;
@@ -19,26 +18,21 @@ pub mod execute;
 pub mod glob;
 pub mod info;
 pub mod keyspace;
-pub mod latency;
 pub mod log;
 pub mod logging;
 pub mod long_double;
 pub mod metrics;
-pub mod monitor;
 pub mod net;
-pub mod notifications;
 pub mod number;
 pub mod object;
+pub mod observe;
 pub mod pause;
 pub mod persistence;
-pub mod pubsub;
+pub mod push;
 pub mod rdb;
 pub mod resp;
 pub mod script;
 pub mod server;
 pub mod signals;
 pub mod singly;
-pub mod slowlog;
-pub mod statistics;
-pub mod tracking;
 pub mod watch;

@@ -121,11 +121,11 @@ impl Metrics {
 
     fn add_commands(&mut self, server: &Server) {
         let commands = server.statistics.commands();
-        let count = |of: fn(&crate::statistics::CommandCounts) -> u64| {
+        let count = |of: fn(&crate::observe::statistics::CommandCounts) -> u64| {
             let sample = |counts| (label("command", name(counts)), Sample::Count(of(counts)));
             commands.iter().map(sample).collect()
         };
-        fn name(counts: &crate::statistics::CommandCounts) -> &'static str {
+        fn name(counts: &crate::observe::statistics::CommandCounts) -> &'static str {
             counts.name
         }
         let calls = count(|counts| counts.calls);

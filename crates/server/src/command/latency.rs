@@ -3,7 +3,7 @@
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, find};
 use crate::error::CommandError;
-use crate::latency::History;
+use crate::observe::latency::History;
 use std::fmt::Write;
 
 const GROUP: Group = Group::Server;

@@ -13,7 +13,7 @@ pub struct Hot {
     pub latency_threshold_ms: AtomicU64,
     /// `latency-tracking`
     pub latency_tracking: AtomicBool,
-    /// `notify-keyspace-events`, as bits (see [`notifications`](crate::notifications)).
+    /// `notify-keyspace-events`, as bits (see [`events`](super::events)).
     pub notified_events: AtomicU32,
     /// `maxmemory`, in bytes; 0: no limit.
     pub maxmemory_bytes: AtomicU64,
@@ -84,7 +84,7 @@ impl Hot {
         self.slowlog_slower_than_us.store(slower, Ordering::Relaxed);
         let tracking = text("latency-tracking") == "yes";
         self.latency_tracking.store(tracking, Ordering::Relaxed);
-        let events = crate::notifications::parse(&text("notify-keyspace-events"));
+        let events = super::events::parse(&text("notify-keyspace-events"));
         self.notified_events
             .store(events.unwrap_or(0), Ordering::Relaxed);
         let limits = text("client-output-buffer-limit");

@@ -5,6 +5,7 @@
 //! often is kept once more in [`Hot`], as numbers that are read without a lock.
 
 mod durability;
+pub mod events;
 mod file;
 mod hot;
 mod options;

@@ -165,7 +165,7 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::Enumeration(&["debug", "verbose", "notice", "warning"]),
         "notice",
     ),
-    with("notify-keyspace-events", special::events, ""),
+    with("notify-keyspace-events", special::notified, ""),
     integer("slowlog-log-slower-than", -1, i64::MAX, "10000"),
     integer("slowlog-max-len", 0, i64::MAX, "128"),
     // ---- Replicas and clusters

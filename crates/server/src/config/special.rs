@@ -1,7 +1,7 @@
 //! Parameters with a syntax of their own.
 
+use super::events;
 use super::parameter::memory;
-use crate::notifications;
 use std::borrow::Cow;
 
 type Shown = Result<String, Cow<'static, str>>;
@@ -20,9 +20,9 @@ pub fn save(value: &str, _: &str) -> Shown {
 }
 
 /// `notify-keyspace-events`: letters.
-pub fn events(value: &str, _: &str) -> Shown {
-    match notifications::parse(value) {
-        Some(events) => Ok(notifications::letters(events)),
+pub fn notified(value: &str, _: &str) -> Shown {
+    match events::parse(value) {
+        Some(bits) => Ok(events::letters(bits)),
         None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
     }
 }

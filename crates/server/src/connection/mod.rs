@@ -12,8 +12,8 @@ pub use mailbox::{Mailbox, Message};
 pub use transport::Transport;
 
 use crate::client::Client;
+use crate::observe::Statistics;
 use crate::resp::{Parser, Protocol, Reply};
-use crate::statistics::Statistics;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 

@@ -1,13 +1,13 @@
 //! What the parts of a server take from its configuration.
 
 use super::Server;
-use crate::config::SavePoint;
+use crate::config::{SavePoint, events};
 use crate::eviction::{self, SAMPLES};
 use crate::keyspace::Observer;
 use crate::log::Policy;
+use crate::logging;
 use crate::object::ChunkLimit;
 use crate::singly::Reason;
-use crate::{logging, notifications};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ impl Server {
     /// To be called in the exclusive phase, or before the server serves anybody.
     pub fn configure(&self) {
         let hot = &self.config.hot;
-        let events = hot.notified_events.load(Ordering::Relaxed);
-        let notifies = notifications::is_on(events);
+        let notified = hot.notified_events.load(Ordering::Relaxed);
+        let notifies = events::is_on(notified);
         self.keyspace
             .set_observed(Observer::Notifications, notifies);
         let policy = Policy::from_name(&self.config.text("appendfsync"));

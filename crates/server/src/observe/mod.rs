@@ -1,0 +1,11 @@
+//! What is counted and noted of commands, for who observes the server.
+
+pub mod batches;
+pub mod latency;
+pub mod slowlog;
+pub mod statistics;
+
+pub use batches::Batches;
+pub use latency::LatencyMonitor;
+pub use slowlog::SlowLog;
+pub use statistics::Statistics;

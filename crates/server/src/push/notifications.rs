@@ -1,0 +1,42 @@
+//! Keyspace events (`notify-keyspace-events`): messages that say what happens to keys, published
+//! on the channels `__keyspace@DB__:KEY` and `__keyevent@DB__:EVENT`.
+
+use super::PubSub;
+use crate::client::Topic;
+use crate::config::events::{KEYEVENT, KEYSPACE, is_on};
+use crate::connection::Clients;
+use crate::keyspace::{Class, Event};
+
+fn bit(class: Class) -> u32 {
+    match class {
+        Class::Generic => 1 << 2,
+        Class::String => 1 << 3,
+        Class::List => 1 << 4,
+        Class::Set => 1 << 5,
+        Class::Hash => 1 << 6,
+        Class::SortedSet => 1 << 7,
+        Class::Expired => 1 << 8,
+        Class::Evicted => 1 << 9,
+        Class::New => 1 << 14,
+    }
+}
+
+/// Publishes what has happened, as far as `on` says.
+pub fn publish(pubsub: &PubSub, clients: &Clients, on: u32, events: &[Event]) {
+    if !is_on(on) {
+        return;
+    }
+    for event in events.iter().filter(|event| on & bit(event.class) != 0) {
+        let send = |kind: &str, about: &[u8], message: &[u8]| {
+            let mut channel = format!("__{kind}@{}__:", event.database).into_bytes();
+            channel.extend_from_slice(about);
+            pubsub.publish(clients, Topic::Channel, &channel, message);
+        };
+        if on & KEYSPACE != 0 {
+            send("keyspace", &event.key, event.name.as_bytes());
+        }
+        if on & KEYEVENT != 0 {
+            send("keyevent", event.name.as_bytes(), &event.key);
+        }
+    }
+}
