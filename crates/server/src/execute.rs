@@ -9,13 +9,12 @@ use crate::command::{
 use crate::connection::Message;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
-use crate::keyspace::{Access, Databases, Effects, Keys, Keyspace, Observer};
+use crate::keyspace::{Access, Databases, Effects, Keys, Observer};
 use crate::object::Kind;
 use crate::push::notifications;
 use crate::resp::{Protocol, Reply};
 use crate::script;
 use crate::server::Server;
-use parking_lot::RwLockReadGuard;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use std::sync::Arc;
@@ -127,17 +126,6 @@ impl<'s> Executor<'s> {
                 statistics.count_failed(self.thread, tally.number);
             }
         }
-    }
-
-    /// The keys of the server.
-    pub fn keyspace(&self) -> &'s Keyspace {
-        &self.server.keyspace
-    }
-
-    /// Enters the shared phase, unless a script has held the exclusive one for long.
-    #[inline]
-    pub fn share(&self) -> Option<RwLockReadGuard<'s, Databases>> {
-        self.server.share_unless_busy()
     }
 
     /// Frees what commands have given up, if nobody else works on the keyspace.

@@ -101,11 +101,6 @@ impl Parameter {
             Kind::Special(accept) => accept(value, old),
         }
     }
-
-    /// Whether a configuration file may have several lines of it that add up.
-    pub fn accumulates(&self) -> bool {
-        matches!(self.name, "client-output-buffer-limit" | "save")
-    }
 }
 
 fn within(number: i128, least: i128, most: i128) -> Result<(), Cow<'static, str>> {

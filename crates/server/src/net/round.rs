@@ -413,7 +413,7 @@ impl Round {
                 self.execute_as_batch(executor, &databases, now_ms, clients)
             });
         }
-        let databases = executor.share();
+        let databases = executor.server().share_unless_busy();
         databases
             .is_some_and(|databases| self.execute_as_batch(executor, &databases, now_ms, clients))
     }

@@ -148,7 +148,8 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
         }
         Ok(())
     })?;
-    persistence::finish(server)?;
+    // Clients were told nothing of what the log does not hold.
+    server.log.flush()?;
     Ok(())
 }
 

@@ -261,26 +261,6 @@ impl Statistics {
         }
         *self.rate.lock() = Rate::default();
     }
-
-    /// Sets the durations of the commands named to zero, or those of all; says of how many.
-    pub fn reset_durations(&self, names: &[&[u8]]) -> usize {
-        let mut reset = 0;
-        for (number, entry) in self.registry.entries().iter().enumerate() {
-            let name = entry.name.as_bytes();
-            let is = |wanted: &&[u8]| wanted.eq_ignore_ascii_case(name);
-            if !names.is_empty() && !names.iter().any(is) {
-                continue;
-            }
-            let mut any = false;
-            for counters in self.shards.iter().filter_map(|shard| shard.get(number)) {
-                for bucket in &counters.durations {
-                    any |= bucket.swap(0, Relaxed) > 0;
-                }
-            }
-            reset += usize::from(any);
-        }
-        reset
-    }
 }
 
 impl CommandCounts {

@@ -6,7 +6,7 @@ mod start;
 mod tasks;
 
 pub use start::{load_log, start};
-pub use tasks::{finish, save_now, shut_down, spawn};
+pub use tasks::{save_now, shut_down, spawn};
 
 use crate::disk::Disk;
 use crate::log::LogFile;

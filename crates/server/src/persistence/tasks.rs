@@ -243,14 +243,6 @@ pub fn shut_down(server: &Server, save: Option<bool>, force: bool) -> bool {
     safe || force
 }
 
-/// Ends what is kept on disk, when no client is served any more.
-///
-/// # Errors
-/// The log does not hold all that was done; clients were told nothing of it.
-pub fn finish(server: &Server) -> Result<(), crate::log::NotDurable> {
-    server.log.flush()
-}
-
 impl Server {
     fn note_end(&self, task: Task, ok: bool) {
         let time = {
