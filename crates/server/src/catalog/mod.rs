@@ -1,4 +1,5 @@
-//! What is known of commands without running them: their descriptions, numbers and categories.
+//! The descriptions, numbers and categories of commands. Nothing here runs a command, so that
+//! access control and statistics do not depend on implementations.
 
 pub mod category;
 mod registry;

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 pub struct Entry {
     /// The name in lower case; of a subcommand `container|name`.
     pub name: String,
-    /// What is known of it.
+    /// Its description.
     pub command: &'static Spec,
     /// Its categories, in bits as [`category::NAMES`] counts them.
     pub categories: u32,

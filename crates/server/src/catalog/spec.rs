@@ -1,4 +1,4 @@
-//! The description of a command: what the table says of it, besides what runs it.
+//! The description of a command: its row of the table without its implementation.
 
 use crate::error::CommandError;
 use smallvec::SmallVec;
@@ -176,7 +176,7 @@ impl Group {
     }
 }
 
-/// What is known of a command before it runs.
+/// The description of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// The name in lower case; of a subcommand, its own only.

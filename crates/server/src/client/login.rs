@@ -1,4 +1,4 @@
-//! Who a client is, as its thread knows it, and what it may do.
+//! The user of a client, as the thread of the client knows it, and the checks of its permissions.
 
 use super::{Client, ClientShared};
 use crate::acl::log::{Context, Reason};
@@ -87,7 +87,7 @@ impl Client {
         }
     }
 
-    /// Looks again for the client's user, who may have changed.
+    /// Looks the client's user up again if users have changed.
     fn refresh(&mut self, acl: &Acl) {
         let version = acl.version();
         let Some(user) = self.login.user() else {

@@ -1,4 +1,4 @@
-//! What a client has chosen with `CLIENT TRACKING`.
+//! The options of a client for `CLIENT TRACKING`.
 
 /// What a client has chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

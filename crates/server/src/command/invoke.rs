@@ -1,4 +1,4 @@
-//! Running a command's implementation, and what is noted of it.
+//! Runs the implementation of a command, and notes its use of keys.
 
 use super::{Account, Answer, Call, Command, Flags, Planned, Run};
 use crate::blocking::Wait;
@@ -8,7 +8,7 @@ use crate::resp::Reply;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
-/// Notes that keys are used, and what a write may take; one in
+/// Notes the use of keys, and the memory that a write may take. One use in
 /// [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) is to be `sampled`, to know the
 /// hot keys.
 pub fn note_uses(

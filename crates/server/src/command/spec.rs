@@ -23,10 +23,10 @@ pub enum Run {
 /// Finds the name of the command that arguments make of another one, if they do.
 pub type Turning = fn(&[&[u8]]) -> Option<&'static str>;
 
-/// A row of the command table: what is known of a command, and what runs it.
+/// A row of the command table: the description of a command, and its implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// What is known of it before it runs.
+    /// Its description.
     pub spec: Spec,
     /// What runs it.
     pub run: Run,
@@ -142,7 +142,7 @@ impl Command {
         self.spec.keys = KeySpec::Custom(find);
         self
     }
-    /// Where it belongs, since when there is one like it, and how its time grows.
+    /// Its group, the version of Redis that it is known since, and how its time grows.
     pub const fn about(
         mut self,
         group: Group,
@@ -154,7 +154,7 @@ impl Command {
         self.spec.complexity = complexity;
         self
     }
-    /// What it is for.
+    /// One sentence for people.
     pub const fn summary(mut self, summary: &'static str) -> Command {
         self.spec.summary = summary;
         self

@@ -1,4 +1,4 @@
-//! What a server keeps on disk, as it is told at its start.
+//! The options for the files of a server: its directory, its log and its snapshots.
 
 use super::Settings;
 use crate::disk::{Disk, RealDisk};

@@ -1,4 +1,4 @@
-//! What a server is started with: what its configuration file says, and its command line.
+//! The options that a server is started with, from its command line and its configuration file.
 
 use super::{Durability, Settings};
 use crate::keyspace::Home;

@@ -1,4 +1,4 @@
-//! Sockets: threads that serve connections, and what they tell each other.
+//! The threads that serve connections.
 //!
 //! Each thread has connections of its own and waits for all of them at once; it sleeps when there
 //! is nothing to do. In each *round* it reads what has come, collects the reads and writes of

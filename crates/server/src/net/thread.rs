@@ -148,7 +148,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
         }
         Ok(())
     })?;
-    // Clients were told nothing of what the log does not hold.
+    // If this fails, some commands are not in the log, and their clients had no answer.
     server.log.flush()?;
     Ok(())
 }

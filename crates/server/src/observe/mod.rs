@@ -1,4 +1,5 @@
-//! What is counted and noted of commands, for who observes the server.
+//! Counters, histories and the slow log of commands, for people and programs that observe the
+//! server.
 
 pub mod batches;
 pub mod latency;

@@ -78,8 +78,8 @@ pub struct Loader<'l> {
     repeat: Repeat,
 }
 
-/// Executes a command of a log at [`BEFORE_ALL_TIMES`] and writes its answer. What it says of an
-/// error is why it cannot be repeated.
+/// Executes a command of a log at [`BEFORE_ALL_TIMES`] and writes its answer. The text of an error
+/// is the reason why the command cannot be repeated.
 pub type Repeat = fn(
     &Server,
     &mut Databases,

@@ -1,5 +1,5 @@
-//! What clients are sent without having asked for it just now: messages of channels, events of
-//! keys, keys that are no longer what they have cached, and commands of others.
+//! Data that the server sends without a request: messages of channels, events of keys,
+//! invalidations of cached keys, and the commands that monitors see.
 
 pub mod monitor;
 pub mod notifications;

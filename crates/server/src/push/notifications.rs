@@ -21,7 +21,7 @@ fn bit(class: Class) -> u32 {
     }
 }
 
-/// Publishes what has happened, as far as `on` says.
+/// Publishes those of `events` whose bits are set in `on`.
 pub fn publish(pubsub: &PubSub, clients: &Clients, on: u32, events: &[Event]) {
     if !is_on(on) {
         return;

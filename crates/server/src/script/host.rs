@@ -7,7 +7,7 @@ use crate::resp::{Protocol, Reply};
 use mlua::{Lua, MultiValue, Result, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a script runs commands on.
+/// The server, as a script sees it.
 pub trait Host {
     /// Runs a command, and writes its answer into `reply`.
     ///

@@ -1,4 +1,4 @@
-//! What the parts of a server take from its configuration.
+//! Passes the configuration on to the parts of the server that keep a copy of it.
 
 use super::Server;
 use crate::config::{SavePoint, events};

@@ -1,4 +1,4 @@
-//! What is known of snapshots and rewrites of the log, and who asks for them.
+//! The state of snapshots and of rewrites of the log, and requests for them.
 
 use super::Server;
 use crate::catalog::{Flags, Spec};
