@@ -43,7 +43,8 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
             return;
         }
         let key = self.keys[walk.visit() as usize];
-        F::prepare(&self.tree.memory, walk.node(), key, self.guard);
+        let writes = self.plan.visits[walk.visit() as usize].writes;
+        F::prepare(&self.tree.memory, walk.node(), key, writes, self.guard);
     }
 
     #[inline]
