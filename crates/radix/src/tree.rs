@@ -252,15 +252,9 @@ impl<F: LeafForm> Tree<F> {
             return;
         }
         self.retired.store(0, Ordering::Relaxed);
-        // The holes of this batch can be filled by the next if two grace periods have passed, and
-        // leaves below shortcuts are retired twice.
-        for _ in 0..2 {
-            let guard = crossbeam_epoch::pin();
-            self.memory.begin_grace(&guard);
-            guard.flush();
-            drop(guard);
-            // A period takes two steps of the epoch, each while no thread is pinned in the last.
-            crossbeam_epoch::pin().flush();
+        crossbeam_epoch::pin().flush();
+        if !self.shortcuts.is_empty() {
+            // Leaves are retired a second time.
             crossbeam_epoch::pin().flush();
         }
         let times = self.collected.fetch_add(1, Ordering::Relaxed);

@@ -76,7 +76,6 @@ impl<F: LeafForm> Writer<'_, F> {
     /// function, others need memory of their own.
     fn defer_free(&self, retired: impl AsRef<[Ref]> + 'static) {
         self.tree.count_retired(retired.as_ref().len());
-        self.tree.memory.begin_grace(&self.guard);
         let memory = Arc::clone(&self.tree.memory);
         let shortcuts = Arc::clone(&self.tree.shortcuts);
         // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all

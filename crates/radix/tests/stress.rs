@@ -2,10 +2,9 @@
 //! AddressSanitizer, no freed memory is used.
 #![cfg(not(loom))]
 
-use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
+use nearfield_core::{Bytes, OrderedIndex, Words};
 use nearfield_radix::{EngineOptions, Radix, RadixForm};
 use nearfield_testkit::concurrent::{self, Config};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn new<F: RadixForm>(seed: u64) -> Radix<F> {
     let index = Radix::new().expect("address space");
@@ -25,51 +24,6 @@ fn words_are_linearizable() {
 #[test]
 fn bytes_are_linearizable() {
     concurrent::check::<Bytes, _>(30, &Config::default(), new);
-}
-
-/// Values that readers have borrowed do not change while others overwrite their keys.
-#[test]
-fn a_borrowed_value_does_not_change() {
-    const KEYS: u8 = 40;
-    const ROUNDS: usize = 20_000;
-    let index = Radix::<Bytes>::new().expect("address space");
-    let writers_left = AtomicUsize::new(2);
-    let value = |round: usize| [round as u8; 40][..round % 40].to_vec();
-    std::thread::scope(|scope| {
-        for thread in 0..2 {
-            let (index, writers_left) = (&index, &writers_left);
-            scope.spawn(move || {
-                let mut batch = Batch::<Bytes>::new();
-                for round in 0..ROUNDS / 8 {
-                    batch.clear();
-                    for i in 0..8 {
-                        let number = 8 * round + i;
-                        batch.insert(&[(number * 7 + thread) as u8 % KEYS], &value(number));
-                    }
-                    index.execute(&mut batch).expect("a batch");
-                }
-                writers_left.fetch_sub(1, Ordering::Release);
-            });
-        }
-        for _ in 0..2 {
-            let (index, writers_left) = (&index, &writers_left);
-            scope.spawn(move || {
-                let mut key = 0;
-                while writers_left.load(Ordering::Acquire) > 0 {
-                    key = (key + 1) % KEYS;
-                    index.read(&[key], |value| {
-                        let before = value.to_vec();
-                        for _ in 0..20 {
-                            std::thread::yield_now();
-                            assert_eq!(std::hint::black_box(value), before);
-                        }
-                        assert!(before.iter().all(|&byte| byte == before[0]));
-                    });
-                }
-            });
-        }
-    });
-    index.check_invariants();
 }
 
 /// Threads insert and remove the same dense runs, so that nodes of all kinds grow and shrink

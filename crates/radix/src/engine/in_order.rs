@@ -75,10 +75,9 @@ impl<F: LeafForm, P: Probe> Arrivals for InOrder<'_, '_, '_, F, P> {
         if !F::PREPARES {
             return;
         }
-        let operation = &self.input.operations()[walk.visit() as usize];
-        if let Some(key) = operation.point_key() {
-            let (key, writes) = (self.input.key(key), operation.is_write());
-            F::prepare(&self.tree.memory, walk.node(), key, writes, self.guard);
+        if let Some(key) = self.input.operations()[walk.visit() as usize].point_key() {
+            let key = self.input.key(key);
+            F::prepare(&self.tree.memory, walk.node(), key, self.guard);
         }
     }
 

@@ -32,7 +32,7 @@ impl<F: LeafForm, P: Probe> Arrivals for Reads<'_, '_, '_, F, P> {
             return;
         }
         let key = self.keys[walk.visit() as usize];
-        F::prepare(&self.tree.memory, walk.node(), key, false, self.guard);
+        F::prepare(&self.tree.memory, walk.node(), key, self.guard);
     }
 
     #[inline]

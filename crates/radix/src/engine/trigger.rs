@@ -43,8 +43,7 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
             return;
         }
         let key = self.keys[walk.visit() as usize];
-        let writes = self.plan.visits[walk.visit() as usize].writes;
-        F::prepare(&self.tree.memory, walk.node(), key, writes, self.guard);
+        F::prepare(&self.tree.memory, walk.node(), key, self.guard);
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::read::write_each;
 use super::strings::{self, STRINGS_MAX, Strings};
-use super::{Entries, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols};
+use super::{Entries, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, put_entry};
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
@@ -106,22 +106,18 @@ impl ReadLeaf for Bytes {
     }
 
     #[inline]
-    fn prepare(memory: &Memory, leaf: Ref, key: &[u8], writes: bool, guard: &Guard) {
-        if !leaf.is_leaf() {
-            return;
-        }
-        let block = Strings::at(memory, leaf, guard);
-        crate::prefetch::prefetch(block.likely(key));
-        if writes {
-            block.prefetch_room();
+    fn prepare(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard) {
+        if leaf.is_leaf() {
+            let likely = Strings::at(memory, leaf, guard).likely(key);
+            crate::prefetch::prefetch(likely);
         }
     }
 
     #[inline]
     fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
         let block = Strings::at(memory, leaf, guard);
-        let some = block.any().filter(|_| !block.is_dead())?;
-        Some(some.0)
+        let first = block.entries().next().filter(|_| !block.is_dead())?;
+        Some(first.0)
     }
 
     #[inline]
@@ -159,30 +155,40 @@ impl ReadLeaf for Bytes {
             return write_each(memory, leaf, scan, last, guard, writer);
         }
         let block = Strings::at(memory, leaf, guard);
-        let snapshot = block.snapshot();
-        let (mut first, mut behind) = (0, snapshot.count());
+        let mut live = block.live();
         if last.is_none()
             && let Bound::Included(from) | Bound::Excluded(from) = scan.from
         {
-            first = snapshot.rank(from);
-            if first < behind && !scan.is_past(snapshot.entry(first).0) {
-                first += 1;
+            live &= u32::MAX
+                .checked_shl(block.likely_rank(from) as u32)
+                .unwrap_or(0);
+            let first = live.trailing_zeros() as usize;
+            if first < STRINGS_MAX && !scan.is_past(block.entry(first).0) {
+                live &= live - 1;
             }
         }
+        let greatest = |live: u32| 31 - live.leading_zeros() as usize;
         let mut ended = false;
         if scan.to != Bound::Unbounded {
-            while first < behind && scan.is_behind(snapshot.entry(behind - 1).0) {
-                behind -= 1;
+            while live != 0 && scan.is_behind(block.entry(greatest(live)).0) {
+                live &= !(1 << greatest(live));
                 ended = true;
             }
         }
-        behind = behind.min(first + scan.limit - writer.count());
-        if first < behind {
-            *last = Some(snapshot.entry(behind - 1).0);
+        let room = scan.limit - writer.count();
+        for _ in room..live.count_ones() as usize {
+            live &= !(1 << greatest(live));
         }
-        snapshot.runs(first..behind, |packed, count| {
-            writer.push_packed(packed, count)
-        })?;
+        if live != 0 {
+            *last = Some(block.entry(greatest(live)).0);
+        }
+        while live != 0 {
+            let first = live.trailing_zeros();
+            let count = (live >> first).trailing_ones();
+            let packed = block.packed(first as usize, (first + count - 1) as usize);
+            writer.push_packed(packed, count as usize)?;
+            live &= u32::MAX.checked_shl(first + count).unwrap_or(0);
+        }
         match ended || writer.count() >= scan.limit {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -262,14 +268,14 @@ impl ModifyLeaf for Bytes {
         guard: &Guard,
     ) -> Result<Room, Error> {
         let block = Strings::at(memory, leaf, guard);
-        if strings::set(memory, leaf, block, position, value, guard) {
-            return Ok(Room::InPlace);
-        }
         let key = block.entry(position).0;
-        match strings::create_edited(memory, block, Some(position), (key, value)) {
-            Some(copy) => copy.map(Room::Copy),
-            None if block.count() == 1 => strings::create(memory, &[(key, value)]).map(Room::Copy),
-            None => Ok(Room::Full),
+        let copied = match block.is_whole() {
+            true => strings::create_edited(memory, block, position, position + 1, (key, value)),
+            false => None,
+        };
+        match copied {
+            Some(copied) => copied.map(Room::Copy),
+            None => copy(memory, block, key, value),
         }
     }
 
@@ -281,18 +287,21 @@ impl ModifyLeaf for Bytes {
         guard: &Guard,
     ) -> Result<Room, Error> {
         let block = Strings::at(memory, leaf, guard);
-        if block.has_room_for_key(key, value) {
-            return Ok(Room::InPlace);
-        }
-        match strings::create_edited(memory, block, None, (key, value)) {
-            Some(copy) => copy.map(Room::Copy),
-            None => Ok(Room::Full),
+        let copied = match block.is_whole() {
+            true => {
+                let rank = block.rank(key);
+                strings::create_edited(memory, block, rank, rank, (key, value))
+            }
+            false => None,
+        };
+        match copied {
+            Some(copied) => copied.map(Room::Copy),
+            None => copy(memory, block, key, value),
         }
     }
 
-    fn insert(memory: &Memory, leaf: Ref, key: &[u8], value: &[u8], guard: &Guard) {
-        let block = Strings::at(memory, leaf, guard);
-        strings::insert(memory, leaf, block, (key, value));
+    fn insert(_memory: &Memory, _leaf: Ref, _key: &[u8], _value: &[u8]) {
+        unreachable!("blocks of strings are replaced")
     }
 
     fn remove(memory: &Memory, leaf: Ref, position: usize) {
@@ -301,7 +310,7 @@ impl ModifyLeaf for Bytes {
 
     fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>> {
         let block = Strings::at(memory, leaf, guard);
-        let sparse = block.taken() >= 2 * block.count();
+        let sparse = block.places() >= 2 * block.count();
         sparse.then(|| {
             let entries: Entries<'_, Bytes> = block.entries().collect();
             strings::create(memory, &entries)
@@ -329,7 +338,7 @@ impl Reclaim for Bytes {
             }
             let block = Strings::at(memory, node, &guard);
             // Those that were removed as well: they may have been inserted before.
-            let hashes = || block.all_keys().map(Self::hash);
+            let hashes = || block.all_entries().map(|(key, _)| Self::hash(key));
             if shortcuts.purge(node, hashes) {
                 let memory = Arc::clone(memory);
                 // SAFETY: the closure owns what it uses, and may run on any thread. It runs after
@@ -346,5 +355,16 @@ impl Reclaim for Bytes {
     unsafe fn free_outside(memory: &Memory, leaf: Ref) {
         // SAFETY: promised by the caller.
         unsafe { strings::free(memory, leaf) };
+    }
+}
+
+/// A copy of a block with an entry put in, if it fits.
+#[cold]
+fn copy(memory: &Memory, block: Strings<'_>, key: &[u8], value: &[u8]) -> Result<Room, Error> {
+    let mut entries: Entries<'_, Bytes> = block.entries().collect();
+    put_entry::<Bytes>(&mut entries, key, value);
+    match strings::fits(&entries) {
+        true => strings::create(memory, &entries).map(Room::Copy),
+        false => Ok(Room::Full),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A leaf is a block of entries in ascending order. It covers as many neighbouring bytes of a node
 //! as it has room for the keys of; [`write`](crate::write) has its changes. Blocks of
-//! [words](block) are changed in place. Blocks of [byte strings](strings) get new entries in place,
-//! but keep the old ones as long as readers use them.
+//! [words](block) are changed in place, blocks of [byte strings](strings) are replaced, so that
+//! readers can use values in place.
 //!
 //! A look-up ends by comparing whole keys, which also checks the bytes that paths skip.
 

@@ -129,13 +129,7 @@ pub trait ModifyLeaf: Symbols {
         guard: &Guard,
     ) -> Result<Room, Error>;
     /// Adds an entry where there is room in place.
-    fn insert(
-        memory: &Memory,
-        leaf: Ref,
-        key: Self::Key<'_>,
-        value: Self::Value<'_>,
-        guard: &Guard,
-    );
+    fn insert(memory: &Memory, leaf: Ref, key: Self::Key<'_>, value: Self::Value<'_>);
     /// Removes the entry at a place.
     fn remove(memory: &Memory, leaf: Ref, position: usize);
     /// A copy without the entries that have been removed, if they take much of the leaf.

@@ -93,8 +93,8 @@ pub trait ReadLeaf: Symbols {
         guard: &'g Guard,
     ) -> Lookup<Self::Value<'g>>;
     /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
-    /// been prefetched before. `writes` tells that a change of the key may follow.
-    fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, writes: bool, guard: &Guard);
+    /// been prefetched before.
+    fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard);
     /// Some key of a terminal; `None` if it is dead or empty.
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
     /// True if a key that shares `shared` bytes with those of a terminal, which is a child of a

@@ -114,7 +114,7 @@ impl ReadLeaf for Words {
     }
 
     #[inline]
-    fn prepare(_memory: &Memory, _terminal: Ref, _key: u64, _writes: bool, _guard: &Guard) {}
+    fn prepare(_memory: &Memory, _terminal: Ref, _key: u64, _guard: &Guard) {}
 
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, _guard: &'g Guard) -> Option<u64> {
         if terminal.kind() == Kind::Leaf {
@@ -306,7 +306,7 @@ impl ModifyLeaf for Words {
     }
 
     #[inline]
-    fn insert(memory: &Memory, leaf: Ref, key: u64, payload: u64, _guard: &Guard) {
+    fn insert(memory: &Memory, leaf: Ref, key: u64, payload: u64) {
         latched(memory, leaf).insert(key, payload);
     }
 

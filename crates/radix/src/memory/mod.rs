@@ -1,7 +1,6 @@
 //! The memory of one tree: a region and an allocator for each kind of node, and one for leaves.
 
 mod allocator;
-mod grace;
 mod items;
 mod pieces;
 mod region;
@@ -10,8 +9,6 @@ mod stripes;
 
 use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref};
 use allocator::Allocator;
-use crossbeam_utils::CachePadded;
-use grace::Grace;
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,7 +42,6 @@ pub struct Memory {
     /// Bytes taken from the system and the greatest number allowed.
     taken_bytes: AtomicUsize,
     limit_bytes: usize,
-    pub grace: CachePadded<Grace>,
 }
 
 /// Bytes by kind: those that nodes and leaves of a tree use, and those taken from the system for
@@ -112,7 +108,6 @@ impl Memory {
             places: [(0, 0); KINDS],
             taken_bytes: AtomicUsize::new(0),
             limit_bytes,
-            grace: CachePadded::default(),
         };
         for tag in 0..Kind::Nothing as usize {
             let allocator = memory.of(Ref::kind_of(tag));
