@@ -1,4 +1,4 @@
-//! `nearfield bench-server`: the server beside Redis, under the same load.
+//! `nearfield bench-server`: the server beside Redis and its like, under the same load.
 
 use crate::measuring::{fail, interrupt};
 use clap::Args;
@@ -6,24 +6,24 @@ use nearfield_lab::error::LabError;
 use nearfield_lab::harness::{Machine, commit};
 use nearfield_lab::parse_quantity;
 use nearfield_lab::report::Sink;
-use nearfield_lab::server::{Contest, Entrant, Row, Task, contest, render};
+use nearfield_lab::server::{Contest, Entrant, Keys, Program, Row, Task, contest, render};
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure the server beside redis-server: processor time for an operation, and latency.
+/// Measure the server beside its rivals: processor time for an operation, and latency.
 ///
-/// Both servers run as processes on this machine, without persistence, and are loaded in turn
+/// All servers run as processes on this machine, without persistence, and are loaded in turn
 /// within the same minute. Processor times are comparable on a machine whose cores are shared;
 /// throughput is comparable only if the load generator does not limit it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The commands: mixed (one SET to nine GETs), mget (of 16 keys), mset (of 10), set-get, del
-    /// (and as many SETs), exists, incr, knearest (with a peer that knows it), zadd, zrangebyscore,
-    /// lpush, lrange, hset, hget
+    /// The commands: mixed (one SET to nine GETs), set, get, setex, mget (of 16 keys), mset (of
+    /// 10), set-get, del (and as many SETs), exists, incr, knearest (with rivals that know it),
+    /// zadd, zrangebyscore, lpush, lrange, hset, hget
     #[arg(
         long,
         value_name = "TASK,…",
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     )]
     task: Vec<Task>,
 
-    /// Keys of the first eight tasks; the others have a million members or a hundred thousand
+    /// Keys of the tasks up to knearest; the others have a million members or a hundred thousand
     /// fields of one key
     #[arg(
         long,
@@ -43,9 +43,18 @@ pub(crate) struct Arguments {
     #[arg(value_parser = count)]
     keys: Vec<u64>,
 
+    /// Bytes of a key, of a member and of a field, at least 8
+    #[arg(long, value_name = "N", default_value_t = Keys::BYTES_MIN, value_parser = key_bytes)]
+    key_bytes: usize,
+
     /// Bytes of a value
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    value_bytes: usize,
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "32")]
+    value_bytes: Vec<usize>,
+
+    /// Have all servers log changes, and sync the log each second. The logs lie in the temporary
+    /// folder, TMPDIR, and are not rewritten while they grow
+    #[arg(long)]
+    appendonly: bool,
 
     /// Requests that a connection sends at once
     #[arg(
@@ -72,9 +81,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     slice: f64,
 
-    /// Another program to compare with in place of redis-server, called in the same way
-    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
-    peer: PathBuf,
+    /// The programs to compare with; each has the flags of redis-server
+    #[arg(
+        long,
+        value_name = "PATH,…",
+        value_delimiter = ',',
+        default_value = "redis-server"
+    )]
+    rival: Vec<PathBuf>,
 
     /// Write the measurements to this file
     #[arg(long, value_name = "FILE")]
@@ -92,7 +106,11 @@ Examples:
   nearfield bench-server --task zadd,zrangebyscore,lpush,lrange,hset,hget --pipeline 16
       Typed keys.
   nearfield bench-server --keys 10M --value-bytes 8 --repetitions 1
-      Memory for each key, in the last column.";
+      Memory for each key, in the last column.
+  nearfield bench-server --rival ./valkey-server,redis-server --task set,get --key-bytes 16
+      Two rivals in the same run.
+  nearfield bench-server --task set --appendonly
+      What the log of changes takes.";
 
 /// The content of the file.
 #[derive(Debug, Serialize)]
@@ -104,6 +122,14 @@ struct Report {
 
 fn count(text: &str) -> Result<u64, LabError> {
     parse_quantity("number of keys", text)
+}
+
+fn key_bytes(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if bytes < Keys::BYTES_MIN {
+        return Err(format!("keys have at least {} bytes", Keys::BYTES_MIN));
+    }
+    Ok(bytes)
 }
 
 /// Measures, and answers how it ended.
@@ -128,36 +154,47 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         machine.cpu, machine.cores, machine.kernel
     );
     println!("commit {}\n", report.commit);
+    let entrants = entrants(arguments);
+    for plan in plans(arguments) {
+        contest(&plan, &entrants, &interrupt, show, |rows| {
+            show(String::new());
+            println!("{}", render(rows));
+            report.rows.extend_from_slice(rows);
+        })?;
+        show(String::new());
+        sink.write(&report, String::new)?;
+        if interrupt.is_raised() {
+            return Err("interrupted; the report holds what was measured before".into());
+        }
+    }
+    Ok(())
+}
+
+/// What is measured, one contest after the other.
+fn plans(arguments: &Arguments) -> Vec<Contest> {
+    let mut plans = Vec::new();
     for &task in &arguments.task {
-        // Only these tasks have keys of their own, which may be as many as one likes.
-        let counts = if task.preparations(0) == 0 {
-            &arguments.keys[..]
-        } else {
-            &arguments.keys[..1]
+        let counts = match task.has_many_keys() {
+            true => &arguments.keys[..],
+            false => &arguments.keys[..1],
         };
-        for &keys in counts {
-            let plan = Contest {
+        for &count in counts {
+            plans.extend(arguments.value_bytes.iter().map(|&value_bytes| Contest {
                 task,
-                keys,
-                value_bytes: arguments.value_bytes,
+                keys: Keys {
+                    count,
+                    bytes: arguments.key_bytes,
+                },
+                value_bytes,
+                appendonly: arguments.appendonly,
                 connections: arguments.connections,
                 pipelines: arguments.pipeline.clone(),
                 repetitions: arguments.repetitions,
                 slice: Duration::from_secs_f64(arguments.slice),
-            };
-            contest(&plan, &entrants(arguments), &interrupt, show, |rows| {
-                show(String::new());
-                println!("{}", render(rows));
-                report.rows.extend_from_slice(rows);
-            })?;
-            show(String::new());
-            sink.write(&report, String::new)?;
-            if interrupt.is_raised() {
-                return Err("interrupted; the report holds what was measured before".into());
-            }
+            }));
         }
     }
-    Ok(())
+    plans
 }
 
 /// Shows the present step in place of the former one, on a terminal.
@@ -167,37 +204,17 @@ fn show(what: String) {
     }
 }
 
-fn entrants(arguments: &Arguments) -> Vec<Entrant<'_>> {
+fn entrants(arguments: &Arguments) -> Vec<Entrant> {
     let ours = arguments.threads.iter().map(|&threads| Entrant {
         name: match threads {
             1 => "nearfield".to_owned(),
             threads => format!("nearfield, {threads} threads"),
         },
-        command: Box::new(move |port| {
-            // Finds this very program, even after a new build has taken its name.
-            let mut command = Command::new("/proc/self/exe");
-            let (port, threads) = (port.to_string(), threads.to_string());
-            command.args(["serve", "--port", &port, "--threads", &threads]);
-            command
-        }),
+        program: Program::Own { threads },
     });
-    let peer = Entrant {
-        name: arguments.peer.display().to_string(),
-        command: Box::new(|port| {
-            let mut command = Command::new(&arguments.peer);
-            let port = port.to_string();
-            command.args([
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                &port,
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-            ]);
-            command
-        }),
-    };
-    ours.chain([peer]).collect()
+    let rivals = arguments.rival.iter().map(|path| Entrant {
+        name: path.display().to_string(),
+        program: Program::Redis(path.clone()),
+    });
+    ours.chain(rivals).collect()
 }

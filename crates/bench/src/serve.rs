@@ -1,9 +1,12 @@
-//! The server as a contestant: as `nearfield serve` runs it, with no other options.
+//! The server as a contestant: as `nearfield serve` runs it, with the options that contests need.
 
+use crate::measuring::fail;
 use clap::Args;
-use nearfield_server::config::Options;
+use nearfield_server::config::{Durability, Options};
+use nearfield_server::log::Policy;
 use nearfield_server::net;
 use nearfield_server::server::Server;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Serve Redis clients while they are measured.
@@ -15,20 +18,40 @@ pub(crate) struct Arguments {
     /// Threads that serve connections.
     #[arg(long)]
     threads: usize,
+    /// Log changes into this folder, and sync them each second.
+    #[arg(long)]
+    log: Option<PathBuf>,
 }
 
 /// Serves until the process is ended.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let server = Server::new(Options {
+    let server = match options(arguments) {
+        Ok(options) => Server::new(options),
+        Err(error) => return fail(error),
+    };
+    match net::serve(&server, |_| ()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(error),
+    }
+}
+
+fn options(arguments: &Arguments) -> Result<Options, String> {
+    let mut options = Options {
         port: arguments.port,
         threads: arguments.threads,
         ..Options::default()
-    });
-    match net::serve(&server, |_| ()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("nearfield-bench: {error}");
-            ExitCode::FAILURE
-        }
+    };
+    if let Some(folder) = &arguments.log {
+        options.persistence = Durability {
+            directory: Some(folder.clone()),
+            log: Some(true),
+            policy: Some(Policy::EverySecond),
+            ..options.persistence
+        };
+        // Rivals do not rewrite theirs either.
+        let never = "0".to_owned();
+        let added = options.settings.add("auto-aof-rewrite-percentage", never);
+        added.map_err(|why| why.to_string())?;
     }
+    Ok(options)
 }

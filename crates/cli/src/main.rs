@@ -33,7 +33,7 @@ enum Command {
     BenchPim(measure::Arguments),
     /// Measure the map in a pool (program nearfield-bench).
     BenchPool(measure::Arguments),
-    /// Measure the server beside redis-server (program nearfield-bench).
+    /// Measure the server beside its rivals (program nearfield-bench).
     BenchServer(measure::Arguments),
     /// Print figures of papers (program nearfield-bench).
     Figures(measure::Arguments),

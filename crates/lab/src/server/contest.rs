@@ -2,14 +2,14 @@
 
 use super::load::{Shape, Slice, drive};
 use super::process::{ServerError, ServerProcess};
-use super::task::Task;
+use super::program::{Folder, Program};
+use super::task::{Keys, Task};
 use crate::harness::Sample;
 use crate::harness::{Completion, Interrupt, Latency, in_turns};
 use crate::report::{self, Kind};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What is measured.
@@ -18,9 +18,11 @@ pub struct Contest {
     /// The kind of requests.
     pub task: Task,
     /// Keys of the server.
-    pub keys: u64,
+    pub keys: Keys,
     /// Bytes of a value.
     pub value_bytes: usize,
+    /// Whether servers log changes, and sync them each second; nothing is kept otherwise.
+    pub appendonly: bool,
     /// Connections.
     pub connections: usize,
     /// Requests that a connection sends at once.
@@ -31,12 +33,13 @@ pub struct Contest {
     pub slice: Duration,
 }
 
-/// Who takes part: its name, and the command that starts it on a port.
-pub struct Entrant<'e> {
+/// Who takes part.
+#[derive(Clone, Debug)]
+pub struct Entrant {
     /// The name in reports; the first entrant is the one that others are compared with.
     pub name: String,
-    /// Makes the command from the port.
-    pub command: Box<dyn Fn(u16) -> Command + 'e>,
+    /// What is started.
+    pub program: Program,
 }
 
 /// What one server took: `peer` is the server, and latencies are of each connection's requests at
@@ -50,14 +53,20 @@ pub struct Requests {
     pub task: String,
     /// Keys of the server.
     pub keys: u64,
+    /// Bytes of a key, member or field.
+    pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
     /// Connections.
     pub connections: usize,
     /// Requests that a connection sends at once.
     pub pipeline: usize,
+    /// Whether changes are logged.
+    pub appendonly: bool,
     /// The server.
     pub server: String,
+    /// Its kind and version, as it says.
+    pub version: String,
     /// Processor time of the server for an operation, the median, in microseconds.
     pub cpu_us: f64,
     /// Greatest less least of that, as a share of the median.
@@ -78,24 +87,23 @@ const SEED: u64 = 0x6e65_6172;
 /// A server does not start, breaks a connection or answers with an error.
 pub fn contest(
     contest: &Contest,
-    entrants: &[Entrant<'_>],
+    entrants: &[Entrant],
     interrupt: &Interrupt,
     mut progress: impl FnMut(String),
     mut show: impl FnMut(&[Row]),
 ) -> Result<(), ServerError> {
-    let mut servers = Vec::new();
-    for entrant in entrants {
-        let server = ServerProcess::start(&entrant.name, &entrant.command)?;
+    // All start before the first is filled, so that a program that fails is known at once.
+    let servers = entrants.iter().enumerate();
+    let servers = servers.map(|(number, entrant)| start(contest, number, entrant));
+    let mut servers = servers.collect::<Result<Vec<_>, _>>()?;
+    for loaded in &mut servers {
+        let server = &loaded.server;
         let before = server.resident_bytes();
-        progress(format!("{}: loading", entrant.name));
-        fill(contest, &server, interrupt)?;
+        progress(format!("{}: loading", server.name));
+        fill(contest, server, interrupt)?;
         let growth = server.resident_bytes().saturating_sub(before);
         let keys = contest.task.preparations(contest.keys).max(1);
-        servers.push(Loaded {
-            server,
-            bytes_per_key: growth as f64 / keys as f64,
-            slices: Vec::new(),
-        });
+        loaded.bytes_per_key = growth as f64 / keys as f64;
     }
     for &pipeline in &contest.pipelines {
         let turn = |repetition: usize, entrant: &mut Loaded| {
@@ -125,9 +133,31 @@ pub fn contest(
     Ok(())
 }
 
+/// Starts a server that has no keys yet.
+fn start(contest: &Contest, number: usize, entrant: &Entrant) -> Result<Loaded, ServerError> {
+    let folder = contest.appendonly.then(|| Folder::create(number));
+    let folder = folder.transpose().map_err(|source| ServerError::Folder {
+        name: entrant.name.clone(),
+        source,
+    })?;
+    let log = folder.as_ref().map(Folder::path);
+    let command = |port| entrant.program.command(port, log);
+    let server = ServerProcess::start(&entrant.name, command)?;
+    Ok(Loaded {
+        version: server.version()?,
+        server,
+        _folder: folder,
+        bytes_per_key: 0.0,
+        slices: Vec::new(),
+    })
+}
+
 /// A server with its keys.
 struct Loaded {
+    version: String,
     server: ServerProcess,
+    /// Its log, which is removed after the process has ended.
+    _folder: Option<Folder>,
     bytes_per_key: f64,
     /// What it did at the pipeline at hand, and the processor time that it took for that.
     slices: Vec<(Slice, Duration)>,
@@ -217,10 +247,13 @@ fn row(contest: &Contest, pipeline: usize, entrant: &Loaded) -> Option<Row> {
         detail: Requests {
             task: contest.task.name().to_owned(),
             keys: contest.task.preparations(contest.keys),
+            key_bytes: contest.keys.bytes,
             value_bytes: contest.value_bytes,
             connections: contest.connections,
             pipeline,
+            appendonly: contest.appendonly,
             server: name.clone(),
+            version: entrant.version.clone(),
             cpu_us: cpu.median(),
             cpu_spread: cpu.spread(),
             ratio: 1.0,

@@ -1,4 +1,4 @@
-//! The server beside Redis: both serve the same requests in turn, and what each takes of the
+//! The server beside its rivals: all serve the same requests in turn, and what each takes of the
 //! processor is compared.
 //!
 //! On a machine with few cores the generator of load shares them with the server, so throughput
@@ -9,11 +9,13 @@ mod contest;
 pub(crate) mod lane;
 mod load;
 pub(crate) mod process;
+mod program;
 mod replies;
 mod table;
 pub(crate) mod task;
 
 pub use contest::{Contest, Entrant, Requests, Row, contest};
 pub use process::ServerError;
+pub use program::Program;
 pub use table::render;
-pub use task::Task;
+pub use task::{Keys, Task};

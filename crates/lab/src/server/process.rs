@@ -1,14 +1,22 @@
 //! A server as a process of its own.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Why a server could not be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
+    /// There is no folder for its log.
+    #[error("cannot make a folder for the log of {name}: {source}")]
+    Folder {
+        /// Its name.
+        name: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The program is not there, or does not start.
     #[error("cannot start {name}: {source}")]
     Start {
@@ -16,6 +24,14 @@ pub enum ServerError {
         name: String,
         /// What the system says.
         source: io::Error,
+    },
+    /// It ended before it answered.
+    #[error("{name} ended with {status} before it answered")]
+    Ended {
+        /// Its name.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
     },
     /// It started and does not answer.
     #[error("{name} does not answer on port {port} within {seconds} s")]
@@ -70,7 +86,7 @@ impl ServerProcess {
             .stderr(Stdio::null())
             .spawn()
             .map_err(start)?;
-        let server = ServerProcess {
+        let mut server = ServerProcess {
             name: name.to_owned(),
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
             child,
@@ -79,6 +95,10 @@ impl ServerProcess {
         while begin.elapsed() < Duration::from_secs(START_SECONDS) {
             if server.answers() {
                 return Ok(server);
+            }
+            if let Some(status) = server.child.try_wait().map_err(start)? {
+                let name = name.to_owned();
+                return Err(ServerError::Ended { name, status });
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -99,6 +119,38 @@ impl ServerProcess {
             Ok::<_, io::Error>(&answer == b"+PONG\r\n")
         };
         ask().unwrap_or(false)
+    }
+
+    /// Its kind and version, which it says itself, such as `valkey 9.1.2`.
+    pub fn version(&self) -> Result<String, ServerError> {
+        let broken = |source| ServerError::Broken {
+            name: self.name.clone(),
+            source,
+        };
+        let page = self.info().map_err(broken)?;
+        let version = version_in(&page);
+        version.ok_or_else(|| {
+            broken(io::Error::new(
+                ErrorKind::InvalidData,
+                "INFO has no version",
+            ))
+        })
+    }
+
+    fn info(&self) -> io::Result<String> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(START_SECONDS)))?;
+        stream.write_all(b"INFO server\r\n")?;
+        let mut reader = BufReader::new(stream);
+        let mut head = String::new();
+        reader.read_line(&mut head)?;
+        let length = head.trim_end().strip_prefix('$');
+        let Some(length) = length.and_then(|length| length.parse().ok()) else {
+            return Err(io::Error::new(ErrorKind::InvalidData, head));
+        };
+        let mut page = String::new();
+        reader.take(length).read_to_string(&mut page)?;
+        Ok(page)
     }
 
     /// The processor time that its threads have taken so far.
@@ -128,7 +180,51 @@ impl Drop for ServerProcess {
     }
 }
 
+/// The kind and version of a server by its page of INFO. All but Redis say Redis's version, too, so
+/// that is looked at last.
+fn version_in(page: &str) -> Option<String> {
+    ["nearfield", "valkey", "redis"].iter().find_map(|kind| {
+        let version = page.lines().find_map(|line| {
+            let rest = line.strip_prefix(kind)?;
+            rest.strip_prefix("_version:")
+        })?;
+        Some(format!("{kind} {}", version.trim_end()))
+    })
+}
+
 fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_version_goes_before_that_of_redis() {
+        let page = "# Server\r\nredis_version:7.2.4\r\nvalkey_version:9.1.2\r\n";
+        assert_eq!(version_in(page).as_deref(), Some("valkey 9.1.2"));
+        let page = "# Server\r\nredis_version:8.2.3\r\nredis_mode:standalone\r\n";
+        assert_eq!(version_in(page).as_deref(), Some("redis 8.2.3"));
+        assert_eq!(version_in("# Server\r\n"), None);
+    }
+
+    #[test]
+    fn a_program_that_fails_is_named() {
+        let start = |program: &'static str| {
+            let started = ServerProcess::start(program, |_| Command::new(program));
+            started.map(drop).map_err(|error| error.to_string())
+        };
+        let error = start("/nowhere/redis-server").unwrap_err();
+        assert!(
+            error.contains("cannot start /nowhere/redis-server"),
+            "{error}"
+        );
+        let error = start("false").unwrap_err();
+        assert!(
+            error.starts_with("false ended with exit status: 1"),
+            "{error}"
+        );
+    }
 }

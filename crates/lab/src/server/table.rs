@@ -11,6 +11,7 @@ pub fn render(rows: &[Row]) -> String {
     };
     let header = [
         "server",
+        "version",
         "CPU µs/op",
         "spread",
         "first/this",
@@ -23,6 +24,7 @@ pub fn render(rows: &[Row]) -> String {
         let (detail, latency) = (&row.detail, row.latency_ns.unwrap_or_default());
         vec![
             row.peer.clone(),
+            detail.version.clone(),
             format!("{:.3}", detail.cpu_us),
             format!("{:.0} %", detail.cpu_spread * 100.0),
             format!("{:.2}x", detail.ratio),
@@ -32,17 +34,24 @@ pub fn render(rows: &[Row]) -> String {
             format!("{:.1}", row.bytes_per_key.unwrap_or(0.0)),
         ]
     });
-    let table = table(&header, 1.., cells);
+    let table = table(&header, 2.., cells);
     let Requests {
         task,
         keys,
+        key_bytes,
         value_bytes,
         connections,
         pipeline,
+        appendonly,
         ..
     } = &first.detail;
+    let log = if *appendonly {
+        " · log synced each second"
+    } else {
+        ""
+    };
     format!(
-        "{task} · {keys} keys · values of {value_bytes} B · {connections} connections · \
-         pipeline {pipeline}\n{table}\n"
+        "{task} · {keys} keys of {key_bytes} B · values of {value_bytes} B · \
+         {connections} connections · pipeline {pipeline}{log}\n{table}\n"
     )
 }

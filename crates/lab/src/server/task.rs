@@ -10,6 +10,12 @@ use std::str::FromStr;
 pub enum Task {
     /// One SET to nine GETs of uniformly chosen keys.
     Mixed,
+    /// SET of one key.
+    Set,
+    /// GET of one key.
+    Get,
+    /// SETEX of one key that has a time to live, of ten minutes.
+    Setex,
     /// MGET of sixteen keys.
     Mget,
     /// MSET of ten keys.
@@ -38,15 +44,44 @@ pub enum Task {
     Hget,
 }
 
+/// The keys of a server: their number, and the bytes of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// How many there are.
+    pub count: u64,
+    /// Bytes of a key, and of a member or field of a key.
+    pub bytes: usize,
+}
+
+impl Keys {
+    /// The fewest bytes: they hold all numbers below ten million.
+    pub const BYTES_MIN: usize = 8;
+
+    /// The key, member or field of a number.
+    fn name(self, number: u64) -> Vec<u8> {
+        format!("k{number:0digits$}", digits = self.bytes - 1).into_bytes()
+    }
+
+    /// One of all keys, chosen uniformly.
+    fn any(self, random: &mut impl Rng) -> Vec<u8> {
+        self.name(random.random_range(0..self.count))
+    }
+}
+
 /// Members of the sorted set.
 const MEMBERS: u64 = 1_000_000;
 /// Fields of the hash, and elements of the list at first.
 const FIELDS: u64 = 100_000;
+/// Longer than a measurement, so that no key expires.
+const SECONDS: &[u8] = b"600";
 
 impl Task {
     /// All kinds, with their names.
-    pub const ALL: [(Task, &'static str); 14] = [
+    pub const ALL: [(Task, &'static str); 17] = [
         (Task::Mixed, "mixed"),
+        (Task::Set, "set"),
+        (Task::Get, "get"),
+        (Task::Setex, "setex"),
         (Task::Mget, "mget"),
         (Task::Mset, "mset"),
         (Task::SetGet, "set-get"),
@@ -71,25 +106,40 @@ impl Task {
 
     /// How many requests [`prepare`](Task::prepare) makes.
     #[must_use]
-    pub fn preparations(self, keys: u64) -> u64 {
+    pub fn preparations(self, keys: Keys) -> u64 {
         match self {
             Task::Mixed
+            | Task::Set
+            | Task::Get
+            | Task::Setex
             | Task::Mget
             | Task::Mset
             | Task::SetGet
             | Task::Del
             | Task::Exists
             | Task::Incr
-            | Task::Knearest => keys,
+            | Task::Knearest => keys.count,
             Task::Zadd | Task::Zrangebyscore => MEMBERS,
             Task::Lpush | Task::Lrange | Task::Hset | Task::Hget => FIELDS,
         }
     }
 
+    /// Whether there are as many keys as one likes, and not one key of many elements.
+    #[must_use]
+    pub fn has_many_keys(self) -> bool {
+        let none = Keys {
+            count: 0,
+            bytes: Keys::BYTES_MIN,
+        };
+        self.preparations(none) == 0
+    }
+
     /// Appends the `position`-th request that fills the server.
-    pub fn prepare(self, position: u64, keys: u64, value: &[u8], out: &mut Vec<u8>) {
+    pub fn prepare(self, position: u64, keys: Keys, value: &[u8], out: &mut Vec<u8>) {
         match self {
             Task::Mixed
+            | Task::Set
+            | Task::Get
             | Task::Mget
             | Task::Mset
             | Task::SetGet
@@ -97,65 +147,71 @@ impl Task {
             | Task::Exists
             | Task::Incr
             | Task::Knearest => {
-                let key = scatter(position, keys);
+                let key = keys.name(scatter(position, keys.count));
                 let value = if self == Task::Incr { b"1000" } else { value };
-                write(out, &[b"SET", &key_of(key), value]);
+                write(out, &[b"SET", &key, value]);
+            }
+            Task::Setex => {
+                let key = keys.name(scatter(position, keys.count));
+                write(out, &[b"SETEX", &key, SECONDS, value]);
             }
             Task::Zadd | Task::Zrangebyscore => {
                 let member = scatter(position, MEMBERS);
                 let score = member.to_string();
-                write(out, &[b"ZADD", b"z", score.as_bytes(), &key_of(member)]);
+                let member = keys.name(member);
+                write(out, &[b"ZADD", b"z", score.as_bytes(), &member]);
             }
             Task::Lpush | Task::Lrange => write(out, &[b"RPUSH", b"l", value]),
             Task::Hset | Task::Hget => {
-                let field = key_of(scatter(position, FIELDS));
+                let field = keys.name(scatter(position, FIELDS));
                 write(out, &[b"HSET", b"h", &field, value]);
             }
         }
     }
 
     /// Appends a request.
-    pub fn request(self, keys: u64, value: &[u8], random: &mut impl Rng, out: &mut Vec<u8>) {
+    pub fn request(self, keys: Keys, value: &[u8], random: &mut impl Rng, out: &mut Vec<u8>) {
         match self {
             Task::Mixed => {
-                let key = key_of(random.random_range(0..keys));
+                let key = keys.any(random);
                 if random.random_range(0..10) == 0 {
                     write(out, &[b"SET", &key, value]);
                 } else {
                     write(out, &[b"GET", &key]);
                 }
             }
+            Task::Set => write(out, &[b"SET", &keys.any(random), value]),
+            Task::Get => write(out, &[b"GET", &keys.any(random)]),
+            Task::Setex => write(out, &[b"SETEX", &keys.any(random), SECONDS, value]),
             Task::Mget => {
-                let keys: [Vec<u8>; 16] =
-                    std::array::from_fn(|_| key_of(random.random_range(0..keys)));
-                let words = keys.iter().map(Vec::as_slice);
+                let chosen: [Vec<u8>; 16] = std::array::from_fn(|_| keys.any(random));
+                let words = chosen.iter().map(Vec::as_slice);
                 let words: Vec<&[u8]> = std::iter::once(&b"MGET"[..]).chain(words).collect();
                 write(out, &words);
             }
             Task::Mset => {
-                let keys: [Vec<u8>; 10] =
-                    std::array::from_fn(|_| key_of(random.random_range(0..keys)));
-                let words = keys.iter().flat_map(|key| [key.as_slice(), value]);
+                let chosen: [Vec<u8>; 10] = std::array::from_fn(|_| keys.any(random));
+                let words = chosen.iter().flat_map(|key| [key.as_slice(), value]);
                 let words: Vec<&[u8]> = std::iter::once(&b"MSET"[..]).chain(words).collect();
                 write(out, &words);
             }
             Task::SetGet => {
-                let key = key_of(random.random_range(0..keys));
+                let key = keys.any(random);
                 write(out, &[b"SET", &key, value, b"GET"]);
             }
             Task::Del => {
-                let key = key_of(random.random_range(0..keys));
+                let key = keys.any(random);
                 if random.random() {
                     write(out, &[b"SET", &key, value]);
                 } else {
                     write(out, &[b"DEL", &key]);
                 }
             }
-            Task::Exists => write(out, &[b"EXISTS", &key_of(random.random_range(0..keys))]),
-            Task::Incr => write(out, &[b"INCR", &key_of(random.random_range(0..keys))]),
-            Task::Knearest => write(out, &[b"KNEAREST", &key_of(random.random_range(0..keys))]),
+            Task::Exists => write(out, &[b"EXISTS", &keys.any(random)]),
+            Task::Incr => write(out, &[b"INCR", &keys.any(random)]),
+            Task::Knearest => write(out, &[b"KNEAREST", &keys.any(random)]),
             Task::Zadd => {
-                let member = key_of(random.random_range(0..MEMBERS));
+                let member = keys.name(random.random_range(0..MEMBERS));
                 let score = random.random_range(0..MEMBERS).to_string();
                 write(out, &[b"ZADD", b"z", score.as_bytes(), &member]);
             }
@@ -175,11 +231,11 @@ impl Task {
             Task::Lpush => write(out, &[b"LPUSH", b"l", value]),
             Task::Lrange => write(out, &[b"LRANGE", b"l", b"0", b"99"]),
             Task::Hset => {
-                let field = key_of(random.random_range(0..FIELDS));
+                let field = keys.name(random.random_range(0..FIELDS));
                 write(out, &[b"HSET", b"h", &field, value]);
             }
             Task::Hget => {
-                let field = key_of(random.random_range(0..FIELDS));
+                let field = keys.name(random.random_range(0..FIELDS));
                 write(out, &[b"HGET", b"h", &field]);
             }
         }
@@ -196,15 +252,10 @@ impl FromStr for Task {
             .ok_or_else(|| LabError::UnknownName {
                 what: "task",
                 given: shortened(name),
-                allowed: "mixed, mget, mset, set-get, del, exists, incr, knearest, zadd, \
-                          zrangebyscore, lpush, lrange, hset, hget",
+                allowed: "mixed, set, get, setex, mget, mset, set-get, del, exists, incr, \
+                          knearest, zadd, zrangebyscore, lpush, lrange, hset, hget",
             })
     }
-}
-
-/// A key of eight bytes for numbers below ten million.
-fn key_of(number: u64) -> Vec<u8> {
-    format!("k{number:07}").into_bytes()
 }
 
 /// The numbers below `count` in an order that jumps about, each once.
@@ -235,6 +286,12 @@ mod tests {
             let key = scatter(position, 100_000) as usize;
             assert!(!std::mem::replace(&mut seen[key], true));
         }
-        assert_eq!(key_of(9_999_999).len(), 8);
+        for bytes in [Keys::BYTES_MIN, 16] {
+            let keys = Keys {
+                count: 10_000_000,
+                bytes,
+            };
+            assert_eq!(keys.name(9_999_999).len(), bytes);
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{Quantity, Row};
 use crate::harness::Interrupt;
 use crate::report::Kind;
+use crate::server::Program;
 use crate::server::process::ServerProcess;
 use crate::workload::random;
 use nearfield_core::Batch;
@@ -75,7 +76,7 @@ struct Server {
     verbs: &'static [Verb],
     /// Why it cannot be run here, if it cannot.
     missing: fn() -> Option<String>,
-    command: fn(u16) -> Command,
+    program: fn() -> Program,
 }
 
 const SERVERS: [Server; 2] = [
@@ -89,21 +90,7 @@ const SERVERS: [Server; 2] = [
             let error = version.status().err()?;
             Some(format!("redis-server cannot be started: {error}"))
         },
-        command: |port| {
-            let mut command = Command::new("redis-server");
-            let port = port.to_string();
-            command.args([
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                &port,
-                "--save",
-                "",
-                "--appendonly",
-                "no",
-            ]);
-            command
-        },
+        program: || Program::Redis("redis-server".into()),
     },
     Server {
         name: "nearfield serve",
@@ -115,12 +102,7 @@ const SERVERS: [Server; 2] = [
                 .is_some_and(|name| name == "nearfield-bench");
             (!is_server).then(|| format!("{} is not `nearfield-bench`", program.display()))
         },
-        command: |port| {
-            // Finds this very program, even after a new build has taken its name.
-            let mut command = Command::new("/proc/self/exe");
-            command.args(["serve", "--port", &port.to_string(), "--threads", "1"]);
-            command
-        },
+        program: || Program::Own { threads: 1 },
     },
 ];
 
@@ -129,7 +111,8 @@ fn measured(figure: &'static str, scale: &Scale, server: Server) -> Job {
     let job = Job::new(figure, server.name, server.verbs.len(), move |run| {
         let (tokens, source) = text::of(&own)?;
         let x = Quantity::new(source, "", tokens.len() as f64);
-        let process = ServerProcess::start(server.name, server.command)?;
+        let program = (server.program)();
+        let process = ServerProcess::start(server.name, |port| program.command(port, None))?;
         let mut clients = Clients::of_server(server.name, process.address)?;
         let mut data = fill(&mut clients, &tokens, own.batch, run.interrupt)?;
         let skew = Skew::Words(Arc::new(tokens));

@@ -1,0 +1,76 @@
+//! Programs that serve the Redis protocol, and how they are started.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program that serves, on the address of this machine alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Nearfield's server, if this is `nearfield-bench`.
+    Own {
+        /// Threads that serve connections.
+        threads: usize,
+    },
+    /// A program with the flags of redis-server.
+    Redis(PathBuf),
+}
+
+impl Program {
+    /// The command that starts it on a port. It keeps nothing, or logs changes into a folder and
+    /// syncs them each second.
+    #[must_use]
+    pub fn command(&self, port: u16, log: Option<&Path>) -> Command {
+        let port = port.to_string();
+        match self {
+            Program::Own { threads } => {
+                // Finds this very program, even after a new build has taken its name.
+                let mut command = Command::new("/proc/self/exe");
+                let threads = threads.to_string();
+                command.args(["serve", "--port", &port, "--threads", &threads]);
+                if let Some(folder) = log {
+                    command.arg("--log").arg(folder);
+                }
+                command
+            }
+            Program::Redis(path) => {
+                let mut command = Command::new(path);
+                command.args(["--bind", "127.0.0.1", "--port", &port, "--save", ""]);
+                if let Some(folder) = log {
+                    command.args(["--appendonly", "yes", "--appendfsync", "everysec"]);
+                    // A child would rewrite the log, and its processor time is not counted.
+                    command.args(["--auto-aof-rewrite-percentage", "0"]);
+                    command.arg("--dir").arg(folder);
+                } else {
+                    command.args(["--appendonly", "no"]);
+                }
+                command
+            }
+        }
+    }
+}
+
+/// A folder for the log of a server, which ends with this value.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes a folder in the system's temporary one. No two of a process have the same number.
+    pub fn create(number: usize) -> io::Result<Folder> {
+        let name = format!("nearfield-bench-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path)?;
+        Ok(Folder(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is found in the temporary folder.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
