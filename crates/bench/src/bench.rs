@@ -58,9 +58,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = batch)]
     batch: Vec<u64>,
 
-    /// The contestants: nearfield, btreemap, congee, blart, ferntree, indexset, masstree, scc,
-    /// crossbeam-skiplist, papaya, dashmap, and for the engine's techniques one by one
-    /// nearfield-operation-centric, -interleaved, -combined, -shared, -triggered, -data-centric
+    /// The contestants: nearfield, btreemap, brie-tree, congee, blart, ferntree, indexset,
+    /// masstree, scc, crossbeam-skiplist, papaya, dashmap, and for the engine's techniques one by
+    /// one nearfield-operation-centric, -interleaved, -combined, -shared, -triggered,
+    /// -data-centric
     /// [default: nearfield,congee,blart,btreemap,masstree,dashmap]
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Vec<Contestant>,

@@ -1,6 +1,7 @@
 //! The closed list of peers, and the one place that chooses among them.
 
 use crate::blart::Blart;
+use crate::brie_tree::BrieTree;
 use crate::btreemap::StdBTreeMap;
 use crate::congee::Congee;
 use crate::dashmap::Dashmap;
@@ -20,6 +21,7 @@ use crate::{Peer, Source, Text};
 )]
 pub enum PeerKind {
     BTreeMap,
+    BrieTree,
     Congee,
     Blart,
     Ferntree,
@@ -42,8 +44,9 @@ pub trait Visitor<S: Source> {
 
 impl PeerKind {
     /// All peers, ordered maps first.
-    pub const ALL: [PeerKind; 10] = [
+    pub const ALL: [PeerKind; 11] = [
         PeerKind::BTreeMap,
+        PeerKind::BrieTree,
         PeerKind::Congee,
         PeerKind::Blart,
         PeerKind::Ferntree,
@@ -59,6 +62,7 @@ impl PeerKind {
     pub fn name(self) -> &'static str {
         match self {
             PeerKind::BTreeMap => "btreemap",
+            PeerKind::BrieTree => "brie-tree",
             PeerKind::Congee => "congee",
             PeerKind::Blart => "blart",
             PeerKind::Ferntree => "ferntree",
@@ -80,7 +84,7 @@ impl PeerKind {
     pub fn is_shared(self) -> bool {
         !matches!(
             self,
-            PeerKind::BTreeMap | PeerKind::Blart | PeerKind::Indexset
+            PeerKind::BTreeMap | PeerKind::BrieTree | PeerKind::Blart | PeerKind::Indexset
         )
     }
 
@@ -91,13 +95,14 @@ impl PeerKind {
 
     /// Whether the map takes strings as keys.
     pub fn takes_text(self) -> bool {
-        self != PeerKind::Congee
+        !matches!(self, PeerKind::BrieTree | PeerKind::Congee)
     }
 
     /// Calls `visitor` with the map for keys of 8 bytes.
     pub fn visit_words<V: Visitor<u64>>(self, visitor: V) -> V::Output {
         match self {
             PeerKind::BTreeMap => visitor.visit::<StdBTreeMap<u64>>(),
+            PeerKind::BrieTree => visitor.visit::<BrieTree>(),
             PeerKind::Congee => visitor.visit::<Congee>(),
             PeerKind::Blart => visitor.visit::<Blart<[u8; 8]>>(),
             PeerKind::Ferntree => visitor.visit::<Ferntree<u64>>(),
@@ -114,7 +119,7 @@ impl PeerKind {
     pub fn visit_text<V: Visitor<Text>>(self, visitor: V) -> Option<V::Output> {
         Some(match self {
             PeerKind::BTreeMap => visitor.visit::<StdBTreeMap<Text>>(),
-            PeerKind::Congee => return None,
+            PeerKind::BrieTree | PeerKind::Congee => return None,
             PeerKind::Blart => visitor.visit::<Blart<&'static [u8]>>(),
             PeerKind::Ferntree => visitor.visit::<Ferntree<&'static str>>(),
             PeerKind::Indexset => visitor.visit::<Indexset<Text>>(),

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod blart;
+mod brie_tree;
 mod btreemap;
 mod congee;
 mod dashmap;

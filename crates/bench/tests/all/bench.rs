@@ -67,7 +67,7 @@ fn bad_flags_are_refused_with_their_name_and_what_is_allowed() {
         (
             ["--peers", "redis"],
             "--peers",
-            "nearfield-operation-centric, btreemap, congee",
+            "nearfield-operation-centric, btreemap, brie-tree, congee",
         ),
         (["--count", "1000000000000000"], "--count", "1 to "),
         (["--count", "0"], "--count", "1 to "),
@@ -122,8 +122,8 @@ fn a_sweep_fills_the_reports() {
     let flags = [
         "--count", "2k", "--mix", "C,E,load", "--batch", "1,64", "--json", &report,
     ];
-    let all = "nearfield,nearfield-operation-centric,btreemap,congee,blart,ferntree,indexset,\
-               masstree,scc,crossbeam-skiplist,papaya,\
+    let all = "nearfield,nearfield-operation-centric,btreemap,brie-tree,congee,blart,ferntree,\
+               indexset,masstree,scc,crossbeam-skiplist,papaya,\
                dashmap";
     let mut command = nearfield(&flags);
     let done = command
@@ -140,8 +140,8 @@ fn a_sweep_fills_the_reports() {
     let report = json(&report);
     assert_eq!(report["complete"], true);
     assert_eq!(report["failed"], Value::Array(Vec::new()), "{text}");
-    // Twelve contestants; two have no scans; gets have a limit. Twice, for two sizes of a batch.
-    assert_eq!(peers(&report["rows"]).len(), 2 * (13 + 10 + 12), "{text}");
+    // Thirteen contestants; two have no scans; gets have a limit. Twice, for two sizes of a batch.
+    assert_eq!(peers(&report["rows"]).len(), 2 * (14 + 11 + 13), "{text}");
     assert!(text.contains("Nearfield answers "), "{text}");
     for row in report["rows"].as_array().expect("an array") {
         assert!(row["rate_mops"].as_f64().expect("a number") > 0.0);

@@ -91,8 +91,8 @@ impl Techniques {
 /// What `Contestant` reads.
 const ALLOWED: &str = "nearfield, nearfield-interleaved, nearfield-combined, nearfield-shared, \
                        nearfield-triggered, nearfield-data-centric, \
-                       nearfield-operation-centric, btreemap, congee, blart, ferntree, indexset, \
-                       masstree, scc, crossbeam-skiplist, papaya, dashmap";
+                       nearfield-operation-centric, btreemap, brie-tree, congee, blart, ferntree, \
+                       indexset, masstree, scc, crossbeam-skiplist, papaya, dashmap";
 
 impl Contestant {
     /// The name in command lines and reports.

@@ -293,7 +293,10 @@ mod tests {
             threads: vec![2],
             ..request()
         };
-        assert_eq!(skipped(&threads), ["btreemap", "blart", "indexset"]);
+        assert_eq!(
+            skipped(&threads),
+            ["btreemap", "brie-tree", "blart", "indexset"]
+        );
         let scans = Request {
             mixes: vec![Mix::YcsbE],
             ..request()
@@ -303,7 +306,7 @@ mod tests {
             keys: vec![KeySpec::Words],
             ..request()
         };
-        assert_eq!(skipped(&words), ["congee"]);
+        assert_eq!(skipped(&words), ["brie-tree", "congee"]);
     }
 
     #[test]
