@@ -514,11 +514,12 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             false => prefetch(address),
         };
         if F::MIXES_KINDS {
-            // By arithmetic, as the kind cannot be predicted. The second line is mostly the first
-            // again, which costs next to nothing.
+            // By arithmetic, as the kind cannot be predicted. Where there is no second line it is
+            // the first again, which costs next to nothing.
             let symbol = self.symbol(walk.visit(), walk.depth()).unwrap_or_default();
             let first = usize::from(node.is_next_256()) * (64 + 4 * usize::from(symbol));
-            let second = first + usize::from(node.tag() == Kind::Node16 as usize) * 64;
+            const TWO_LINES: usize = 1 << Kind::Node16 as usize | 1 << Kind::Leaf as usize;
+            let second = first + (TWO_LINES >> node.tag() & 1) * 64;
             ask(line.wrapping_add(first));
             ask(line.wrapping_add(second));
         } else if node.is_next_256() {

@@ -108,8 +108,9 @@ impl ReadLeaf for Bytes {
     #[inline]
     fn prepare(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard) {
         if leaf.is_leaf() {
-            let likely = Strings::at(memory, leaf, guard).likely(key);
-            crate::prefetch::prefetch(likely);
+            for likely in Strings::at(memory, leaf, guard).likely(key) {
+                crate::prefetch::prefetch(likely);
+            }
         }
     }
 
