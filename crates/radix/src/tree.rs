@@ -142,7 +142,7 @@ impl<F: LeafForm> Tree<F> {
             return None;
         }
         probe.leaf();
-        F::lookup(&self.memory, terminal, key, guard).map(read)
+        F::lookup(&self.memory, terminal, key, F::Prepared::default(), guard).map(read)
     }
 
     /// Walks to the leaf or dense node that has a key if any has.

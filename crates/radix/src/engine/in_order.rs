@@ -62,7 +62,7 @@ pub struct InOrder<'t, 'b, 'o, F: LeafForm, P> {
     pub parents_locked: usize,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals for InOrder<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
     type Probe = P;
 
     #[inline]
@@ -71,27 +71,17 @@ impl<F: LeafForm, P: Probe> Arrivals for InOrder<'_, '_, '_, F, P> {
     }
 
     #[inline]
-    fn coming(&mut self, walk: &Walk) {
-        if !F::PREPARES {
-            return;
-        }
-        if let Some(key) = self.input.operations()[walk.visit() as usize].point_key() {
-            let key = self.input.key(key);
-            F::prepare(&self.tree.memory, walk.node(), key, self.guard);
-        }
+    fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
+        F::prepare(&self.tree.memory, walk.node(), key, self.guard)
     }
 
     #[inline]
-    fn single(&mut self, walk: &Walk) {
+    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
         match self.input.operations()[walk.visit() as usize] {
-            Operation::Get { key } => self.get(walk, self.input.key(key)),
-            Operation::Insert { key, value } => {
-                self.insert(walk, self.input.key(key), self.input.value(value));
-            }
-            Operation::Update { key, .. } => self.update(walk, self.input.key(key)),
-            Operation::Remove { key } | Operation::RemoveIf { key, .. } => {
-                self.write(walk, self.input.key(key))
-            }
+            Operation::Get { .. } => self.get(walk, key, prepared),
+            Operation::Insert { value, .. } => self.insert(walk, key, self.input.value(value)),
+            Operation::Update { .. } => self.update(walk, key),
+            Operation::Remove { .. } | Operation::RemoveIf { .. } => self.write(walk, key),
             _ => unreachable!("a batch of nothing but point operations"),
         }
     }
@@ -103,12 +93,12 @@ impl<F: LeafForm, P: Probe> Arrivals for InOrder<'_, '_, '_, F, P> {
 
 impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
     #[inline]
-    fn get(&mut self, walk: &Walk, key: F::Key<'_>) {
+    fn get(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
         let found = if walk.node().is_null() {
             Lookup::Absent
         } else {
             self.probe.leaf();
-            F::lookup_again(&self.tree.memory, walk.node(), key, self.guard)
+            F::lookup_again(&self.tree.memory, walk.node(), key, prepared, self.guard)
         };
         let found = match found {
             Lookup::Found(value) => Some(value),

@@ -22,10 +22,10 @@ use crate::writer::Writer;
 use combine::Plan;
 use in_order::{InOrder, Operations};
 use nearfield_core::{Batch, Error, Input, Operation, Output};
-use reads::Reads;
+use reads::{Gets, Reads};
 use std::ops::Range;
 use std::sync::Arc;
-use traverse::{Keys, Manner, Planned, Traversal};
+use traverse::{Manner, Planned, Traversal};
 use trigger::Trigger;
 
 /// Paths are shared when there are no more keys than this for each visit.
@@ -218,15 +218,8 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
 
     /// Executes a batch of gets alone.
     fn read_all(&mut self, workspace: &mut Workspace) {
-        let operations = self.input.operations();
-        let mut keys: Vec<F::Key<'_>> = Vec::with_capacity(operations.len());
-        keys.extend(operations.iter().map(|operation| match *operation {
-            Operation::Get { key } => self.input.key(key),
-            _ => unreachable!("a batch of nothing but gets"),
-        }));
         let mut reads = Reads {
             tree: self.tree,
-            keys: &keys,
             output: self.output,
             guard: self.guard,
             probe: self.probe,
@@ -238,7 +231,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         };
         workspace
             .traversal
-            .run(self.tree, Keys(&keys), manner, &mut reads);
+            .run(self.tree, Gets(self.input), manner, &mut reads);
     }
 
     /// The executor of a plan's visits, whose keys are `keys`.

@@ -101,7 +101,6 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         };
         let mut warm = Warm {
             tree: self.tree,
-            keys: &keys,
             probe: self.probe,
         };
         workspace
@@ -241,24 +240,22 @@ const SLOT_LINES: usize = 4;
 
 /// Receives walks that warm the cache, and prefetches the further lines that gathering reads: of a
 /// node256 the header, and the slots behind the one on the path.
-struct Warm<'w, 'k, F: LeafForm, P> {
+struct Warm<'w, F: LeafForm, P> {
     tree: &'w Tree<F>,
-    keys: &'w [F::Key<'k>],
     probe: &'w mut P,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals for Warm<'_, '_, F, P> {
+impl<F: LeafForm, P: Probe> Arrivals<F> for Warm<'_, F, P> {
     type Probe = P;
     fn probe(&mut self) -> &mut P {
         self.probe
     }
-    fn single(&mut self, walk: &Walk) {
+    fn single(&mut self, walk: &Walk, key: F::Key<'_>, _: F::Prepared) {
         if !walk.parent().is_256() {
             return;
         }
         let header = self.tree.memory.line(walk.parent());
         prefetch(header);
-        let key = self.keys[walk.visit() as usize];
         let symbol = F::symbol(key, walk.depth().saturating_sub(1)).unwrap_or_default();
         let slot = header.wrapping_add(64 + 4 * usize::from(symbol));
         for line in 1..=SLOT_LINES {

@@ -1,24 +1,55 @@
 //! Batches of gets alone, each walking by itself: this simplest case has the shortest path, without
 //! a plan.
 
-use super::traverse::{Arrivals, Run, Walk};
+use super::traverse::{Arrivals, Run, Visits, Walk};
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
 use crate::node::Ref;
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
-use nearfield_core::Output;
+use nearfield_core::{Input, Operation, Output};
+
+/// The gets of a batch, each of them a visit.
+#[derive(Clone, Copy, Debug)]
+pub struct Gets<'b, F: LeafForm>(pub Input<'b, F>);
+
+impl<F: LeafForm> Visits<F> for Gets<'_, F> {
+    #[inline]
+    fn may_lock(self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn count(self) -> usize {
+        self.0.operations().len()
+    }
+
+    #[inline]
+    fn key<'k>(self, visit: usize) -> F::Key<'k>
+    where
+        Self: 'k,
+    {
+        match self.0.operations()[visit] {
+            Operation::Get { key } => F::shorten_key(self.0.key(key)),
+            _ => unreachable!("a batch of nothing but gets"),
+        }
+    }
+
+    #[inline]
+    fn locks_parent(self, _visit: usize) -> bool {
+        false
+    }
+}
 
 /// Answers gets at the places where their walks have ended. Visits are positions of the batch.
-pub struct Reads<'t, 'b, 'o, F: LeafForm, P> {
+pub struct Reads<'t, 'o, F: LeafForm, P> {
     pub tree: &'t Tree<F>,
-    pub keys: &'t [F::Key<'b>],
     pub output: &'t mut Output<'o, F>,
     pub guard: &'t Guard,
     pub probe: &'t mut P,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals for Reads<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: Probe> Arrivals<F> for Reads<'_, '_, F, P> {
     type Probe = P;
 
     #[inline]
@@ -27,23 +58,18 @@ impl<F: LeafForm, P: Probe> Arrivals for Reads<'_, '_, '_, F, P> {
     }
 
     #[inline]
-    fn coming(&mut self, walk: &Walk) {
-        if !F::PREPARES {
-            return;
-        }
-        let key = self.keys[walk.visit() as usize];
-        F::prepare(&self.tree.memory, walk.node(), key, self.guard);
+    fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
+        F::prepare(&self.tree.memory, walk.node(), key, self.guard)
     }
 
     #[inline]
-    fn single(&mut self, walk: &Walk) {
-        let key = self.keys[walk.visit() as usize];
+    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
         let position = walk.visit() as usize;
         let found = if walk.node().is_null() {
             None
         } else {
             self.probe.leaf();
-            F::lookup(&self.tree.memory, walk.node(), key, self.guard)
+            F::lookup(&self.tree.memory, walk.node(), key, prepared, self.guard)
         };
         self.output.value(position, F::shorten_key(key), found);
     }

@@ -81,7 +81,13 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     fn read_leaf(&mut self, number: usize, visit: Visit, leaf: Ref) -> bool {
         self.probe.leaf();
         let (memory, guard) = (&self.tree.memory, self.guard);
-        match F::lookup_again(memory, leaf, self.keys[number], guard) {
+        match F::lookup_again(
+            memory,
+            leaf,
+            self.keys[number],
+            F::Prepared::default(),
+            guard,
+        ) {
             Lookup::Found(value) => {
                 self.answer(number, visit, Some(value));
                 true
@@ -132,7 +138,13 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             return;
         }
         let key = self.keys[number as usize];
-        let found = F::lookup(&self.tree.memory, leaf, key, self.guard);
+        let found = F::lookup(
+            &self.tree.memory,
+            leaf,
+            key,
+            F::Prepared::default(),
+            self.guard,
+        );
         if found.is_some() {
             self.offer(number, leaf, parent);
         }

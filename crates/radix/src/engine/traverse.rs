@@ -10,7 +10,7 @@
 use super::combine::Visit;
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
-use crate::node::{Inner, KINDS, Kind, Ref, Sorted, Symbol};
+use crate::node::{END, Header, Inner, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
 use crate::tree::Tree;
 use std::collections::VecDeque;
@@ -99,15 +99,17 @@ pub struct Run {
 }
 
 /// Receives the ended walks.
-pub trait Arrivals {
+pub trait Arrivals<F: LeafForm> {
     /// Receives the counts.
     type Probe: Probe;
     /// The counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
     /// A visit will be handed over soon, together with others: its lines may be prefetched.
-    fn coming(&mut self, _walk: &Walk) {}
+    fn coming(&mut self, _walk: &Walk, _key: F::Key<'_>) -> F::Prepared {
+        F::Prepared::default()
+    }
     /// A visit has reached a leaf, a dense node or nothing (`walk.node()`), below `walk.parent()`.
-    fn single(&mut self, walk: &Walk);
+    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared);
     /// A run of visits has reached the node `run.node`. Those end there for which `ends`, indexed
     /// by visit, names the node; the others of the run continue elsewhere.
     fn run(&mut self, run: &Run, ends: &[Ref]);
@@ -213,25 +215,57 @@ pub struct Manner {
 
 /// Walks that take their steps together.
 #[derive(Debug)]
-struct Group {
+struct Group<'k, F: LeafForm> {
     count: usize,
     walks: [Walk; GROUP],
+    /// The keys of the visits.
+    keys: [F::Key<'k>; GROUP],
+    /// The places of the walks that have not ended.
+    walking: [u8; GROUP],
+    walking_count: usize,
 }
 
-impl Default for Group {
-    fn default() -> Self {
-        let walk = Walk::new(Ref::NULL, 0, Ref::NULL, 0);
+impl<'k, F: LeafForm> Group<'k, F> {
+    /// A group without walks.
+    fn new(any_key: F::Key<'k>) -> Self {
         Group {
             count: 0,
-            walks: [walk; GROUP],
+            walks: [Walk::new(Ref::NULL, 0, Ref::NULL, 0); GROUP],
+            keys: [any_key; GROUP],
+            walking: [0; GROUP],
+            walking_count: 0,
         }
+    }
+
+    /// Adds a walk, for which there must be room.
+    #[inline]
+    fn push(&mut self, walk: Walk, key: F::Key<'k>) {
+        let place = self.count % GROUP;
+        self.count += 1;
+        self.walks[place] = walk;
+        self.keys[place] = key;
+        self.walking[self.walking_count % GROUP] = place as u8;
+        self.walking_count += usize::from(walk.node().is_inner());
+    }
+
+    /// Hands over the walks, which have all ended; returns their number.
+    fn hand_over(&mut self, arrivals: &mut impl Arrivals<F>) -> usize {
+        let count = std::mem::take(&mut self.count);
+        let mut prepared = [F::Prepared::default(); GROUP];
+        let walks = self.walks[..count].iter().zip(&self.keys);
+        for ((walk, key), prepared) in walks.clone().zip(&mut prepared) {
+            *prepared = arrivals.coming(walk, *key);
+        }
+        for ((walk, key), prepared) in walks.zip(prepared) {
+            arrivals.single(walk, *key, prepared);
+        }
+        count
     }
 }
 
 /// Memory for traversals, for use again and again.
 #[derive(Debug, Default)]
 pub struct Traversal {
-    groups: Box<[Group; GROUPS]>,
     /// Walks that have left their runs and wait for a group.
     singles: VecDeque<Walk>,
     /// Runs to be stepped, and runs to be triggered.
@@ -250,8 +284,11 @@ impl Traversal {
         tree: &Tree<F>,
         visits: impl Visits<F>,
         manner: Manner,
-        arrivals: &mut impl Arrivals,
+        arrivals: &mut impl Arrivals<F>,
     ) {
+        if visits.count() == 0 {
+            return;
+        }
         let stepper = Stepper {
             tree,
             visits,
@@ -260,32 +297,7 @@ impl Traversal {
         if manner.share_paths {
             self.run_sharing(&stepper, arrivals);
         } else {
-            self.run_apart(&stepper, arrivals);
-        }
-    }
-
-    /// Walks each visit from the root. They are handed over in their order, so that visits of one
-    /// key are made one after the other.
-    fn run_apart<F: LeafForm>(
-        &mut self,
-        stepper: &Stepper<'_, F, impl Visits<F>>,
-        arrivals: &mut impl Arrivals,
-    ) {
-        let (mut admitted, mut finished) = (0, 0);
-        let mut oldest = 0;
-        while finished < stepper.visits.count() {
-            for (i, group) in self.groups.iter_mut().enumerate() {
-                if stepper.pass(group, arrivals.probe()) || i != oldest {
-                    continue;
-                }
-                oldest = (oldest + 1) % GROUPS;
-                finished += hand_over(group, arrivals);
-                group.count = GROUP.min(stepper.visits.count() - admitted);
-                for walk in &mut group.walks[..group.count] {
-                    *walk = stepper.begin(admitted as u32, arrivals.probe());
-                    admitted += 1;
-                }
-            }
+            run_apart(&stepper, arrivals);
         }
     }
 
@@ -293,9 +305,11 @@ impl Traversal {
     fn run_sharing<F: LeafForm>(
         &mut self,
         stepper: &Stepper<'_, F, impl Visits<F>>,
-        arrivals: &mut impl Arrivals,
+        arrivals: &mut impl Arrivals<F>,
     ) {
         let visits = stepper.visits.count();
+        let any_key = stepper.visits.key(0);
+        let mut groups: [_; GROUPS] = std::array::from_fn(|_| Group::<F>::new(any_key));
         self.ends.clear();
         self.ends.resize(visits, Ref::NULL);
         let (mut admitted, mut finished) = (0, 0);
@@ -312,15 +326,13 @@ impl Traversal {
                 admitted += count;
             }
             finished += self.round_of_runs(stepper, arrivals);
-            for group in self.groups.iter_mut() {
+            for group in &mut groups {
                 if stepper.pass(group, arrivals.probe()) {
                     continue;
                 }
-                finished += hand_over(group, arrivals);
-                group.count = GROUP.min(self.singles.len());
-                let singles = self.singles.drain(..group.count);
-                for (place, walk) in group.walks.iter_mut().zip(singles) {
-                    *place = walk;
+                finished += group.hand_over(arrivals);
+                for walk in self.singles.drain(..GROUP.min(self.singles.len())) {
+                    group.push(walk, stepper.visits.key(walk.visit() as usize));
                 }
             }
         }
@@ -329,7 +341,7 @@ impl Traversal {
     fn round_of_runs<F: LeafForm>(
         &mut self,
         stepper: &Stepper<'_, F, impl Visits<F>>,
-        arrivals: &mut impl Arrivals,
+        arrivals: &mut impl Arrivals<F>,
     ) -> usize {
         std::mem::swap(&mut self.runs, &mut self.next_runs);
         std::mem::swap(&mut self.arrived_runs, &mut self.next_arrived_runs);
@@ -350,16 +362,30 @@ impl Traversal {
     }
 }
 
-/// Hands over the walks of a group, which have all ended; returns their number.
-fn hand_over(group: &mut Group, arrivals: &mut impl Arrivals) -> usize {
-    let count = std::mem::take(&mut group.count);
-    for walk in &group.walks[..count] {
-        arrivals.coming(walk);
+/// Walks each visit from the root. They are handed over in their order, so that visits of one key
+/// are made one after the other.
+fn run_apart<F: LeafForm>(
+    stepper: &Stepper<'_, F, impl Visits<F>>,
+    arrivals: &mut impl Arrivals<F>,
+) {
+    let any_key = stepper.visits.key(0);
+    let mut groups: [_; GROUPS] = std::array::from_fn(|_| Group::<F>::new(any_key));
+    let (mut admitted, mut finished) = (0, 0);
+    let mut oldest = 0;
+    while finished < stepper.visits.count() {
+        for (i, group) in groups.iter_mut().enumerate() {
+            if stepper.pass(group, arrivals.probe()) || i != oldest {
+                continue;
+            }
+            oldest = (oldest + 1) % GROUPS;
+            finished += group.hand_over(arrivals);
+            for _ in 0..GROUP.min(stepper.visits.count() - admitted) {
+                let key = stepper.visits.key(admitted);
+                group.push(stepper.begin(admitted as u32, key, arrivals.probe()), key);
+                admitted += 1;
+            }
+        }
     }
-    for walk in &group.walks[..count] {
-        arrivals.single(walk);
-    }
-    count
 }
 
 /// The common state of all steps of a traversal.
@@ -372,68 +398,39 @@ struct Stepper<'t, F: LeafForm, V> {
 impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Advances all unfinished walks of a group by one step; returns whether one is left.
     #[inline]
-    fn pass(&self, group: &mut Group, probe: &mut impl Probe) -> bool {
-        if F::MIXES_KINDS {
-            return self.pass_by_kind(group, probe);
-        }
-        let mut inner_left = false;
-        for walk in &mut group.walks[..group.count] {
-            if walk.node().is_inner() {
-                let next = self.step(*walk, probe);
-                self.ask_for(next);
-                inner_left |= next.node().is_inner();
-                *walk = next;
-            }
-        }
-        inner_left
-    }
-
-    /// As `pass`, kind by kind: a loop for each has no branches that cannot be predicted.
-    #[inline]
-    fn pass_by_kind(&self, group: &mut Group, probe: &mut impl Probe) -> bool {
-        let mut places = [[0u8; GROUP]; KINDS];
-        let mut counts = [0usize; KINDS];
-        for (i, walk) in group.walks[..group.count].iter().enumerate() {
-            let tag = walk.node().tag();
-            places[tag][counts[tag] % GROUP] = i as u8;
-            counts[tag] += 1;
-        }
-        let memory = &self.tree.memory;
-        let mut inner_left = false;
-        // A macro, as each loop has a step of its own.
-        macro_rules! pass {
-            ($kind:ident, $walk:ident => $step:expr) => {
-                for &i in &places[Kind::$kind as usize][..counts[Kind::$kind as usize]] {
-                    let $walk = group.walks[i as usize % GROUP];
-                    let next = $step;
-                    self.ask_for(next);
-                    inner_left |= next.node().is_inner();
-                    group.walks[i as usize % GROUP] = next;
-                }
+    fn pass(&self, group: &mut Group<'_, F>, probe: &mut impl Probe) -> bool {
+        let mut left = 0;
+        for n in 0..group.walking_count {
+            let i = usize::from(group.walking[n % GROUP]) % GROUP;
+            let key = group.keys[i];
+            let next = match F::MIXES_KINDS {
+                true => self.step_mixed(group.walks[i], key, probe),
+                false => self.step(group.walks[i], key, probe),
             };
+            self.ask_for(next, key);
+            group.walks[i] = next;
+            // Written in any case, as a branch would be mispredicted.
+            group.walking[left % GROUP] = i as u8;
+            left += usize::from(next.node().is_inner());
         }
-        pass!(Node4, walk => self.step_small(memory.node4(walk.node()), walk, probe));
-        pass!(Node16, walk => self.step_small(memory.node16(walk.node()), walk, probe));
-        pass!(Node48, walk => self.step_small(memory.node48(walk.node()), walk, probe));
-        pass!(Node256, walk => self.step(walk, probe));
-        pass!(Skipping256, walk => self.step_other(walk, probe));
-        inner_left
+        group.walking_count = left;
+        left > 0
     }
 
     /// Takes a visit through the uppermost nodes, which are so few that they stay in the cache:
     /// the root and a node256 below it or, if all keys share their first bytes, the only one.
     #[inline]
-    fn begin(&self, visit: u32, probe: &mut impl Probe) -> Walk {
+    fn begin(&self, visit: u32, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         let root = Walk::new(self.tree.root, visit, Ref::NULL, 0);
-        let mut walk = self.step(root, probe);
+        let mut walk = self.step(root, key, probe);
         if walk.node().is_256() {
-            walk = self.step(walk, probe);
+            walk = self.step(walk, key, probe);
         }
         if walk.parent() == self.tree.root && walk.skipped() && walk.node().is_next_256() {
             // That told the depth only.
-            walk = self.step(walk, probe);
+            walk = self.step(walk, key, probe);
         }
-        self.ask_for(walk);
+        self.ask_for(walk, key);
         walk
     }
 
@@ -445,14 +442,44 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Takes a walk a step further.
     // Called, it takes twice the time.
     #[inline(always)]
-    fn step(&self, walk: Walk, probe: &mut impl Probe) -> Walk {
+    fn step(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         // By conditional branches, as a jump by a table of kinds is often mispredicted.
         if !walk.node().is_next_256() {
-            return self.step_other(walk, probe);
+            return self.step_other(walk, key, probe);
+        }
+        self.step_256(walk, key, probe)
+    }
+
+    /// As `step`, where nodes of several kinds alternate.
+    #[inline(always)]
+    fn step_mixed(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+        if !walk.node().is_small() {
+            return self.step_wide(walk, key, probe);
         }
         probe.partial_key_match(1);
+        let node = self.tree.memory.small(walk.node());
+        let header = node.header();
+        self.step_below(header, walk, key, |symbol| match symbol {
+            END => header.end(),
+            byte => node.covering(byte as u8),
+        })
+    }
+
+    /// A step from a node256.
+    #[inline(never)]
+    fn step_wide(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+        match walk.node().is_next_256() {
+            true => self.step_256(walk, key, probe),
+            false => self.step_skipping_256(walk),
+        }
+    }
+
+    /// A step from a node256 of known depth.
+    #[inline(always)]
+    fn step_256(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+        probe.partial_key_match(1);
         let node = self.tree.memory.node256(walk.node());
-        let child = match self.symbol(walk.visit(), walk.depth()) {
+        let child = match F::symbol(key, walk.depth()) {
             Some(symbol) if symbol < 256 => node.find(symbol as u8),
             Some(_) => node.header().end(),
             None => return walk.outside(),
@@ -461,41 +488,64 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         Walk::new(child, walk.visit(), walk.node(), depth)
     }
 
+    /// Reads the depth of a node256: its slot is in another line than its header.
+    #[inline]
+    fn step_skipping_256(&self, walk: Walk) -> Walk {
+        let depth = self.tree.memory.node256(walk.node()).header().depth();
+        let node = Ref::new(Kind::Node256, walk.node().index_of_256());
+        Walk::new(node, walk.visit(), walk.parent(), depth as u32 | SKIPPED)
+    }
+
     /// As `step`, from any node but a node256 of known depth.
     #[inline(never)]
-    fn step_other(&self, walk: Walk, probe: &mut impl Probe) -> Walk {
+    fn step_other(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         let node = walk.node();
         let memory = &self.tree.memory;
         if node.is_256() {
-            // Its slot is in another line than its header.
-            let depth = memory.node256(node).header().depth();
-            let node = Ref::new(Kind::Node256, node.index_of_256());
-            Walk::new(node, walk.visit(), walk.parent(), depth as u32 | SKIPPED)
+            self.step_skipping_256(walk)
         } else if node.kind() == Kind::Node4 {
-            self.step_small(memory.node4(node), walk, probe)
+            self.step_small(memory.node4(node), walk, key, probe)
         } else if node.kind() == Kind::Node16 {
-            self.step_small(memory.node16(node), walk, probe)
+            self.step_small(memory.node16(node), walk, key, probe)
         } else {
-            self.step_small(memory.node48(node), walk, probe)
+            self.step_small(memory.node48(node), walk, key, probe)
         }
     }
 
     /// A step through a small node.
     #[inline]
-    fn step_small<N: Sorted>(&self, node: &N, walk: Walk, probe: &mut impl Probe) -> Walk {
+    fn step_small<N: Sorted>(
+        &self,
+        node: &N,
+        walk: Walk,
+        key: F::Key<'_>,
+        probe: &mut impl Probe,
+    ) -> Walk {
         probe.partial_key_match(1);
         let header = node.header();
+        self.step_below(header, walk, key, |symbol| F::child_of_small(node, symbol))
+    }
+
+    /// A step through a small node to the child that `find` finds, which is validated.
+    #[inline(always)]
+    fn step_below(
+        &self,
+        header: &Header,
+        walk: Walk,
+        key: F::Key<'_>,
+        find: impl Fn(Symbol) -> Ref,
+    ) -> Walk {
         let depth = header.depth();
-        let skipped = match walk.skipped() || depth > walk.depth() {
+        let skipped = match walk.skipped() | (depth > walk.depth()) {
             true => SKIPPED,
             false => 0,
         };
-        let Some(symbol) = self.symbol(walk.visit(), depth) else {
+        let Some(symbol) = F::symbol(key, depth) else {
             return walk.outside();
         };
         let child = loop {
             let version = header.lock.read();
-            let child = F::child_of_small(node, symbol);
+            let child = find(symbol);
             if header.lock.validate(version) {
                 break child;
             }
@@ -506,33 +556,30 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
 
     /// Prefetches the lines of a walk's next step.
     #[inline(always)]
-    fn ask_for(&self, walk: Walk) {
+    fn ask_for(&self, walk: Walk, key: F::Key<'_>) {
         let node = walk.node();
         let line = self.tree.memory.line(node);
         let ask = |address: *const u8| match self.manner.keep_hot_close {
             true => prefetch_once(address),
             false => prefetch(address),
         };
+        if node.is_next_256() {
+            let symbol = F::symbol(key, walk.depth()).unwrap_or_default();
+            return ask(line.wrapping_add(64 + 4 * usize::from(symbol)));
+        }
+        ask(line);
         if F::MIXES_KINDS {
             // By arithmetic, as the kind cannot be predicted. Where there is no second line it is
             // the first again, which costs next to nothing.
-            let symbol = self.symbol(walk.visit(), walk.depth()).unwrap_or_default();
-            let first = usize::from(node.is_next_256()) * (64 + 4 * usize::from(symbol));
             const TWO_LINES: usize = 1 << Kind::Node16 as usize | 1 << Kind::Leaf as usize;
-            let second = first + (TWO_LINES >> node.tag() & 1) * 64;
-            ask(line.wrapping_add(first));
-            ask(line.wrapping_add(second));
-        } else if node.is_next_256() {
-            let symbol = self.symbol(walk.visit(), walk.depth()).unwrap_or_default();
-            return ask(line.wrapping_add(64 + 4 * usize::from(symbol)));
+            ask(line.wrapping_add((TWO_LINES >> node.tag() & 1) * 64));
         } else {
-            ask(line);
             let second = if node.is_leaf() {
                 F::LEAF_SECOND_LINE
             } else if node.kind() == Kind::Node16 {
                 64
             } else if node.kind() == Kind::Dense {
-                64 + 8 * F::last_byte(self.visits.key(walk.visit() as usize))
+                64 + 8 * F::last_byte(key)
             } else {
                 0
             };
@@ -552,7 +599,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
 
     /// Sends a visit that has left its run on its own way.
     fn push(&self, traversal: &mut Traversal, walk: Walk) {
-        self.ask_for(walk);
+        self.ask_for(walk, self.visits.key(walk.visit() as usize));
         traversal.singles.push_back(walk);
     }
 

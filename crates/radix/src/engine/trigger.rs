@@ -29,7 +29,7 @@ pub struct Trigger<'t, 'b, 'o, F: LeafForm, P> {
     pub postponed: Vec<u32>,
 }
 
-impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
+impl<F: LeafForm, P: Probe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
     type Probe = P;
 
     #[inline]
@@ -38,21 +38,17 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
     }
 
     #[inline]
-    fn coming(&mut self, walk: &Walk) {
-        if !F::PREPARES {
-            return;
-        }
-        let key = self.keys[walk.visit() as usize];
-        F::prepare(&self.tree.memory, walk.node(), key, self.guard);
+    fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
+        F::prepare(&self.tree.memory, walk.node(), key, self.guard)
     }
 
     #[inline]
-    fn single(&mut self, walk: &Walk) {
+    fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
         let visit = self.plan.visits[walk.visit() as usize];
         if visit.writes {
             self.write_single(walk, visit);
         } else {
-            self.read_single(walk, visit);
+            self.read_single(walk, visit, key, prepared);
         }
     }
 
@@ -73,16 +69,15 @@ impl<F: LeafForm, P: Probe> Arrivals for Trigger<'_, '_, '_, F, P> {
 impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     /// Answers a visit that only reads.
     #[inline]
-    fn read_single(&mut self, walk: &Walk, visit: Visit) {
-        let key = self.keys[walk.visit() as usize];
+    fn read_single(&mut self, walk: &Walk, visit: Visit, key: F::Key<'_>, prepared: F::Prepared) {
         let memory = &self.tree.memory;
         let found = if walk.node().is_null() {
             Lookup::Absent
         } else {
             self.probe.leaf();
             match self.plan.in_order {
-                true => F::lookup_again(memory, walk.node(), key, self.guard),
-                false => F::lookup(memory, walk.node(), key, self.guard)
+                true => F::lookup_again(memory, walk.node(), key, prepared, self.guard),
+                false => F::lookup(memory, walk.node(), key, prepared, self.guard)
                     .map_or(Lookup::Absent, Lookup::Found),
             }
         };

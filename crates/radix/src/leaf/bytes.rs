@@ -1,7 +1,7 @@
 //! The entries of trees of byte strings: in blocks of [strings](super::strings).
 
 use super::read::write_each;
-use super::strings::{self, STRINGS_MAX, Strings};
+use super::strings::{self, Candidates, STRINGS_MAX, Strings};
 use super::{Entries, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, put_entry};
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
@@ -59,7 +59,7 @@ impl Symbols for Bytes {
 impl ReadLeaf for Bytes {
     const LEAF_SECOND_LINE: usize = 64;
     const LEAF_LINES: usize = 8;
-    const PREPARES: bool = true;
+    type Prepared = Option<Candidates>;
     const MIXES_KINDS: bool = true;
 
     #[inline]
@@ -85,8 +85,14 @@ impl ReadLeaf for Bytes {
     }
 
     #[inline]
-    fn lookup<'g>(memory: &'g Memory, leaf: Ref, key: &[u8], guard: &'g Guard) -> Option<&'g [u8]> {
-        let found = Strings::at(memory, leaf, guard).find(key);
+    fn lookup<'g>(
+        memory: &'g Memory,
+        leaf: Ref,
+        key: &[u8],
+        prepared: Option<Candidates>,
+        guard: &'g Guard,
+    ) -> Option<&'g [u8]> {
+        let found = Strings::at(memory, leaf, guard).find_prepared(key, prepared);
         found.map(|(_, value)| value)
     }
 
@@ -95,10 +101,11 @@ impl ReadLeaf for Bytes {
         memory: &'g Memory,
         leaf: Ref,
         key: &[u8],
+        prepared: Option<Candidates>,
         guard: &'g Guard,
     ) -> Lookup<&'g [u8]> {
         let block = Strings::at(memory, leaf, guard);
-        match block.find(key) {
+        match block.find_prepared(key, prepared) {
             _ if block.is_dead() => Lookup::Dead,
             Some((_, value)) => Lookup::Found(value),
             None => Lookup::Absent,
@@ -106,12 +113,16 @@ impl ReadLeaf for Bytes {
     }
 
     #[inline]
-    fn prepare(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard) {
-        if leaf.is_leaf() {
-            for likely in Strings::at(memory, leaf, guard).likely(key) {
-                crate::prefetch::prefetch(likely);
-            }
+    fn prepare(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard) -> Option<Candidates> {
+        if !leaf.is_leaf() {
+            return None;
         }
+        let block = Strings::at(memory, leaf, guard);
+        let candidates = block.candidates(key);
+        for likely in block.likely(key, candidates) {
+            crate::prefetch::prefetch(likely);
+        }
+        Some(candidates)
     }
 
     #[inline]

@@ -63,9 +63,8 @@ pub trait ReadLeaf: Symbols {
     const LEAF_SECOND_LINE: usize;
     /// Lines that a scan reads of a leaf, about.
     const LEAF_LINES: usize;
-    /// True if look-ups read more of a leaf than its first lines, see
-    /// [`prepare`](ReadLeaf::prepare).
-    const PREPARES: bool;
+    /// What [`prepare`](ReadLeaf::prepare) has found out; by default nothing.
+    type Prepared: Copy + Default;
     /// True if the nodes at one level are often of several kinds.
     const MIXES_KINDS: bool;
 
@@ -82,6 +81,7 @@ pub trait ReadLeaf: Symbols {
         memory: &'g Memory,
         terminal: Ref,
         key: Self::Key<'_>,
+        prepared: Self::Prepared,
         guard: &'g Guard,
     ) -> Option<Self::Value<'g>>;
     /// As [`lookup`](ReadLeaf::lookup) in a terminal that some earlier walk has reached, which may
@@ -90,11 +90,13 @@ pub trait ReadLeaf: Symbols {
         memory: &'g Memory,
         terminal: Ref,
         key: Self::Key<'_>,
+        prepared: Self::Prepared,
         guard: &'g Guard,
     ) -> Lookup<Self::Value<'g>>;
     /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
-    /// been prefetched before.
-    fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard);
+    /// been prefetched before. The result serves look-ups of the same key in this terminal.
+    fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard)
+    -> Self::Prepared;
     /// Some key of a terminal; `None` if it is dead or empty.
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
     /// True if a key that shares `shared` bytes with those of a terminal, which is a child of a

@@ -68,6 +68,10 @@ struct Header {
     length: AtomicU32,
 }
 
+/// The entries, removed ones too, whose fingerprint is a key's: a bit for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidates(u32);
+
 /// A block at one instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Strings<'g> {
@@ -177,9 +181,9 @@ impl<'g> Strings<'g> {
         &self.content[self.start(first)..self.start_or_end(last + 1)]
     }
 
-    /// The entries that may be a key's, a bit for each.
+    /// The entries that may be a key's.
     #[inline]
-    fn candidates(self, key: &[u8]) -> u32 {
+    pub fn candidates(self, key: &[u8]) -> Candidates {
         let word = |at: usize| {
             let bytes = self.content[at..].first_chunk::<8>();
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
@@ -189,13 +193,24 @@ impl<'g> Strings<'g> {
             equal_16(word(0), word(8), print),
             equal_16(word(16), word(24), print),
         );
-        (low | high << 16) & self.live
+        Candidates(low | high << 16)
     }
 
     /// The place of a key and its value.
     #[inline]
     pub fn find(self, key: &[u8]) -> Option<(usize, &'g [u8])> {
-        let mut candidates = self.candidates(key);
+        self.find_prepared(key, None)
+    }
+
+    /// As `find`, with the candidates if they are known.
+    #[inline]
+    pub fn find_prepared(
+        self,
+        key: &[u8],
+        candidates: Option<Candidates>,
+    ) -> Option<(usize, &'g [u8])> {
+        let Candidates(candidates) = candidates.unwrap_or_else(|| self.candidates(key));
+        let mut candidates = candidates & self.live;
         while candidates != 0 {
             let position = candidates.trailing_zeros() as usize;
             let (other, value) = self.entry(position);
@@ -210,13 +225,14 @@ impl<'g> Strings<'g> {
     /// Where the first entry that may be a key's begins, and where its value would end if it is a
     /// short one: for prefetching, as half of all entries lie in two lines.
     #[inline]
-    pub fn likely(self, key: &[u8]) -> [*const u8; 2] {
-        let candidates = self.candidates(key);
-        let position = match candidates {
-            0 => 0,
-            _ => candidates.trailing_zeros(),
+    pub fn likely(self, key: &[u8], candidates: Candidates) -> [*const u8; 2] {
+        let Candidates(candidates) = candidates;
+        // Any of the block's if there is none.
+        let position = (candidates & self.live | 1 << 31).trailing_zeros() as usize;
+        let start = match position < self.places() {
+            true => self.start(position),
+            false => 0,
         };
-        let start = self.start(position as usize);
         let first = self.content.as_ptr().wrapping_add(start);
         [first, first.wrapping_add(key.len() + SHORT_BYTES)]
     }

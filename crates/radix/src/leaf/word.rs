@@ -67,7 +67,7 @@ impl Symbols for Words {
 impl ReadLeaf for Words {
     const LEAF_SECOND_LINE: usize = 64;
     const LEAF_LINES: usize = 2;
-    const PREPARES: bool = false;
+    type Prepared = ();
     const MIXES_KINDS: bool = false;
 
     #[inline]
@@ -88,7 +88,13 @@ impl ReadLeaf for Words {
 
     // Called, it takes a tenth of a get's time in the cache.
     #[inline(always)]
-    fn lookup<'g>(memory: &'g Memory, terminal: Ref, key: u64, _guard: &'g Guard) -> Option<u64> {
+    fn lookup<'g>(
+        memory: &'g Memory,
+        terminal: Ref,
+        key: u64,
+        (): (),
+        _guard: &'g Guard,
+    ) -> Option<u64> {
         match terminal.is_leaf() {
             true => block(memory, terminal).find(key).0,
             false => dense::find(memory.dense(terminal), key).0,
@@ -100,6 +106,7 @@ impl ReadLeaf for Words {
         memory: &'g Memory,
         terminal: Ref,
         key: u64,
+        (): (),
         _guard: &'g Guard,
     ) -> Lookup<u64> {
         let (payload, version) = match terminal.is_leaf() {

@@ -7,7 +7,7 @@ mod region;
 mod span;
 mod stripes;
 
-use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref};
+use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref, Small};
 use allocator::Allocator;
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ pub struct Memory {
     dense: Allocator,
     /// Bytes of entries outside the leaf region.
     outside_bytes: AtomicUsize,
-    /// Where each kind's region begins and how far apart its items are, by tag, for
+    /// Where the item of the reference 0 would be, and how far apart items are, by tag, for
     /// [`line`](Memory::line).
     places: [(usize, usize); KINDS],
     /// Bytes taken from the system and the greatest number allowed.
@@ -111,7 +111,9 @@ impl Memory {
         };
         for tag in 0..Kind::Nothing as usize {
             let allocator = memory.of(Ref::kind_of(tag));
-            memory.places[tag] = (allocator.address(0).addr(), allocator.stride());
+            let first = Ref::new(Ref::kind_of(tag), 0).bits() as usize * allocator.stride();
+            let start = allocator.address(0).expose_provenance();
+            memory.places[tag] = (start.wrapping_sub(first), allocator.stride());
         }
         Ok(memory)
     }
@@ -225,7 +227,7 @@ impl Memory {
     #[inline]
     pub fn line(&self, node: Ref) -> *const u8 {
         let (start, stride) = self.places[node.tag()];
-        std::ptr::without_provenance(start.wrapping_add(node.index() as usize * stride))
+        std::ptr::with_exposed_provenance(start.wrapping_add(node.bits() as usize * stride))
     }
 
     /// Borrows an inner node.
@@ -275,6 +277,14 @@ impl Memory {
     pub fn node256(&self, node: Ref) -> &Node256 {
         // SAFETY: see above.
         unsafe { &*self.node256.address(node.index_of_256()).cast() }
+    }
+
+    /// Borrows a node4, node16 or node48.
+    #[inline]
+    pub fn small(&self, node: Ref) -> Small<'_> {
+        debug_assert!(node.is_small());
+        // SAFETY: see above.
+        unsafe { Small::at(node, self.line(node)) }
     }
 
     /// Borrows a dense node.

@@ -6,6 +6,7 @@ mod header;
 mod inner;
 mod reference;
 mod search;
+mod small;
 mod sorted;
 mod wide;
 
@@ -13,5 +14,6 @@ pub use header::Header;
 pub use inner::{END, Inner, Symbol};
 pub use reference::{KINDS, Kind, Ref};
 pub use search::equal_16;
+pub use small::Small;
 pub use sorted::{Node4, Node16, Node48, Sorted};
 pub use wide::{Dense, Node256, Range};

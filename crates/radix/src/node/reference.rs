@@ -141,6 +141,12 @@ impl Ref {
         INNER >> self.tag() & 1 != 0
     }
 
+    /// True for node4, node16 and node48.
+    #[inline]
+    pub fn is_small(self) -> bool {
+        matches!(self.0 >> 28, 1..=7)
+    }
+
     /// True for all kinds of nodes but node4.
     #[inline]
     pub fn is_wider_than_a_line(self) -> bool {

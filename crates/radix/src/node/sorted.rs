@@ -22,27 +22,31 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub struct Node4 {
-    header: Header,
-    keys: AtomicU32,
-    slots: [AtomicU32; 4],
+    pub(super) header: Header,
+    pub(super) keys: AtomicU32,
+    pub(super) slots: [AtomicU32; 4],
 }
 
 /// A node of up to 16 children.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub struct Node16 {
-    header: Header,
-    keys: [AtomicU64; 2],
-    slots: [AtomicU32; 16],
+    pub(super) header: Header,
+    /// Zero, where a node4 has its keys.
+    pub(super) unused: AtomicU32,
+    pub(super) keys: [AtomicU64; 2],
+    pub(super) slots: [AtomicU32; 16],
 }
 
 /// A node of up to 48 children.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Node48 {
-    header: Header,
-    keys: [AtomicU64; 6],
-    slots: [AtomicU32; 48],
+    pub(super) header: Header,
+    /// Zero, where a node4 has its keys.
+    pub(super) unused: AtomicU32,
+    pub(super) keys: [AtomicU64; 6],
+    pub(super) slots: [AtomicU32; 48],
 }
 
 const _: () = assert!(size_of::<Node4>() == 32);

@@ -1,0 +1,146 @@
+//! A step through a small node without a branch for its kind.
+//!
+//! Walks of byte strings meet the three small kinds in an order that cannot be predicted. What they
+//! read of a node lies at places that the kind gives by arithmetic:
+//!
+//! ```text
+//!             first keys    other keys    slots
+//!   node4     12: 4 bytes                 16
+//!   node16    16: 16 bytes                32
+//!   node48    16: 16 bytes  32: 32 bytes  64
+//! ```
+
+use super::header::Header;
+use super::reference::{Kind, Ref};
+use super::search;
+use super::sorted::{Node4, Node16, Node48};
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const _: () = assert!(offset_of!(Node4, keys) == 12 && offset_of!(Node4, slots) == 16);
+const _: () = assert!(offset_of!(Node16, unused) == 12 && offset_of!(Node16, keys) == 16);
+const _: () = assert!(offset_of!(Node48, unused) == 12 && offset_of!(Node48, keys) == 16);
+const _: () = assert!(offset_of!(Node16, slots) == 32 && offset_of!(Node48, slots) == 64);
+
+/// Stands where a kind has no keys.
+static NO_KEYS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+
+/// The capacities by tag.
+static CAPACITIES: [u8; 4] = [0, 4, 16, 48];
+
+/// A node4, node16 or node48.
+#[derive(Clone, Copy, Debug)]
+pub struct Small<'m> {
+    header: &'m Header,
+    /// The keys of a node4; zeros in the others.
+    four: &'m AtomicU32,
+    /// The first keys of a node16 or node48.
+    first: &'m [AtomicU64; 2],
+    /// The other keys of a node48.
+    other: &'m [AtomicU64; 4],
+    slots: *const AtomicU32,
+    capacity: u8,
+}
+
+impl<'m> Small<'m> {
+    /// Borrows a node in parts.
+    ///
+    /// # Safety
+    /// At `address` lies the node that `node`, which [is small](Ref::is_small), refers to, for 'm.
+    #[inline]
+    pub unsafe fn at(node: Ref, address: *const u8) -> Small<'m> {
+        let tag = node.tag();
+        let is = |kind: Kind| tag == kind as usize;
+        let no_keys = NO_KEYS.as_ptr().cast::<u8>();
+        let first = match is(Kind::Node4) {
+            true => no_keys,
+            false => address.wrapping_add(16),
+        };
+        let other = match is(Kind::Node48) {
+            true => address.wrapping_add(32),
+            false => no_keys,
+        };
+        // SAFETY: the node is one of the three kinds, whose fields lie where the constants above
+        // say; all are atomics, aligned as the node is, and live for 'm.
+        unsafe {
+            Small {
+                header: &*address.cast(),
+                four: &*address.add(12).cast(),
+                first: &*first.cast(),
+                other: &*other.cast(),
+                slots: address.add(8 << tag).cast(),
+                capacity: CAPACITIES[tag & 3],
+            }
+        }
+    }
+
+    #[inline]
+    pub fn header(self) -> &'m Header {
+        self.header
+    }
+
+    /// See [`Sorted::covering`](super::Sorted::covering).
+    #[inline]
+    pub fn covering(self, byte: u8) -> Ref {
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let four = u64::from(self.four.load(Ordering::Relaxed));
+        let words = [
+            load(&self.first[0]) | four,
+            load(&self.first[1]),
+            load(&self.other[0]),
+            load(&self.other[1]),
+            load(&self.other[2]),
+            load(&self.other[3]),
+        ];
+        let count = self.header.count().min(usize::from(self.capacity));
+        let below = search::at_most_in_48(words, count, byte);
+        // The first slot is read in any case, as a branch would be mispredicted.
+        let position = below.saturating_sub(1);
+        // SAFETY: `below` is at most `count`, which is at most the node's capacity, and no kind has
+        // less than one slot.
+        let slot = unsafe { &*self.slots.add(position) };
+        let child = slot.load(Ordering::Acquire);
+        Ref::from_bits(if below == 0 { 0 } else { child })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+    use crate::node::Sorted;
+
+    /// Compares with the search in a node whose kind is known, for all bytes and counts.
+    fn agrees<'m, N: Sorted + 'm>(
+        memory: &'m Memory,
+        kind: Kind,
+        get: fn(&'m Memory, Ref) -> &'m N,
+    ) {
+        let node = memory.allocate_inner(kind, 3).unwrap();
+        let known = get(memory, node);
+        for count in 0..=N::CAPACITY {
+            if count > 0 {
+                known.set_key(count - 1, (5 * count - 4) as u8);
+                known.set_slot(count - 1, Ref::new(Kind::Leaf, 100 + count as u32));
+                known.header().set_count(count);
+            }
+            for byte in 0..=255 {
+                let small = memory.small(node);
+                assert_eq!(small.header().depth(), 3);
+                assert_eq!(
+                    small.covering(byte),
+                    known.covering(byte),
+                    "{kind:?} {count} {byte}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn each_kind_agrees_with_itself() {
+        let memory = Memory::new(usize::MAX, 16, 64).unwrap();
+        agrees(&memory, Kind::Node4, Memory::node4);
+        agrees(&memory, Kind::Node16, Memory::node16);
+        agrees(&memory, Kind::Node48, Memory::node48);
+    }
+}
