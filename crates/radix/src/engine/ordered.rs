@@ -18,8 +18,9 @@ use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, Operation};
 use std::ops::{Bound, ControlFlow};
 
-/// Operations whose paths are walked together before they are read.
-const WARMED: usize = 256;
+/// Operations whose paths are walked together before they are read. A core's own cache has room for
+/// their paths and what they read.
+const WARMED: usize = 64;
 
 /// Bytes of nodes that a core's own cache keeps: then walking paths beforehand is of no use.
 const NODES_IN_CACHE: usize = 1 << 20;

@@ -280,8 +280,12 @@ impl ModifyLeaf for Bytes {
         guard: &Guard,
     ) -> Result<Room, Error> {
         let block = Strings::at(memory, leaf, guard);
-        let key = block.entry(position).0;
+        let (key, old) = block.entry(position);
         let copied = match block.is_whole() {
+            // Most updates do not change the length.
+            true if old.len() == value.len() && block.is_inside() => {
+                Some(strings::create_replaced(memory, block, position, value))
+            }
             true => strings::create_edited(memory, block, position, position + 1, (key, value)),
             false => None,
         };

@@ -163,6 +163,12 @@ impl<'g> Strings<'g> {
         self.count() == self.places()
     }
 
+    /// True if the content lies in the leaf region.
+    #[inline]
+    pub fn is_inside(self) -> bool {
+        self.content.len() <= CONTENT_MAX
+    }
+
     /// The number of entries that the block was created with.
     #[inline]
     pub fn places(self) -> usize {
@@ -334,6 +340,22 @@ fn write_header(memory: &Memory, leaf: Ref, live: u32, length: u32) {
     };
     // SAFETY: leaves begin with room for a header, aligned, and no other thread knows this one.
     unsafe { memory.leaf_address(leaf).cast::<Header>().write(header) };
+}
+
+/// Creates a block as another that is inside, with the value of an entry replaced by one of the
+/// same length.
+pub fn create_replaced(
+    memory: &Memory,
+    old: Strings<'_>,
+    position: usize,
+    value: &[u8],
+) -> Result<Ref, Error> {
+    debug_assert_eq!(old.entry(position).1.len(), value.len());
+    create_inside(memory, old.content.len(), old.places(), |content| {
+        content.copy_from_slice(old.content);
+        let end = old.start_or_end(position + 1);
+        content[end - value.len()..end].copy_from_slice(value);
+    })
 }
 
 /// Creates a block as another with an entry put in the place of those from position `at` to
@@ -546,6 +568,32 @@ mod tests {
                         assert_eq!(block.find(key), Some((i, *value)));
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_replaced_value_leaves_the_others() {
+        let memory = memory();
+        let guard = crossbeam_epoch::pin();
+        let keys: Vec<String> = (0..STRINGS_MAX).map(|i| format!("{i:03}")).collect();
+        for count in 1..=STRINGS_MAX {
+            let mut all: Vec<Entry<'_>> = keys[..count]
+                .iter()
+                .map(|key| (key.as_bytes(), &b"old"[..]))
+                .collect();
+            let old = create(&memory, &all).expect("memory");
+            for position in 0..count {
+                all[position].1 = b"new";
+                let block = Strings::at(&memory, old, &guard);
+                let replaced = create_replaced(&memory, block, position, b"new").expect("memory");
+                let block = Strings::at(&memory, replaced, &guard);
+                assert!(block.is_whole() && block.entries().eq(all.iter().copied()));
+                assert_eq!(
+                    block.find(keys[position].as_bytes()),
+                    Some((position, &b"new"[..]))
+                );
+                all[position].1 = b"old";
             }
         }
     }
