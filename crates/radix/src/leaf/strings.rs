@@ -406,10 +406,11 @@ fn offset(position: usize) -> usize {
     PRINTS_BYTES + 2 * position
 }
 
-/// Writes the fingerprints and offsets of a new content, but those of the entry at `at`: of the old
-/// ones, those before `at` and those from `behind` on, which begin by so many bytes further on. Both
-/// contents have at least [`DIRECTORY_BYTES`]. What stands behind the new offsets is undefined.
-// All copies have lengths that do not depend on the block, and so no branches to mispredict.
+/// Copies the fingerprints and offsets of the entries before `at` and of those from `behind` on to
+/// a new content, where the second ones follow the place `at`. The entries themselves move by the
+/// first and the second number of `by`. Both contents have at least [`DIRECTORY_BYTES`]. The bytes
+/// behind the new offsets are undefined then.
+// No length depends on the block, so that no branch is mispredicted.
 #[inline]
 fn edit_directory(new: &mut [u8], old: &[u8], at: usize, behind: usize, by: [usize; 2]) {
     let moved = |from: usize, by: usize| {
