@@ -6,8 +6,11 @@ use crate::node::{END, Inner, Kind, Node4, Node16, Node48, Ref, Sorted, Symbol};
 use nearfield_core::{Error, Form};
 use std::ops::Range;
 
+/// An entry.
+pub type Entry<'k, F> = (<F as Form>::Key<'k>, <F as Form>::Value<'k>);
+
 /// Entries in ascending order.
-pub type Slice<'e, 'k, F> = &'e [(<F as Form>::Key<'k>, <F as Form>::Value<'k>)];
+pub type Slice<'e, 'k, F> = &'e [Entry<'k, F>];
 
 /// The kind of a node that begins with a number of ranges.
 pub fn kind_for<F: LeafForm>(ranges: usize) -> Kind {
@@ -114,6 +117,9 @@ pub fn build<F: LeafForm>(
     }
     let last = entries[entries.len() - 1].0;
     let depth = F::difference(entries[0].0, last).unwrap_or_default();
+    if F::fills_dense(depth, entries.len()) {
+        return F::create_dense(memory, entries);
+    }
     let (end, rest) = match F::symbol(entries[0].0, depth) {
         Some(END) => entries.split_at(1),
         _ => entries.split_at(0),

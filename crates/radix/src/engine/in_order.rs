@@ -19,6 +19,8 @@ use nearfield_core::{Input, Operation, Output};
 #[derive(Clone, Copy, Debug)]
 pub struct Operations<'b, F: LeafForm> {
     pub input: Input<'b, F>,
+    /// The first that has not been executed.
+    pub first: usize,
     /// True if writes are expected to need the lock of the node above the leaf.
     pub lock_parents: bool,
 }
@@ -27,6 +29,11 @@ impl<F: LeafForm> Visits<F> for Operations<'_, F> {
     #[inline]
     fn may_lock(self) -> bool {
         self.lock_parents
+    }
+
+    #[inline]
+    fn first(self) -> usize {
+        self.first
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! The engine: executes batches by *combine*, *traverse* and *trigger*, the model of the DCART
 //! paper (§III), in software.
 
+mod ascending;
 mod combine;
 mod in_order;
 mod options;
@@ -192,6 +193,10 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
 
     /// Executes a batch of nothing but point operations, each by itself.
     fn execute_in_order(&mut self, workspace: &mut Workspace) {
+        let first = match self.options.combine {
+            Combine::Adaptive => self.insert_ascending(),
+            _ => 0,
+        };
         let mut arrivals = InOrder {
             tree: self.tree,
             input: self.input,
@@ -207,13 +212,14 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         };
         let operations = Operations {
             input: self.input,
+            first,
             lock_parents: workspace.locks_parents,
         };
         workspace
             .traversal
             .run(self.tree, operations, manner, &mut arrivals);
         let locks = arrivals.parents_locked * LOCKS_EXPECTED_FROM;
-        workspace.locks_parents = locks > self.input.operations().len();
+        workspace.locks_parents = locks > self.input.operations().len() - first;
     }
 
     /// Executes a batch of gets alone.

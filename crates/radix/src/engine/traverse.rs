@@ -120,7 +120,11 @@ pub trait Visits<F: LeafForm>: Copy {
     /// False if certainly no visit locks the node above its leaf.
     fn may_lock(self) -> bool;
 
-    /// How many visits there are.
+    /// The first visit to make.
+    fn first(self) -> usize {
+        0
+    }
+    /// How many visits there are, those before the first included.
     fn count(self) -> usize;
     /// The key of a visit.
     fn key<'k>(self, visit: usize) -> F::Key<'k>
@@ -286,7 +290,7 @@ impl Traversal {
         manner: Manner,
         arrivals: &mut impl Arrivals<F>,
     ) {
-        if visits.count() == 0 {
+        if visits.first() == visits.count() {
             return;
         }
         let stepper = Stepper {
@@ -370,7 +374,7 @@ fn run_apart<F: LeafForm>(
 ) {
     let any_key = stepper.visits.key(0);
     let mut groups: [_; GROUPS] = std::array::from_fn(|_| Group::<F>::new(any_key));
-    let (mut admitted, mut finished) = (0, 0);
+    let (mut admitted, mut finished) = (stepper.visits.first(), stepper.visits.first());
     let mut oldest = 0;
     while finished < stepper.visits.count() {
         for (i, group) in groups.iter_mut().enumerate() {

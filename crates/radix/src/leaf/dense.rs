@@ -36,6 +36,9 @@ pub trait DenseNodes: Form {
         memory: &Memory,
         entries: &[(Self::Key<'_>, Self::Value<'_>)],
     ) -> Result<Ref, Error>;
+    /// True if a number of entries that first differ in the byte at a depth are better kept in a
+    /// dense node.
+    fn fills_dense(depth: usize, entries: usize) -> bool;
     /// A dense node of sorted entries that agree in all bytes before a depth, if they are better
     /// kept in one.
     fn build_dense(
@@ -104,12 +107,17 @@ impl DenseNodes for Words {
         Ok(node)
     }
 
+    #[inline]
+    fn fills_dense(depth: usize, entries: usize) -> bool {
+        depth == 7 && entries >= DENSE_AT
+    }
+
     fn build_dense(
         memory: &Memory,
         depth: usize,
         entries: &[(u64, u64)],
     ) -> Result<Option<Ref>, Error> {
-        match depth == 7 && entries.len() >= DENSE_AT {
+        match Self::fills_dense(depth, entries.len()) {
             true => Self::create_dense(memory, entries).map(Some),
             false => Ok(None),
         }
@@ -156,6 +164,11 @@ impl DenseNodes for Bytes {
 
     fn create_dense(_memory: &Memory, _entries: &[(&[u8], &[u8])]) -> Result<Ref, Error> {
         unreachable!("byte strings have no dense nodes")
+    }
+
+    #[inline]
+    fn fills_dense(_depth: usize, _entries: usize) -> bool {
+        false
     }
 
     fn build_dense(

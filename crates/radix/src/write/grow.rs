@@ -11,7 +11,7 @@
 
 use super::in_node::around;
 use super::{Attempt, Decide, Step};
-use crate::build::{copy, discard};
+use crate::build::{copy, discard, kind_for};
 use crate::change::Change;
 use crate::counters::Probe;
 use crate::leaf::{Entries, LeafForm, Spot};
@@ -32,6 +32,36 @@ impl<F: LeafForm> Tree<F> {
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<Attempt, Error> {
+        self.replace(place, probe, || {
+            self.enlarged(place, node, key, guard, decide)
+        })
+    }
+
+    /// Replaces a node by one with the same children and room for a number of them.
+    pub(super) fn make_room(
+        &self,
+        place: &Place,
+        children: usize,
+        probe: &mut impl Probe,
+    ) -> Result<Attempt, Error> {
+        let node = self.memory.inner(place.node);
+        self.replace(place, probe, || {
+            if F::becomes_dense(node) {
+                return Ok(None);
+            }
+            let larger = copy(&self.memory, node, kind_for::<F>(children))?;
+            self.memory.inner(larger).header().publish();
+            Ok(Some(larger))
+        })
+    }
+
+    /// Replaces the node of a place, whose lock is held, by the one that `make` makes, if any.
+    fn replace(
+        &self,
+        place: &Place,
+        probe: &mut impl Probe,
+        make: impl FnOnce() -> Result<Option<Ref>, Error>,
+    ) -> Result<Attempt, Error> {
         let Some((parent, parent_symbol)) = place.parent else {
             return Ok(Attempt::Restart);
         };
@@ -44,7 +74,7 @@ impl<F: LeafForm> Tree<F> {
             held_above.unlock_unchanged();
             return Ok(Attempt::Restart);
         }
-        match self.enlarged(place, node, key, guard, decide) {
+        match make() {
             Ok(Some(larger)) => {
                 let edge = self.memory.edge(above.header().depth(), larger);
                 above.set_covering(parent_symbol as u8, edge);

@@ -118,7 +118,7 @@ impl<F: LeafForm> Tree<F> {
     /// The end of a change whose key is not below the node, because it differs from `other`, some
     /// key there, in bytes that the path skips.
     #[inline]
-    fn leaves_path<'g>(
+    pub(super) fn leaves_path<'g>(
         spot: Spot<'_>,
         key: F::Key<'_>,
         other: impl FnOnce() -> Option<F::Key<'g>>,

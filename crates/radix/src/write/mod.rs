@@ -4,11 +4,13 @@
 //! - What takes no more than a leaf is done under its latch alone, where that is allowed.
 //! - `in_node` has what takes no more than the node above the leaf, under that node's lock.
 //! - `grow` has what replaces nodes.
+//! - `run` has what inserts many neighbours at once.
 //!
 //! An attempt that meets another thread, or finds that its place is another one, walks again.
 
 mod grow;
 mod in_node;
+pub mod run;
 
 use crate::build::is_underfull;
 use crate::change::{Altered, Change};

@@ -11,4 +11,5 @@ mod counters;
 mod limits;
 mod model;
 mod pipeline;
+mod runs;
 mod shortcuts;

@@ -12,6 +12,9 @@ use std::thread;
 /// The most ordered reads in a batch.
 const ORDERED_MAX: usize = 2;
 
+/// How often a batch begins with insertions in ascending order.
+const ASCENDING: f64 = 0.1;
+
 pub(crate) struct Worker<'t, F: Sample, I> {
     index: &'t I,
     plan: &'t Plan<F>,
@@ -142,6 +145,21 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         (number, action)
     }
 
+    /// Inserts contended keys that follow each other, in ascending order: at most `size`, and then
+    /// perhaps fewer than the batch has room for.
+    fn plan_ascending(&mut self, size: usize) -> Vec<Planned> {
+        let first = self.plan.contended_key(&mut self.random);
+        let size = self.random.random_range(0..=size);
+        let numbers = (first..self.plan.keys.len()).step_by(2).take(size);
+        numbers
+            .map(|number| {
+                let value = value_number(number, self.number, self.sequence);
+                self.sequence += 1;
+                (number, Action::Insert(value))
+            })
+            .collect()
+    }
+
     fn single(&mut self, number: usize, action: Action) -> Result<(), Violation> {
         let key = self.plan.key(number);
         let (index, recorder) = (self.index, self.recorder);
@@ -191,7 +209,14 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         self.batch.clear();
         let mut points: Vec<(usize, Planned)> = Vec::with_capacity(size);
         let mut ordered: Vec<(usize, Ordered)> = Vec::new();
-        for _ in 0..size {
+        let ascending = match self.random.random_bool(ASCENDING) {
+            true => self.plan_ascending(size),
+            false => Vec::new(),
+        };
+        for planned in &ascending {
+            points.push((self.add(*planned), *planned));
+        }
+        for _ in ascending.len()..size {
             let chance = self.plan.ordered / size as f64;
             if ordered.len() < ORDERED_MAX && self.random.random_bool(chance) {
                 ordered.push(Ordered::add(self.plan, &mut self.batch, &mut self.random));

@@ -120,6 +120,11 @@ impl<F: Sample> Scenario<F> {
             match self.random.random_range(0..20) {
                 0 => steps.push(Step::Inspect),
                 1 => steps.push(Step::Between(self.random.next_u64())),
+                2 => {
+                    let requests = self.ascend(left);
+                    left -= requests.len().max(1);
+                    steps.push(Step::Batch(requests));
+                }
                 _ if self.random.random_bool(self.singles) => {
                     let request = self.request();
                     steps.push(match request {
@@ -154,6 +159,28 @@ impl<F: Sample> Scenario<F> {
             self.account(Request::Insert(key, value))
         };
         Step::Batch(keys.into_iter().map(insert).collect())
+    }
+
+    /// Inserts keys that follow each other, a few at most left out, in ascending order; then
+    /// executes other requests in the same batch.
+    fn ascend(&mut self, left: usize) -> Vec<Request<F>> {
+        let mut sorted = self.keys.clone();
+        sorted.sort();
+        let start = self.random.random_range(0..sorted.len());
+        let count = self.batch_size().min(left);
+        let kept = *choose(&[1.0, 0.9, 0.3], &mut self.random);
+        let mut requests = Vec::with_capacity(count);
+        for key in sorted.into_iter().skip(start).take(count) {
+            if self.random.random_bool(kept) {
+                let value = self.value();
+                requests.push(self.account(Request::Insert(key, value)));
+            }
+        }
+        let others = self.random.random_range(0..=count - requests.len());
+        for _ in 0..others {
+            requests.push(self.request());
+        }
+        requests
     }
 
     fn batch_size(&mut self) -> usize {

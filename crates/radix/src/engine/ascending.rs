@@ -1,0 +1,76 @@
+//! Insertions that come in ascending order at the beginning of a batch: see
+//! [runs](crate::write::run).
+
+use super::Engine;
+use crate::build::Entry;
+use crate::change::Change;
+use crate::counters::Probe;
+use crate::leaf::LeafForm;
+use crate::write::run::RUN_MIN;
+use nearfield_core::Operation;
+
+/// Of so many entries that were inserted, one may have been no part of a run: else the order is of
+/// no use, as the keys are far apart.
+const PART_OF_RUN: usize = 8;
+
+impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
+    /// Executes the insertions at the beginning of a batch, as far as they come in strictly
+    /// ascending order and make runs; returns their number.
+    pub(super) fn insert_ascending(&mut self) -> usize {
+        let entries = self.ascending();
+        if entries.len() < RUN_MIN {
+            return 0;
+        }
+        let (mut done, mut alone) = (0, 0);
+        while done < entries.len() {
+            let (output, rest) = (&mut *self.output, &entries[done..]);
+            let mut before = |number: usize, value: Option<F::Value<'_>>| {
+                output.value(done + number, F::shorten_key(rest[number].0), value);
+            };
+            let count = self
+                .tree
+                .insert_run(rest, self.guard, self.probe, &mut before);
+            done += count;
+            if count > 0 {
+                continue;
+            }
+            self.insert_alone(done, entries[done]);
+            done += 1;
+            alone += 1;
+            if alone * PART_OF_RUN > done + PART_OF_RUN {
+                break;
+            }
+        }
+        done
+    }
+
+    /// The insertions at the beginning of the batch, as far as they ascend.
+    fn ascending(&self) -> Vec<Entry<'b, F>> {
+        let mut entries: Vec<Entry<'b, F>> = Vec::new();
+        for operation in self.input.operations() {
+            let &Operation::Insert { key, value } = operation else {
+                break;
+            };
+            let key = self.input.key(key);
+            if entries.last().is_some_and(|last| last.0 >= key) {
+                break;
+            }
+            entries.push((key, self.input.value(value)));
+        }
+        entries
+    }
+
+    fn insert_alone(&mut self, position: usize, (key, value): Entry<'b, F>) {
+        let output = &mut *self.output;
+        let mut decide = |before: Option<F::Value<'_>>| {
+            output.value(position, F::shorten_key(key), before);
+            Change::Set(F::shorten_value(value))
+        };
+        let done = self
+            .tree
+            .modify(F::shorten_key(key), self.guard, self.probe, &mut decide);
+        if let Err(error) = done {
+            self.output.fail(position, error);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Insertion of runs: neighbours in ascending order that belong at one place of the tree, as time
+//! stamps, counters and sorted input do.
+//!
+//! One walk, one lock and one replacement serve all entries of a run. They are merged with those of
+//! the leaf that stands at the place, and become full leaves, with nodes above them where they are
+//! many:
+//!
+//! ```text
+//!   node    │ 0 … 48 │ 49 … 255 │          node    │ 0 … 48 │ 49 │ 50 │ 51 … 255 │
+//!              leaf     leaf         ─▶              leaf     │    │    leaf
+//!                                                             ▼    ▼
+//!                                                           nodes above full leaves
+//! ```
+//!
+//! What a run cannot do is left to the insertion of its first entry by itself: a path that must
+//! fork, a node that becomes dense, a lack of memory.
+
+use super::Attempt;
+use crate::build::{Entry, Group, Slice, discard_all, pack, room};
+use crate::change::Change;
+use crate::counters::Probe;
+use crate::leaf::{Entries, InNode, LeafForm, Spot};
+use crate::lock::Held;
+use crate::node::{END, Kind, Ref};
+use crate::tree::{Place, Tree};
+use crate::writer::Writer;
+use nearfield_core::Form;
+use std::cmp::Ordering;
+
+/// A shorter run is no faster than its entries by themselves.
+pub const RUN_MIN: usize = 4;
+
+/// How an attempt to insert a run has ended.
+enum Run {
+    /// So many of the first entries have been inserted.
+    Done(usize),
+    /// The place has room now.
+    MadeRoom,
+}
+
+/// The node of a run has no room for that many children.
+struct Full {
+    children: usize,
+}
+
+/// Receives the values before: the number of the entry and what its key had.
+type Before<'b, F> = dyn FnMut(usize, Option<<F as Form>::Value<'_>>) + 'b;
+
+impl<F: LeafForm> Tree<F> {
+    /// Inserts the first of `entries`, which come in strictly ascending order, as far as they
+    /// belong at one place. Returns their number: 0 if there are too few, or if the place has to be
+    /// changed first. `before` receives the values before. What it receives for other entries has
+    /// no meaning.
+    pub fn insert_run(
+        &self,
+        entries: Slice<'_, '_, F>,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        before: &mut Before<'_, F>,
+    ) -> usize {
+        let mut made_room = false;
+        loop {
+            match self.try_run(entries, made_room, guard, probe, before) {
+                Run::Done(count) => return count,
+                Run::MadeRoom => made_room = true,
+            }
+        }
+    }
+
+    /// One attempt of `insert_run`.
+    fn try_run(
+        &self,
+        entries: Slice<'_, '_, F>,
+        made_room: bool,
+        guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
+        before: &mut Before<'_, F>,
+    ) -> Run {
+        let Some(&(first, _)) = entries.first() else {
+            return Run::Done(0);
+        };
+        let place = self.descend(F::shorten_key(first), usize::MAX, probe);
+        let lock = match place.child.kind() {
+            Kind::Dense if F::is_in_dense(&self.memory, place.child, F::shorten_key(first)) => {
+                &self.memory.dense(place.child).header().lock
+            }
+            Kind::Leaf | Kind::Nothing if place.symbol != END => {
+                &self.memory.inner(place.node).header().lock
+            }
+            _ => return Run::Done(0),
+        };
+        let Ok((held, waits)) = Held::lock(lock) else {
+            return Run::Done(0);
+        };
+        probe.lock(waits);
+        let done = match place.child.kind() {
+            Kind::Dense => Ok(self.insert_run_in_dense(place.child, entries, guard, before)),
+            _ => self.insert_run_in_node(&place, entries, guard, before),
+        };
+        match done {
+            Ok(count) if count > 0 => return Run::Done(count),
+            Err(Full { children }) if !made_room => {
+                if let Ok(Attempt::Done) = self.make_room(&place, children, probe) {
+                    held.unlock_obsolete();
+                    guard.retire(place.node);
+                    return Run::MadeRoom;
+                }
+            }
+            _ => {}
+        }
+        held.unlock_unchanged();
+        Run::Done(0)
+    }
+
+    /// As `insert_run`, under the lock of a dense node, in which the first entry belongs.
+    fn insert_run_in_dense(
+        &self,
+        dense: Ref,
+        entries: Slice<'_, '_, F>,
+        guard: &Writer<'_, F>,
+        before: &mut Before<'_, F>,
+    ) -> usize {
+        for (number, &(key, value)) in entries.iter().enumerate() {
+            let mut decide = |current: Option<F::Value<'_>>| {
+                before(number, current);
+                Change::Set(F::shorten_value(value))
+            };
+            let key = F::shorten_key(key);
+            if self.modify_in_dense(dense, key, guard, &mut decide) == InNode::Postponed {
+                return number;
+            }
+        }
+        entries.len()
+    }
+
+    /// As `insert_run`, under the lock of the node above a leaf or nothing.
+    fn insert_run_in_node(
+        &self,
+        place: &Place,
+        entries: Slice<'_, '_, F>,
+        guard: &Writer<'_, F>,
+        before: &mut Before<'_, F>,
+    ) -> Result<usize, Full> {
+        let (memory, node, leaf) = (&self.memory, self.memory.inner(place.node), place.child);
+        if F::child(node, place.symbol) != leaf {
+            return Ok(0);
+        }
+        let (depth, first) = (place.depth, F::shorten_key(entries[0].0));
+        let range = node.range(place.symbol as u8);
+        let belongs = |key| {
+            let shared = F::difference(first, key).unwrap_or(usize::MAX);
+            let symbol = F::symbol(key, depth);
+            shared >= depth && symbol.is_some_and(|symbol| symbol <= u16::from(range.end))
+        };
+        let count = entries
+            .iter()
+            .take_while(|(key, _)| belongs(F::shorten_key(*key)))
+            .count();
+        if count < RUN_MIN {
+            return Ok(0);
+        }
+        let spot = Spot {
+            node,
+            symbol: place.symbol,
+            skipped: place.skipped,
+        };
+        let other = || match leaf.is_null() {
+            true => self.any_key(node.first(), guard),
+            false => F::any_key(memory, leaf, guard),
+        };
+        if Self::leaves_path(spot, first, other).is_some() {
+            return Ok(0);
+        }
+        let _latch = (!leaf.is_null()).then(|| self.latch(leaf, guard));
+        let mut old = Entries::<F>::new();
+        if !leaf.is_null() {
+            F::gather(memory, leaf, guard, &mut old);
+        }
+        let (all, added) = merge::<F>(&old, &entries[..count], before);
+        let groups = all
+            .chunk_by(|a, b| F::symbol(a.0, depth) == F::symbol(b.0, depth))
+            .map(|group| {
+                let symbol = F::symbol(group[0].0, depth).unwrap_or_default();
+                Ok((symbol as u8, Group::of(memory, group)?))
+            });
+        let bytes = u16::from(range.start)..u16::from(range.end) + 1;
+        let mut pieces = Vec::new();
+        let packed = pack::<F>(
+            memory,
+            depth,
+            bytes,
+            groups,
+            F::LEAF_ENTRIES_MAX,
+            &mut pieces,
+        );
+        let room = room(node).saturating_add(usize::from(range.stored));
+        if packed.is_err() || pieces.len() > room {
+            discard_all::<F>(memory, &pieces);
+            let children = node.header().count() + pieces.len();
+            return packed.map_or(Ok(0), |()| Err(Full { children }));
+        }
+        if !leaf.is_null() {
+            F::kill(memory, leaf);
+        }
+        node.splice(range.start, range.end, &pieces);
+        if !leaf.is_null() {
+            guard.retire(leaf);
+        }
+        guard.count_entries(added as i64);
+        Ok(count)
+    }
+}
+
+/// Merges the entries of a leaf with new ones, which win. Also returns how many have new keys.
+fn merge<'e, 'n: 'e, F: LeafForm>(
+    old: Slice<'_, 'e, F>,
+    new: Slice<'_, 'n, F>,
+    before: &mut Before<'_, F>,
+) -> (Vec<Entry<'e, F>>, usize) {
+    let mut all = Vec::with_capacity(old.len() + new.len());
+    let (mut old, mut added) = (old.iter().peekable(), 0);
+    for (number, &(key, value)) in new.iter().enumerate() {
+        let (key, value) = (F::shorten_key(key), F::shorten_value(value));
+        while let Some(entry) = old.next_if(|entry| entry.0 < key) {
+            all.push(*entry);
+        }
+        let replaced = old.next_if(|entry| entry.0.cmp(&key) == Ordering::Equal);
+        before(number, replaced.map(|entry| F::shorten_value(entry.1)));
+        added += usize::from(replaced.is_none());
+        all.push((key, value));
+    }
+    all.extend(old);
+    (all, added)
+}
