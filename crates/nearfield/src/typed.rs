@@ -287,6 +287,43 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(self.words.pop_last()?.map(decode_entry))
     }
 
+    /// The values of many keys, in the order of `keys`: `None` for each key that is absent. Reads
+    /// in batches; see [`Map::get_many`](crate::Map::get_many).
+    ///
+    /// Takes time proportional to the number of keys, and copies them as words.
+    ///
+    /// # Errors
+    /// Those of the placement; a local map has none.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!(map.get_many(&[5, 0, -1])?, [Some(2), None, Some(1)]);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>, Error> {
+        let keys: Vec<u64> = keys.iter().map(|&key| key.to_word()).collect();
+        let words = self.words.get_many(&keys)?;
+        Ok(words.into_iter().map(|word| word.map(decode)).collect())
+    }
+
+    /// Inserts many entries, in their order, in batches, and answers how many keys were absent
+    /// before. Of entries with equal keys, the last one's value stays.
+    ///
+    /// Takes time proportional to the number of entries.
+    ///
+    /// # Errors
+    /// As [`Map::insert_many`](crate::Map::insert_many).
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::<i8, f32>::new()?;
+    /// assert_eq!(map.insert_many(&[(5, 2.0), (-1, 1.0), (5, 2.5)])?, 2);
+    /// assert_eq!(map.get(5), Some(2.5));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, Error> {
+        self.extend(entries.iter().copied())
+    }
+
     /// Inserts all entries that an iterator gives, in batches; answers how many keys were absent.
     ///
     /// # Errors
@@ -301,6 +338,30 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         let entries = entries.into_iter();
         let words = entries.map(|(key, value)| (key.to_word(), value.to_word()));
         self.words.extend(words)
+    }
+
+    /// Removes all entries whose keys lie within a range and for which `keep` answers false, and
+    /// answers the number of entries removed; see [`Map::retain`](crate::Map::retain) for entries
+    /// that another thread sets meanwhile.
+    ///
+    /// Takes time proportional to the number of entries in the range.
+    ///
+    /// # Errors
+    /// Those of the placement. Some entries may have been removed.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-2_i8, 0.5_f32), (-1, 1.5), (5, 0.5)])?;
+    /// assert_eq!(map.retain(..0, |_, value| value > 1.0)?, 1);
+    /// assert!(map.range(..).eq([(-1, 1.5), (5, 0.5)]));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn retain(
+        &self,
+        bounds: impl RangeBounds<K>,
+        mut keep: impl FnMut(K, V) -> bool,
+    ) -> Result<usize, Error> {
+        let keep = |key: u64, value: u64| keep(decode(key), decode(value));
+        self.words.retain(words_of(&bounds), keep)
     }
 
     /// Removes all entries whose keys lie within a range, and answers how many there were.

@@ -215,6 +215,44 @@ fn a_typed_map_is_ordered_as_its_keys() {
     assert!(loaded.range(..).eq(map.range(..)) && loaded.len() == 6);
 }
 
+/// More entries than one batch takes, with negative keys, which words order after positive ones
+/// unless they are encoded.
+#[test]
+fn typed_maps_read_insert_and_retain_many_entries() {
+    let map = TypedMap::<i32, f64>::new().expect("address space");
+    let entry = |key: i32| (key, f64::from(key) / 2.0);
+    let entries: Vec<_> = (-5000..5000).rev().map(entry).collect();
+    assert_eq!(map.insert_many(&[]), Ok(0));
+    assert_eq!(map.insert_many(&entries), Ok(10_000));
+    assert_eq!(map.insert_many(&[(-1, 7.0), (6000, 1.0), (-1, 8.0)]), Ok(1));
+
+    assert_eq!(map.get_many(&[]), Ok(vec![]));
+    let keys: Vec<i32> = (-6000..6000).collect();
+    let model = |&key: &i32| match key {
+        -1 => Some(8.0),
+        -5000..5000 => Some(entry(key).1),
+        _ => None,
+    };
+    assert_eq!(
+        map.get_many(&keys),
+        Ok(keys.iter().map(model).collect::<Vec<_>>())
+    );
+
+    let mut seen = Vec::new();
+    let removed = map.retain(-4500..=4499, |key, value| {
+        seen.push((key, value));
+        key % 2 == 0
+    });
+    assert_eq!(removed, Ok(4500));
+    assert!(
+        seen.into_iter()
+            .eq((-4500..4500).map(|key| (key, model(&key).expect("present"))))
+    );
+    let is_kept = |key: &i32| !(-4500..4500).contains(key) || key % 2 == 0;
+    let kept = (-5000..5000).filter(is_kept).chain([6000]);
+    assert!(map.range(..).map(|(key, _)| key).eq(kept));
+}
+
 #[test]
 #[should_panic(expected = "a typed map holds a foreign word")]
 fn a_foreign_word_in_a_typed_map_is_noticed() {
