@@ -80,5 +80,5 @@ pub use typed::{TypedMap, TypedRange};
 
 /// The README's examples are tests.
 #[cfg(all(doctest, feature = "pim"))]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
