@@ -22,6 +22,16 @@ pub trait Answer<T> {
     ///
     /// # Errors
     /// That of the read.
+    ///
+    /// ```
+    /// use nearfield::{Answer, AnyPlacement, Map, WordMap, Words};
+    ///
+    /// let local = WordMap::from_sorted([(1, 10)])?;
+    /// assert_eq!(local.get(1).into_result(), Ok(Some(10)));
+    /// let any: Map<Words, AnyPlacement> = local.into();
+    /// assert_eq!(any.get(1).into_result(), Ok(Some(10)));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     fn into_result(self) -> Result<T, Error>;
 }
 

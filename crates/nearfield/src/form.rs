@@ -27,6 +27,17 @@ impl<F: Form> PimForm for F {}
 
 /// A form of entries that a [`Map`](crate::Map) can hold: [`Bytes`] or [`Words`]. The set is
 /// closed.
+///
+/// ```
+/// use nearfield::{Bytes, Error, Map, MapForm, WordMap};
+///
+/// fn add<F: MapForm>(map: &Map<F>, key: F::Key<'_>, value: F::Value<'_>) -> Result<bool, Error> {
+///     Ok(map.insert(key, value)?.is_none())
+/// }
+/// assert!(add(&WordMap::new()?, 1, 10)?);
+/// assert!(add(&Map::<Bytes>::new()?, b"ann", b"1")?);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 pub trait MapForm: RadixForm + StoreForm + PimForm {
     /// A value as a map of any placement answers it.
     #[doc(hidden)]

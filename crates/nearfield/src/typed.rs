@@ -283,6 +283,12 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     ///
     /// # Errors
     /// Those of the placement.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// assert_eq!((map.pop_last()?, map.len()), (Some((5, 2)), 1));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn pop_last(&self) -> Result<Option<(K, V)>, Error> {
         Ok(self.words.pop_last()?.map(decode_entry))
     }
@@ -382,6 +388,13 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     ///
     /// # Errors
     /// Those of the placement. Some entries may have been removed.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
+    /// map.clear()?;
+    /// assert_eq!(map.first(), None);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn clear(&self) -> Result<(), Error> {
         self.words.clear()
     }
@@ -412,6 +425,12 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     }
 
     /// True if there is no entry; exact when no writer is at work.
+    ///
+    /// ```
+    /// let map = nearfield::TypedMap::<i8, u8>::new()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn is_empty(&self) -> P::Read<bool> {
         self.words.is_empty()
     }

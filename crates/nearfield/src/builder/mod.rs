@@ -54,12 +54,30 @@ impl<F: MapForm> Default for Builder<F> {
 impl<F: MapForm> Builder<F> {
     /// The greatest number of bytes that nodes, keys and values may take; by default all there
     /// are. Writes that would need more fail with `OutOfMemory` and change nothing.
+    ///
+    /// ```
+    /// use nearfield::{Error, WordMap};
+    ///
+    /// let map = WordMap::builder().memory_limit(1 << 20).build()?;
+    /// let error = map.extend((0..1 << 20).map(|n| (n << 20, n))).unwrap_err();
+    /// assert!(matches!(error, Error::OutOfMemory { .. }));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = bytes;
         self
     }
 
     /// The techniques that batches are executed with, which can be changed later, too.
+    ///
+    /// ```
+    /// use nearfield::{Combine, EngineOptions, WordMap};
+    ///
+    /// let options = EngineOptions { combine: Combine::Always, ..EngineOptions::default() };
+    /// let map = WordMap::builder().engine_options(options).build()?;
+    /// assert_eq!(map.engine_options().combine, Combine::Always);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn engine_options(mut self, options: EngineOptions) -> Self {
         self.engine_options = options;
         self
@@ -128,6 +146,14 @@ impl<F: MapForm> Builder<F> {
     /// # Errors
     /// `OutOfMemory` if the system grants no address space, or the limit is too small for an
     /// empty map.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map};
+    ///
+    /// let map = Map::<Bytes>::builder().build()?;
+    /// assert!(map.is_empty());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn build(self) -> Result<Map<F>, Error> {
         Radix::with_memory_limit(self.memory_limit).map(|radix| self.place(radix))
     }

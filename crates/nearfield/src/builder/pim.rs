@@ -7,6 +7,15 @@ use nearfield_core::Error;
 use std::marker::PhantomData;
 
 /// What a [`Map`] in modules is created with; from [`Builder::pim`](crate::Builder::pim).
+///
+/// ```
+/// use nearfield::{Pim, WordMap};
+///
+/// let builder = WordMap::builder().pim(Pim::workers().threads(1));
+/// let map = builder.memory_limit(64 << 20).build()?;
+/// assert!(map.is_empty()?);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct PimBuilder<F: MapForm> {
@@ -27,6 +36,15 @@ impl<F: MapForm> PimBuilder<F> {
     /// The greatest number of bytes that keys, values and what leads to them may take in all
     /// modules; half of the machine's memory by default. Writes to a full module fail with
     /// `OutOfMemory`.
+    ///
+    /// ```
+    /// use nearfield::{Pim, WordMap};
+    ///
+    /// // Each of the four modules of the thread has 16 MiB.
+    /// let builder = WordMap::builder().pim(Pim::workers().threads(1)).memory_limit(64 << 20);
+    /// assert_eq!(builder.build()?.insert(1, 10)?, None);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = bytes;
         self

@@ -8,6 +8,14 @@ use std::marker::PhantomData;
 
 /// What a [`Map`] in a pool is opened with, where that is not the default; from
 /// [`Builder::pool`](crate::Builder::pool).
+///
+/// ```
+/// use nearfield::{Bytes, Map, Pool};
+///
+/// let names = Map::<Bytes>::builder().pool(Pool::shm(["left", "right"]));
+/// let names = names.key_bytes_max(64).cache_bytes(16 << 20);
+/// # drop(names);
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct PoolBuilder<F: MapForm> {
@@ -32,6 +40,14 @@ impl<F: MapForm> PoolBuilder<F> {
 
     /// What this process keeps of the map at most, in bytes, 100 MiB by default. About half a byte
     /// for each entry saves all reads of inner nodes.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map, Pool};
+    ///
+    /// // Saves the reads of inner nodes for about 32 million entries.
+    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).cache_bytes(16 << 20);
+    /// # drop(users);
+    /// ```
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.options.tree.cache_bytes = bytes;
         self
@@ -39,6 +55,14 @@ impl<F: MapForm> PoolBuilder<F> {
 
     /// The longest key in bytes, 32 by default, up to 4094; every entry takes as much. All who open
     /// the map have to agree on it. Of no meaning for words.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map, Pool};
+    ///
+    /// // The name of a user has up to 64 bytes.
+    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).key_bytes_max(64);
+    /// # drop(users);
+    /// ```
     pub fn key_bytes_max(mut self, bytes: usize) -> Self {
         self.options.key_bytes_max = bytes;
         self
@@ -47,6 +71,14 @@ impl<F: MapForm> PoolBuilder<F> {
     /// The longest value in bytes that is read with its key, 16 by default, 12 to 254; every entry
     /// takes as much. Longer ones take another round trip. All who open the map have to agree on
     /// it. Of no meaning for words.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map, Pool};
+    ///
+    /// // Values of up to 100 bytes are read together with their keys.
+    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).inline_bytes_max(100);
+    /// # drop(users);
+    /// ```
     pub fn inline_bytes_max(mut self, bytes: usize) -> Self {
         self.options.inline_bytes_max = bytes;
         self
@@ -54,6 +86,14 @@ impl<F: MapForm> PoolBuilder<F> {
 
     /// How many operations of a batch a thread has under way at most, 64 by default. Of those that
     /// change something it is up to 16.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map, Pool};
+    ///
+    /// // Few operations at once, for a network with short queues.
+    /// let users = Map::<Bytes>::builder().pool(Pool::shm(["left"])).in_flight(16);
+    /// # drop(users);
+    /// ```
     pub fn in_flight(mut self, operations: usize) -> Self {
         self.options.in_flight = operations;
         self

@@ -11,6 +11,14 @@ use nearfield_radix::MemoryUse;
 
 impl<F: MapForm> Map<F, AnyPlacement> {
     /// The name of the placement: `local`, `pool` or `pim`.
+    ///
+    /// ```
+    /// use nearfield::{AnyPlacement, Map, WordMap, Words};
+    ///
+    /// let map: Map<Words, AnyPlacement> = WordMap::new()?.into();
+    /// assert_eq!(map.placement_name(), "local");
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn placement_name(&self) -> &'static str {
         match &self.index {
             AnyIndex::Local(_) => "local",

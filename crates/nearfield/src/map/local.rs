@@ -120,6 +120,14 @@ impl<F: MapForm> Map<F, Local> {
     }
 
     /// The techniques that batches are executed with.
+    ///
+    /// ```
+    /// use nearfield::{EngineOptions, WordMap};
+    ///
+    /// let combine = EngineOptions::default().combine;
+    /// assert_eq!(WordMap::new()?.engine_options().combine, combine);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn engine_options(&self) -> EngineOptions {
         self.index.options()
     }

@@ -101,6 +101,13 @@ impl<V> Updated<V> {
     }
 
     /// True if the value has been set or removed.
+    ///
+    /// ```
+    /// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
+    /// assert!(map.update(1, Some(10), 11)?.is_applied());
+    /// assert!(!map.update(1, Some(10), 12)?.is_applied());
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn is_applied(&self) -> bool {
         matches!(self, Updated::Applied)
     }

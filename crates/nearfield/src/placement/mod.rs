@@ -42,6 +42,20 @@ pub(crate) mod sealed {
 /// |---|---|---|---|
 /// | [`Local`] | `T` | `T` | `Result<T, Error>`, as a key may be too long |
 /// | all others | `Result<T, Error>` | `Result<T, Error>` | `Result<T, Error>` |
+///
+/// Code that is generic over placements turns each read into a `Result` by [`Answer`]:
+///
+/// ```
+/// use nearfield::{Answer, AnyPlacement, Error, Placement, WordMap, Words};
+///
+/// fn sum<P: Placement<Words>>(map: &WordMap<P>) -> Result<u64, Error> {
+///     map.range(..).try_fold(0, |sum, entry| Ok(sum + entry.into_result()?.1))
+/// }
+/// let local = WordMap::from_sorted([(1, 10), (2, 20)])?;
+/// assert_eq!(sum(&local)?, 30);
+/// assert_eq!(sum::<AnyPlacement>(&local.into())?, 30);
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 pub trait Placement<F: MapForm>: sealed::Sealed + Sized + Debug + 'static {
     /// What a read answers that is given no key, such as [`first`](crate::Map::first).
     type Read<T>: Answer<T>;

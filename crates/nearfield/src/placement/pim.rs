@@ -16,6 +16,15 @@ use std::thread::available_parallelism;
 /// spread over modules meanwhile. Single operations wait for a round between threads, so batches of
 /// thousands are what this placement is good for. A key has up to an eighth of a module's memory,
 /// and an entry as much as a module has. Dropping the map ends its threads.
+///
+/// ```
+/// use nearfield::{Map, Pim, WordMap, Words};
+///
+/// let map: Map<Words, Pim> = WordMap::builder().pim(Pim::workers()).build()?;
+/// assert_eq!(map.insert_many(&[(1, 10), (2, 20)])?, 2);
+/// assert_eq!(map.last()?, Some((2, 20)));
+/// # Ok::<(), nearfield::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pim {
     threads: Option<usize>,
@@ -31,6 +40,14 @@ const SHARE: u64 = 2;
 impl Pim {
     /// Modules that are threads of this process, each with memory that no other thread reaches.
     /// There are as many threads as the process may use cores, with four modules each.
+    ///
+    /// ```
+    /// use nearfield::{Pim, WordMap};
+    ///
+    /// let map = WordMap::builder().pim(Pim::workers()).build()?;
+    /// assert!(map.is_empty()?);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn workers() -> Pim {
         Pim {
             threads: None,
@@ -39,6 +56,15 @@ impl Pim {
     }
 
     /// How many threads there are, at least one.
+    ///
+    /// ```
+    /// use nearfield::{Pim, WordMap};
+    ///
+    /// // Leaves the other cores to the rest of the program.
+    /// let map = WordMap::builder().pim(Pim::workers().threads(2)).build()?;
+    /// # drop(map);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn threads(mut self, threads: usize) -> Pim {
         self.threads = Some(threads.max(1));
         self
@@ -46,6 +72,16 @@ impl Pim {
 
     /// How many modules a thread has, four by default, 1 to 1024. Each has the same part of the
     /// limit of memory, and up to 32 GiB.
+    ///
+    /// ```
+    /// use nearfield::{Pim, WordMap};
+    ///
+    /// // Eight modules in all.
+    /// let pim = Pim::workers().threads(1).modules_per_thread(8);
+    /// let map = WordMap::builder().memory_limit(64 << 20).pim(pim).build()?;
+    /// # drop(map);
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
     pub fn modules_per_thread(mut self, modules: usize) -> Pim {
         self.modules_per_thread = modules.clamp(1, 1024);
         self

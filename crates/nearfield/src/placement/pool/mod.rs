@@ -66,6 +66,14 @@ impl Pool {
 
     /// The nodes that are registered in etcd. The map is opened when at least `count` of them are,
     /// so that all who open it know the same ones.
+    ///
+    /// ```
+    /// use nearfield::Pool;
+    ///
+    /// let pool = Pool::registered("http://a:2379,http://b:2379".parse()?, 2);
+    /// # drop(pool);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn registered(members: EtcdMembers, count: usize) -> Pool {
         Pool {
             nodes: Nodes::Registered(members, count.max(1)),
@@ -73,6 +81,15 @@ impl Pool {
     }
 
     /// The same pool, of at least `count` nodes if etcd knows them.
+    ///
+    /// ```
+    /// use nearfield::Pool;
+    ///
+    /// let pool: Pool = "etcd:http://a:2379".parse()?;
+    /// let pool = pool.with_at_least(3);
+    /// # drop(pool);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_at_least(self, count: usize) -> Pool {
         match self.nodes {
             Nodes::Registered(members, _) => Pool::registered(members, count),
@@ -82,6 +99,13 @@ impl Pool {
 
     /// The nodes of these names in the shared memory of this machine, each made by
     /// `nearfield memory-node --listen shm:NAME`.
+    ///
+    /// ```
+    /// use nearfield::{Pool, WordMap};
+    ///
+    /// let builder = WordMap::builder().pool(Pool::shm(["left", "right"]));
+    /// # drop(builder);
+    /// ```
     pub fn shm<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Pool {
         let shm = |name: N| NodeAddress::Shm {
             name: name.as_ref().to_owned(),
