@@ -1,9 +1,9 @@
-//! What a read answers: a value, or a `Result` where the read can fail.
+//! The return type of a read: a value, or a `Result` where the read can fail.
 
 use nearfield_core::Error;
 use std::convert::Infallible;
 
-/// What a read of a map answers: `T`, or `Result<T, Error>` where the read can fail.
+/// The return type of a read: `T`, or `Result<T, Error>` where the read can fail.
 ///
 /// Code that is generic over placements turns both into a `Result`:
 ///

@@ -1,10 +1,10 @@
-//! A value that a map has answered whose placement is chosen when a program runs.
+//! A value read from a map whose placement is chosen at run time.
 
 use nearfield_radix::ValueRef;
 use std::ops::Deref;
 
-/// A byte string that a map of [`AnyPlacement`](crate::AnyPlacement) has answered: lent by the
-/// local index, or owned.
+/// A byte string read from a map of [`AnyPlacement`](crate::AnyPlacement): lent by the local index,
+/// or owned.
 ///
 /// ```
 /// use nearfield::{AnyPlacement, Bytes, Map};

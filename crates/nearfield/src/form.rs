@@ -11,14 +11,14 @@ pub(crate) use nearfield_pim::PimForm;
 #[cfg(feature = "pool")]
 pub(crate) use nearfield_pool::store::StoreForm;
 
-/// Without the feature `pool` a form need not know how it lies there.
+/// Without the feature `pool`, a form needs no layout for pools.
 #[cfg(not(feature = "pool"))]
 #[doc(hidden)]
 pub trait StoreForm {}
 #[cfg(not(feature = "pool"))]
 impl<F: Form> StoreForm for F {}
 
-/// Without the feature `pim` a form need not know how it lies there.
+/// Without the feature `pim`, a form needs no layout for modules.
 #[cfg(not(feature = "pim"))]
 #[doc(hidden)]
 pub trait PimForm {}
@@ -39,10 +39,10 @@ impl<F: Form> PimForm for F {}
 /// # Ok::<(), nearfield::Error>(())
 /// ```
 pub trait MapForm: RadixForm + StoreForm + PimForm {
-    /// A value as a map of any placement answers it.
+    /// A value as a map of any placement returns it.
     #[doc(hidden)]
     type AnyValue<'m>: Into<Self::OwnedValue> + From<Self::Lent<'m>> + From<Self::OwnedValue>;
-    /// What a read of a key answers where nothing else can fail.
+    /// The return type of a look-up that only an invalid key can make fail.
     #[doc(hidden)]
     type Lookup<T>: Answer<T>;
 
@@ -57,8 +57,8 @@ pub trait MapForm: RadixForm + StoreForm + PimForm {
     #[doc(hidden)]
     fn entry_bytes(key: Self::Key<'_>, value: Self::Value<'_>) -> usize;
 
-    /// Cuts a bound that is longer than any key, and says whether it was. All keys that are greater
-    /// than what is left are greater than the bound.
+    /// Cuts a bound that is longer than any key, and returns whether it was. All keys greater than
+    /// the cut bound are greater than the given one.
     #[doc(hidden)]
     fn cut(bound: &mut Self::OwnedKey) -> bool;
 }

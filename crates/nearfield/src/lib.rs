@@ -12,7 +12,7 @@
 //! map.insert(b"bob", b"2")?;
 //! assert_eq!(map.get(b"ann")?.as_deref(), Some(&b"1"[..]));
 //!
-//! // Many operations at once take less time than one after the other, and answer the same.
+//! // A batch takes less time than its operations one after the other, with the same results.
 //! let mut batch = Batch::<Bytes>::new();
 //! let before = batch.insert(b"ann", b"3");
 //! let after = batch.get(b"ann");
@@ -27,19 +27,21 @@
 //!
 //! A map may also lie in the memory of other machines (`Builder::pool`, with the feature `pool`),
 //! or in modules that own a part of the keys each (`Builder::pim`, with the feature `pim`). The
-//! methods are the same. Reads answer a `Result` there, because memory elsewhere may not answer:
-//! [`Placement`] says which, and [`AnyPlacement`] is one that a program chooses when it runs.
+//! methods are the same. Reads return a `Result` there, because memory elsewhere may not answer.
+//! [`Placement`] lists the return types of each placement. With [`AnyPlacement`], a program chooses
+//! the placement at run time.
 //!
 //! # Limits
 //!
 //! Keys have up to [`MAX_KEY_BYTES`] bytes, the empty key included, and values up to
-//! [`MAX_VALUE_BYTES`]. What is longer is refused with an [`Error`] and changes nothing.
+//! [`MAX_VALUE_BYTES`]. A longer key or value is refused with an [`Error`], and nothing changes.
 //!
 //! # Threads
 //!
 //! Every operation on one key is atomic and takes effect at one instant of the call. Operations
 //! of one batch on one key take effect in the batch's order; a batch is not a transaction, and
-//! others may see a part of it. The head of the crate `nearfield-core` says what a batch promises.
+//! other threads may see a part of it. The head of the crate `nearfield-core` states the guarantees
+//! of a batch.
 //! Readers take no locks and write nothing that other threads read.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A map of numbers in the form of words.
+//! A map of numbers, stored as words.
 
 use crate::map::{Map, Range, Updated, WordMap};
 use crate::placement::{Local, Placement};
@@ -9,13 +9,13 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 /// A [`WordMap`] whose keys and values are of types with a [`WordCodec`]: integers up to 64 bits
-/// and floats, ordered as such. The translation is a bit operation or nothing.
+/// and floats, in numeric order. The translation costs one bit operation at most.
 ///
 /// Batches take words: see [`words`](TypedMap::words).
 ///
 /// # Panics
-/// Methods panic when they meet a word that is no value of its type. Only who has written such a
-/// word through [`words`](TypedMap::words), or converted a map that holds one, can meet it.
+/// Methods panic when they read a word that is no value of its type. Only a write through
+/// [`words`](TypedMap::words), or the conversion of a map, can bring in such a word.
 ///
 /// ```
 /// use nearfield::TypedMap;
@@ -35,7 +35,7 @@ pub struct TypedMap<K, V, P: Placement<Words> = Local> {
 }
 
 impl<K: WordCodec, V: WordCodec> TypedMap<K, V, Local> {
-    /// Creates an empty map that may take all memory there is.
+    /// Creates an empty map without a limit of memory.
     ///
     /// # Errors
     /// `OutOfMemory` if the system grants no address space.
@@ -49,7 +49,7 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V, Local> {
         WordMap::new().map(Self::from)
     }
 
-    /// Creates a map of entries in strictly ascending order of keys; see
+    /// Creates a map from entries in strictly ascending order of keys; see
     /// [`Map::from_sorted`](crate::Map::from_sorted).
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V, Local> {
 }
 
 impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
-    /// The map of words below, for batches and for what memory it takes.
+    /// The underlying map of words, for batches and for statistics of memory.
     ///
     /// ```
     /// use nearfield::codec::WordCodec;
@@ -109,7 +109,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         self.words.contains_key(key.to_word())
     }
 
-    /// Sets the value of a key and answers the one before, `None` if the key was absent.
+    /// Sets the value of a key and returns the previous one, `None` if the key was absent.
     ///
     /// # Errors
     /// `OutOfMemory`; nothing has been changed then.
@@ -148,7 +148,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(updated.map(decode))
     }
 
-    /// Removes a key and answers its value, `None` if it was absent.
+    /// Removes a key and returns its value, `None` if it was absent.
     ///
     /// # Errors
     /// None that a key of words can meet today; see [`Map::remove`](crate::Map::remove).
@@ -229,7 +229,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         P::map_lookup(found, |entry| entry.map(decode_entry))
     }
 
-    /// Sets the value of a key to what `change` makes of the present one; see
+    /// Sets the value of a key to the result of `change` on the present value; see
     /// [`Map::modify`](crate::Map::modify).
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(self.words.modify(key.to_word(), change)?.map(decode))
     }
 
-    /// Sets the value of a key that is absent, and answers the value that it has then.
+    /// Inserts the value if the key is absent, and returns the value that the key then has.
     ///
     /// # Errors
     /// As [`insert`](TypedMap::insert).
@@ -265,7 +265,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(decode(word))
     }
 
-    /// Removes the entry with the least key and answers it.
+    /// Removes the entry with the least key and returns it.
     ///
     /// # Errors
     /// Those of the placement.
@@ -279,7 +279,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(self.words.pop_first()?.map(decode_entry))
     }
 
-    /// Removes the entry with the greatest key and answers it.
+    /// Removes the entry with the greatest key and returns it.
     ///
     /// # Errors
     /// Those of the placement.
@@ -312,8 +312,8 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(words.into_iter().map(|word| word.map(decode)).collect())
     }
 
-    /// Inserts many entries, in their order, in batches, and answers how many keys were absent
-    /// before. Of entries with equal keys, the last one's value stays.
+    /// Inserts many entries, in their order, in batches, and returns the number of keys that were
+    /// absent before. Of entries with equal keys, the last one's value stays.
     ///
     /// Takes time proportional to the number of entries.
     ///
@@ -330,7 +330,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         self.extend(entries.iter().copied())
     }
 
-    /// Inserts all entries that an iterator gives, in batches; answers how many keys were absent.
+    /// Inserts all entries of an iterator, in batches; returns the number of keys that were absent.
     ///
     /// # Errors
     /// As [`Map::insert_many`](crate::Map::insert_many).
@@ -346,8 +346,8 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         self.words.extend(words)
     }
 
-    /// Removes all entries whose keys lie within a range and for which `keep` answers false, and
-    /// answers the number of entries removed; see [`Map::retain`](crate::Map::retain) for entries
+    /// Removes all entries whose keys lie within a range and for which `keep` returns false, and
+    /// returns the number of entries removed; see [`Map::retain`](crate::Map::retain) for entries
     /// that another thread sets meanwhile.
     ///
     /// Takes time proportional to the number of entries in the range.
@@ -370,7 +370,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         self.words.retain(words_of(&bounds), keep)
     }
 
-    /// Removes all entries whose keys lie within a range, and answers how many there were.
+    /// Removes all entries whose keys lie within a range, and returns their number.
     ///
     /// # Errors
     /// Those of the placement. Some entries may have been removed.
@@ -413,7 +413,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         }
     }
 
-    /// The number of entries; exact when no writer is at work.
+    /// The number of entries; exact while no thread writes.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -424,7 +424,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         self.words.len()
     }
 
-    /// True if there is no entry; exact when no writer is at work.
+    /// True if there is no entry; exact while no thread writes.
     ///
     /// ```
     /// let map = nearfield::TypedMap::<i8, u8>::new()?;
@@ -436,7 +436,8 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     }
 }
 
-/// Takes over a map, for one with a limit of memory, say, whose words must all be of the types.
+/// Takes over a map, for example one with a limit of memory. All of its words must be values of the
+/// types.
 ///
 /// ```
 /// use nearfield::{TypedMap, WordMap};

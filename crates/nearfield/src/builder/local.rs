@@ -1,4 +1,4 @@
-//! How maps in this machine's memory are created.
+//! Creation of maps in the memory of this machine.
 
 use super::Builder;
 use crate::form::MapForm;
@@ -7,7 +7,7 @@ use crate::placement::Local;
 use nearfield_core::{Bytes, Error, Words};
 
 impl<F: MapForm> Map<F, Local> {
-    /// Creates an empty map that may take all memory there is.
+    /// Creates an empty map without a limit of memory.
     ///
     /// # Errors
     /// `OutOfMemory` if the system grants no address space.
@@ -35,7 +35,7 @@ impl<F: MapForm> Map<F, Local> {
 }
 
 impl Map<Bytes, Local> {
-    /// Creates a map of entries that come in strictly ascending order of their keys, owned or
+    /// Creates a map from entries in strictly ascending order of their keys, owned or
     /// borrowed, in one pass over them. Takes a fraction of the time of inserting them, and puts
     /// them into memory in their order, so that ranges read it in order, too.
     ///
@@ -79,7 +79,7 @@ impl Map<Bytes, Local> {
 }
 
 impl Map<Words, Local> {
-    /// Creates a map of entries that come in strictly ascending order of their keys, in one pass
+    /// Creates a map from entries in strictly ascending order of their keys, in one pass
     /// over them. Takes a fraction of the time of inserting them, and puts them into memory in
     /// their order, so that ranges read it in order, too.
     ///

@@ -1,4 +1,4 @@
-//! Choices that a map is created with.
+//! Builders of maps, by placement.
 
 mod local;
 #[cfg(feature = "pim")]
@@ -21,7 +21,7 @@ use nearfield_core::{Bytes, Error, Words};
 use nearfield_radix::{EngineOptions, Loader, Radix};
 use std::marker::PhantomData;
 
-/// What a [`Map`] is created with, where it is not the default.
+/// Builds a [`Map`] with options other than the defaults.
 ///
 /// ```
 /// use nearfield::{EngineOptions, WordMap};
@@ -52,8 +52,8 @@ impl<F: MapForm> Default for Builder<F> {
 }
 
 impl<F: MapForm> Builder<F> {
-    /// The greatest number of bytes that nodes, keys and values may take; by default all there
-    /// are. Writes that would need more fail with `OutOfMemory` and change nothing.
+    /// The greatest number of bytes that nodes, keys and values may take; no limit by
+    /// default. Writes that would need more fail with `OutOfMemory` and change nothing.
     ///
     /// ```
     /// use nearfield::{Error, WordMap};
@@ -68,7 +68,8 @@ impl<F: MapForm> Builder<F> {
         self
     }
 
-    /// The techniques that batches are executed with, which can be changed later, too.
+    /// The techniques by which batches are executed; [`Map::set_engine_options`] changes them
+    /// later.
     ///
     /// ```
     /// use nearfield::{Combine, EngineOptions, WordMap};
@@ -83,8 +84,8 @@ impl<F: MapForm> Builder<F> {
         self
     }
 
-    /// Places the map in the memory of memory nodes, which other threads and processes share. What
-    /// was chosen before is of no meaning there. Needs the feature `pool`.
+    /// Places the map in the memory of memory nodes, which other threads and processes share.
+    /// Options set before have no effect. Needs the feature `pool`.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -115,9 +116,9 @@ impl<F: MapForm> Builder<F> {
         PoolBuilder::new(pool)
     }
 
-    /// Places the map in modules that own a part of the keys each, and are asked in batches. The
-    /// limit of memory that was chosen before holds for all modules together; options of the engine
-    /// are of no meaning there. Needs the feature `pim`.
+    /// Places the map in modules, each of which owns a part of the keys and executes batches. A
+    /// limit of memory set before holds for all modules together; options of the engine have no
+    /// effect. Needs the feature `pim`.
     ///
     /// ```
     /// use nearfield::{Batch, Bytes, Map, Pim};
@@ -174,7 +175,7 @@ impl Builder<Bytes> {
     /// Creates a map of entries in strictly ascending order; see [`Map::from_sorted`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of `Map::from_sorted`.
     ///
     /// ```
     /// use nearfield::{Bytes, Map};
@@ -199,7 +200,7 @@ impl Builder<Words> {
     /// Creates a map of entries in strictly ascending order; see [`Map::from_sorted`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of `Map::from_sorted`.
     ///
     /// ```
     /// use nearfield::WordMap;

@@ -1,4 +1,4 @@
-//! How a map in modules is created.
+//! Creation of maps in modules.
 
 use crate::form::MapForm;
 use crate::map::Map;
@@ -6,7 +6,7 @@ use crate::placement::Pim;
 use nearfield_core::Error;
 use std::marker::PhantomData;
 
-/// What a [`Map`] in modules is created with; from [`Builder::pim`](crate::Builder::pim).
+/// Builds a [`Map`] in modules; from [`Builder::pim`](crate::Builder::pim).
 ///
 /// ```
 /// use nearfield::{Pim, WordMap};
@@ -33,8 +33,8 @@ impl<F: MapForm> PimBuilder<F> {
         }
     }
 
-    /// The greatest number of bytes that keys, values and what leads to them may take in all
-    /// modules; half of the machine's memory by default. Writes to a full module fail with
+    /// The greatest number of bytes that keys, values and index nodes may take in all modules;
+    /// half of the machine's memory by default. Writes to a full module fail with
     /// `OutOfMemory`.
     ///
     /// ```
@@ -53,7 +53,7 @@ impl<F: MapForm> PimBuilder<F> {
     /// Starts the threads of an empty map.
     ///
     /// # Errors
-    /// `OutOfMemory` if one cannot be started.
+    /// `OutOfMemory` if a thread cannot be started.
     ///
     /// ```
     /// use nearfield::{Pim, WordMap};

@@ -1,4 +1,4 @@
-//! How a map in a pool is opened.
+//! Opening of maps in a pool.
 
 use crate::form::MapForm;
 use crate::map::Map;
@@ -6,7 +6,7 @@ use crate::placement::Pool;
 use nearfield_pool::store::{OpenError, StoreOptions};
 use std::marker::PhantomData;
 
-/// What a [`Map`] in a pool is opened with, where that is not the default; from
+/// Opens a [`Map`] in a pool, with options other than the defaults; from
 /// [`Builder::pool`](crate::Builder::pool).
 ///
 /// ```
@@ -38,8 +38,8 @@ impl<F: MapForm> PoolBuilder<F> {
         }
     }
 
-    /// What this process keeps of the map at most, in bytes, 100 MiB by default. About half a byte
-    /// for each entry saves all reads of inner nodes.
+    /// The size of this process's cache of inner nodes in bytes, 100 MiB by default. About half a
+    /// byte for each entry saves all reads of inner nodes.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -53,8 +53,8 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
-    /// The longest key in bytes, 32 by default, up to 4094; every entry takes as much. All who open
-    /// the map have to agree on it. Of no meaning for words.
+    /// The longest key in bytes, 32 by default, up to 4094; every entry reserves this length. All
+    /// processes must open the map with the same length. Maps of words ignore it.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -69,8 +69,8 @@ impl<F: MapForm> PoolBuilder<F> {
     }
 
     /// The longest value in bytes that is read with its key, 16 by default, 12 to 254; every entry
-    /// takes as much. Longer ones take another round trip. All who open the map have to agree on
-    /// it. Of no meaning for words.
+    /// reserves this length. Longer values take another round trip. All processes must open the map
+    /// with the same length. Maps of words ignore it.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -84,8 +84,8 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
-    /// How many operations of a batch a thread has under way at most, 64 by default. Of those that
-    /// change something it is up to 16.
+    /// The greatest number of operations of a batch that a thread has in flight, 64 by default. At
+    /// most 16 of them are writes.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -99,12 +99,12 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
-    /// Opens the map that lies on these nodes, or makes an empty one if there is none.
+    /// Opens the map on these nodes, or creates an empty one if there is none.
     ///
     /// # Errors
-    /// `Connect` if there is no way to a node; `Pool` if what lies there was made with other
-    /// lengths, if there is no room, or a node does not answer; `KeyBytes`, `NoNodes`. Nodes that
-    /// are not registered in etcd are waited for, up to 30 s.
+    /// `Connect` if no connection to a node succeeds; `Pool` if the map was created with other
+    /// lengths, if a node has no room, or does not answer; `KeyBytes`, `NoNodes`. The call waits up
+    /// to 30 s for nodes to register in etcd.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {

@@ -1,4 +1,4 @@
-//! What a map has of its own whose placement is chosen when a program runs.
+//! Methods of maps whose placement is chosen at run time.
 
 use super::Map;
 use crate::form::MapForm;

@@ -1,4 +1,4 @@
-//! What a map of byte strings has of its own: prefixes, and entries that borrow.
+//! Methods of maps of byte strings: ranges of a prefix, and insertion of borrowed entries.
 
 use super::{Map, Range};
 use crate::placement::Placement;
@@ -6,8 +6,8 @@ use nearfield_core::{Bytes, Error};
 use std::ops::Bound;
 
 impl<P: Placement<Bytes>> Map<Bytes, P> {
-    /// Inserts all entries that an iterator gives, in its order and in batches; answers how many
-    /// keys were absent before.
+    /// Inserts all entries of an iterator, in its order and in batches; returns the number of keys
+    /// that were absent before.
     ///
     /// # Errors
     /// As [`insert_many`](Map::insert_many).

@@ -1,4 +1,4 @@
-//! What only a map in this machine's memory can do.
+//! Methods of maps in the memory of this machine.
 
 use super::Map;
 use crate::form::MapForm;
@@ -8,7 +8,7 @@ use nearfield_radix::{Counters, EngineOptions, MemoryUse, Pinned};
 use std::ops::ControlFlow;
 
 impl<F: MapForm> Map<F, Local> {
-    /// As [`execute`](Map::execute), and adds what it has taken to `counters`.
+    /// As [`execute`](Map::execute), and adds the work of the batch to `counters`.
     ///
     /// # Errors
     /// As `execute`.
@@ -46,8 +46,8 @@ impl<F: MapForm> Map<F, Local> {
     }
 
     /// Executes batches one after the other, and plans each while the one before it is executed
-    /// by `workers` threads; 1 is the calling thread alone. Gives each batch to `done` in their
-    /// order, with what [`execute`](Map::execute) would have answered, until that breaks.
+    /// by `workers` threads; 1 is the calling thread alone. Gives each batch to `done`, in
+    /// order, with the result that [`execute`](Map::execute) would return, until `done` breaks.
     ///
     /// All effects of a batch are complete before the next begins. Pays for batches of thousands
     /// of writes, with a core for each worker and one for the plans.
@@ -83,8 +83,8 @@ impl<F: MapForm> Map<F, Local> {
         self.index.execute_stream(workers, batches, done)
     }
 
-    /// Pins this thread for a number of single operations, which are cheaper meanwhile: each pins
-    /// by itself otherwise. What is removed while the pin lives is not freed before it is dropped.
+    /// Pins this thread to an epoch, which makes single operations cheaper: otherwise each of them
+    /// pins the thread. Memory that is removed meanwhile is freed only after the pin is dropped.
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
@@ -99,7 +99,7 @@ impl<F: MapForm> Map<F, Local> {
         self.index.pin()
     }
 
-    /// Finds the value of a key and gives it to `read`, by a thread that is pinned already: the
+    /// Finds the value of a key and gives it to `read`, by a thread that is already pinned: the
     /// cheapest look-up of a single key.
     ///
     /// ```
@@ -119,7 +119,7 @@ impl<F: MapForm> Map<F, Local> {
         self.index.read_pinned(pinned, key, read)
     }
 
-    /// The techniques that batches are executed with.
+    /// The techniques by which batches are executed.
     ///
     /// ```
     /// use nearfield::{EngineOptions, WordMap};
@@ -132,7 +132,7 @@ impl<F: MapForm> Map<F, Local> {
         self.index.options()
     }
 
-    /// Chooses the techniques for batches to come; they have no effect on what a batch answers.
+    /// Chooses the techniques for later batches; they have no effect on results.
     ///
     /// ```
     /// use nearfield::{Combine, EngineOptions, WordMap};

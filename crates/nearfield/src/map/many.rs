@@ -6,8 +6,9 @@ use crate::placement::Placement;
 use nearfield_core::{Batch, Error, OrderedIndex, Outcome};
 use std::ops::RangeBounds;
 
-/// The greatest number of operations in one batch of these methods: many times what an engine keeps
-/// in flight, and few enough for their outcomes to stay in the cache until they are read.
+/// The greatest number of operations in one batch of these methods: many times the number that an
+/// engine keeps in flight, and few enough for their outcomes to stay in the cache until they are
+/// read.
 const MANY: usize = 4096;
 
 impl<F: MapForm, P: Placement<F>> Map<F, P> {
@@ -37,8 +38,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         Ok(values)
     }
 
-    /// Inserts many entries, in their order, in batches; answers how many keys were absent before.
-    /// Of entries with equal keys, the last one's value stays.
+    /// Inserts many entries, in their order, in batches; returns the number of keys that were
+    /// absent before. Of entries with equal keys, the last one's value stays.
     ///
     /// # Errors
     /// The first of `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, or of the placement's errors, that
@@ -57,7 +58,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         })
     }
 
-    /// Inserts what an iterator gives, in batches, and answers how many keys were absent.
+    /// Inserts the entries of an iterator, in batches, and returns the number of absent keys.
     pub(super) fn insert_all<E>(
         &self,
         entries: impl IntoIterator<Item = E>,
@@ -83,9 +84,9 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         }
     }
 
-    /// Removes all entries whose keys lie within a range and for which `keep` answers false;
-    /// answers how many it has removed. An entry that somebody else sets after `keep` has seen it
-    /// may be removed with its new value.
+    /// Removes all entries whose keys lie within a range and for which `keep` returns false;
+    /// returns the number of entries removed. An entry that another thread sets after `keep` has
+    /// seen it may be removed with its new value.
     ///
     /// # Errors
     /// Those of the placement. Some entries may have been removed.
@@ -127,7 +128,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         }
     }
 
-    /// Removes all entries whose keys lie within a range, and answers how many there were.
+    /// Removes all entries whose keys lie within a range, and returns their number.
     ///
     /// # Errors
     /// Those of the placement. Some entries may have been removed.
@@ -141,7 +142,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         self.retain(bounds, |_, _| false)
     }
 
-    /// Removes all entries. Entries that others insert meanwhile may stay.
+    /// Removes all entries. Entries that other threads insert meanwhile may stay.
     ///
     /// # Errors
     /// Those of the placement. Some entries may have been removed.

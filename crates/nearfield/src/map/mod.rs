@@ -23,13 +23,13 @@ use std::ops::{Bound, RangeBounds};
 /// or in another [`Placement`].
 ///
 /// It may be shared among any number of threads by reference. [`execute`](Map::execute) takes less
-/// time for many operations than single calls do. What single operations cost:
+/// time for many operations than single calls do. The cost of single operations:
 ///
 /// - [`Local`]: steps that grow with the length of the key at most, not with the number of entries.
 /// - `Pool`: one to three round trips to a memory node. Reads and writes fail with `Unreachable` if
-///   a node does not answer, and writes with `Unknown` if it stopped to answer meanwhile. Keys are
-///   shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map keeps a
-///   connection from then on: threads should be few and live long.
+///   a node does not answer, and writes with `Unknown` if the node stops answering meanwhile. Keys
+///   are shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map
+///   keeps a connection from then on: threads should be few and live long.
 /// - `Pim`: a round between threads; calls of several threads are gathered into one batch.
 ///   Operations fail with `OutOfMemory` if a module has no room, and with `Unknown` if its thread
 ///   has ended.
@@ -57,7 +57,7 @@ impl<F: MapForm, P: Placement<F>> Debug for Map<F, P> {
     }
 }
 
-/// What an update or a conditional remove has done.
+/// The result of an update or a conditional remove.
 ///
 /// ```
 /// use nearfield::{Updated, WordMap};
@@ -82,7 +82,7 @@ pub enum Updated<V> {
 }
 
 impl<V> Updated<V> {
-    /// What an index answers: whether the value was the one expected, and what it was.
+    /// From the result of an index: whether the value was the expected one, and the value.
     pub(crate) fn of((applied, current): (bool, Option<V>)) -> Updated<V> {
         match applied {
             true => Updated::Applied,
@@ -171,11 +171,11 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         P::answer_lookup(P::get(&self.index, key).map(|value| value.is_some()))
     }
 
-    /// Sets the value of a key and answers the one before, `None` if the key was absent.
+    /// Sets the value of a key and returns the previous one, `None` if the key was absent.
     ///
     /// # Errors
     /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`; those of the placement. Nothing has been
-    /// changed then, except that after `Unknown` nobody can say.
+    /// changed then; after `Unknown`, the change may have been made or not.
     ///
     /// ```
     /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
@@ -216,9 +216,9 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         OrderedIndex::update(&self.index, key, previous, value).map(Updated::of)
     }
 
-    /// Sets the value of a key to what `change` makes of the present one, `None` if the key is
-    /// absent, and answers the value before. It is one atomic step: `change` is called again if
-    /// somebody else has set the key meanwhile.
+    /// Sets the value of a key to the result of `change` on the present value, `None` if the key is
+    /// absent, and returns the previous value. It is one atomic step: `change` is called again if
+    /// another thread has set the key meanwhile.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -255,8 +255,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         }
     }
 
-    /// Sets the value of a key that is absent, and answers the value that it has then: the present
-    /// one if the key was there. It is one atomic step.
+    /// Inserts the value if the key is absent, and returns the value that the key then has: the
+    /// present one if there was one. It is one atomic step.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -280,7 +280,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         })
     }
 
-    /// Removes a key and answers its value, `None` if it was absent.
+    /// Removes a key and returns its value, `None` if it was absent.
     ///
     /// # Errors
     /// `KeyTooLong`; those of the placement.
@@ -348,7 +348,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         self.nearest(Bound::Unbounded, Bound::Unbounded, direction)
     }
 
-    /// Removes the entry with the least key and answers it. An entry is answered to one caller
+    /// Removes the entry with the least key and returns it. Each entry is returned to one caller
     /// only.
     ///
     /// # Errors
@@ -364,7 +364,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         self.pop(Direction::Ascending)
     }
 
-    /// Removes the entry with the greatest key and answers it. An entry is answered to one caller
+    /// Removes the entry with the greatest key and returns it. Each entry is returned to one caller
     /// only.
     ///
     /// # Errors
@@ -386,7 +386,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
             let Some((key, _)) = self.end(direction).map_err(Into::into)? else {
                 return Ok(None);
             };
-            // Somebody else may have removed it since, and then looks no further.
+            // Another thread may have removed it since. Then another entry is at the end.
             if let Some(value) = self.remove(F::key(&key))? {
                 return Ok(Some((key, value)));
             }
@@ -438,7 +438,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// end, in descending order. Bounds may be longer than a key can be. A range that ends before
     /// it begins is empty.
     ///
-    /// See [`Range`] for what it costs and what it sees of concurrent writers.
+    /// See [`Range`] for its cost and its view of concurrent writes.
     ///
     /// ```
     /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
@@ -456,7 +456,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     }
 
     /// Executes a batch and writes an outcome for each of its operations, as executing them one
-    /// after the other would. Operations that fail alone have an
+    /// after the other would. An operation that fails alone has an
     /// [`Outcome::Failed`](crate::Outcome::Failed).
     ///
     /// # Errors
@@ -480,7 +480,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         self.index.execute(batch)
     }
 
-    /// The number of entries; exact when no writer is at work. Takes one read of memory, and in a
+    /// The number of entries; exact while no thread writes. Takes one read of memory, and in a
     /// pool a scan of all entries.
     ///
     /// ```
@@ -492,7 +492,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         P::answer(P::len(&self.index))
     }
 
-    /// True if there is no entry; exact when no writer is at work.
+    /// True if there is no entry; exact while no thread writes.
     ///
     /// ```
     /// assert!(nearfield::WordMap::new()?.is_empty());
@@ -503,7 +503,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     }
 }
 
-/// What an index makes of a map: for tests and programs that are generic over indexes.
+/// Makes a map an index, for tests and programs that are generic over indexes.
 impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
     #[inline]
     fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error> {

@@ -1,11 +1,11 @@
-//! What a map of words has of its own: entries that are numbers.
+//! Methods of maps of words.
 
 use super::Map;
 use crate::placement::{Local, Placement};
 use nearfield_core::{Error, Words};
 
 /// A map from `u64` to `u64`, ordered as numbers. In this machine's memory, runs of dense keys take
-/// 8 bytes and a bit each.
+/// little more than 8 bytes each.
 ///
 /// ```
 /// let map = nearfield::WordMap::new()?;
@@ -16,8 +16,8 @@ use nearfield_core::{Error, Words};
 pub type WordMap<P = Local> = Map<Words, P>;
 
 impl<P: Placement<Words>> Map<Words, P> {
-    /// Inserts all entries that an iterator gives, in its order and in batches; answers how many
-    /// keys were absent before.
+    /// Inserts all entries of an iterator, in its order and in batches; returns the number of keys
+    /// that were absent before.
     ///
     /// # Errors
     /// As [`insert_many`](Map::insert_many).

@@ -1,4 +1,4 @@
-//! A placement that a program chooses when it runs.
+//! A placement chosen at run time.
 
 use super::{Bounds, Local, Placement, fallible_reads, sealed};
 use crate::answer::always;
@@ -12,8 +12,8 @@ use super::Pim;
 #[cfg(feature = "pool")]
 use super::Pool;
 
-/// One of the placements that this build has, chosen when the program runs. Each call looks once
-/// where the map is.
+/// One of the placements that this build has, chosen at run time. Each call costs one
+/// branch more than on a map of a fixed placement.
 ///
 /// ```
 /// use nearfield::{AnyPlacement, Bytes, Map};

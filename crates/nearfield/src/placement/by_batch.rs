@@ -42,7 +42,7 @@ pub(super) fn scan_by_batch<F: MapForm>(
     Ok(count < limit)
 }
 
-/// Cuts a bound that is longer than any key, and says whether it was.
+/// Cuts a bound that is longer than any key, and returns whether it was.
 fn cut<F: MapForm>(bound: Bound<F::OwnedKey>) -> (Bound<F::OwnedKey>, bool) {
     let mut is_longer = false;
     let bound = bound.map(|mut key| {

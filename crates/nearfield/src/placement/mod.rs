@@ -1,8 +1,8 @@
-//! Where the entries of a map live, and what its reads answer there.
+//! The places for the entries of a map, and the return types of reads there.
 //!
 //! A placement is a type parameter of [`Map`](crate::Map). All placements have the same methods.
-//! What differs is whether a read can fail: this machine's memory always answers, a memory node or
-//! a module may not. [`Placement::Read`] says it in the type, so that reads of a local map need no
+//! They differ in whether a read can fail: this machine's memory always answers, a memory node or a
+//! module may not. [`Placement::Read`] states it in the type, so that reads of a local map need no
 //! `?`.
 
 mod any;
@@ -35,8 +35,8 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or one of them that
-/// a program chooses when it runs, [`AnyPlacement`]. The set is closed.
+/// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or
+/// [`AnyPlacement`], one of them chosen at run time. The set is closed.
 ///
 /// | placement | `Read<T>` | `Lookup<T>` of words | of byte strings |
 /// |---|---|---|---|
@@ -57,14 +57,14 @@ pub(crate) mod sealed {
 /// # Ok::<(), nearfield::Error>(())
 /// ```
 pub trait Placement<F: MapForm>: sealed::Sealed + Sized + Debug + 'static {
-    /// What a read answers that is given no key, such as [`first`](crate::Map::first).
+    /// The return type of a read without a key, such as [`first`](crate::Map::first).
     type Read<T>: Answer<T>;
-    /// What a read of a key answers, such as [`get`](crate::Map::get).
+    /// The return type of a look-up of a key, such as [`get`](crate::Map::get).
     type Lookup<T>: Answer<T>;
-    /// A value as [`get`](crate::Map::get) answers it: lent where it lies, or owned.
+    /// A value as [`get`](crate::Map::get) returns it: lent where it lies, or owned.
     type Value<'m>: Into<F::OwnedValue>;
 
-    /// What executes operations.
+    /// The index that executes operations.
     #[doc(hidden)]
     type Index: OrderedIndex<F> + Debug;
     /// Why a read without a key may fail: `Infallible` or [`Error`].
@@ -83,7 +83,7 @@ pub trait Placement<F: MapForm>: sealed::Sealed + Sized + Debug + 'static {
     fn answer<T>(result: Result<T, Self::Failure>) -> Self::Read<T>;
     #[doc(hidden)]
     fn answer_lookup<T>(result: Result<T, Self::LookupFailure>) -> Self::Lookup<T>;
-    /// Changes what a read answers, unless it has failed.
+    /// Changes the result of a read, unless it has failed.
     #[doc(hidden)]
     fn map<T, U>(read: Self::Read<T>, change: impl FnOnce(T) -> U) -> Self::Read<U>;
     #[doc(hidden)]
@@ -117,7 +117,7 @@ pub type Bounds<'k, F> = (
     Bound<<F as nearfield_core::Form>::Key<'k>>,
 );
 
-/// Implements what all placements have in common whose reads can fail.
+/// Implements the common part of the placements whose reads can fail.
 macro_rules! fallible_reads {
     () => {
         type Read<T> = Result<T, Error>;

@@ -9,13 +9,13 @@ use nearfield_pim::device::Workers;
 use nearfield_radix::Entry;
 use std::thread::available_parallelism;
 
-/// Modules with processors of their own: what they are, and, as a type, the placement there.
+/// A placement in modules with processors of their own; its value holds their configuration.
 ///
 /// Modules are worker threads, each with a part of the keys. A batch is sent to all modules at once
-/// and takes as long as the module with most to do; keys that are asked for more than others are
-/// spread over modules meanwhile. Single operations wait for a round between threads, so batches of
-/// thousands are what this placement is good for. A key has up to an eighth of a module's memory,
-/// and an entry as much as a module has. Dropping the map ends its threads.
+/// and takes as long as the busiest module; meanwhile, frequently used keys are spread over
+/// modules. Single operations wait for a round between threads, so this placement suits batches of
+/// thousands of operations. A key may take up to an eighth of a module's memory, and an entry all
+/// of it. Dropping the map ends its threads.
 ///
 /// ```
 /// use nearfield::{Map, Pim, WordMap, Words};
@@ -39,7 +39,7 @@ const SHARE: u64 = 2;
 
 impl Pim {
     /// Modules that are threads of this process, each with memory that no other thread reaches.
-    /// There are as many threads as the process may use cores, with four modules each.
+    /// There is one thread for each core that the process may use, with four modules each.
     ///
     /// ```
     /// use nearfield::{Pim, WordMap};
@@ -55,7 +55,7 @@ impl Pim {
         }
     }
 
-    /// How many threads there are, at least one.
+    /// The number of threads, at least one.
     ///
     /// ```
     /// use nearfield::{Pim, WordMap};
@@ -70,7 +70,7 @@ impl Pim {
         self
     }
 
-    /// How many modules a thread has, four by default, 1 to 1024. Each has the same part of the
+    /// The number of modules of a thread, four by default, 1 to 1024. Each has the same part of the
     /// limit of memory, and up to 32 GiB.
     ///
     /// ```
@@ -87,8 +87,8 @@ impl Pim {
         self
     }
 
-    /// Starts the threads of an empty index, whose modules take so many bytes together at most;
-    /// `usize::MAX` stands for no limit.
+    /// Starts the threads of an empty index, whose modules together take at most `memory_limit`
+    /// bytes; `usize::MAX` stands for no limit.
     pub(crate) fn start<F: MapForm>(
         &self,
         memory_limit: usize,
@@ -141,7 +141,7 @@ fn memory_bytes() -> u64 {
     (system.totalram as u64).saturating_mul(u64::from(system.mem_unit))
 }
 
-/// Nobody says how much there is.
+/// The memory of other systems is unknown.
 #[cfg(not(target_os = "linux"))]
 fn memory_bytes() -> u64 {
     u64::MAX

@@ -17,12 +17,12 @@ use std::fmt::Debug;
 use std::mem::discriminant;
 use std::str::FromStr;
 
-/// The memory of memory nodes: which nodes a map lies on, and, as a type, the placement there.
+/// A placement in the memory of memory nodes; its value holds the addresses of the nodes.
 ///
-/// Threads share such a map by reference, and processes by opening it as well. It outlives all of
-/// them, as long as its nodes do.
+/// Threads share such a map by reference, and processes by opening it, too. It lives as long as its
+/// nodes, also without a process that has it open.
 ///
-/// As text it is the addresses of the nodes, or where etcd knows them:
+/// It is parsed from the addresses of the nodes, or from those of etcd:
 ///
 /// ```
 /// use nearfield::Pool;
@@ -65,7 +65,7 @@ impl Pool {
     }
 
     /// The nodes that are registered in etcd. The map is opened when at least `count` of them are,
-    /// so that all who open it know the same ones.
+    /// so that all processes open it on the same ones.
     ///
     /// ```
     /// use nearfield::Pool;
@@ -80,7 +80,7 @@ impl Pool {
         }
     }
 
-    /// The same pool, of at least `count` nodes if etcd knows them.
+    /// The same pool; if its nodes are registered in etcd, of at least `count` of them.
     ///
     /// ```
     /// use nearfield::Pool;
@@ -113,7 +113,7 @@ impl Pool {
         Pool::at(names.into_iter().map(shm))
     }
 
-    /// Opens the index that lies on these nodes, or makes an empty one if there is none.
+    /// Opens the index on these nodes, or creates an empty one if there is none.
     pub(crate) fn open<F: MapForm>(
         &self,
         options: &StoreOptions,
@@ -139,7 +139,7 @@ impl Pool {
     }
 }
 
-/// What a map asks of a store, whichever transport leads to its nodes.
+/// The operations of a store that a map calls, on any transport.
 trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn count(&self) -> Result<usize, Error>;
     fn cache_bytes(&self) -> usize;

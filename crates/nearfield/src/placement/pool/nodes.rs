@@ -1,20 +1,20 @@
-//! Which memory nodes there are.
+//! The memory nodes of a pool.
 
 use nearfield_fabric::membership::{EtcdMembers, Membership, MembershipError, NodeAddress};
 use nearfield_pool::store::OpenError;
 use std::time::{Duration, Instant};
 
-/// How long memory nodes that are not registered in etcd are waited for.
+/// The longest wait for memory nodes to register in etcd.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it looks.
+/// The time between two looks at the registered nodes.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How the memory nodes of a pool are known.
+/// The source of the addresses of a pool's memory nodes.
 #[derive(Clone, Debug)]
 pub enum Nodes {
     /// At these addresses.
     Listed(Vec<NodeAddress>),
-    /// By etcd, and how many there are at least.
+    /// Registered in etcd, and their least number.
     Registered(EtcdMembers, usize),
 }
 

@@ -1,4 +1,4 @@
-//! Ways to memory nodes.
+//! Transports to memory nodes.
 
 use super::PoolIndex;
 use crate::form::MapForm;
@@ -7,7 +7,7 @@ use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxEndpoint;
 use nearfield_pool::store::{OpenError, Store, StoreOptions};
 
-/// What addresses say behind the name of the transport.
+/// The parts of the addresses behind the name of the transport.
 fn places(nodes: &[NodeAddress]) -> Vec<String> {
     let place = |node: &NodeAddress| {
         let address = node.to_string();
