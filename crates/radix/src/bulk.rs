@@ -179,6 +179,7 @@ impl<F: RadixForm> Loader<F> {
                 .close_root(self.tree.memory.inner(self.tree.root))?;
         }
         self.tree.count_entries(self.count as i64);
+        self.tree.find_jumps();
         Ok(Radix::from_tree(self.tree))
     }
 }

@@ -1,6 +1,7 @@
 //! The invariants of a tree without concurrent writers.
 
 use crate::build::is_underfull;
+use crate::jump::PREFIX;
 use crate::leaf::LeafForm;
 use crate::node::{END, Inner, Kind, Ref, Symbol};
 use crate::tree::Tree;
@@ -40,6 +41,24 @@ impl<F: LeafForm> Tree<F> {
         let root = self.memory.inner(self.root);
         root.for_each(|symbol, child| leaves += self.check(root, symbol, child, &guard));
         assert_eq!(leaves, entries, "leaves reached");
+        self.check_jumps(&guard);
+    }
+
+    /// Checks that jumps lead to the nodes to which their prefixes lead.
+    fn check_jumps(&self, guard: &Guard) {
+        for (prefix, node) in self.jumps.entries(guard) {
+            let bytes = prefix.to_be_bytes();
+            let mut on_path = self.root;
+            while self.memory.inner(on_path).header().depth() < PREFIX {
+                let inner = self.memory.inner(on_path);
+                let symbol = Symbol::from(bytes[inner.header().depth()]);
+                on_path = self.child(inner, symbol);
+                assert!(on_path.is_inner(), "{prefix:x} leads to {on_path:?}");
+            }
+            assert!(node.same(on_path), "{prefix:x} jumps to {node:?}");
+            let below = self.any_key(node, guard).and_then(|key| F::prefix(key));
+            assert_eq!(below, Some(prefix), "the keys below a jump");
+        }
     }
 
     /// Checks a subtree below `symbol` of a node, which is the start of its range; returns its

@@ -15,6 +15,7 @@ mod engine;
 #[cfg(not(loom))]
 mod invariants;
 #[cfg(not(loom))]
+mod jump;
 mod latching;
 #[cfg(not(loom))]
 mod leaf;

@@ -230,9 +230,13 @@ impl<F: RadixForm> Radix<F> {
 
     /// Bytes by kind of node.
     pub fn memory(&self) -> MemoryUse {
+        let bytes = self.tree.memory.bytes();
+        let jump_bytes = self.tree.jumps.bytes();
         MemoryUse {
             shortcut_bytes: self.tree.shortcuts.bytes(),
-            ..self.tree.memory.bytes()
+            jump_bytes,
+            taken_bytes: bytes.taken_bytes + jump_bytes,
+            ..bytes
         }
     }
 

@@ -81,7 +81,9 @@ impl<F: LeafForm> Tree<F> {
                     true => smaller,
                     false => self.memory.edge(above.header().depth(), smaller),
                 };
-                above.set_covering(symbol as u8, smaller);
+                self.relink(above, [child, smaller], None, guard, || {
+                    above.set_covering(symbol as u8, smaller);
+                });
                 held.unlock_obsolete();
                 drop(held_above);
                 guard.retire(child);

@@ -20,8 +20,10 @@
 
 use crate::build::free_outside;
 use crate::counters::Probe;
+use crate::jump::{Jumps, PREFIX};
 use crate::latching::Latching;
 use crate::leaf::LeafForm;
+use crate::lock::pause;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
 use crate::shortcut::{Shortcuts, Tables};
@@ -38,6 +40,7 @@ pub struct Tree<F: LeafForm> {
     pub memory: Arc<Memory>,
     pub shortcuts: Arc<Tables>,
     pub latching: Arc<Latching>,
+    pub jumps: Jumps,
     pub root: Ref,
     entries: CachePadded<AtomicI64>,
     /// Nodes and leaves retired since the last [`collect`](Tree::collect).
@@ -73,6 +76,7 @@ impl<F: LeafForm> Tree<F> {
             memory: Arc::new(memory),
             shortcuts: Arc::default(),
             latching: Arc::default(),
+            jumps: Jumps::default(),
             root,
             entries: CachePadded::new(AtomicI64::new(0)),
             retired: CachePadded::new(AtomicUsize::new(0)),
@@ -236,6 +240,75 @@ impl<F: LeafForm> Tree<F> {
                     node = child;
                 }
             }
+        }
+    }
+
+    /// Changes the link from a node to a child, `old`, of which `new` takes the place, and the jump
+    /// to it: see [`jump`](crate::jump). The caller holds the lock of the node, and perhaps that of
+    /// the child. `key` is a key below both, if the caller knows one.
+    pub fn relink(
+        &self,
+        above: Inner<'_>,
+        [old, new]: [Ref; 2],
+        key: Option<F::Key<'_>>,
+        guard: &Guard,
+        link: impl FnOnce(),
+    ) {
+        let is_behind =
+            |node: Ref| node.is_inner() && self.memory.inner(node).header().depth() >= PREFIX;
+        let depth = above.header().depth();
+        let is_before = new.is_inner() && !is_behind(new);
+        // A node that comes between leaves the old child the first behind the prefix.
+        if !F::MIXES_KINDS || depth >= PREFIX || is_before {
+            return link();
+        }
+        if !is_behind(old) && !is_behind(new) {
+            return link();
+        }
+        // All keys below both have it. Where a new node stands, a leaf of the old one may be dead.
+        let prefix = match key.and_then(|key| F::prefix(key)) {
+            Some(prefix) => prefix,
+            None => self.prefix_below(if is_behind(new) { new } else { old }, guard),
+        };
+        self.jumps.clear(prefix, guard);
+        link();
+        if is_behind(new) {
+            let node = self.memory.edge(PREFIX - 1, new);
+            self.jumps.set(prefix, node, guard);
+        }
+    }
+
+    /// Lets walks jump in a tree that has been built as a whole.
+    pub fn find_jumps(&self) {
+        if !F::MIXES_KINDS {
+            return;
+        }
+        let guard = crossbeam_epoch::pin();
+        let mut before = vec![self.root];
+        while let Some(node) = before.pop() {
+            let above = self.memory.inner(node);
+            above.for_each(|_, child| {
+                if !child.is_inner() {
+                    return;
+                }
+                match self.memory.inner(child).header().depth() < PREFIX {
+                    true => before.push(child),
+                    false => self.relink(above, [Ref::NULL, child], None, &guard, || {}),
+                }
+            });
+        }
+    }
+
+    /// The prefix of all keys below a node that lies behind it. The node's lock may be held.
+    fn prefix_below(&self, node: Ref, guard: &Guard) -> u32 {
+        let mut waits = 0;
+        loop {
+            // Another thread may be at work below. It needs no lock from here to finish.
+            let key = self.any_key(self.memory.inner(node).first(), guard);
+            if let Some(prefix) = key.and_then(|key| F::prefix(key)) {
+                return prefix;
+            }
+            pause(&mut waits);
         }
     }
 

@@ -217,7 +217,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         };
         workspace
             .traversal
-            .run(self.tree, operations, manner, &mut arrivals);
+            .run(self.tree, self.guard, operations, manner, &mut arrivals);
         let locks = arrivals.parents_locked * LOCKS_EXPECTED_FROM;
         workspace.locks_parents = locks > self.input.operations().len() - first;
     }
@@ -237,7 +237,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         };
         workspace
             .traversal
-            .run(self.tree, Gets(self.input), manner, &mut reads);
+            .run(self.tree, self.guard, Gets(self.input), manner, &mut reads);
     }
 
     /// The executor of a plan's visits, whose keys are `keys`.
@@ -303,14 +303,14 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
             trigger_together: self.options.trigger_together,
             keep_hot_close: self.options.keep_hot_close,
         };
-        let (tree, options) = (self.tree, self.options);
+        let (tree, options, guard) = (self.tree, self.options, self.guard);
         let mut trigger = self.trigger(&keys, plan, shortcuts.as_deref());
         if options.interleave {
             let visits = Planned {
                 keys: &keys,
                 visits: &plan.visits,
             };
-            traversal.run(tree, visits, manner, &mut trigger);
+            traversal.run(tree, guard, visits, manner, &mut trigger);
         } else {
             trigger.visit_all_from_root();
         }

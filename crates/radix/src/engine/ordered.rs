@@ -106,7 +106,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         };
         workspace
             .traversal
-            .run(self.tree, Keys(&keys), manner, &mut warm);
+            .run(self.tree, self.guard, Keys(&keys), manner, &mut warm);
     }
 
     /// Reads a group of requests pass by pass, so that while one waits for memory the others

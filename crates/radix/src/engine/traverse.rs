@@ -9,10 +9,12 @@
 
 use super::combine::Visit;
 use crate::counters::Probe;
+use crate::jump::PREFIX;
 use crate::leaf::LeafForm;
 use crate::node::{END, Header, Inner, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
 use crate::tree::Tree;
+use crossbeam_epoch::Guard;
 use std::collections::VecDeque;
 
 /// Walks of a group.
@@ -286,6 +288,7 @@ impl Traversal {
     pub fn run<F: LeafForm>(
         &mut self,
         tree: &Tree<F>,
+        guard: &Guard,
         visits: impl Visits<F>,
         manner: Manner,
         arrivals: &mut impl Arrivals<F>,
@@ -295,6 +298,7 @@ impl Traversal {
         }
         let stepper = Stepper {
             tree,
+            guard,
             visits,
             manner,
         };
@@ -383,11 +387,15 @@ fn run_apart<F: LeafForm>(
             }
             oldest = (oldest + 1) % GROUPS;
             finished += group.hand_over(arrivals);
-            for _ in 0..GROUP.min(stepper.visits.count() - admitted) {
-                let key = stepper.visits.key(admitted);
-                group.push(stepper.begin(admitted as u32, key, arrivals.probe()), key);
-                admitted += 1;
+            let until = (admitted + GROUP).min(stepper.visits.count());
+            for visit in admitted..until {
+                stepper.coming(stepper.visits.key(visit));
             }
+            for visit in admitted..until {
+                let key = stepper.visits.key(visit);
+                group.push(stepper.begin(visit as u32, key, arrivals.probe()), key);
+            }
+            admitted = until;
         }
     }
 }
@@ -395,6 +403,7 @@ fn run_apart<F: LeafForm>(
 /// The common state of all steps of a traversal.
 struct Stepper<'t, F: LeafForm, V> {
     tree: &'t Tree<F>,
+    guard: &'t Guard,
     visits: V,
     manner: Manner,
 }
@@ -421,10 +430,34 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         left > 0
     }
 
+    /// Prefetches the line by which a walk may jump.
+    #[inline]
+    fn coming(&self, key: F::Key<'_>) {
+        if F::MIXES_KINDS
+            && let Some(prefix) = F::prefix(key)
+        {
+            self.tree.jumps.prefetch(prefix, self.guard);
+        }
+    }
+
+    /// Begins the walk of a visit behind its prefix, if that is possible.
+    #[inline]
+    fn jump(&self, visit: u32, key: F::Key<'_>) -> Option<Walk> {
+        if !F::MIXES_KINDS {
+            return None;
+        }
+        let node = self.tree.jumps.find(F::prefix(key)?, self.guard);
+        (!node.is_null()).then(|| Walk::new(node, visit, Ref::NULL, PREFIX as u32))
+    }
+
     /// Takes a visit through the uppermost nodes, which are so few that they stay in the cache:
     /// the root and a node256 below it or, if all keys share their first bytes, the only one.
     #[inline]
     fn begin(&self, visit: u32, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
+        if let Some(walk) = self.jump(visit, key) {
+            self.ask_for(walk, key);
+            return walk;
+        }
         let root = Walk::new(self.tree.root, visit, Ref::NULL, 0);
         let mut walk = self.step(root, key, probe);
         if walk.node().is_256() {

@@ -51,6 +51,11 @@ impl Symbols for Bytes {
         foldhash::quality::FixedState::default().hash_one(key)
     }
 
+    #[inline]
+    fn prefix(key: &[u8]) -> Option<u32> {
+        key.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    }
+
     fn show(key: &[u8]) -> String {
         Error::shorten(key)
     }

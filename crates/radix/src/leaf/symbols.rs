@@ -15,6 +15,11 @@ pub trait Symbols: Form {
     fn slice(key: Self::Key<'_>, depth: usize) -> u64;
     /// A hash of the key.
     fn hash(key: Self::Key<'_>) -> u64;
+    /// The first [`PREFIX`](crate::jump::PREFIX) bytes of a key, by which walks jump; `None` if
+    /// there are fewer, or if walks of this form do not.
+    fn prefix(_key: Self::Key<'_>) -> Option<u32> {
+        None
+    }
     /// The first bytes of a key, for people.
     fn show(key: Self::Key<'_>) -> String;
 }

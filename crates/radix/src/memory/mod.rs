@@ -62,6 +62,8 @@ pub struct MemoryUse {
     pub leaf_bytes: usize,
     /// The shortcut table.
     pub shortcut_bytes: usize,
+    /// The table by which walks of byte strings jump to the nodes behind a prefix.
+    pub jump_bytes: usize,
     /// Everything taken from the system: in use, free for use again, or not used yet.
     pub taken_bytes: usize,
 }
@@ -76,6 +78,7 @@ impl MemoryUse {
             + self.dense_bytes
             + self.leaf_bytes
             + self.shortcut_bytes
+            + self.jump_bytes
     }
 }
 
@@ -358,6 +361,7 @@ impl Memory {
             dense_bytes: self.dense.live_bytes(),
             leaf_bytes: self.leaves.live_bytes() + outside,
             shortcut_bytes: 0,
+            jump_bytes: 0,
             taken_bytes: regions
                 .iter()
                 .map(|region| region.bytes_taken())

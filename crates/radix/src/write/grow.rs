@@ -32,7 +32,7 @@ impl<F: LeafForm> Tree<F> {
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<Attempt, Error> {
-        self.replace(place, probe, || {
+        self.replace(place, guard, probe, || {
             self.enlarged(place, node, key, guard, decide)
         })
     }
@@ -42,10 +42,11 @@ impl<F: LeafForm> Tree<F> {
         &self,
         place: &Place,
         children: usize,
+        guard: &Writer<'_, F>,
         probe: &mut impl Probe,
     ) -> Result<Attempt, Error> {
         let node = self.memory.inner(place.node);
-        self.replace(place, probe, || {
+        self.replace(place, guard, probe, || {
             if F::becomes_dense(node) {
                 return Ok(None);
             }
@@ -59,6 +60,7 @@ impl<F: LeafForm> Tree<F> {
     fn replace(
         &self,
         place: &Place,
+        guard: &Writer<'_, F>,
         probe: &mut impl Probe,
         make: impl FnOnce() -> Result<Option<Ref>, Error>,
     ) -> Result<Attempt, Error> {
@@ -77,7 +79,9 @@ impl<F: LeafForm> Tree<F> {
         match make() {
             Ok(Some(larger)) => {
                 let edge = self.memory.edge(above.header().depth(), larger);
-                above.set_covering(parent_symbol as u8, edge);
+                self.relink(above, [place.node, edge], None, guard, || {
+                    above.set_covering(parent_symbol as u8, edge);
+                });
                 Ok(Attempt::Done)
             }
             answer => {
@@ -202,7 +206,10 @@ impl<F: LeafForm> Tree<F> {
         let pieces = around(inner.range(0), others, child, before, behind);
         inner.splice(0, 255, &pieces);
         inner.header().publish();
-        node.set_covering(place.symbol as u8, fork);
+        let old = place.child;
+        self.relink(node, [old, fork], Some(F::shorten_key(key)), guard, || {
+            node.set_covering(place.symbol as u8, fork);
+        });
         guard.count_entries(1);
         Ok(Attempt::Done)
     }

@@ -228,7 +228,17 @@ impl<F: LeafForm> Tree<F> {
         F::kill(&self.memory, full);
         node.splice(range.start, range.end, pieces.as_slice());
         guard.retire(full);
+        self.link_new(node, pieces.as_slice(), guard);
         Ok(Step::Done(InNode::Changed))
+    }
+
+    /// Lets walks jump to new nodes below a node.
+    pub(super) fn link_new(&self, node: Inner<'_>, pieces: &[(u8, Ref)], guard: &Writer<'_, F>) {
+        for &(_, child) in pieces {
+            if child.is_inner() {
+                self.relink(node, [Ref::NULL, child], None, guard, || {});
+            }
+        }
     }
 
     /// The subtree that covers a range in place of a leaf without room for `entries`, of which

@@ -100,7 +100,7 @@ impl<F: LeafForm> Tree<F> {
         match done {
             Ok(count) if count > 0 => return Run::Done(count),
             Err(Full { children }) if !made_room => {
-                if let Ok(Attempt::Done) = self.make_room(&place, children, probe) {
+                if let Ok(Attempt::Done) = self.make_room(&place, children, guard, probe) {
                     held.unlock_obsolete();
                     guard.retire(place.node);
                     return Run::MadeRoom;
@@ -206,6 +206,7 @@ impl<F: LeafForm> Tree<F> {
         if !leaf.is_null() {
             guard.retire(leaf);
         }
+        self.link_new(node, &pieces, guard);
         guard.count_entries(added as i64);
         Ok(count)
     }
