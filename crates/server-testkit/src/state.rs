@@ -15,6 +15,7 @@ pub fn state(keyspace: &Keyspace) -> State {
     for (number, database) in databases.iter().enumerate() {
         let all = (Bound::Unbounded, Bound::Unbounded);
         let entries = database.entries().into_iter();
+        let mut notes = Vec::new();
         for entry in entries.flat_map(|entries| entries.range(all)) {
             let (key, stored) = entry.expect("the placement answers");
             let record = Record::parse(&stored);
@@ -24,12 +25,15 @@ pub fn state(keyspace: &Keyspace) -> State {
                     describe(keyspace.slots.open(slot).as_ref().expect("an object"))
                 }
             };
+            notes.extend(record.note().map(|time| (time, key.to_vec())));
             state.insert((number, key.to_vec()), (value, record.expires_at_ms));
         }
-        let expiring = state
-            .iter()
-            .filter(|((other, _), (_, time))| *other == number && time.is_some());
-        assert_eq!(Ok(expiring.count()), database.expiring());
+        assert_eq!(Ok(notes.len()), database.expiring());
+        // Those of a shared index have the database's number before each key.
+        if !database.is_shared() {
+            notes.sort();
+            assert_eq!(Ok(notes), database.notes(u64::MAX, usize::MAX));
+        }
     }
     state
 }

@@ -140,14 +140,14 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// Deletes up to `limit` keys of a database whose time is over, and says how many there were.
-    /// The keyspace is not taken if there are none.
+    /// Looks at up to `limit` notes of a database that are due, and deletes the keys whose time is
+    /// over. Says how many notes there were. The keyspace is not taken if there are none.
     pub fn expire_due(&mut self, database: usize, limit: usize, now_ms: u64) -> usize {
         let server = self.server;
         let keyspace = &server.keyspace;
         let due = |databases: &Databases| -> bool {
             let database = databases.get(database);
-            database.is_some_and(|database| database.is_expiry_due(now_ms))
+            database.is_some_and(|database| database.is_note_due(now_ms))
         };
         // The thread has to go on to hear of SCRIPT KILL while a script runs for long.
         if !server.share_unless_busy().is_some_and(|it| due(&it)) {

@@ -25,7 +25,7 @@
 use super::Policy;
 use super::access::{Access, Noting};
 use super::walk::walk;
-use crate::keyspace::database::parse_expiry_key;
+use crate::keyspace::notes::parse_note;
 use crate::keyspace::{DATABASES, Database, Databases, Index};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -136,7 +136,7 @@ impl Hand {
         for (key, _) in range.flatten() {
             self.after = (number, key.to_vec());
             let key = match expiring {
-                true => parse_expiry_key(&key).map(|(_, key)| key.to_vec()),
+                true => parse_note(&key).map(|(_, key)| key.to_vec()),
                 false => Some(key.to_vec()),
             };
             self.read.extend(key.map(|key| (number, key)));
@@ -257,12 +257,11 @@ fn score(policy: Policy, noting: &Noting<'_>, (database, key): &Place) -> u64 {
     (seldom << IDLE_BITS) | idle.min((1 << IDLE_BITS) - 1)
 }
 
-/// The key of all databases that expires next.
+/// The key of all databases that expires next. Needs the exclusive phase.
 fn soonest(databases: &Databases) -> Option<Place> {
     let first = |(number, database): (usize, &Database)| {
-        let (entry, _) = database.expiries()?.first().ok()??;
-        let (time, key) = parse_expiry_key(&entry)?;
-        Some((time, number, key.to_vec()))
+        let (time, key) = database.soonest().ok()??;
+        Some((time, number, key))
     };
     let all = databases.iter().enumerate().filter_map(first);
     all.min().map(|(_, number, key)| (number, key))

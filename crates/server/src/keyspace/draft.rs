@@ -146,11 +146,11 @@ impl Drafted {
                 read.clone()
             }
         };
-        let expiry = |stored: &Option<Vec<u8>>| {
+        let note = |stored: &Option<Vec<u8>>| {
             let stored = stored.as_ref();
-            stored.and_then(|stored| Record::parse(stored).expires_at_ms)
+            stored.and_then(|stored| Record::parse(stored).note())
         };
-        database.note_expiry(&self.key, expiry(&before), expiry(written))?;
+        database.note_expiry(&self.key, note(&before), note(written))?;
         Ok(Committed::Done)
     }
 }

@@ -14,6 +14,7 @@
 //! Nobody observes the writes of a batch (see [`Observer`](super::Observer)), so that no events
 //! are collected here.
 
+use super::notes::NoteChanges;
 use super::record::{Payload, Record};
 use super::{Database, Entry, Found, Keyspace};
 use crate::error::CommandError;
@@ -38,6 +39,8 @@ pub struct Ledger {
     pub logging: bool,
     /// What is to be logged, as the log holds it.
     pub log: Vec<u8>,
+    /// What becomes of the notes of the keys.
+    pub notes: NoteChanges,
     changes_before: u64,
     log_before: usize,
     told: bool,
@@ -48,6 +51,7 @@ impl Ledger {
     pub fn clear(&mut self) {
         *self = Ledger {
             log: std::mem::take(&mut self.log),
+            notes: std::mem::take(&mut self.notes),
             ..Ledger::default()
         };
         self.log.clear();
@@ -198,9 +202,10 @@ impl Folded {
         }
     }
 
-    /// When the key of a get expires from now on.
-    pub fn expires_at_ms(&self, get: u32) -> Option<u64> {
-        Record::parse(self.now(get)?).expires_at_ms
+    /// The note of the key of a get from now on.
+    #[inline]
+    pub fn note(&self, get: u32) -> Option<u64> {
+        Record::parse(self.now(get)?).note()
     }
 }
 
@@ -217,27 +222,6 @@ fn value_met(batch: &Batch<Bytes>, operation: usize) -> Result<Option<&[u8]>, Co
             _ => Ok(None),
         },
         value => Ok(value),
-    }
-}
-
-impl Keyspace {
-    /// Gives up what was stored for a key once something else is stored for it, or nothing. To be
-    /// called while the key's stripe is held.
-    ///
-    /// # Errors
-    /// Those of the index of expiries.
-    pub fn give_up(
-        &self,
-        database: &Database,
-        key: &[u8],
-        old: &[u8],
-        expires_at_ms: Option<u64>,
-    ) -> Result<(), Error> {
-        let old = Record::parse(old);
-        if let Some(slot) = old.slot() {
-            self.slots.retire(slot);
-        }
-        database.note_expiry(key, old.expires_at_ms, expires_at_ms)
     }
 }
 
@@ -263,6 +247,25 @@ pub struct InBatch<'b> {
 }
 
 impl InBatch<'_> {
+    /// Gives up what was stored for a key that the batch has removed, or has set to a string that
+    /// does not expire.
+    fn give_up(
+        keyspace: &Keyspace,
+        database: &Database,
+        ledger: &mut Ledger,
+        (operation, key): (usize, &[u8]),
+        old: Record<'_>,
+    ) -> Result<(), Error> {
+        if let Some(slot) = old.slot() {
+            keyspace.slots.retire(slot);
+        }
+        if keyspace.is_shared() {
+            return database.note_expiry(key, old.note(), None);
+        }
+        ledger.notes.add(operation as u32, key, old.note(), None);
+        Ok(())
+    }
+
     /// What is stored for the key at `position` among those of the command; nothing if its time
     /// is over. A command that changes keys deletes such a key, and the log says so, because the
     /// command is executed without looking at times when the log is read.
@@ -399,15 +402,25 @@ impl InBatch<'_> {
                 expires_at_ms,
                 ..Record::string(value)
             };
-            folded.change(operation, Some(record));
+            // The key has the note of what the batch has read until the batch is written.
+            let note = match expires_at_ms {
+                Some(_) if !self.keyspace.is_shared() => {
+                    let read = self.batch.value(folded.get_of(operation));
+                    read.and_then(|read| Record::parse(read).note())
+                }
+                _ => None,
+            };
+            folded.change(operation, Some(record.keeping_note(note)));
             return Ok(());
         }
         match self.batch.value(operation) {
             // There is nothing to give up, and nothing expires.
             Some([super::record::PLAIN_STRING, ..]) => Ok(()),
-            Some(old) => Ok(self
-                .keyspace
-                .give_up(self.database, key, old, expires_at_ms)?),
+            Some(old) => {
+                let (place, old) = ((operation, key), Record::parse(old));
+                Self::give_up(self.keyspace, self.database, self.ledger, place, old)?;
+                Ok(())
+            }
             None => match self.batch.outcome(operation) {
                 Outcome::Failed(error) => Err(match self.database.entries() {
                     Some(entries) => entries.own_error(error, key).into(),
@@ -435,14 +448,16 @@ impl InBatch<'_> {
         let Some(old) = value_met(self.batch, operation)? else {
             return Ok(false);
         };
-        let is_over = Record::parse(old).is_expired(self.now_ms);
+        let old = Record::parse(old);
+        let is_over = old.is_expired(self.now_ms);
         if is_over {
             self.ledger.expired += 1;
             if self.ledger.logging {
                 encode::words(&mut self.ledger.log, &[b"DEL", key]);
             }
         }
-        self.keyspace.give_up(self.database, key, old, None)?;
+        let place = (operation, key);
+        Self::give_up(self.keyspace, self.database, self.ledger, place, old)?;
         Ok(!is_over)
     }
 

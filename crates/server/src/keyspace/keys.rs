@@ -1,6 +1,5 @@
 //! What a command may do with keys.
 
-use super::database::parse_expiry_key;
 use super::draft::Committed;
 use super::effects::{Class, Effects, Event};
 use super::record::{INLINE_BYTES_MAX, Record};
@@ -8,7 +7,6 @@ use super::slots::Slot;
 use super::{Database, Databases, Keyspace};
 use crate::error::CommandError;
 use crate::object::{Container, Kind, Limits, Object, Text};
-use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
 /// How a command holds the databases.
@@ -574,7 +572,7 @@ impl<'c> Keys<'c> {
             return Ok(false);
         };
         let old = Record::parse(&old);
-        self.database().note_expiry(key, old.expires_at_ms, None)?;
+        self.database().note_expiry(key, old.note(), None)?;
         if let Some(slot) = old.slot() {
             self.keyspace.slots.retire(slot);
         }
@@ -592,16 +590,19 @@ impl<'c> Keys<'c> {
     ) -> Result<(), CommandError> {
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
-        let before = self.read_record(key, |record| {
+        let keeps_note = !self.is_shared();
+        let notes = self.read_record(key, |record| {
+            let before = record.note();
             let changed = Record {
                 expires_at_ms,
                 ..record
             };
+            let changed = changed.keeping_note(before.filter(|_| keeps_note));
             changed.write(&mut stored);
-            record.expires_at_ms
+            (before, changed.note())
         });
-        let result = match before {
-            Ok(Some(before)) => self.replace(key, &stored, before, expires_at_ms),
+        let result = match notes {
+            Ok(Some((before, after))) => self.replace(key, &stored, before, after),
             Ok(None) => Err(CommandError::NoSuchKey),
             Err(error) => Err(error),
         };
@@ -653,8 +654,7 @@ impl<'c> Keys<'c> {
             return Ok(false);
         };
         let record = Record::parse(&stored);
-        self.database()
-            .note_expiry(source, record.expires_at_ms, None)?;
+        self.database().note_expiry(source, record.note(), None)?;
         let source_database = std::mem::replace(&mut self.database, target_database);
         let result = self.put(target, record);
         self.database = source_database;
@@ -670,8 +670,16 @@ impl<'c> Keys<'c> {
     fn put(&mut self, key: &[u8], record: Record<'_>) -> Result<(), CommandError> {
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
-        record.write(&mut stored);
-        let result = self.put_stored(key, &stored, record.expires_at_ms);
+        // Only a key that expires before and after can keep its note.
+        let note = match record.expires_at_ms {
+            Some(_) if !self.is_shared() => self.database().read(key, |old| old.note()),
+            _ => Ok(None),
+        };
+        let result = note.map_err(CommandError::from).and_then(|note| {
+            let record = record.keeping_note(note.flatten());
+            record.write(&mut stored);
+            self.put_stored(key, &stored, record.note())
+        });
         self.scratch = stored;
         result
     }
@@ -680,7 +688,7 @@ impl<'c> Keys<'c> {
         &mut self,
         key: &[u8],
         stored: &[u8],
-        expires_at_ms: Option<u64>,
+        note: Option<u64>,
     ) -> Result<(), CommandError> {
         if self.has_draft() {
             self.effects.draft.set(self.database, key, Some(stored));
@@ -691,7 +699,7 @@ impl<'c> Keys<'c> {
         let old = database.entries_or_create()?.insert(key, stored)?;
         match &old {
             None => {
-                if let Err(error) = database.note_expiry(key, None, expires_at_ms) {
+                if let Err(error) = database.note_expiry(key, None, note) {
                     database.entries_or_create()?.remove(key)?;
                     return Err(error.into());
                 }
@@ -702,7 +710,7 @@ impl<'c> Keys<'c> {
             }
             Some(old) => {
                 let record = Record::parse(old);
-                if let Err(error) = database.note_expiry(key, record.expires_at_ms, expires_at_ms) {
+                if let Err(error) = database.note_expiry(key, record.note(), note) {
                     database.entries_or_create()?.insert(key, old)?;
                     return Err(error.into());
                 }
@@ -739,8 +747,8 @@ impl<'c> Keys<'c> {
         Ok(())
     }
 
-    /// Deletes up to `limit` keys of the database whose time is over, the oldest first. Needs
-    /// the exclusive phase. Says how many there were.
+    /// Deletes keys of the database whose time is over, those that are noted first. Looks at up to
+    /// `limit` notes, and says at how many. Needs the exclusive phase.
     pub fn expire_due(&mut self, limit: usize) -> Result<usize, CommandError> {
         if self.is_shared() {
             let (notes, keys) = self.database().expire_shared(self.now_ms, limit)?;
@@ -748,20 +756,14 @@ impl<'c> Keys<'c> {
             expired.fetch_add(keys, Ordering::Relaxed);
             return Ok(notes);
         }
-        let mut due = Vec::new();
-        if let Some(expiries) = self.database().expiries() {
-            let end = (self.now_ms + 1).to_be_bytes();
-            let range = expiries.range((Bound::Unbounded, Bound::Excluded(&end[..])));
-            for entry in range.take(limit) {
-                if let Some((_, key)) = parse_expiry_key(&entry?.0) {
-                    due.push(key.to_vec());
-                }
+        let notes = self.database().notes(self.now_ms, limit)?;
+        let times = self.database().check_notes(&notes)?;
+        for ((_, key), time) in notes.iter().zip(times) {
+            if time.is_some_and(|time| time <= self.now_ms) {
+                self.expire(key)?;
             }
         }
-        for key in &due {
-            self.expire(key)?;
-        }
-        Ok(due.len())
+        Ok(notes.len())
     }
 
     // ---- Saying what was done --------------------------------------------------------------

@@ -23,6 +23,7 @@ pub mod home;
 mod in_batch;
 pub mod index;
 mod keys;
+pub mod notes;
 mod range;
 pub mod record;
 pub mod slots;

@@ -1,5 +1,6 @@
 //! What the index stores for a key: a byte that says what it is, when it expires, and either the
-//! string itself or the number of the slot that holds the object.
+//! string itself or the number of the slot that holds the object. Behind the time it says by how
+//! much the key is noted to expire too early, if it is (see [`notes`](super::notes)).
 
 use super::slots::Slot;
 use crate::object::Kind;
@@ -10,6 +11,8 @@ const EXPIRES: u8 = 0b0000_1000;
 const RAW: u8 = 0b0001_0000;
 /// The payload is a slot. All types but strings are; strings that are long or changed in place.
 const IN_SLOT: u8 = 0b0010_0000;
+/// The key's note is earlier than its time, by the four bytes behind the time.
+const NOTED_EARLY: u8 = 0b0100_0000;
 
 /// The first byte of a string that does not expire, which is followed by the string itself.
 pub const PLAIN_STRING: u8 = 0;
@@ -35,6 +38,8 @@ pub struct Record<'a> {
     pub raw: bool,
     /// When the key expires, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
+    /// By how much the key's note is earlier.
+    pub early_ms: u32,
     /// The value.
     pub payload: Payload<'a>,
 }
@@ -46,6 +51,7 @@ impl<'a> Record<'a> {
             kind: Kind::String,
             raw: false,
             expires_at_ms: None,
+            early_ms: 0,
             payload: Payload::Inline(value),
         }
     }
@@ -56,6 +62,7 @@ impl<'a> Record<'a> {
             kind,
             raw: false,
             expires_at_ms: None,
+            early_ms: 0,
             payload: Payload::InSlot(slot),
         }
     }
@@ -77,6 +84,12 @@ impl<'a> Record<'a> {
             rest = after;
             number(time)
         });
+        let mut early_ms = 0;
+        if tag & NOTED_EARLY != 0 {
+            let (early, after) = rest.split_at(4);
+            rest = after;
+            early_ms = number(early) as u32;
+        }
         let payload = if tag & IN_SLOT != 0 {
             Payload::InSlot(Slot::from_number(number(rest) as u32))
         } else {
@@ -86,6 +99,7 @@ impl<'a> Record<'a> {
             kind: Kind::ALL[usize::from(tag & KIND_BITS)],
             raw: tag & RAW != 0,
             expires_at_ms,
+            early_ms,
             payload,
         }
     }
@@ -102,9 +116,16 @@ impl<'a> Record<'a> {
         if matches!(self.payload, Payload::InSlot(_)) {
             tag |= IN_SLOT;
         }
+        let is_early = self.expires_at_ms.is_some() && self.early_ms > 0;
+        if is_early {
+            tag |= NOTED_EARLY;
+        }
         out.push(tag);
         if let Some(time) = self.expires_at_ms {
             out.extend_from_slice(&time.to_le_bytes());
+        }
+        if is_early {
+            out.extend_from_slice(&self.early_ms.to_le_bytes());
         }
         match self.payload {
             Payload::Inline(value) => out.extend_from_slice(value),
@@ -117,6 +138,27 @@ impl<'a> Record<'a> {
         match self.payload {
             Payload::InSlot(slot) => Some(slot),
             Payload::Inline(_) => None,
+        }
+    }
+
+    /// The time at which the key is noted, if it expires.
+    #[inline]
+    pub fn note(&self) -> Option<u64> {
+        let early_ms = u64::from(self.early_ms);
+        self.expires_at_ms.map(|time| time.saturating_sub(early_ms))
+    }
+
+    /// The record with the key's note left at `note`, if that is not after the key's time, and not
+    /// too long before it to be stored. Otherwise with a note at the key's time.
+    #[inline]
+    pub fn keeping_note(self, note: Option<u64>) -> Self {
+        let early_ms = match (self.expires_at_ms, note) {
+            (Some(time), Some(note)) => time.checked_sub(note),
+            _ => None,
+        };
+        Record {
+            early_ms: early_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0),
+            ..self
         }
     }
 
@@ -145,12 +187,19 @@ mod tests {
         ];
         for kind in Kind::ALL {
             for raw in [false, true] {
-                for expires_at_ms in [None, Some(0), Some(1_800_000_000_123)] {
+                for (expires_at_ms, early_ms) in [
+                    (None, 0),
+                    (Some(0), 0),
+                    (Some(1_800_000_000_123), 0),
+                    (Some(1_800_000_000_123), 1),
+                    (Some(u64::MAX), u32::MAX),
+                ] {
                     for payload in payloads {
                         let record = Record {
                             kind,
                             raw,
                             expires_at_ms,
+                            early_ms,
                             payload,
                         };
                         let mut out = Vec::new();
@@ -163,5 +212,26 @@ mod tests {
         let mut out = Vec::new();
         Record::string(b"v").write(&mut out);
         assert_eq!(out, [PLAIN_STRING, b'v']);
+    }
+    #[test]
+    fn a_note_is_kept_if_it_is_not_late_and_not_far_too_early() {
+        const NOW: u64 = 1_800_000_000_000;
+        const FAR: u64 = NOW + (1 << 32);
+        for (note, time, expected) in [
+            (None, None, None),
+            (Some(NOW), None, None),
+            (None, Some(NOW), Some(NOW)),
+            (Some(NOW), Some(NOW), Some(NOW)),
+            (Some(NOW), Some(NOW + 1), Some(NOW)),
+            (Some(NOW), Some(NOW - 1), Some(NOW - 1)),
+            (Some(NOW), Some(FAR - 1), Some(NOW)),
+            (Some(NOW), Some(FAR), Some(FAR)),
+        ] {
+            let record = Record {
+                expires_at_ms: time,
+                ..Record::string(b"v")
+            };
+            assert_eq!(record.keeping_note(note).note(), expected);
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const TICK_MS: u64 = 100;
 /// How long that may take: a quarter of the time.
 const BUDGET: Duration = Duration::from_millis(TICK_MS / 4);
-/// How many keys are deleted while other commands wait.
+/// How many notes of times are looked at, and keys deleted, while other commands wait.
 const KEYS_AT_ONCE: usize = 200;
 
 /// When keys were deleted last, and where to go on.

@@ -29,8 +29,9 @@ use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
 use crate::keyspace::record::PLAIN_STRING;
+use crate::keyspace::slots::Slot;
 use crate::keyspace::stripes::{StripeSet, Stripes};
-use crate::keyspace::{Database, Databases, Folded, InBatch, Index, Keyspace, Ledger};
+use crate::keyspace::{Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Record};
 use crate::resp::{Parser, Reply};
 use crate::server::Server;
 use nearfield::{Batch, Bytes, Direction, Outcome};
@@ -56,6 +57,8 @@ pub struct Round {
     /// The words that are the keys of the gets of a batch that is folded.
     keys: Vec<u32>,
     writes: Batch<Bytes>,
+    /// The slots that writes have replaced, each with its get.
+    retired: Vec<(u32, Slot)>,
     /// The gets whose keys another server has changed meanwhile.
     conflicts: Vec<u32>,
     ledger: Ledger,
@@ -255,6 +258,7 @@ impl Round {
             folded: Folded::default(),
             keys: Vec::new(),
             writes: Batch::new(),
+            retired: Vec::new(),
             conflicts: Vec::new(),
             ledger: Ledger::default(),
             uses: 0,
@@ -459,6 +463,9 @@ impl Round {
         self.complete(server, database, now_ms, clients);
         if self.needs.fold {
             self.write(keyspace, database, entries, clients);
+        } else if !self.ledger.notes.apply(database).is_empty() {
+            // Notes were removed only. One that is left is removed when it is due.
+            tracing::warn!("notes of the times of keys that are gone are left");
         }
         if !self.ledger.log.is_empty() {
             let position = server.log.append_encoded(self.database, &self.ledger.log);
@@ -589,30 +596,42 @@ impl Round {
         let key_of = |get: u32| words.stored_key(word_of(get));
         let gets = self.folded.plan_writes(&mut self.writes, shared, key_of);
         let executed = entries.execute(&mut self.writes);
+        let notes = &mut self.ledger.notes;
         let mut failed: Vec<(u32, CommandError)> = Vec::new();
         for (position, &get) in gets.iter().enumerate() {
             let error = match (&executed, self.writes.outcome(position)) {
-                (Err(error), _) => Some(error.clone()),
-                (_, Outcome::Failed(error)) => {
-                    Some(entries.own_error(error, words.get(word_of(get))))
-                }
+                (Err(error), _) => error.clone(),
+                (_, Outcome::Failed(error)) => entries.own_error(error, words.get(word_of(get))),
                 (_, Outcome::Updated { applied: false, .. }) => {
                     self.conflicts.push(get);
-                    None
+                    continue;
                 }
                 _ => {
                     let key = words.get(word_of(get));
-                    let after = self.folded.expires_at_ms(get);
-                    let settled = match self.batch.value(get as usize) {
-                        Some(old) => keyspace.give_up(database, key, old, after),
-                        None => database.note_expiry(key, None, after),
-                    };
-                    settled.err()
+                    let old = self.batch.value(get as usize).map(Record::parse);
+                    let before = old.and_then(|old| old.note());
+                    let after = self.folded.note(get);
+                    if let Some(slot) = old.and_then(|old| old.slot()) {
+                        self.retired.push((get, slot));
+                    }
+                    if !self.is_shared {
+                        notes.add(get, key, before, after);
+                    } else if let Err(error) = database.note_expiry(key, before, after) {
+                        failed.push((get, error.into()));
+                    }
+                    continue;
                 }
             };
-            if let Some(error) = error {
-                failed.push((get, error.into()));
-            }
+            failed.push((get, error.into()));
+        }
+        for (get, error) in notes.apply(database) {
+            let key = words.get(word_of(get));
+            put_back(database, entries, key, self.batch.value(get as usize));
+            self.retired.retain(|(retired, _)| *retired != get);
+            failed.push((get, entries.own_error(error, key).into()));
+        }
+        for (_, slot) in self.retired.drain(..) {
+            keyspace.slots.retire(slot);
         }
         if !failed.is_empty() {
             self.take_back(&failed, clients);
@@ -718,6 +737,20 @@ impl Round {
                 executor.run(client, &self.words.of(pending), now_ms, reply);
             }
         }
+    }
+}
+
+/// Stores for a key again what was stored for it, because its new time cannot be noted.
+#[cold]
+fn put_back(database: &Database, entries: &Index, key: &[u8], old: Option<&[u8]>) {
+    let put_back = match old {
+        None => entries.remove(key).map(drop),
+        Some(old) => entries
+            .insert(key, old)
+            .and_then(|_| database.note_expiry(key, None, Record::parse(old).note())),
+    };
+    if let Err(error) = put_back {
+        tracing::warn!("a key whose time is not noted is left: {error}");
     }
 }
 

@@ -239,7 +239,8 @@ fn a_lower_limit_is_kept_with_the_next_write() {
     assert!((10_000..35_000).contains(&kept), "{kept}");
 }
 
-/// Keys 0 to 199 of `database` expire, later ones later; all others do not.
+/// Keys 0 to 199 of `database` expire, later ones later; all others do not. At first they were to
+/// expire in another order.
 fn with_expiries(server: &Nearfield, database: usize, keys: u64) {
     let mut databases = server.server.keyspace.exclude();
     let mut effects = Effects::default();
@@ -248,6 +249,8 @@ fn with_expiries(server: &Nearfield, database: usize, keys: u64) {
     let mut all = Keys::new(keyspace, access, database, now_ms(), &mut effects);
     for number in 0..keys {
         let expiry = (number < 200).then(|| now_ms() + 1_000_000 + number * 1000);
+        let first = expiry.map(|time| time - number * 2000);
+        all.set_string(&key(number), b"", first).unwrap();
         all.set_string(&key(number), &[b'v'; 1000], expiry).unwrap();
     }
 }

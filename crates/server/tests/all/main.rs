@@ -13,6 +13,7 @@ mod durability;
 mod eviction;
 mod handover;
 mod linearizability;
+mod notes;
 mod pool;
 mod rdb;
 mod replay;

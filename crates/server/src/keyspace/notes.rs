@@ -1,0 +1,327 @@
+//! Notes of the times at which keys expire. They lie in an ordered index: eight bytes of time, then
+//! the key; values are empty. In a shared index the database's number is before each key.
+//!
+//! # A note may be early
+//!
+//! Each key that expires has one note, at its time or before it. The key's record says by how much
+//! before ([`Record::note`]). A write that gives a key a later time leaves the note where it is. So
+//! a client that prolongs its keys at each use pays for the write of the record alone. When the
+//! note is due, [`expire_due`](super::Keys::expire_due) reads the key. If that has time left, the
+//! note moves to the key's time ([`Database::check_notes`]).
+//!
+//! - There are as many notes as keys that expire, so that these are counted by their notes. A write
+//!   that removes a key, takes its time away or gives it an earlier one knows the note from the
+//!   record that it replaces, and removes it.
+//! - A key is never expired by its note, only by its record.
+//! - Whoever asks for the key that expires next has to have the first note checked
+//!   ([`Database::soonest`]).
+//!
+//! A batch of commands gathers what becomes of notes and writes that as one batch
+//! ([`NoteChanges`]), while it holds the stripes of the keys. One stripe thus guards a key's record
+//! and its note. Checks of notes have the keyspace for themselves.
+//!
+//! In a pool each note is at its key's time. To move one, the record would have to change, and
+//! another server may change it at the same time.
+
+use super::database::Database;
+use super::record::Record;
+use nearfield::{Batch, Bytes, Error, Outcome};
+use std::ops::Bound;
+
+/// Notes that are checked at once when the key is searched that expires next.
+const CHECKED_AT_ONCE: usize = 200;
+/// How often that is done for a search. If no note is exact then, the key is answered that expires
+/// next of those whose notes have moved. Otherwise one search could move the notes of all keys.
+const CHECKS_MAX: usize = 5;
+
+/// The key of a note.
+pub fn note_key(time_ms: u64, key: &[u8]) -> Vec<u8> {
+    [&time_ms.to_be_bytes()[..], key].concat()
+}
+
+/// Takes the key of a note apart.
+pub fn parse_note(note: &[u8]) -> Option<(u64, &[u8])> {
+    let (time, key) = note.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*time), key))
+}
+
+/// A note, taken apart: its time and its key.
+pub type Note = (u64, Vec<u8>);
+
+impl Database {
+    /// True if a note is due.
+    pub fn is_note_due(&self, now_ms: u64) -> bool {
+        if self.is_shared() && self.number > 0 {
+            // The first database sees to the keys of all.
+            return false;
+        }
+        // What cannot be read is asked for again the next time.
+        let first = self.expiries().and_then(|expiries| expiries.first().ok()?);
+        let time = first.and_then(|(note, _)| Some(parse_note(&note)?.0));
+        time.is_some_and(|time| time <= now_ms)
+    }
+
+    /// The first notes up to `until_ms`, at most `limit` of them.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn notes(&self, until_ms: u64, limit: usize) -> Result<Vec<Note>, Error> {
+        let mut notes = Vec::new();
+        if let Some(expiries) = self.expiries() {
+            let end = until_ms.saturating_add(1).to_be_bytes();
+            let range = expiries.range((Bound::Unbounded, Bound::Excluded(&end[..])));
+            for entry in range.take(limit) {
+                if let Some((time, key)) = parse_note(&entry?.0) {
+                    notes.push((time, key.to_vec()));
+                }
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Says that the note of `key` is to be at `after` and was at `before`. To be called after the
+    /// key of a shared index was changed, and in any order otherwise.
+    ///
+    /// # Errors
+    /// Those of the index, and nothing is changed. None if it is shared.
+    #[inline]
+    pub fn note_expiry(
+        &self,
+        key: &[u8],
+        before: Option<u64>,
+        after: Option<u64>,
+    ) -> Result<(), Error> {
+        if before == after {
+            return Ok(());
+        }
+        if self.is_shared() {
+            // A key whose time is not noted is gone for clients when its time is over. It takes
+            // memory until it is written again.
+            if let Err(error) = self.note_shared_expiry(key, before, after) {
+                tracing::warn!("the time of a key is not noted: {error}");
+            }
+            return Ok(());
+        }
+        if let Some(time) = after {
+            self.expiries_or_create()?
+                .insert(&note_key(time, key), b"")?;
+        }
+        if let (Some(time), Some(expiries)) = (before, self.expiries()) {
+            expiries.remove(&note_key(time, key))?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the time of a shared key has changed.
+    ///
+    /// Another server may give the key the time `before` again at this moment. It writes the key
+    /// first and notes the time then. So the key is looked at once more after the note of `before`
+    /// was removed: either the note came later, or the key is seen to have that time.
+    #[cold]
+    fn note_shared_expiry(
+        &self,
+        key: &[u8],
+        before: Option<u64>,
+        after: Option<u64>,
+    ) -> Result<(), Error> {
+        let expiries = self.expiries_or_create()?;
+        if let Some(time) = after {
+            expiries.insert(&self.shared_note_key(time, key), b"")?;
+        }
+        if let Some(time) = before {
+            let noted = self.shared_note_key(time, key);
+            expiries.remove(&noted)?;
+            if self.read(key, |record| record.expires_at_ms)? == Some(Some(time)) {
+                expiries.insert(&noted, b"")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The key of a note, if the index is shared.
+    fn shared_note_key(&self, time_ms: u64, key: &[u8]) -> Vec<u8> {
+        [&time_ms.to_be_bytes()[..], &[self.number], key].concat()
+    }
+
+    /// Removes up to `limit` keys of all databases of a shared map whose time is over, and answers
+    /// how many notes of times there were, and how many keys.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn expire_shared(&self, now_ms: u64, limit: usize) -> Result<(usize, u64), Error> {
+        let (mut notes, mut keys) = (0, 0);
+        let expiries = self.expiries_or_create()?;
+        let end = (now_ms + 1).to_be_bytes();
+        let due = expiries.range((Bound::Unbounded, Bound::Excluded(&end[..])));
+        for entry in due.take(limit) {
+            let noted = entry?.0;
+            let Some((_, [number, key @ ..])) = parse_note(&noted) else {
+                continue;
+            };
+            let entries = self.home.entries(*number)?;
+            // A key that was given another time has another note.
+            if let Some(stored) = entries.get(key)?
+                && Record::parse(&stored).is_expired(now_ms)
+                && entries.remove_if(key, &stored)?
+            {
+                keys += 1;
+            }
+            expiries.remove(&noted)?;
+            notes += 1;
+        }
+        Ok((notes, keys))
+    }
+
+    /// Moves early notes to the times of their keys, and answers for each note when its key
+    /// expires. A note that is not that of its key is removed, and `None` is answered for it. Needs
+    /// the exclusive phase, and an index that is not shared.
+    ///
+    /// # Errors
+    /// Those of the index. Each key has a note as before or one at its time.
+    pub fn check_notes(&self, notes: &[Note]) -> Result<Vec<Option<u64>>, Error> {
+        let (Some(entries), Some(expiries)) = (self.entries(), self.expiries()) else {
+            return Ok(Vec::new());
+        };
+        let mut read = Batch::new();
+        for (_, key) in notes {
+            read.get(key.as_slice());
+        }
+        entries.execute(&mut read)?;
+        let (mut times, mut moves) = (Vec::with_capacity(notes.len()), Vec::new());
+        let (mut later, mut records, mut over) = (Batch::new(), Batch::new(), Batch::new());
+        for (number, (note, key)) in notes.iter().enumerate() {
+            if let Outcome::Failed(error) = read.outcome(number) {
+                return Err(error);
+            }
+            let record = read.value(number).map(Record::parse);
+            let record = record.filter(|record| record.note() == Some(*note));
+            let time = record.and_then(|record| record.expires_at_ms);
+            times.push(time);
+            match time {
+                None => {
+                    over.remove(note_key(*note, key).as_slice());
+                }
+                Some(time) if time > *note => {
+                    later.insert(note_key(time, key).as_slice(), b"".as_slice());
+                    moves.push(number);
+                }
+                Some(_) => {}
+            }
+        }
+        // In this order: a key that is written to expect its note at its time has that note.
+        expiries.execute(&mut later)?;
+        let mut refused = None;
+        let mut stored = Vec::new();
+        let mut written = Vec::new();
+        for (position, &number) in moves.iter().enumerate() {
+            let (Some((_, key)), Some(old)) = (notes.get(number), read.value(number)) else {
+                continue;
+            };
+            if let Outcome::Failed(error) = later.outcome(position) {
+                refused = Some(error);
+                continue;
+            }
+            stored.clear();
+            Record::parse(old).keeping_note(None).write(&mut stored);
+            records.insert(key.as_slice(), stored.as_slice());
+            written.push(number);
+        }
+        entries.execute(&mut records)?;
+        for (position, &number) in written.iter().enumerate() {
+            let (Some((note, key)), Some(Some(time))) = (notes.get(number), times.get(number))
+            else {
+                continue;
+            };
+            if let Outcome::Failed(error) = records.outcome(position) {
+                refused = Some(error);
+                over.remove(note_key(*time, key).as_slice());
+            } else {
+                over.remove(note_key(*note, key).as_slice());
+            }
+        }
+        expiries.execute(&mut over)?;
+        refused.map_or(Ok(times), Err)
+    }
+
+    /// The key that expires next, and when. Needs the exclusive phase.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn soonest(&self) -> Result<Option<Note>, Error> {
+        let mut moved: Option<Note> = None;
+        let mut limit = 1;
+        for _ in 0..CHECKS_MAX {
+            let notes = self.notes(u64::MAX, limit)?;
+            if self.is_shared() {
+                return Ok(notes.into_iter().next());
+            }
+            if notes.is_empty() {
+                break;
+            }
+            let times = self.check_notes(&notes)?;
+            let first_is_exact = match (notes.first(), times.first()) {
+                (Some((note, _)), Some(time)) => *time == Some(*note),
+                _ => false,
+            };
+            let due = |(note, time): (Note, Option<u64>)| Some((time?, note.1));
+            let next = notes.into_iter().zip(times).filter_map(due);
+            if first_is_exact {
+                // All others are noted behind it, and expire no sooner.
+                return Ok(next.into_iter().next());
+            }
+            moved = moved.into_iter().chain(next).min();
+            limit = CHECKED_AT_ONCE;
+        }
+        Ok(moved)
+    }
+}
+
+/// What becomes of the notes of the keys that a batch writes.
+#[derive(Debug, Default)]
+pub struct NoteChanges {
+    batch: Batch<Bytes>,
+    /// Which write each operation of the batch is of.
+    writes: Vec<u32>,
+    stored: Vec<u8>,
+}
+
+impl NoteChanges {
+    /// The note of `key`, the key of the given write, is to be at `after` and was at `before`.
+    #[inline]
+    pub fn add(&mut self, write: u32, key: &[u8], before: Option<u64>, after: Option<u64>) {
+        if before == after {
+            return;
+        }
+        for (time, is_new) in [(before, false), (after, true)] {
+            let Some(time) = time else { continue };
+            self.stored.clear();
+            self.stored.extend_from_slice(&time.to_be_bytes());
+            self.stored.extend_from_slice(key);
+            match is_new {
+                true => self.batch.insert(self.stored.as_slice(), b"".as_slice()),
+                false => self.batch.remove(self.stored.as_slice()),
+            };
+            self.writes.push(write);
+        }
+    }
+
+    /// Changes the notes in the index, and answers the writes whose notes were refused.
+    pub fn apply(&mut self, database: &Database) -> Vec<(u32, Error)> {
+        if self.writes.is_empty() {
+            return Vec::new();
+        }
+        let executed = database
+            .expiries_or_create()
+            .and_then(|expiries| expiries.execute(&mut self.batch));
+        let error =
+            |(position, &write): (usize, &u32)| match (&executed, self.batch.outcome(position)) {
+                (Err(error), _) => Some((write, error.clone())),
+                (_, Outcome::Failed(error)) => Some((write, error)),
+                _ => None,
+            };
+        let refused = self.writes.iter().enumerate().filter_map(error).collect();
+        self.batch.clear();
+        self.writes.clear();
+        refused
+    }
+}
