@@ -35,27 +35,32 @@ pub fn batchables() -> &'static Batchables {
     &BATCHABLES
 }
 
-/// A name as it is, filled up with zeros.
+/// A name as it is, as one number. It is made of numbers: bytes that are copied together and then
+/// read as a whole would have to be written first.
 #[inline]
-fn padded(name: &[u8]) -> Option<[u8; NAME_BYTES_MAX]> {
-    let mut bytes = [0; NAME_BYTES_MAX];
-    let length = name.len();
-    // Copying a constant number of bytes takes no call.
-    match length {
-        3 => bytes[..3].copy_from_slice(name),
-        4 => bytes[..4].copy_from_slice(name),
-        _ => bytes.get_mut(..length)?.copy_from_slice(name),
-    }
-    Some(bytes)
+fn packed(name: &[u8]) -> Option<u64> {
+    let number = match *name {
+        [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+        [_, _, _, _, ..] if name.len() <= NAME_BYTES_MAX => {
+            let (first, last) = (name.first_chunk::<4>()?, name.last_chunk::<4>()?);
+            // Bytes that both have are at the same place in both.
+            let shift = 8 * (name.len() - 4);
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift
+        }
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a] => u64::from(a),
+        _ => return None,
+    };
+    Some(number)
 }
 
-/// A name in lower case as one number. Only for letters does the bit of lower case tell nothing
+/// A name of so many bytes in lower case. Only for letters does the bit of lower case tell nothing
 /// else, so that names of other bytes may only ever be equal to no command's.
 #[inline]
-fn packed(name: [u8; NAME_BYTES_MAX], length: usize) -> Option<u64> {
+fn lower(name: u64, length: usize) -> Option<u64> {
     let lower = 0x2020_2020_2020_2020;
     let used = u64::MAX.checked_shr(64 - 8 * length as u32)?;
-    Some(u64::from_le_bytes(name) | (lower & used))
+    Some(name | (lower & used))
 }
 
 #[inline]
@@ -69,7 +74,7 @@ impl Batchables {
         let mut places = [None; PLACES];
         for command in all() {
             let name = command.name.as_bytes();
-            let name = padded(name).and_then(|padded| packed(padded, name.len()));
+            let name = packed(name).and_then(|packed| lower(packed, name.len()));
             let (Run::Planned(plan), Some(name)) = (command.run, name) else {
                 continue;
             };
@@ -91,13 +96,13 @@ impl Batchables {
     /// The command of a name in any case, if it has a plan, and the name filled up with zeros.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<(&Batchable, [u8; NAME_BYTES_MAX])> {
-        let padded = padded(name)?;
-        let name = packed(padded, name.len())?;
+        let packed = packed(name)?;
+        let name = lower(packed, name.len())?;
         let mut place = place(name);
         loop {
             let batchable = self.places.get(place)?.as_ref()?;
             if batchable.name == name {
-                return Some((batchable, padded));
+                return Some((batchable, packed.to_le_bytes()));
             }
             place = (place + 1) % PLACES;
         }

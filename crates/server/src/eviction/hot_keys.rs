@@ -1,6 +1,7 @@
 //! The keys that are used most, found by looking at one use of many.
 
 use parking_lot::Mutex;
+use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 /// One use of so many is looked at.
@@ -22,6 +23,7 @@ pub struct HotKeys {
 
 #[derive(Debug)]
 struct Windows {
+    hasher: foldhash::fast::FixedState,
     current: Vec<Counter>,
     current_since: Instant,
     before: Vec<Counter>,
@@ -30,6 +32,9 @@ struct Windows {
 
 #[derive(Clone, Debug)]
 struct Counter {
+    /// Of the database and the key. Nearly all other keys differ in it, so that their bytes, which
+    /// lie elsewhere, need not be read.
+    hash: u64,
     database: usize,
     key: Vec<u8>,
     samples: u64,
@@ -50,6 +55,7 @@ impl Default for HotKeys {
     fn default() -> Self {
         HotKeys {
             windows: Mutex::new(Windows {
+                hasher: foldhash::fast::FixedState::default(),
                 current: Vec::new(),
                 current_since: Instant::now(),
                 before: Vec::new(),
@@ -76,7 +82,7 @@ impl HotKeys {
         let lasted = windows.before_lasted + windows.current_since.elapsed();
         let mut all = windows.before.clone();
         for counter in &windows.current {
-            match find(&mut all, counter.database, &counter.key) {
+            match find(&mut all, counter.hash, counter.database, &counter.key) {
                 Some(known) => known.samples += counter.samples,
                 None => all.push(counter.clone()),
             }
@@ -110,15 +116,18 @@ impl Windows {
     }
 
     fn count(&mut self, database: usize, key: &[u8]) {
-        if let Some(known) = find(&mut self.current, database, key) {
+        let hash = self.hasher.hash_one((database, key));
+        if let Some(known) = find(&mut self.current, hash, database, key) {
             known.samples += 1;
         } else if self.current.len() < COUNTERS {
             self.current.push(Counter {
+                hash,
                 database,
                 key: key.to_vec(),
                 samples: 1,
             });
         } else if let Some(least) = self.current.iter_mut().min_by_key(|c| c.samples) {
+            least.hash = hash;
             least.database = database;
             least.key.clear();
             least.key.extend_from_slice(key);
@@ -127,8 +136,15 @@ impl Windows {
     }
 }
 
-fn find<'a>(counters: &'a mut [Counter], database: usize, key: &[u8]) -> Option<&'a mut Counter> {
-    let is = |counter: &&mut Counter| counter.database == database && counter.key == key;
+fn find<'a>(
+    counters: &'a mut [Counter],
+    hash: u64,
+    database: usize,
+    key: &[u8],
+) -> Option<&'a mut Counter> {
+    let is = |counter: &&mut Counter| {
+        counter.hash == hash && counter.database == database && counter.key == key
+    };
     counters.iter_mut().find(is)
 }
 

@@ -15,7 +15,7 @@
 //! are collected here.
 
 use super::notes::NoteChanges;
-use super::record::{Payload, Record};
+use super::record::{Payload, Record, is_plain};
 use super::{Database, Entry, Found, Keyspace};
 use crate::error::CommandError;
 use crate::object::{Container, Kind, Text};
@@ -194,18 +194,13 @@ impl Folded {
         &self.changed
     }
 
-    /// What the key of a get that was changed holds from now on.
-    fn now(&self, get: u32) -> Option<&[u8]> {
+    /// What is stored for the key of a get that was changed from now on, `None` if it is removed.
+    #[inline]
+    pub fn now(&self, get: u32) -> Option<&[u8]> {
         match self.states.get(get as usize)? {
             State::Stored(place) => Some(self.values.get(place.clone()).unwrap_or_default()),
             _ => None,
         }
-    }
-
-    /// The note of the key of a get from now on.
-    #[inline]
-    pub fn note(&self, get: u32) -> Option<u64> {
-        Record::parse(self.now(get)?).note()
     }
 }
 
@@ -272,7 +267,8 @@ impl InBatch<'_> {
     #[inline]
     fn met(&mut self, position: usize, key: &[u8]) -> Result<Option<Record<'_>>, CommandError> {
         let operation = self.first + position;
-        let is_over = |stored: &[u8]| Record::parse(stored).is_expired(self.now_ms);
+        let is_over =
+            |stored: &[u8]| !is_plain(stored) && Record::parse(stored).is_expired(self.now_ms);
         let stored = match &mut self.folded {
             None => value_met(self.batch, operation)?,
             Some(folded) => {
@@ -415,7 +411,7 @@ impl InBatch<'_> {
         }
         match self.batch.value(operation) {
             // There is nothing to give up, and nothing expires.
-            Some([super::record::PLAIN_STRING, ..]) => Ok(()),
+            Some(old) if is_plain(old) => Ok(()),
             Some(old) => {
                 let (place, old) = ((operation, key), Record::parse(old));
                 Self::give_up(self.keyspace, self.database, self.ledger, place, old)?;

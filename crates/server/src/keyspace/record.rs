@@ -17,6 +17,13 @@ const NOTED_EARLY: u8 = 0b0100_0000;
 /// The first byte of a string that does not expire, which is followed by the string itself.
 pub const PLAIN_STRING: u8 = 0;
 
+/// True if a string is stored that does not expire, so that nothing but the string is to be
+/// looked at.
+#[inline]
+pub fn is_plain(stored: &[u8]) -> bool {
+    stored.first() == Some(&PLAIN_STRING)
+}
+
 /// Strings longer than this lie in a slot, so that the index does not copy them.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 

@@ -28,7 +28,7 @@ use crate::command::{Batchable, Batchables, Flags, NAME_BYTES_MAX, Planned, Touc
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
-use crate::keyspace::record::PLAIN_STRING;
+use crate::keyspace::record::{PLAIN_STRING, is_plain};
 use crate::keyspace::slots::Slot;
 use crate::keyspace::stripes::{StripeSet, Stripes};
 use crate::keyspace::{Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Record};
@@ -598,7 +598,17 @@ impl Round {
         let executed = entries.execute(&mut self.writes);
         let notes = &mut self.ledger.notes;
         let mut failed: Vec<(u32, CommandError)> = Vec::new();
+        let may_conflict = self.is_shared;
         for (position, &get) in gets.iter().enumerate() {
+            let (old, now) = (self.batch.value(get as usize), self.folded.now(get));
+            if old.is_some_and(is_plain)
+                && now.is_some_and(is_plain)
+                && !may_conflict
+                && self.writes.value(position).is_some()
+            {
+                // It was written, and there is nothing to give up.
+                continue;
+            }
             let error = match (&executed, self.writes.outcome(position)) {
                 (Err(error), _) => error.clone(),
                 (_, Outcome::Failed(error)) => entries.own_error(error, words.get(word_of(get))),
@@ -608,9 +618,9 @@ impl Round {
                 }
                 _ => {
                     let key = words.get(word_of(get));
-                    let old = self.batch.value(get as usize).map(Record::parse);
+                    let old = old.map(Record::parse);
                     let before = old.and_then(|old| old.note());
-                    let after = self.folded.note(get);
+                    let after = now.and_then(|now| Record::parse(now).note());
                     if let Some(slot) = old.and_then(|old| old.slot()) {
                         self.retired.push((get, slot));
                     }
