@@ -9,8 +9,8 @@ use crate::leaf::LeafForm;
 use crate::write::run::RUN_MIN;
 use nearfield_core::Operation;
 
-/// Of so many entries that were inserted, one may have been no part of a run: else the order is of
-/// no use, as the keys are far apart.
+/// One entry in this number may be no part of a run. If more are not, the keys lie far apart, and
+/// the rest of the batch walks as usual.
 const PART_OF_RUN: usize = 8;
 
 impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {

@@ -22,7 +22,7 @@
 //! walk began.
 
 use super::{Decide, Step};
-use crate::build::{Group, build, discard_all, pack, room};
+use crate::build::{Group, Slice, build, discard_all, pack, room};
 use crate::change::Change;
 use crate::leaf::{Entries, InNode, LeafForm, Room, Spot, put_entry};
 use crate::node::{END, Inner, Kind, Range, Ref, Symbol};
@@ -295,6 +295,22 @@ impl<F: LeafForm> Tree<F> {
         range: Range,
         entries: &Entries<'_, F>,
     ) -> Result<Option<Pieces>, Error> {
+        let pieces = self.cover(node, &range, entries)?;
+        if pieces.len() > room(node) + 1 {
+            discard_all::<F>(&self.memory, &pieces);
+            return Ok(None);
+        }
+        Ok(Some(Pieces::Many(pieces)))
+    }
+
+    /// Builds full leaves and nodes of entries in ascending order, which together cover a range of
+    /// a node. They are to be linked or [discarded](discard_all).
+    pub(super) fn cover(
+        &self,
+        node: Inner<'_>,
+        range: &Range,
+        entries: Slice<'_, '_, F>,
+    ) -> Result<Vec<(u8, Ref)>, Error> {
         let (memory, depth) = (&self.memory, node.header().depth());
         let groups = entries
             .chunk_by(|a, b| F::symbol(a.0, depth) == F::symbol(b.0, depth))
@@ -303,21 +319,10 @@ impl<F: LeafForm> Tree<F> {
                 Ok((symbol as u8, Group::of(memory, group)?))
             });
         let bytes = u16::from(range.start)..u16::from(range.end) + 1;
-        let mut pieces = Vec::new();
-        pack::<F>(
-            memory,
-            depth,
-            bytes,
-            groups,
-            F::LEAF_ENTRIES_MAX,
-            &mut pieces,
-        )
-        .inspect_err(|_| discard_all::<F>(memory, &pieces))?;
-        if pieces.len() > room(node) + 1 {
-            discard_all::<F>(memory, &pieces);
-            return Ok(None);
-        }
-        Ok(Some(Pieces::Many(pieces)))
+        let (fill, mut pieces) = (F::LEAF_ENTRIES_MAX, Vec::new());
+        pack::<F>(memory, depth, bytes, groups, fill, &mut pieces)
+            .inspect_err(|_| discard_all::<F>(memory, &pieces))?;
+        Ok(pieces)
     }
 
     /// Removes an entry of a leaf, and perhaps the leaf.

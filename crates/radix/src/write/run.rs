@@ -16,7 +16,7 @@
 //! fork, a node that becomes dense, a lack of memory.
 
 use super::Attempt;
-use crate::build::{Entry, Group, Slice, discard_all, pack, room};
+use crate::build::{Entry, Slice, discard_all, room};
 use crate::change::Change;
 use crate::counters::Probe;
 use crate::leaf::{Entries, InNode, LeafForm, Spot};
@@ -27,19 +27,20 @@ use crate::writer::Writer;
 use nearfield_core::Form;
 use std::cmp::Ordering;
 
-/// A shorter run is no faster than its entries by themselves.
+/// The fewest entries of a run. Fewer are inserted one by one.
 pub const RUN_MIN: usize = 4;
 
 /// How an attempt to insert a run has ended.
 enum Run {
-    /// So many of the first entries have been inserted.
+    /// The number of the first entries that have been inserted.
     Done(usize),
     /// The place has room now.
     MadeRoom,
 }
 
-/// The node of a run has no room for that many children.
+/// The node of a run has no room for its children.
 struct Full {
+    /// How many they would be.
     children: usize,
 }
 
@@ -177,27 +178,13 @@ impl<F: LeafForm> Tree<F> {
             F::gather(memory, leaf, guard, &mut old);
         }
         let (all, added) = merge::<F>(&old, &entries[..count], before);
-        let groups = all
-            .chunk_by(|a, b| F::symbol(a.0, depth) == F::symbol(b.0, depth))
-            .map(|group| {
-                let symbol = F::symbol(group[0].0, depth).unwrap_or_default();
-                Ok((symbol as u8, Group::of(memory, group)?))
-            });
-        let bytes = u16::from(range.start)..u16::from(range.end) + 1;
-        let mut pieces = Vec::new();
-        let packed = pack::<F>(
-            memory,
-            depth,
-            bytes,
-            groups,
-            F::LEAF_ENTRIES_MAX,
-            &mut pieces,
-        );
-        let room = room(node).saturating_add(usize::from(range.stored));
-        if packed.is_err() || pieces.len() > room {
+        let Ok(pieces) = self.cover(node, &range, &all) else {
+            return Ok(0);
+        };
+        if pieces.len() > room(node).saturating_add(usize::from(range.stored)) {
             discard_all::<F>(memory, &pieces);
             let children = node.header().count() + pieces.len();
-            return packed.map_or(Ok(0), |()| Err(Full { children }));
+            return Err(Full { children });
         }
         if !leaf.is_null() {
             F::kill(memory, leaf);
