@@ -117,7 +117,7 @@ impl<F: LeafForm> Tree<F> {
                     "lock of a node"
                 );
                 assert!(
-                    !is_underfull::<F>(&self.memory, child),
+                    !is_underfull::<F>(&self.memory, child) || self.memory.was_short(),
                     "underfull node at depth {below}: {:?}",
                     ranges(node)
                 );

@@ -32,7 +32,11 @@ impl<F: LeafForm> Tree<F> {
                 return Tidy::Clean;
             }
             if is_underfull::<F>(&self.memory, child) {
-                return self.shrink(parent, symbol, child, guard, probe);
+                match self.shrink(parent, symbol, child, guard, probe) {
+                    // Without memory it stays. One below that has no entry left needs none to go.
+                    Tidy::Clean => {}
+                    tidy => return tidy,
+                }
             }
             if child.kind() == Kind::Dense {
                 return Tidy::Clean;
@@ -98,8 +102,9 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// How an attempt to tidy a path has ended.
+/// How an attempt to tidy a path, or to shrink one node, has ended.
 enum Tidy {
+    /// Nothing was changed, and nothing can be.
     Clean,
     Changed,
     Raced,

@@ -10,7 +10,7 @@ mod stripes;
 use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref, Small};
 use allocator::Allocator;
 use nearfield_core::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Address space a region reserves at most. It costs nothing until it is used.
 const REGION_BYTES_MAX: u64 = 64 << 30;
@@ -42,6 +42,8 @@ pub struct Memory {
     /// Bytes taken from the system and the greatest number allowed.
     taken_bytes: AtomicUsize,
     limit_bytes: usize,
+    /// True if memory was ever refused.
+    was_short: AtomicBool,
 }
 
 /// Bytes by kind: those that nodes and leaves of a tree use, and those taken from the system for
@@ -111,6 +113,7 @@ impl Memory {
             places: [(0, 0); KINDS],
             taken_bytes: AtomicUsize::new(0),
             limit_bytes,
+            was_short: AtomicBool::new(false),
         };
         for tag in 0..Kind::Nothing as usize {
             let allocator = memory.of(Ref::kind_of(tag));
@@ -140,12 +143,18 @@ impl Memory {
             return Ok(());
         }
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.was_short.store(true, Ordering::Relaxed);
         Err(Error::OutOfMemory {
             what: format!(
                 "the index would take {taken} bytes, its limit is {}",
                 self.limit_bytes
             ),
         })
+    }
+
+    /// True if memory was ever refused: some nodes may not have become smaller for lack of it.
+    pub fn was_short(&self) -> bool {
+        self.was_short.load(Ordering::Relaxed)
     }
 
     /// Allocates an empty inner node of a depth.

@@ -16,7 +16,7 @@ use crate::change::Change;
 use crate::counters::Probe;
 use crate::leaf::{Entries, LeafForm, Spot};
 use crate::lock::Held;
-use crate::node::{END, Inner, Kind, Ref};
+use crate::node::{END, Inner, Kind, Range, Ref};
 use crate::tree::{Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::Error;
@@ -37,21 +37,28 @@ impl<F: LeafForm> Tree<F> {
         })
     }
 
-    /// Replaces a node by one with the same children and room for a number of them.
-    pub(super) fn make_room(
+    /// Replaces a node without room by a larger one, in which `pieces` stand in place of a range.
+    /// `linking` is called before the larger node is linked.
+    pub(super) fn grow_with(
         &self,
         place: &Place,
-        children: usize,
+        range: &Range,
+        pieces: &[(u8, Ref)],
         guard: &Writer<'_, F>,
         probe: &mut impl Probe,
+        linking: impl FnOnce(),
     ) -> Result<Attempt, Error> {
         let node = self.memory.inner(place.node);
         self.replace(place, guard, probe, || {
             if F::becomes_dense(node) {
                 return Ok(None);
             }
-            let larger = copy(&self.memory, node, kind_for::<F>(children))?;
-            self.memory.inner(larger).header().publish();
+            let kind = kind_for::<F>(node.header().count() + pieces.len());
+            let larger = copy(&self.memory, node, kind)?;
+            let inner = self.memory.inner(larger);
+            inner.splice(range.start, range.end, pieces);
+            inner.header().publish();
+            linking();
             Ok(Some(larger))
         })
     }

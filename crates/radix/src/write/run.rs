@@ -30,18 +30,14 @@ use std::cmp::Ordering;
 /// The fewest entries of a run. Fewer are inserted one by one.
 pub const RUN_MIN: usize = 4;
 
-/// How an attempt to insert a run has ended.
-enum Run {
-    /// The number of the first entries that have been inserted.
-    Done(usize),
-    /// The place has room now.
-    MadeRoom,
-}
-
-/// The node of a run has no room for its children.
-struct Full {
-    /// How many they would be.
-    children: usize,
+/// How a run was inserted.
+enum Inserted {
+    /// Not at all.
+    Nothing,
+    /// In the place. The number of entries.
+    Entries(usize),
+    /// In a larger node, which has taken the place of the node. The number of entries.
+    InLarger(usize),
 }
 
 /// Receives the values before: the number of the entry and what its key had.
@@ -59,26 +55,8 @@ impl<F: LeafForm> Tree<F> {
         probe: &mut impl Probe,
         before: &mut Before<'_, F>,
     ) -> usize {
-        let mut made_room = false;
-        loop {
-            match self.try_run(entries, made_room, guard, probe, before) {
-                Run::Done(count) => return count,
-                Run::MadeRoom => made_room = true,
-            }
-        }
-    }
-
-    /// One attempt of `insert_run`.
-    fn try_run(
-        &self,
-        entries: Slice<'_, '_, F>,
-        made_room: bool,
-        guard: &Writer<'_, F>,
-        probe: &mut impl Probe,
-        before: &mut Before<'_, F>,
-    ) -> Run {
         let Some(&(first, _)) = entries.first() else {
-            return Run::Done(0);
+            return 0;
         };
         let place = self.descend(F::shorten_key(first), usize::MAX, probe);
         let lock = match place.child.kind() {
@@ -88,29 +66,28 @@ impl<F: LeafForm> Tree<F> {
             Kind::Leaf | Kind::Nothing if place.symbol != END => {
                 &self.memory.inner(place.node).header().lock
             }
-            _ => return Run::Done(0),
+            _ => return 0,
         };
         let Ok((held, waits)) = Held::lock(lock) else {
-            return Run::Done(0);
+            return 0;
         };
         probe.lock(waits);
-        let done = match place.child.kind() {
-            Kind::Dense => Ok(self.insert_run_in_dense(place.child, entries, guard, before)),
-            _ => self.insert_run_in_node(&place, entries, guard, before),
+        let inserted = match place.child.kind() {
+            Kind::Dense => self.insert_run_in_dense(place.child, entries, guard, before),
+            _ => self.insert_run_in_node(&place, entries, guard, probe, before),
         };
-        match done {
-            Ok(count) if count > 0 => return Run::Done(count),
-            Err(Full { children }) if !made_room => {
-                if let Ok(Attempt::Done) = self.make_room(&place, children, guard, probe) {
-                    held.unlock_obsolete();
-                    guard.retire(place.node);
-                    return Run::MadeRoom;
-                }
+        match inserted {
+            Inserted::Nothing => {
+                held.unlock_unchanged();
+                0
             }
-            _ => {}
+            Inserted::Entries(count) => count,
+            Inserted::InLarger(count) => {
+                held.unlock_obsolete();
+                guard.retire(place.node);
+                count
+            }
         }
-        held.unlock_unchanged();
-        Run::Done(0)
     }
 
     /// As `insert_run`, under the lock of a dense node, in which the first entry belongs.
@@ -120,7 +97,7 @@ impl<F: LeafForm> Tree<F> {
         entries: Slice<'_, '_, F>,
         guard: &Writer<'_, F>,
         before: &mut Before<'_, F>,
-    ) -> usize {
+    ) -> Inserted {
         for (number, &(key, value)) in entries.iter().enumerate() {
             let mut decide = |current: Option<F::Value<'_>>| {
                 before(number, current);
@@ -128,10 +105,13 @@ impl<F: LeafForm> Tree<F> {
             };
             let key = F::shorten_key(key);
             if self.modify_in_dense(dense, key, guard, &mut decide) == InNode::Postponed {
-                return number;
+                return match number {
+                    0 => Inserted::Nothing,
+                    count => Inserted::Entries(count),
+                };
             }
         }
-        entries.len()
+        Inserted::Entries(entries.len())
     }
 
     /// As `insert_run`, under the lock of the node above a leaf or nothing.
@@ -140,11 +120,12 @@ impl<F: LeafForm> Tree<F> {
         place: &Place,
         entries: Slice<'_, '_, F>,
         guard: &Writer<'_, F>,
+        probe: &mut impl Probe,
         before: &mut Before<'_, F>,
-    ) -> Result<usize, Full> {
+    ) -> Inserted {
         let (memory, node, leaf) = (&self.memory, self.memory.inner(place.node), place.child);
         if F::child(node, place.symbol) != leaf {
-            return Ok(0);
+            return Inserted::Nothing;
         }
         let (depth, first) = (place.depth, F::shorten_key(entries[0].0));
         let range = node.range(place.symbol as u8);
@@ -158,7 +139,7 @@ impl<F: LeafForm> Tree<F> {
             .take_while(|(key, _)| belongs(F::shorten_key(*key)))
             .count();
         if count < RUN_MIN {
-            return Ok(0);
+            return Inserted::Nothing;
         }
         let spot = Spot {
             node,
@@ -170,7 +151,7 @@ impl<F: LeafForm> Tree<F> {
             false => F::any_key(memory, leaf, guard),
         };
         if Self::leaves_path(spot, first, other).is_some() {
-            return Ok(0);
+            return Inserted::Nothing;
         }
         let _latch = (!leaf.is_null()).then(|| self.latch(leaf, guard));
         let mut old = Entries::<F>::new();
@@ -179,23 +160,33 @@ impl<F: LeafForm> Tree<F> {
         }
         let (all, added) = merge::<F>(&old, &entries[..count], before);
         let Ok(pieces) = self.cover(node, &range, &all) else {
-            return Ok(0);
+            return Inserted::Nothing;
         };
-        if pieces.len() > room(node).saturating_add(usize::from(range.stored)) {
-            discard_all::<F>(memory, &pieces);
-            let children = node.header().count() + pieces.len();
-            return Err(Full { children });
+        let kill = || {
+            if !leaf.is_null() {
+                F::kill(memory, leaf);
+            }
+        };
+        let fits = pieces.len() <= room(node).saturating_add(usize::from(range.stored));
+        if fits {
+            kill();
+            node.splice(range.start, range.end, &pieces);
+            self.link_new(node, &pieces, guard);
+        } else {
+            let grown = self.grow_with(place, &range, &pieces, guard, probe, kill);
+            if !matches!(grown, Ok(Attempt::Done)) {
+                discard_all::<F>(memory, &pieces);
+                return Inserted::Nothing;
+            }
         }
-        if !leaf.is_null() {
-            F::kill(memory, leaf);
-        }
-        node.splice(range.start, range.end, &pieces);
         if !leaf.is_null() {
             guard.retire(leaf);
         }
-        self.link_new(node, &pieces, guard);
         guard.count_entries(added as i64);
-        Ok(count)
+        match fits {
+            true => Inserted::Entries(count),
+            false => Inserted::InLarger(count),
+        }
     }
 }
 

@@ -321,6 +321,35 @@ fn batches_of_bytes_meet_the_limit() {
     batches_meet_the_limit::<Bytes>(EngineOptions::data_centric(0));
 }
 
+/// Without memory, an underfull node stays as it is. A node below it that becomes empty must go all
+/// the same.
+#[test]
+fn an_empty_node_goes_though_one_above_cannot_shrink() {
+    let index = limited::<Words>();
+    let mut batch = Batch::<Words>::new();
+    let mut insert = |keys: &mut dyn Iterator<Item = u64>| {
+        batch.clear();
+        keys.for_each(|key| drop(batch.insert(key, key)));
+        index.execute(&mut batch).expect("execute");
+        (0..batch.len()).any(|at| matches!(batch.outcome(at), Outcome::Failed(_)))
+    };
+    // Under the first byte 1, a node of eight leaves and a node of six leaves. They are built at
+    // once, so that no smaller node was ever made, whose memory could be used again.
+    let leaf = |prefix: u64| (0..7).map(move |last| 1 << 56 | prefix | last);
+    let upper = |byte: u64| leaf(byte << 48);
+    let lower = |byte: u64| leaf(9 << 48 | byte << 40);
+    let mut leaves = (0..8).flat_map(upper).chain((0..6).flat_map(lower));
+    assert!(!insert(&mut leaves));
+    let _pinned = crossbeam_epoch::pin();
+    let mut fills = (2..255u64).map(|byte| insert(&mut (0..256 * 20).map(|i| byte << 56 | i)));
+    assert!(fills.any(|failed| failed), "memory is full");
+    let remove = |key| assert!(index.remove(key).expect("remove").is_some());
+    (0..8).flat_map(upper).skip(1).for_each(remove);
+    (0..6).flat_map(lower).for_each(remove);
+    index.check_invariants();
+    assert_eq!(index.get(1 << 56), Ok(Some(1 << 56)));
+}
+
 /// Overwriting takes a new record before the old one is free: a failure must leave the old one.
 #[test]
 fn a_value_that_cannot_be_replaced_stays() {
