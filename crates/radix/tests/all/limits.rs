@@ -329,7 +329,9 @@ fn an_empty_node_goes_though_one_above_cannot_shrink() {
     let mut batch = Batch::<Words>::new();
     let mut insert = |keys: &mut dyn Iterator<Item = u64>| {
         batch.clear();
-        keys.for_each(|key| drop(batch.insert(key, key)));
+        for key in keys {
+            batch.insert(key, key);
+        }
         index.execute(&mut batch).expect("execute");
         (0..batch.len()).any(|at| matches!(batch.outcome(at), Outcome::Failed(_)))
     };
