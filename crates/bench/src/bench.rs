@@ -25,11 +25,12 @@ pub(crate) const CONTESTANT_COMMAND: &str = "bench-contestant";
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Key sets: sparse, dense, random-dense, words, ipv4, email or file:PATH [default: sparse]
+    /// Key sets, such as sparse, email or file:PATH [default: sparse]
     ///
     /// sparse: random 64-bit integers; dense: 0, 1, 2, … loaded in order; random-dense: the same
-    /// in random order; words and email: synthetic strings; ipv4: starts of address ranges;
-    /// file:PATH: the lines of a file, which may end in .gz.
+    /// in random order; digits: the same as strings of 16 digits, loaded in order; words and email:
+    /// synthetic strings; ipv4: starts of address ranges; file:PATH: the lines of a file, which may
+    /// end in .gz.
     #[arg(long, value_name = "SET,…", value_delimiter = ',')]
     keys: Vec<KeySpec>,
 

@@ -1,5 +1,6 @@
 //! Key sets: integers and byte strings of the shapes that the papers measure with.
 
+mod digits;
 mod email;
 mod file;
 mod integers;

@@ -4,13 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{KeySet, email, file, integers, ipv4, words};
+use super::{KeySet, digits, email, file, integers, ipv4, words};
 use crate::error::LabError;
 use crate::memory::check_available;
 use crate::text::shortened;
 
 /// The description of a key set, as written on a command line: `sparse`, `dense`,
-/// `random-dense`, `words`, `ipv4`, `email` or `file:PATH`.
+/// `random-dense`, `digits`, `words`, `ipv4`, `email` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySpec {
     /// Random 64-bit integers: a bijective mixer of a counter, hence without duplicates.
@@ -19,6 +19,8 @@ pub enum KeySpec {
     Dense,
     /// The integers below the count, in random order.
     RandomDense,
+    /// 0, 1, 2, … as strings of sixteen decimal digits, in ascending order.
+    Digits,
     /// Synthetic words with the lengths and shared stems of English ones, in random order.
     Words,
     /// Starts of IPv4 address ranges as integers, clustered like the registries', in random
@@ -34,16 +36,19 @@ pub enum KeySpec {
 }
 
 /// What `KeySpec` reads.
-const ALLOWED: &str = "sparse, dense, random-dense, words, ipv4, email, file:PATH";
+const ALLOWED: &str = "sparse, dense, random-dense, digits, words, ipv4, email, file:PATH";
 
 impl KeySpec {
     /// How many keys [`generate`](Self::generate) makes when no count is given: 10 million
-    /// integers, as many words and address ranges as the public lists have that they imitate
-    /// (466,551 and 139,614), a million e-mail addresses; `None` for a file: all of it.
+    /// integers or strings of digits, as many words and address ranges as the public lists have
+    /// that they imitate (466,551 and 139,614), a million e-mail addresses; `None` for a file: all
+    /// of it.
     #[must_use]
     pub fn count_default(&self) -> Option<u64> {
         match self {
-            KeySpec::Sparse | KeySpec::Dense | KeySpec::RandomDense => Some(10_000_000),
+            KeySpec::Sparse | KeySpec::Dense | KeySpec::RandomDense | KeySpec::Digits => {
+                Some(10_000_000)
+            }
             KeySpec::Words => Some(466_551),
             KeySpec::Ipv4 => Some(139_614),
             KeySpec::Email => Some(1_000_000),
@@ -56,6 +61,7 @@ impl KeySpec {
     #[must_use]
     pub fn count_max(&self) -> u64 {
         match self {
+            KeySpec::Digits => digits::COUNT_MAX,
             KeySpec::Words => words::COUNT_MAX,
             KeySpec::Ipv4 => ipv4::COUNT_MAX,
             KeySpec::Email => email::COUNT_MAX,
@@ -66,8 +72,8 @@ impl KeySpec {
     /// Makes `count` keys (`None`: [`count_default`](Self::count_default)), all different,
     /// determined by `seed`.
     ///
-    /// Every set but `dense` is in random order. A smaller file gives all its keys: the count is
-    /// the length of the set returned. Takes 4 ns (integers) to
+    /// Every set but `dense` and `digits` is in random order. A smaller file gives all its keys:
+    /// the count is the length of the set returned. Takes 4 ns (integers) to
     /// 800 ns (millions of words) a key.
     ///
     /// # Errors
@@ -101,6 +107,7 @@ impl KeySpec {
             KeySpec::Sparse => KeySet::Words(integers::sparse(count, seed, progress)),
             KeySpec::Dense => KeySet::Words(integers::dense(count, progress)),
             KeySpec::RandomDense => KeySet::Words(integers::random_dense(count, seed, progress)),
+            KeySpec::Digits => KeySet::Bytes(digits::generate(count, progress)),
             KeySpec::Words => KeySet::Bytes(words::generate(count, seed, progress)),
             KeySpec::Ipv4 => KeySet::Words(ipv4::generate(count, seed, progress)),
             KeySpec::Email => KeySet::Bytes(email::generate(count, seed, progress)),
@@ -130,6 +137,7 @@ impl KeySpec {
         match self {
             KeySpec::Sparse | KeySpec::Dense | KeySpec::RandomDense => 8,
             KeySpec::Ipv4 => 24,
+            KeySpec::Digits => digits::BYTES_PER_KEY,
             KeySpec::Words => words::BYTES_PER_KEY,
             KeySpec::Email => email::BYTES_PER_KEY,
             KeySpec::File(_) => 0,
@@ -148,6 +156,7 @@ impl FromStr for KeySpec {
             "sparse" => KeySpec::Sparse,
             "dense" => KeySpec::Dense,
             "random-dense" => KeySpec::RandomDense,
+            "digits" => KeySpec::Digits,
             "words" => KeySpec::Words,
             "ipv4" => KeySpec::Ipv4,
             "email" => KeySpec::Email,
@@ -171,6 +180,7 @@ impl fmt::Display for KeySpec {
             KeySpec::Sparse => "sparse",
             KeySpec::Dense => "dense",
             KeySpec::RandomDense => "random-dense",
+            KeySpec::Digits => "digits",
             KeySpec::Words => "words",
             KeySpec::Ipv4 => "ipv4",
             KeySpec::Email => "email",
@@ -185,7 +195,18 @@ mod tests {
 
     use super::*;
 
-    const NAMES: [&str; 6] = ["sparse", "dense", "random-dense", "words", "ipv4", "email"];
+    const NAMES: [&str; 7] = [
+        "sparse",
+        "dense",
+        "random-dense",
+        "digits",
+        "words",
+        "ipv4",
+        "email",
+    ];
+
+    /// The sets that are the same for every seed, in ascending order.
+    const ASCENDING: [&str; 2] = ["dense", "digits"];
 
     fn spec(name: &str) -> KeySpec {
         name.parse().unwrap()
@@ -230,19 +251,19 @@ mod tests {
         for name in NAMES {
             let set = |seed| spec(name).generate(Some(5000), seed).unwrap();
             assert_eq!(set(1), set(1), "{name}");
-            if name != "dense" {
+            if !ASCENDING.contains(&name) {
                 assert_ne!(set(1), set(2), "{name}");
             }
         }
     }
 
     #[test]
-    fn only_dense_comes_in_order() {
+    fn only_ascending_sets_come_in_order() {
         for name in NAMES {
             let set = spec(name).generate(Some(5000), 1).unwrap();
             let mut sorted = set.clone();
             sorted.sort();
-            assert_eq!(set == sorted, name == "dense", "{name}");
+            assert_eq!(set == sorted, ASCENDING.contains(&name), "{name}");
         }
     }
 
