@@ -130,6 +130,17 @@ impl Jumps {
         }
     }
 
+    /// Forgets a node whose prefix is not known. Linear in the table.
+    #[cold]
+    pub fn clear_node(&self, node: Ref, guard: &Guard) {
+        let _lock = self.lock();
+        for slot in self.table(guard).lines.iter().flat_map(|line| &line.slots) {
+            if Ref::from_bits(slot.load(Ordering::Relaxed) as u32).same(node) {
+                slot.store(0, Ordering::Release);
+            }
+        }
+    }
+
     /// Remembers the node of a prefix.
     pub fn set(&self, prefix: u32, node: Ref, guard: &Guard) {
         let _lock = self.lock();
@@ -227,5 +238,17 @@ mod tests {
         }
         assert_eq!(jumps.entries(&guard), [(0, Ref::new(Kind::Node16, 19))]);
         assert!(jumps.find(1, &guard).is_null());
+    }
+
+    #[test]
+    fn a_node_is_forgotten_without_its_prefix() {
+        let (jumps, guard) = (Jumps::default(), crossbeam_epoch::pin());
+        for prefix in 0..1000 {
+            jumps.set(prefix, Ref::new(Kind::Node256, prefix), &guard);
+        }
+        jumps.clear_node(Ref::new(Kind::Skipping256, 500), &guard);
+        let kept: Vec<u32> = jumps.entries(&guard).iter().map(|entry| entry.0).collect();
+        assert_eq!(kept.len(), 999);
+        assert!(!kept.contains(&500));
     }
 }

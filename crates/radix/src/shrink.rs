@@ -6,7 +6,7 @@ use crate::counters::Probe;
 use crate::leaf::LeafForm;
 use crate::lock::{Held, pause};
 use crate::node::{Kind, Ref, Symbol};
-use crate::tree::Tree;
+use crate::tree::{Hint, Tree};
 use crate::writer::Writer;
 
 impl<F: LeafForm> Tree<F> {
@@ -32,7 +32,7 @@ impl<F: LeafForm> Tree<F> {
                 return Tidy::Clean;
             }
             if is_underfull::<F>(&self.memory, child) {
-                match self.shrink(parent, symbol, child, guard, probe) {
+                match self.shrink(key, [parent, child], symbol, guard, probe) {
                     // Without memory it stays. One below that has no entry left needs none to go.
                     Tidy::Clean => {}
                     tidy => return tidy,
@@ -48,11 +48,12 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
+    /// Replaces `child` by a smaller node, or by its only child. The path of `key` leads there.
     fn shrink(
         &self,
-        parent: Ref,
+        key: F::Key<'_>,
+        [parent, child]: [Ref; 2],
         symbol: Symbol,
-        child: Ref,
         guard: &Writer<'_, F>,
         probe: &mut impl Probe,
     ) -> Tidy {
@@ -85,7 +86,7 @@ impl<F: LeafForm> Tree<F> {
                     true => smaller,
                     false => self.memory.edge(above.header().depth(), smaller),
                 };
-                self.relink(above, [child, smaller], None, guard, || {
+                self.relink(above, [child, smaller], Hint::Path(key), guard, || {
                     above.set_covering(symbol as u8, smaller);
                 });
                 held.unlock_obsolete();

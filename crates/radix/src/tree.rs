@@ -34,6 +34,20 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
+/// How often a search for the prefix below a node waits for other threads.
+const PREFIX_WAITS: u32 = 64;
+
+/// What is known of the keys below a link that is changed.
+#[derive(Clone, Copy, Debug)]
+pub enum Hint<K> {
+    /// Nothing.
+    None,
+    /// One of them.
+    Below(K),
+    /// A key whose path has led there. In bytes that the path skips it may differ by now.
+    Path(K),
+}
+
 /// An adaptive radix tree.
 #[derive(Debug)]
 pub struct Tree<F: LeafForm> {
@@ -245,12 +259,12 @@ impl<F: LeafForm> Tree<F> {
 
     /// Changes the link from a node to a child, `old`, of which `new` takes the place, and the jump
     /// to it: see [`jump`](crate::jump). The caller holds the lock of the node, and perhaps that of
-    /// the child. `key` is a key below both, if the caller knows one.
+    /// the child.
     pub fn relink(
         &self,
         above: Inner<'_>,
         [old, new]: [Ref; 2],
-        key: Option<F::Key<'_>>,
+        hint: Hint<F::Key<'_>>,
         guard: &Guard,
         link: impl FnOnce(),
     ) {
@@ -266,13 +280,26 @@ impl<F: LeafForm> Tree<F> {
             return link();
         }
         // All keys below both have it. Where a new node stands, a leaf of the old one may be dead.
-        let prefix = match key.and_then(|key| F::prefix(key)) {
-            Some(prefix) => prefix,
-            None => self.prefix_below(if is_behind(new) { new } else { old }, guard),
+        let below = if is_behind(new) { new } else { old };
+        let prefix = match hint {
+            Hint::Below(key) => F::prefix(key),
+            Hint::None => self.prefix_below(below, guard),
+            Hint::Path(key) => self.prefix_below(below, guard).or_else(|| {
+                // The keys below are gone. The key of the path had their prefix unless the tree has
+                // changed since, and the table knows that.
+                F::prefix(key)
+                    .filter(|&prefix| is_behind(old) && self.jumps.find(prefix, guard).same(old))
+            }),
         };
-        self.jumps.clear(prefix, guard);
+        match prefix {
+            Some(prefix) => self.jumps.clear(prefix, guard),
+            None if is_behind(old) => self.jumps.clear_node(old, guard),
+            None => {}
+        }
         link();
-        if is_behind(new) {
+        if let Some(prefix) = prefix
+            && is_behind(new)
+        {
             let node = self.memory.edge(PREFIX - 1, new);
             self.jumps.set(prefix, node, guard);
         }
@@ -293,21 +320,24 @@ impl<F: LeafForm> Tree<F> {
                 }
                 match self.memory.inner(child).header().depth() < PREFIX {
                     true => before.push(child),
-                    false => self.relink(above, [Ref::NULL, child], None, &guard, || {}),
+                    false => self.relink(above, [Ref::NULL, child], Hint::None, &guard, || {}),
                 }
             });
         }
     }
 
-    /// The prefix of all keys below a node that lies behind it. The node's lock may be held.
-    fn prefix_below(&self, node: Ref, guard: &Guard) -> u32 {
+    /// The prefix of all keys below a node that lies behind it. The node's lock may be held. `None`
+    /// if no key is found: a batch may have removed them all, and other threads may be changing
+    /// the nodes below for a long time.
+    fn prefix_below(&self, node: Ref, guard: &Guard) -> Option<u32> {
         let mut waits = 0;
         loop {
-            // Another thread may be at work below. It needs no lock from here to finish.
-            let key = self.any_key(self.memory.inner(node).first(), guard);
-            if let Some(prefix) = key.and_then(|key| F::prefix(key)) {
+            let first = self.memory.inner(node).first();
+            let prefix = self.any_key(first, guard).and_then(|key| F::prefix(key));
+            if prefix.is_some() || first.is_null() || waits >= PREFIX_WAITS {
                 return prefix;
             }
+            // Another thread may be at work below. It needs no lock from here to finish.
             pause(&mut waits);
         }
     }

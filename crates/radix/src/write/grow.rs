@@ -17,7 +17,7 @@ use crate::counters::Probe;
 use crate::leaf::{Entries, LeafForm, Spot};
 use crate::lock::Held;
 use crate::node::{END, Inner, Kind, Range, Ref};
-use crate::tree::{Place, Tree};
+use crate::tree::{Hint, Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::Error;
 
@@ -86,7 +86,7 @@ impl<F: LeafForm> Tree<F> {
         match make() {
             Ok(Some(larger)) => {
                 let edge = self.memory.edge(above.header().depth(), larger);
-                self.relink(above, [place.node, edge], None, guard, || {
+                self.relink(above, [place.node, edge], Hint::None, guard, || {
                     above.set_covering(parent_symbol as u8, edge);
                 });
                 Ok(Attempt::Done)
@@ -214,9 +214,15 @@ impl<F: LeafForm> Tree<F> {
         inner.splice(0, 255, &pieces);
         inner.header().publish();
         let old = place.child;
-        self.relink(node, [old, fork], Some(F::shorten_key(key)), guard, || {
-            node.set_covering(place.symbol as u8, fork);
-        });
+        self.relink(
+            node,
+            [old, fork],
+            Hint::Below(F::shorten_key(key)),
+            guard,
+            || {
+                node.set_covering(place.symbol as u8, fork);
+            },
+        );
         guard.count_entries(1);
         Ok(Attempt::Done)
     }

@@ -26,7 +26,7 @@ use crate::build::{Group, Slice, build, discard_all, pack, room};
 use crate::change::Change;
 use crate::leaf::{Entries, InNode, LeafForm, Room, Spot, put_entry};
 use crate::node::{END, Inner, Kind, Range, Ref, Symbol};
-use crate::tree::Tree;
+use crate::tree::{Hint, Tree};
 use crate::writer::Writer;
 use arrayvec::ArrayVec;
 use nearfield_core::Error;
@@ -236,7 +236,7 @@ impl<F: LeafForm> Tree<F> {
     pub(super) fn link_new(&self, node: Inner<'_>, pieces: &[(u8, Ref)], guard: &Writer<'_, F>) {
         for &(_, child) in pieces {
             if child.is_inner() {
-                self.relink(node, [Ref::NULL, child], None, guard, || {});
+                self.relink(node, [Ref::NULL, child], Hint::None, guard, || {});
             }
         }
     }

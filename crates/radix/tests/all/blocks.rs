@@ -1,7 +1,7 @@
 //! How blocks are divided, joined and removed.
 
 use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
-use nearfield_radix::Radix;
+use nearfield_radix::{Combine, EngineOptions, Radix};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
@@ -156,4 +156,38 @@ fn strings_of_all_lengths_divide_and_join() {
     }
     index.check_invariants();
     assert!(index.is_empty());
+}
+
+/// One batch removes all keys below a node that walks jump to, so that no key is left that has the
+/// node's prefix. Keys with the prefix come back afterwards.
+#[test]
+fn a_batch_empties_a_node_behind_a_prefix() {
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let index = Radix::<Bytes>::new().expect("address space");
+        index.set_options(EngineOptions {
+            combine: Combine::Always,
+            ..EngineOptions::default()
+        });
+        // Keys of which no two fit into a block.
+        let keys: Vec<_> = (0..4_u8).map(|i| [&[7; 2000][..], &[i]].concat()).collect();
+        for count in 1..=keys.len() {
+            for _ in 0..2 {
+                for key in &keys[..count] {
+                    index.insert(key, b"value").expect("insert");
+                }
+                index.check_invariants();
+                let mut batch = Batch::<Bytes>::new();
+                for key in &keys[..count] {
+                    batch.remove(key);
+                }
+                index.execute(&mut batch).expect("remove");
+                assert_eq!(index.len(), 0, "{count} keys");
+                index.check_invariants();
+            }
+        }
+        done.send(()).expect("the test waits");
+    });
+    wait.recv_timeout(Duration::from_secs(50))
+        .expect("batches that end");
 }
