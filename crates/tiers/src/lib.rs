@@ -1,11 +1,32 @@
-//! Heaps: where objects that an index refers to take their memory.
+//! Tiers: where the values of a store take their memory, the fastest first.
 //!
-//! A container that takes its heap as an allocator can be built again in another heap, and its
-//! heap knows at any time how many bytes are taken from it. Today there is one kind of heap, this
-//! machine's memory.
+//! A store keeps its keys, and the values that it uses, in the memory of this machine. Values that
+//! it uses little move to *cold* tiers: [compressed memory](Compressed), and [files](Files) on an
+//! SSD. [`Tiers`] has all of them in their order. A value that is put into a cold tier has a
+//! [`Place`] there, which the store keeps instead of the value.
+//!
+//! Each tier has a capacity in bytes, and never takes more. Source: ADM (Zhao et al., 2022), which
+//! moves whole objects between two memories; compressed and file tiers are additions.
+//!
+//! A container that takes its [`Heap`] as an allocator knows at any time how many bytes it has
+//! taken, and can be built again in another heap.
 
 #![warn(missing_docs)]
 
+mod compressed;
+mod error;
+mod files;
 mod heap;
+mod place;
+mod specification;
+mod tiers;
+mod usage;
 
+pub use compressed::Compressed;
+pub use error::OpenError;
+pub use files::{Files, Pending};
 pub use heap::Heap;
+pub use place::Place;
+pub use specification::{ParseError, Specification, TierKind};
+pub use tiers::Tiers;
+pub use usage::{ReadError, Refused, Usage};

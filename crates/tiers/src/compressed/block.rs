@@ -1,0 +1,217 @@
+//! Blocks: values that were compressed together.
+
+use super::dictionary::{Dictionaries, Number};
+use crate::usage::{ReadError, Refused};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU16, Ordering};
+use zstd::zstd_safe::{CCtx, DCtx, DParameter, FrameFormat, MAGICNUMBER};
+
+/// The level of compression. Levels 6 and 9 gain 5 and 8 % on text, but take four and six times
+/// as long to write and a third longer to read.
+pub(super) const LEVEL: i32 = 3;
+
+/// A block that is not smaller than this part of its values is refused.
+const WORTH: (usize, usize) = (15, 16);
+
+/// Values that were compressed together: first the lengths of the values, as numbers of variable
+/// size, and then the values, compressed.
+#[derive(Debug)]
+pub(super) struct Block {
+    bytes: Box<[u8]>,
+    dictionary: Option<Number>,
+    count: u16,
+    /// The values that are in use.
+    live: AtomicU16,
+}
+
+thread_local! {
+    static CODER: RefCell<Coder> = RefCell::new(Coder::new());
+}
+
+/// Contexts of zstd and buffers, which each thread keeps.
+struct Coder {
+    compressor: CCtx<'static>,
+    decompressor: DCtx<'static>,
+    raw: Vec<u8>,
+    block: Vec<u8>,
+}
+
+/// The bytes of the number that each frame of zstd begins with.
+const MAGIC_BYTES: usize = 4;
+
+/// Buffers that are larger than this after a use are given back.
+const KEPT_BYTES: usize = 256 << 10;
+
+impl Coder {
+    fn new() -> Coder {
+        let mut decompressor = DCtx::create();
+        let set = decompressor.set_parameter(DParameter::Format(FrameFormat::Magicless));
+        debug_assert!(set.is_ok(), "zstd knows this parameter");
+        Coder {
+            compressor: CCtx::create(),
+            decompressor,
+            raw: Vec::new(),
+            block: Vec::new(),
+        }
+    }
+
+    fn keep_little(&mut self) {
+        for buffer in [&mut self.raw, &mut self.block] {
+            if buffer.capacity() > KEPT_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+impl Block {
+    /// Compresses values with the newest dictionary.
+    pub(super) fn compress(
+        values: &[&[u8]],
+        dictionaries: &Dictionaries,
+    ) -> Result<Block, Refused> {
+        CODER.with_borrow_mut(|coder| {
+            let Coder {
+                compressor,
+                raw,
+                block,
+                ..
+            } = coder;
+            raw.clear();
+            block.clear();
+            for value in values {
+                write_length(block, value.len());
+                raw.extend_from_slice(value);
+            }
+            let newest = dictionaries.newest();
+            let lengths = block.len();
+            block.resize(lengths + zstd::zstd_safe::compress_bound(raw.len()), 0);
+            let target = block.get_mut(lengths..).unwrap_or_default();
+            let written = match newest.and_then(|number| dictionaries.get(number)) {
+                Some(dictionary) => {
+                    compressor.compress_using_cdict(target, raw, dictionary.compressing())
+                }
+                None => compressor.compress(target, raw, LEVEL),
+            };
+            // zstd fails for lack of memory alone; the values then stay where they are.
+            let written = written.map_err(|_| Refused::Full)?;
+            block.truncate(lengths + written);
+            // Small blocks pay for each byte. The reader does not expect the magic number.
+            let magic = block.drain(lengths..lengths + MAGIC_BYTES);
+            debug_assert!(magic.as_slice() == MAGICNUMBER.to_le_bytes());
+            drop(magic);
+            if block.len() * WORTH.1 > raw.len() * WORTH.0 {
+                return Err(Refused::Incompressible);
+            }
+            dictionaries.join(newest);
+            let compressed = Block {
+                bytes: block.as_slice().into(),
+                dictionary: newest,
+                count: values.len() as u16,
+                live: AtomicU16::new(values.len() as u16),
+            };
+            coder.keep_little();
+            Ok(compressed)
+        })
+    }
+
+    /// The bytes of the block.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The dictionary that it needs.
+    pub(super) fn dictionary(&self) -> Option<Number> {
+        self.dictionary
+    }
+
+    /// True if less than half of its values are in use.
+    pub(super) fn is_sparse(&self) -> bool {
+        u32::from(self.live.load(Ordering::Relaxed)) * 2 < u32::from(self.count)
+    }
+
+    /// The lengths of the values, and where what is compressed begins.
+    fn lengths(&self) -> (impl Iterator<Item = usize>, usize) {
+        let mut start = 0;
+        for _ in 0..self.count {
+            start += read_length(&self.bytes, start).1;
+        }
+        let mut at = 0;
+        let lengths = (0..self.count).map(move |_| {
+            let (length, taken) = read_length(&self.bytes, at);
+            at += taken;
+            length
+        });
+        (lengths, start)
+    }
+
+    /// Appends a value to `out`.
+    pub(super) fn read(
+        &self,
+        index: usize,
+        dictionaries: &Dictionaries,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let (lengths, compressed) = self.lengths();
+        let (mut start, mut end, mut raw_bytes) = (0, None, 0);
+        for (number, length) in lengths.enumerate() {
+            if number == index {
+                (start, end) = (raw_bytes, Some(raw_bytes + length));
+            }
+            raw_bytes += length;
+        }
+        let end = end.ok_or(ReadError::Absent)?;
+        let compressed = self.bytes.get(compressed..).unwrap_or_default();
+        CODER.with_borrow_mut(|coder| {
+            let Coder {
+                decompressor, raw, ..
+            } = coder;
+            raw.clear();
+            raw.reserve(raw_bytes);
+            let got = match self.dictionary {
+                Some(number) => {
+                    let dictionary = dictionaries.get(number).ok_or(ReadError::Damaged)?;
+                    let dictionary = dictionary.decompressing();
+                    decompressor.decompress_using_ddict(raw, compressed, dictionary)
+                }
+                None => decompressor.decompress(raw, compressed),
+            };
+            if got != Ok(raw_bytes) {
+                return Err(ReadError::Damaged);
+            }
+            out.extend_from_slice(raw.get(start..end).ok_or(ReadError::Damaged)?);
+            coder.keep_little();
+            Ok(())
+        })
+    }
+
+    /// Gives up a value, and answers its bytes and how many values are still in use; `None` if
+    /// there is no such value.
+    pub(super) fn release(&self, index: usize) -> Option<(usize, u16)> {
+        let bytes = self.lengths().0.nth(index)?;
+        let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
+        Some((bytes, live))
+    }
+}
+
+/// Appends a length, seven bits a byte, low bits first.
+fn write_length(out: &mut Vec<u8>, mut length: usize) {
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+}
+
+/// Reads what [`write_length`] wrote at `at`: the length, and the bytes that it takes.
+fn read_length(bytes: &[u8], at: usize) -> (usize, usize) {
+    let (mut length, mut taken) = (0, 0);
+    for &byte in bytes.get(at..).unwrap_or_default() {
+        length |= usize::from(byte & 0x7f) << (7 * taken);
+        taken += 1;
+        if byte < 0x80 {
+            break;
+        }
+    }
+    (length, taken)
+}

@@ -1,0 +1,194 @@
+//! Dictionaries: what values have in common, so that each compressed block need not hold it.
+//!
+//! A dictionary is trained on a sample of the values that are put. It is trained again when four
+//! times as many bytes were put since, because the values of a store change with time. Blocks keep
+//! the dictionary that they were compressed with; one that no block needs is freed.
+
+use super::block::LEVEL;
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use zstd::zstd_safe::{CDict, DDict};
+
+/// The largest dictionary. Measured on English text: 112 KiB make blocks 3 % larger than 256 KiB,
+/// and 512 KiB none smaller.
+const DICTIONARY_BYTES_MAX: usize = 256 << 10;
+/// A dictionary is trained on a sample of this many times its bytes.
+const SAMPLE_FACTOR: usize = 8;
+/// The first dictionary is trained when there is such a sample.
+const FIRST_SAMPLE_BYTES: usize = 256 << 10;
+const SAMPLE_BYTES_MAX: usize = DICTIONARY_BYTES_MAX * SAMPLE_FACTOR;
+/// Only so much of a value is sampled.
+const SAMPLED_VALUE_BYTES_MAX: usize = 8 << 10;
+/// The next dictionary is trained after this many times the bytes of the last time.
+const GROWTH: u64 = 4;
+/// At most so many dictionaries are kept at once.
+const DICTIONARIES_MAX: usize = 16;
+
+/// The number of a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Number(u16);
+
+/// A dictionary, made ready for both directions.
+pub(super) struct Dictionary {
+    compressing: CDict<'static>,
+    decompressing: DDict<'static>,
+    bytes: u64,
+    /// The blocks that need it.
+    blocks: AtomicUsize,
+}
+
+impl std::fmt::Debug for Dictionary {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "a dictionary that takes {} bytes", self.bytes)
+    }
+}
+
+impl Dictionary {
+    fn new(content: &[u8]) -> Dictionary {
+        let compressing = CDict::create(content, LEVEL);
+        let decompressing = DDict::create(content);
+        let bytes = compressing.sizeof() + decompressing.sizeof();
+        Dictionary {
+            compressing,
+            decompressing,
+            bytes: bytes as u64,
+            blocks: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn compressing(&self) -> &CDict<'static> {
+        &self.compressing
+    }
+
+    pub(super) fn decompressing(&self) -> &DDict<'static> {
+        &self.decompressing
+    }
+}
+
+/// All dictionaries of a tier.
+#[derive(Debug, Default)]
+pub(super) struct Dictionaries {
+    list: RwLock<List>,
+    bytes: AtomicU64,
+    sample: Mutex<Sample>,
+    /// Whether values are being sampled.
+    sampling: AtomicBool,
+    put_bytes: AtomicU64,
+    /// The value of `put_bytes` at which sampling begins again.
+    next_sample: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    dictionaries: Vec<Option<Arc<Dictionary>>>,
+    newest: Option<Number>,
+}
+
+#[derive(Debug, Default)]
+struct Sample {
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+impl Dictionaries {
+    /// The memory of all dictionaries.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The dictionary for new blocks.
+    pub(super) fn newest(&self) -> Option<Number> {
+        self.list.read().newest
+    }
+
+    /// A dictionary that a block needs, or the newest.
+    pub(super) fn get(&self, number: Number) -> Option<Arc<Dictionary>> {
+        let list = self.list.read();
+        list.dictionaries.get(usize::from(number.0))?.clone()
+    }
+
+    /// Counts a block that needs a dictionary.
+    pub(super) fn join(&self, number: Option<Number>) {
+        if let Some(dictionary) = number.and_then(|number| self.get(number)) {
+            dictionary.blocks.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts that a block is gone, and frees a dictionary that no block needs any more.
+    pub(super) fn leave(&self, number: Option<Number>) {
+        let Some(number) = number else {
+            return;
+        };
+        let Some(dictionary) = self.get(number) else {
+            return;
+        };
+        if dictionary.blocks.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return;
+        }
+        let mut list = self.list.write();
+        // A block may have joined it only while it was the newest.
+        if list.newest != Some(number)
+            && dictionary.blocks.load(Ordering::Relaxed) == 0
+            && let Some(entry) = list.dictionaries.get_mut(usize::from(number.0))
+            && entry.take().is_some()
+        {
+            self.bytes.fetch_sub(dictionary.bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a sample of values that are put, and trains a dictionary when it is large enough.
+    pub(super) fn learn(&self, values: &[&[u8]]) {
+        let bytes: usize = values.iter().map(|value| value.len()).sum();
+        let before = self.put_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before < self.next_sample.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(mut sample) = self.sample.try_lock() else {
+            return;
+        };
+        for value in values {
+            let part = value.get(..SAMPLED_VALUE_BYTES_MAX).unwrap_or(value);
+            sample.bytes.extend_from_slice(part);
+            sample.lengths.push(part.len());
+        }
+        let wanted = match before < SAMPLE_BYTES_MAX as u64 {
+            true => FIRST_SAMPLE_BYTES,
+            false => SAMPLE_BYTES_MAX,
+        };
+        if sample.bytes.len() < wanted || self.sampling.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let sample = std::mem::take(&mut *sample);
+        let limit = (sample.bytes.len() / SAMPLE_FACTOR).min(DICTIONARY_BYTES_MAX);
+        // Training fails if the values have nothing in common; the next sample may.
+        let trained = zstd::dict::from_continuous(&sample.bytes, &sample.lengths, limit);
+        if let Ok(mut content) = trained {
+            // A dictionary of number 0 is not named in each block.
+            if let Some(number) = content.get_mut(4..8) {
+                number.fill(0);
+            }
+            self.add(Dictionary::new(&content));
+        }
+        let next = (before + bytes as u64).max(FIRST_SAMPLE_BYTES as u64) * GROWTH;
+        self.next_sample.store(next, Ordering::Relaxed);
+        self.sampling.store(false, Ordering::Release);
+    }
+
+    fn add(&self, dictionary: Dictionary) {
+        let bytes = dictionary.bytes;
+        let mut list = self.list.write();
+        let free = list.dictionaries.iter().position(Option::is_none);
+        let at = free.unwrap_or(list.dictionaries.len());
+        if at >= DICTIONARIES_MAX {
+            return;
+        }
+        let dictionary = Some(Arc::new(dictionary));
+        match list.dictionaries.get_mut(at) {
+            Some(entry) => *entry = dictionary,
+            None => list.dictionaries.push(dictionary),
+        }
+        list.newest = Some(Number(at as u16));
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}

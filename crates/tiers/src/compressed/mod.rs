@@ -1,0 +1,184 @@
+//! A tier of compressed memory.
+//!
+//! Small values lie together in *blocks*, each compressed as a whole with a
+//! [dictionary](dictionary) that was trained on earlier values. A value is found by the number of
+//! its block and its number there. When values of a block are released, their bytes stay until
+//! less than half of the block is in use. Then the tier [asks](Compressed::wants_rewrite) the store
+//! to put the rest into other blocks.
+//!
+//! Raw blocks of 2 KiB are a compromise, measured with zstd's level 3 and dictionaries of 256 KiB
+//! on English text of 200 to 2,000 bytes: one value a block is 2.48 times smaller, blocks of 2 KiB
+//! 2.59 times, blocks of 8 KiB 2.68 times, and reading a value takes proportionally longer.
+
+mod block;
+mod dictionary;
+
+use crate::place::Place;
+use crate::usage::{ReadError, Refused, Usage};
+use block::Block;
+use dictionary::Dictionaries;
+use parking_lot::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A block is complete when its values have this many bytes together.
+pub(crate) const BLOCK_BYTES: usize = 2048;
+
+/// The most values in a block.
+const BLOCK_VALUES_MAX: usize = 256;
+
+/// The most bytes of a value.
+const VALUE_BYTES_MAX: usize = 64 << 20;
+
+/// What a block takes beside its bytes: its entry in the table, and the header of the system's
+/// heap.
+const BLOCK_OVERHEAD_BYTES: u64 = (size_of::<Option<Block>>() + 8) as u64;
+
+/// The bits of a place that say which value of its block it is.
+const INDEX_BITS: u32 = 16;
+
+/// A tier of compressed memory. All threads may use it at once.
+#[derive(Debug)]
+pub struct Compressed {
+    /// The number of the tier, which its places have.
+    tier: usize,
+    capacity_bytes: u64,
+    table: RwLock<Table>,
+    dictionaries: Dictionaries,
+    used_bytes: AtomicU64,
+    values: AtomicU64,
+    value_bytes: AtomicU64,
+}
+
+/// The blocks by their number.
+#[derive(Debug, Default)]
+struct Table {
+    blocks: Vec<Option<Block>>,
+    free: Vec<u32>,
+}
+
+impl Compressed {
+    /// An empty tier.
+    pub fn new(tier: usize, capacity_bytes: u64) -> Compressed {
+        Compressed {
+            tier,
+            capacity_bytes,
+            table: RwLock::default(),
+            dictionaries: Dictionaries::default(),
+            used_bytes: AtomicU64::new(0),
+            values: AtomicU64::new(0),
+            value_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// What the tier holds.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            capacity_bytes: self.capacity_bytes,
+            used_bytes: self.used_bytes.load(Ordering::Relaxed) + self.dictionaries.bytes(),
+            values: self.values.load(Ordering::Relaxed),
+            value_bytes: self.value_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Puts values into one block and answers their places, in their order. Linear in their bytes.
+    ///
+    /// # Errors
+    /// The tier is unchanged then.
+    pub fn put(&self, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+        let bytes: usize = values.iter().map(|value| value.len()).sum();
+        if bytes > VALUE_BYTES_MAX || values.len() > BLOCK_VALUES_MAX {
+            let limit = VALUE_BYTES_MAX;
+            return Err(Refused::TooLarge { bytes, limit });
+        }
+        self.dictionaries.learn(values);
+        let block = Block::compress(values, &self.dictionaries)?;
+        self.take(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES)?;
+        let mut table = self.table.write();
+        let number = match table.free.pop() {
+            Some(number) => number,
+            None => {
+                table.blocks.push(None);
+                (table.blocks.len() - 1) as u32
+            }
+        };
+        if let Some(entry) = table.blocks.get_mut(number as usize) {
+            *entry = Some(block);
+        }
+        drop(table);
+        self.values
+            .fetch_add(values.len() as u64, Ordering::Relaxed);
+        self.value_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let place = |index| Place::new(self.tier, (u64::from(number) << INDEX_BITS) | index);
+        Ok((0..values.len() as u64).map(place).collect())
+    }
+
+    /// Takes bytes of the capacity, or none if there are not so many.
+    fn take(&self, bytes: u64) -> Result<(), Refused> {
+        let limit = self
+            .capacity_bytes
+            .saturating_sub(self.dictionaries.bytes());
+        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
+        let taken = self
+            .used_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.map(drop).map_err(|_| Refused::Full)
+    }
+
+    /// Gives the block of a place to `use_block`. The table is locked meanwhile, so that the block
+    /// stays; readers do not wait for each other.
+    fn with_block<R>(&self, place: Place, use_block: impl FnOnce(&Block) -> R) -> Option<R> {
+        let number = (place.inner() >> INDEX_BITS) as usize;
+        let table = self.table.read();
+        table.blocks.get(number)?.as_ref().map(use_block)
+    }
+
+    /// Appends the value at a place to `out`. Linear in the bytes of its block.
+    ///
+    /// # Errors
+    /// There is no value at the place.
+    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        let read = |block: &Block| block.read(index(place), &self.dictionaries, out);
+        self.with_block(place, read)
+            .unwrap_or(Err(ReadError::Absent))
+    }
+
+    /// Gives up the value at a place. To be called once for each place, when nobody reads it any
+    /// more.
+    pub fn release(&self, place: Place) {
+        let released = self.with_block(place, |block| block.release(index(place)));
+        let Some((bytes, live)) = released.flatten() else {
+            return;
+        };
+        self.values.fetch_sub(1, Ordering::Relaxed);
+        self.value_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        if live > 0 {
+            return;
+        }
+        let number = (place.inner() >> INDEX_BITS) as u32;
+        let mut table = self.table.write();
+        let entry = table.blocks.get_mut(number as usize);
+        if let Some(block) = entry.and_then(Option::take) {
+            table.free.push(number);
+            drop(table);
+            let bytes = block.bytes() as u64 + BLOCK_OVERHEAD_BYTES;
+            self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.dictionaries.leave(block.dictionary());
+        }
+    }
+
+    /// True if the tier would take less memory once the value at a place is put again: its block
+    /// is mostly unused, or was compressed without a dictionary and there is one now.
+    pub fn wants_rewrite(&self, place: Place) -> bool {
+        let has_dictionary = self.dictionaries.newest().is_some();
+        let wants =
+            |block: &Block| block.is_sparse() || has_dictionary && block.dictionary().is_none();
+        self.with_block(place, wants).unwrap_or(false)
+    }
+}
+
+fn index(place: Place) -> usize {
+    (place.inner() & ((1 << INDEX_BITS) - 1)) as usize
+}
+
+#[cfg(test)]
+mod tests;

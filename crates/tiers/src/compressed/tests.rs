@@ -1,0 +1,164 @@
+use super::*;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+/// A value that looks like a record of an application.
+fn record(random: &mut SmallRng) -> Vec<u8> {
+    const WORDS: [&str; 12] = [
+        "harbour", "lantern", "violet", "summit", "meadow", "anchor", "copper", "willow", "ember",
+        "glacier", "orchard", "saffron",
+    ];
+    let mut word = || WORDS[random.random_range(0..WORDS.len())];
+    let mut text = format!(
+        "{{\"name\":\"{} {}\",\"city\":\"{}\",\"tags\":[",
+        word(),
+        word(),
+        word()
+    );
+    for _ in 0..10 {
+        text.push_str(&format!("\"{}\",", word()));
+    }
+    text.push_str(&format!("\"id\":{}]}}", random.random::<u32>()));
+    text.into_bytes()
+}
+
+fn read(tier: &Compressed, place: Place) -> Vec<u8> {
+    let mut value = Vec::new();
+    tier.read(place, &mut value).unwrap();
+    value
+}
+
+#[test]
+fn values_are_read_as_they_were_put_and_all_bytes_come_back() {
+    let tier = Compressed::new(1, 64 << 20);
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut kept: Vec<(Place, Vec<u8>)> = Vec::new();
+    for round in 0..2000 {
+        let values: Vec<Vec<u8>> = (0..8).map(|_| record(&mut random)).collect();
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let places = tier.put(&values).unwrap();
+        kept.extend(
+            places
+                .into_iter()
+                .zip(values.iter().map(|value| value.to_vec())),
+        );
+        if round % 3 == 2 {
+            for _ in 0..12 {
+                let (place, value) = kept.swap_remove(random.random_range(0..kept.len()));
+                assert_eq!(read(&tier, place), value);
+                tier.release(place);
+            }
+        }
+        let usage = tier.usage();
+        assert_eq!(usage.values as usize, kept.len());
+        let bytes: usize = kept.iter().map(|(_, value)| value.len()).sum();
+        assert_eq!(usage.value_bytes as usize, bytes);
+    }
+    for (place, value) in kept {
+        assert_eq!(read(&tier, place), value);
+        tier.release(place);
+    }
+    let usage = tier.usage();
+    assert_eq!((usage.values, usage.value_bytes), (0, 0));
+    // One dictionary is left, for what comes next.
+    assert_eq!(usage.used_bytes, tier.dictionaries.bytes());
+    assert!(tier.dictionaries.newest().is_some());
+}
+
+#[test]
+fn dictionaries_make_blocks_smaller_and_old_blocks_ask_to_be_put_again() {
+    let tier = Compressed::new(1, 64 << 20);
+    let mut random = SmallRng::seed_from_u64(2);
+    let mut put = || {
+        let values: Vec<Vec<u8>> = (0..8).map(|_| record(&mut random)).collect();
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let before = tier.usage().used_bytes;
+        let places = tier.put(&values).unwrap();
+        (places[0], tier.usage().used_bytes - before)
+    };
+    let (first, plain_bytes) = put();
+    assert!(!tier.wants_rewrite(first));
+    while tier.dictionaries.newest().is_none() {
+        put();
+    }
+    assert!(tier.wants_rewrite(first));
+    let (place, bytes) = put();
+    assert!(!tier.wants_rewrite(place));
+    assert!(
+        bytes * 4 < plain_bytes * 3,
+        "{bytes} and {plain_bytes} without"
+    );
+}
+
+#[test]
+fn a_full_tier_and_random_bytes_are_refused_and_change_nothing() {
+    let tier = Compressed::new(1, 16 << 10);
+    let mut random = SmallRng::seed_from_u64(3);
+    let noise: Vec<u8> = (0..4000).map(|_| random.random()).collect();
+    assert!(matches!(tier.put(&[&noise]), Err(Refused::Incompressible)));
+    assert_eq!(tier.usage().used_bytes, 0);
+    let mut places = Vec::new();
+    let error = loop {
+        let value = record(&mut random);
+        match tier.put(&[&value]) {
+            Ok(place) => places.push((place[0], value)),
+            Err(error) => break error,
+        }
+        assert!(tier.usage().used_bytes <= 16 << 10);
+    };
+    assert!(matches!(error, Refused::Full));
+    assert_eq!(tier.usage().values as usize, places.len());
+    for (place, value) in &places {
+        assert_eq!(&read(&tier, *place), value);
+    }
+    let absent = Place::new(1, 1 << 40);
+    assert!(matches!(
+        tier.read(absent, &mut Vec::new()),
+        Err(ReadError::Absent)
+    ));
+}
+
+#[test]
+fn a_block_that_is_mostly_released_asks_to_be_put_again() {
+    let tier = Compressed::new(1, 1 << 20);
+    let value = [b'x'; 300];
+    let places = tier.put(&[&value[..]; 8]).unwrap();
+    for &place in &places[..4] {
+        tier.release(place);
+        assert!(!tier.wants_rewrite(places[7]));
+    }
+    tier.release(places[4]);
+    assert!(tier.wants_rewrite(places[7]));
+    for &place in &places[5..] {
+        tier.release(place);
+    }
+    assert_eq!(tier.usage().used_bytes, 0);
+}
+
+#[test]
+fn threads_put_read_and_release_at_once() {
+    let tier = Compressed::new(1, 64 << 20);
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let tier = &tier;
+            scope.spawn(move || {
+                let mut random = SmallRng::seed_from_u64(seed);
+                let mut kept = Vec::new();
+                for _ in 0..1500 {
+                    let values: Vec<Vec<u8>> = (0..4).map(|_| record(&mut random)).collect();
+                    let borrowed: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+                    let places = tier.put(&borrowed).unwrap();
+                    kept.extend(places.into_iter().zip(values));
+                    let (place, value) = kept.swap_remove(random.random_range(0..kept.len()));
+                    assert_eq!(read(tier, place), value);
+                    tier.release(place);
+                }
+                for (place, value) in kept {
+                    assert_eq!(read(tier, place), value);
+                    tier.release(place);
+                }
+            });
+        }
+    });
+    assert_eq!(tier.usage().used_bytes, tier.dictionaries.bytes());
+}

@@ -1,0 +1,40 @@
+//! Why tiers cannot be opened.
+
+use crate::specification::ParseError;
+use std::path::PathBuf;
+
+/// Why tiers cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// They are in no order that is possible.
+    #[error(transparent)]
+    Order(#[from] ParseError),
+    /// A folder cannot be written to.
+    #[error("tier {tier}: cannot write to {folder}: {source}")]
+    Folder {
+        /// The tier as it was named.
+        tier: String,
+        /// The folder.
+        folder: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The tier is larger than the disk.
+    #[error("tier {tier}: {folder} has only {free_bytes} bytes free")]
+    DiskTooSmall {
+        /// The tier as it was named.
+        tier: String,
+        /// The folder.
+        folder: PathBuf,
+        /// What is free.
+        free_bytes: u64,
+    },
+    /// The memory tiers are larger than the machine's memory.
+    #[error("the memory tiers take {bytes} bytes, and this machine has {memory_bytes}")]
+    MemoryTooSmall {
+        /// What they take together.
+        bytes: u64,
+        /// What there is.
+        memory_bytes: u64,
+    },
+}

@@ -1,0 +1,46 @@
+//! Memory that begins at a multiple of a sector, as reads and writes that bypass the system's
+//! cache need it.
+
+use super::SECTOR_BYTES;
+
+/// A sector in memory.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(4096))]
+struct Sector([u8; SECTOR_BYTES]);
+
+const _: () = assert!(align_of::<Sector>() == SECTOR_BYTES);
+
+/// Bytes in whole sectors.
+#[derive(Debug, Default)]
+pub(super) struct AlignedBuffer {
+    sectors: Vec<Sector>,
+}
+
+impl AlignedBuffer {
+    /// Makes the buffer at least `bytes` long. What was in it stays; new bytes are 0.
+    pub(super) fn lengthen(&mut self, bytes: usize) {
+        let sectors = bytes.div_ceil(SECTOR_BYTES);
+        if sectors > self.sectors.len() {
+            self.sectors.resize(sectors, Sector([0; SECTOR_BYTES]));
+        }
+    }
+
+    /// Gives back what is beyond `bytes`.
+    pub(super) fn shorten(&mut self, bytes: usize) {
+        self.sectors.truncate(bytes.div_ceil(SECTOR_BYTES));
+        self.sectors.shrink_to_fit();
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        let length = size_of_val(self.sectors.as_slice());
+        // SAFETY: the sectors are `length` initialized bytes in a row, as `Sector` has no padding,
+        // and any bytes may be read. They live as long as `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.sectors.as_ptr().cast(), length) }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        let length = size_of_val(self.sectors.as_slice());
+        // SAFETY: as for `bytes`; `self` is borrowed exclusively, and any bytes make a sector.
+        unsafe { std::slice::from_raw_parts_mut(self.sectors.as_mut_ptr().cast(), length) }
+    }
+}

@@ -1,0 +1,328 @@
+//! A tier in files on an SSD.
+//!
+//! Values are appended to *segments*, files of one size. A value is found by its segment, where it
+//! begins there, and how long it is, so that one read of the disk is enough. What was
+//! appended last lies in a buffer until the buffer is written as a whole. A segment whose values
+//! are all released is given back. One that is mostly released [asks](Files::wants_rewrite) the
+//! store to put the rest again, into another segment.
+//!
+//! Each record has a checksum over its place and its bytes, so that a disk which answers other
+//! bytes, or the bytes of another place, is found out.
+//!
+//! The files have no names: they are removed as soon as they are open, so that nothing is left
+//! when the process ends. They bypass the system's cache where the file system can, as memory is
+//! what the tier is to save.
+
+mod buffer;
+mod read;
+mod segment;
+
+pub use read::Pending;
+
+use crate::error::OpenError;
+use crate::place::Place;
+use crate::specification::Specification;
+use crate::usage::{ReadError, Refused, Usage};
+use parking_lot::{Mutex, RwLock};
+use segment::Segment;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The disk is read and written in whole sectors of this size.
+pub(crate) const SECTOR_BYTES: usize = 4096;
+/// Records begin at multiples of this.
+const UNIT_BYTES: usize = 16;
+/// A record's length and checksum, before its value.
+const HEADER_BYTES: usize = 16;
+/// The largest segment.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// A tier is divided into at least so many segments.
+const SEGMENTS_MIN: u64 = 16;
+/// The buffer of what was appended last.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+
+/// The bits of a place, from the lowest: the length of the value, the unit at which its record
+/// begins, and the segment.
+const LENGTH_BITS: u32 = 20;
+const UNIT_BITS: u32 = 22;
+const SEGMENT_BITS: u32 = 56 - LENGTH_BITS - UNIT_BITS;
+/// Stands for a length that is noted in `long` instead.
+const LONG: u64 = (1 << LENGTH_BITS) - 1;
+
+/// A tier in files. All threads may use it at once.
+#[derive(Debug)]
+pub struct Files {
+    tier: usize,
+    folder: PathBuf,
+    segment_bytes: u64,
+    /// The most segments there may be.
+    segments_max: usize,
+    segments: RwLock<Segments>,
+    open: Mutex<Option<Open>>,
+    /// The lengths of values that are too long for their place to say it.
+    long: Mutex<HashMap<Place, usize>>,
+    values: AtomicU64,
+    value_bytes: AtomicU64,
+}
+
+/// The segments by their number.
+#[derive(Debug, Default)]
+struct Segments {
+    list: Vec<Option<Arc<Segment>>>,
+    count: usize,
+}
+
+/// The segment that is appended to.
+#[derive(Debug)]
+struct Open {
+    number: usize,
+    segment: Arc<Segment>,
+}
+
+/// Why a folder cannot hold a tier.
+#[derive(Debug)]
+pub(crate) enum FolderError {
+    Io(PathBuf, io::Error),
+    TooSmall(PathBuf, u64),
+}
+
+impl FolderError {
+    pub(crate) fn of(self, tier: &Specification) -> OpenError {
+        let tier = tier.to_string();
+        match self {
+            FolderError::Io(folder, source) => OpenError::Folder {
+                tier,
+                folder,
+                source,
+            },
+            FolderError::TooSmall(folder, free_bytes) => OpenError::DiskTooSmall {
+                tier,
+                folder,
+                free_bytes,
+            },
+        }
+    }
+}
+
+impl Files {
+    /// An empty tier in a folder, which must exist.
+    pub(crate) fn open(
+        tier: usize,
+        folder: &Path,
+        capacity_bytes: u64,
+    ) -> Result<Files, FolderError> {
+        let failed = |error| FolderError::Io(folder.to_owned(), error);
+        if let Some(free) = segment::free_bytes(folder).map_err(failed)?
+            && free < capacity_bytes
+        {
+            return Err(FolderError::TooSmall(folder.to_owned(), free));
+        }
+        let segment_bytes = (capacity_bytes / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
+        let segment_bytes = segment_bytes / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
+        // That a file can be made is found out now, not when the first value moves.
+        Segment::create(folder, segment_bytes, SECTOR_BYTES).map_err(failed)?;
+        Ok(Files {
+            tier,
+            folder: folder.to_owned(),
+            segment_bytes,
+            segments_max: ((capacity_bytes / segment_bytes) as usize).min(1 << SEGMENT_BITS),
+            segments: RwLock::default(),
+            open: Mutex::new(None),
+            long: Mutex::default(),
+            values: AtomicU64::new(0),
+            value_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// What the tier holds. The bytes in use are those of whole segments.
+    pub fn usage(&self) -> Usage {
+        let segments = self.segments.read();
+        Usage {
+            capacity_bytes: self.segments_max as u64 * self.segment_bytes,
+            used_bytes: segments.count as u64 * self.segment_bytes,
+            values: self.values.load(Ordering::Relaxed),
+            value_bytes: self.value_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Puts values and answers their places, in their order.
+    ///
+    /// # Errors
+    /// Nothing is put then.
+    pub fn put(&self, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+        let mut places = Vec::with_capacity(values.len());
+        for value in values {
+            match self.append(value) {
+                Ok(place) => places.push(place),
+                Err(error) => {
+                    places.into_iter().for_each(|place| self.release(place));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    fn append(&self, value: &[u8]) -> Result<Place, Refused> {
+        let record_bytes = record_bytes(value.len());
+        let limit = self.segment_bytes as usize - HEADER_BYTES;
+        if value.len() > limit || value.len() > u32::MAX as usize {
+            let bytes = value.len();
+            return Err(Refused::TooLarge { bytes, limit });
+        }
+        let mut open = self.open.lock();
+        let disk = |source| Refused::Disk {
+            path: self.folder.clone(),
+            source,
+        };
+        if open
+            .as_ref()
+            .is_none_or(|open| !open.segment.has_room(record_bytes))
+        {
+            if let Some(full) = open.take_if(|full| full.segment.is_empty()) {
+                self.give_back(full.number);
+            }
+            if let Some(full) = open.as_ref() {
+                full.segment.finish().map_err(disk)?;
+            }
+            *open = Some(self.begin_segment()?);
+        }
+        let Some(Open { number, segment }) = open.as_ref() else {
+            return Err(Refused::Full);
+        };
+        let length = (value.len() as u64).min(LONG);
+        let place = |start: u64| {
+            let unit = start / UNIT_BYTES as u64;
+            let inner = (((*number as u64) << UNIT_BITS) | unit) << LENGTH_BITS;
+            Place::new(self.tier, inner | length)
+        };
+        let start = segment
+            .append(value, |start| place(start).to_bits())
+            .map_err(disk)?;
+        if length == LONG {
+            self.long.lock().insert(place(start), value.len());
+        }
+        self.values.fetch_add(1, Ordering::Relaxed);
+        self.value_bytes
+            .fetch_add(value.len() as u64, Ordering::Relaxed);
+        Ok(place(start))
+    }
+
+    fn begin_segment(&self) -> Result<Open, Refused> {
+        let mut segments = self.segments.write();
+        if segments.count >= self.segments_max {
+            return Err(Refused::Full);
+        }
+        let buffer_bytes = (self.segment_bytes as usize / 4).clamp(SECTOR_BYTES, BUFFER_BYTES_MAX);
+        let buffer_bytes = buffer_bytes / SECTOR_BYTES * SECTOR_BYTES;
+        let created = Segment::create(&self.folder, self.segment_bytes, buffer_bytes);
+        let segment = Arc::new(created.map_err(|source| Refused::Disk {
+            path: self.folder.clone(),
+            source,
+        })?);
+        let free = segments.list.iter().position(Option::is_none);
+        let number = free.unwrap_or(segments.list.len());
+        match segments.list.get_mut(number) {
+            Some(entry) => *entry = Some(Arc::clone(&segment)),
+            None => segments.list.push(Some(Arc::clone(&segment))),
+        }
+        segments.count += 1;
+        Ok(Open { number, segment })
+    }
+
+    fn segment(&self, number: usize) -> Option<Arc<Segment>> {
+        self.segments.read().list.get(number)?.clone()
+    }
+
+    /// Appends the value at a place to `out`. One read of the disk, or none if the value lies in
+    /// the buffer.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what was written.
+    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        let pending = self.pending(place).ok_or(ReadError::Absent)?;
+        pending.run(out)
+    }
+
+    /// The length of the value at a place.
+    fn length(&self, place: Place) -> Option<usize> {
+        match place.inner() & LONG {
+            LONG => self.long.lock().get(&place).copied(),
+            length => Some(length as usize),
+        }
+    }
+
+    /// The read of a value, for another thread to run.
+    pub fn pending(&self, place: Place) -> Option<Pending> {
+        let (number, start) = take_apart(place);
+        Some(Pending {
+            segment: self.segment(number)?,
+            place,
+            start,
+            value_bytes: self.length(place)?,
+        })
+    }
+
+    /// Gives up the value at a place. To be called once for each place.
+    pub fn release(&self, place: Place) {
+        let (number, _) = take_apart(place);
+        let (Some(segment), Some(length)) = (self.segment(number), self.length(place)) else {
+            return;
+        };
+        if length as u64 >= LONG {
+            self.long.lock().remove(&place);
+        }
+        self.values.fetch_sub(1, Ordering::Relaxed);
+        self.value_bytes.fetch_sub(length as u64, Ordering::Relaxed);
+        if segment.release(length) {
+            self.drop_if_empty(number);
+        }
+    }
+
+    /// Gives back a segment without values, unless it is still appended to.
+    fn drop_if_empty(&self, number: usize) {
+        let open = self.open.lock();
+        if open.as_ref().is_none_or(|open| open.number != number) {
+            self.give_back(number);
+        }
+    }
+
+    fn give_back(&self, number: usize) {
+        let mut segments = self.segments.write();
+        if let Some(entry) = segments.list.get_mut(number)
+            && entry.as_ref().is_some_and(|segment| segment.is_empty())
+        {
+            *entry = None;
+            segments.count -= 1;
+        }
+    }
+
+    /// True if the segment of a place is mostly unused, so that the tier takes less once the value
+    /// is put again.
+    pub fn wants_rewrite(&self, place: Place) -> bool {
+        let (number, _) = take_apart(place);
+        let is_open = {
+            let open = self.open.lock();
+            open.as_ref().is_some_and(|open| open.number == number)
+        };
+        !is_open && self.segment(number).is_some_and(|it| it.is_sparse())
+    }
+}
+
+/// The bytes that a value takes in a segment.
+fn record_bytes(value_bytes: usize) -> usize {
+    (HEADER_BYTES + value_bytes).next_multiple_of(UNIT_BYTES)
+}
+
+/// The segment of a place, and where its record begins there.
+fn take_apart(place: Place) -> (usize, u64) {
+    let inner = place.inner() >> LENGTH_BITS;
+    let unit = inner & ((1 << UNIT_BITS) - 1);
+    ((inner >> UNIT_BITS) as usize, unit * UNIT_BYTES as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Reads of the disk that another thread may run.
+
+use super::buffer::AlignedBuffer;
+use super::segment::Segment;
+use crate::place::Place;
+use crate::usage::ReadError;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A read of a value that waits for a disk. The value's bytes stay as long as this does, also if
+/// the value is released meanwhile.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    pub(super) segment: Arc<Segment>,
+    pub(super) place: Place,
+    pub(super) start: u64,
+    pub(super) value_bytes: usize,
+}
+
+/// Buffers that are larger than this after a read are given back.
+const KEPT_BYTES: usize = 1 << 20;
+
+thread_local! {
+    static SCRATCH: RefCell<AlignedBuffer> = RefCell::default();
+}
+
+impl Pending {
+    /// The place that is read.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Waits for the disk and appends the value to `out`. One read.
+    ///
+    /// # Errors
+    /// The disk fails, or answers other bytes than were written.
+    pub fn run(&self, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        let number = self.place.to_bits();
+        SCRATCH.with_borrow_mut(|scratch| {
+            let read = self
+                .segment
+                .read(self.start, self.value_bytes, number, scratch, out);
+            if self.value_bytes > KEPT_BYTES {
+                scratch.shorten(KEPT_BYTES);
+            }
+            match read? {
+                true => Ok(()),
+                false => Err(ReadError::Damaged),
+            }
+        })
+    }
+}

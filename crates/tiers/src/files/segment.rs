@@ -1,0 +1,237 @@
+//! Segments: files that values are appended to.
+
+use super::buffer::AlignedBuffer;
+use super::{HEADER_BYTES, SECTOR_BYTES, record_bytes};
+use parking_lot::Mutex;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A file that values are appended to, and the counts of those that are in use.
+///
+/// Bytes before `Tail::start` are on the disk, those behind it in the buffer of the tail.
+#[derive(Debug)]
+pub(super) struct Segment {
+    file: File,
+    bytes: u64,
+    buffer_bytes: usize,
+    tail: Mutex<Tail>,
+    /// The bytes that were appended.
+    appended: AtomicU64,
+    live_bytes: AtomicU64,
+    live_values: AtomicU32,
+}
+
+/// What was appended last.
+#[derive(Debug, Default)]
+struct Tail {
+    buffer: AlignedBuffer,
+    /// Where in the file the buffer begins: at a sector.
+    start: u64,
+    /// The bytes of the buffer that are in use.
+    used: usize,
+}
+
+/// A number for each file, so that their names differ.
+static FILES: AtomicU64 = AtomicU64::new(0);
+
+impl Segment {
+    /// A new file of `bytes` bytes, which the disk reserves.
+    pub(super) fn create(folder: &Path, bytes: u64, buffer_bytes: usize) -> io::Result<Segment> {
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nearfield-tier-{}-{number}", std::process::id());
+        let path = folder.join(name);
+        let open = |flags| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create_new(true);
+            options.custom_flags(flags).mode(0o600).open(&path)
+        };
+        let file = match open(libc::O_DIRECT) {
+            // This file system cannot bypass the cache.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(0)?,
+            opened => opened?,
+        };
+        std::fs::remove_file(&path)?;
+        reserve(&file, bytes)?;
+        Ok(Segment {
+            file,
+            bytes,
+            buffer_bytes,
+            tail: Mutex::default(),
+            appended: AtomicU64::new(0),
+            live_bytes: AtomicU64::new(0),
+            live_values: AtomicU32::new(0),
+        })
+    }
+
+    /// True if a record of so many bytes can be appended.
+    pub(super) fn has_room(&self, record_bytes: usize) -> bool {
+        self.appended.load(Ordering::Relaxed) + record_bytes as u64 <= self.bytes
+    }
+
+    /// Appends a record, whose checksum has the number that `place_at` makes of where it begins,
+    /// and answers where that is. Only one thread may append at a time.
+    pub(super) fn append(
+        &self,
+        value: &[u8],
+        place_at: impl FnOnce(u64) -> u64,
+    ) -> io::Result<u64> {
+        let record_bytes = record_bytes(value.len());
+        let mut tail = self.tail.lock();
+        if tail.used + record_bytes > self.buffer_bytes {
+            self.write_out(&mut tail, false)?;
+        }
+        let start = self.appended.load(Ordering::Relaxed);
+        let used = tail.used;
+        tail.buffer.lengthen(used + record_bytes);
+        let record = tail.buffer.bytes_mut().get_mut(used..used + record_bytes);
+        let record = record.unwrap_or_default();
+        let (header, rest) = record.split_at_mut(HEADER_BYTES);
+        let sum = checksum(value, place_at(start));
+        header[..8].copy_from_slice(&(value.len() as u64).to_le_bytes());
+        header[8..].copy_from_slice(&sum.to_le_bytes());
+        rest[..value.len()].copy_from_slice(value);
+        rest[value.len()..].fill(0);
+        tail.used += record_bytes;
+        self.live_bytes
+            .fetch_add(record_bytes as u64, Ordering::Relaxed);
+        self.live_values.fetch_add(1, Ordering::Relaxed);
+        let appended = start + record_bytes as u64;
+        self.appended.store(appended, Ordering::Release);
+        Ok(start)
+    }
+
+    /// Writes the sectors of the buffer that are full, or all of them. After an error nothing is
+    /// lost: the buffer has what is not on the disk.
+    fn write_out(&self, tail: &mut Tail, all: bool) -> io::Result<()> {
+        let full = match all {
+            true => tail.used.next_multiple_of(SECTOR_BYTES),
+            false => tail.used / SECTOR_BYTES * SECTOR_BYTES,
+        };
+        let bytes = tail.buffer.bytes().get(..full).unwrap_or_default();
+        self.file.write_all_at(bytes, tail.start)?;
+        let left = tail.used.saturating_sub(full);
+        tail.buffer.bytes_mut().copy_within(full..full + left, 0);
+        tail.start += full as u64;
+        tail.used = left;
+        Ok(())
+    }
+
+    /// Writes what is left in the buffer, as nothing more is appended.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        let mut tail = self.tail.lock();
+        if tail.used > 0 {
+            self.write_out(&mut tail, true)?;
+        }
+        tail.buffer.shorten(0);
+        Ok(())
+    }
+
+    /// Reads a record of `value_bytes` that begins at `start` and appends its value to `out`.
+    /// `place` is the number that its checksum has. Answers false if it is not what was written.
+    pub(super) fn read(
+        &self,
+        start: u64,
+        value_bytes: usize,
+        place: u64,
+        scratch: &mut AlignedBuffer,
+        out: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        let end = start + (HEADER_BYTES + value_bytes) as u64;
+        let first = start / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
+        let lead = (start - first) as usize;
+        let wanted = (end - first) as usize;
+        scratch.lengthen(wanted);
+        // What is in the buffer is copied at once; what lies before it does not change any more.
+        let on_disk = {
+            let tail = self.tail.lock();
+            let on_disk = end.min(tail.start).saturating_sub(first) as usize;
+            let from = (first + on_disk as u64).saturating_sub(tail.start) as usize;
+            let rest = scratch
+                .bytes_mut()
+                .get_mut(on_disk..wanted)
+                .unwrap_or_default();
+            match tail.buffer.bytes().get(from..from + rest.len()) {
+                Some(bytes) => rest.copy_from_slice(bytes),
+                None if rest.is_empty() => {}
+                None => return Ok(false),
+            }
+            on_disk
+        };
+        if lead < on_disk {
+            let sectors = on_disk.next_multiple_of(SECTOR_BYTES);
+            // Bytes from the buffer begin at a sector, so that whole sectors are read before them.
+            let part = scratch.bytes_mut().get_mut(..sectors).unwrap_or_default();
+            self.file.read_exact_at(part, first)?;
+        }
+        let record = scratch.bytes().get(lead..wanted).unwrap_or_default();
+        let Some((header, value)) = record.split_at_checked(HEADER_BYTES) else {
+            return Ok(false);
+        };
+        let (length, sum) = header.split_at(8);
+        let is_right = length == (value_bytes as u64).to_le_bytes()
+            && sum == checksum(value, place).to_le_bytes();
+        if is_right {
+            out.extend_from_slice(value);
+        }
+        Ok(is_right)
+    }
+
+    #[cfg(test)]
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Counts that a value is given up, and says whether none is left.
+    pub(super) fn release(&self, value_bytes: usize) -> bool {
+        let bytes = record_bytes(value_bytes) as u64;
+        self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.live_values.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.live_values.load(Ordering::Acquire) == 0
+    }
+
+    /// True if less than half of what was appended is in use.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.live_bytes.load(Ordering::Relaxed) * 2 < self.appended.load(Ordering::Relaxed)
+    }
+}
+
+/// A checksum of a value at a place.
+fn checksum(value: &[u8], place: u64) -> u64 {
+    xxh3_64_with_seed(value, place)
+}
+
+/// Has the disk reserve a file's bytes, so that a write does not find it full later.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    // SAFETY: the call takes an open file and two numbers.
+    let reserved = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) };
+    if reserved == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // This file system cannot reserve.
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => file.set_len(bytes),
+        _ => Err(error),
+    }
+}
+
+/// The bytes that are free in a folder's file system for this user.
+pub(super) fn free_bytes(folder: &Path) -> io::Result<Option<u64>> {
+    let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes())?;
+    let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` ends with a zero and `status` has room for the answer; both outlive the call.
+    if unsafe { libc::statvfs(path.as_ptr(), status.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so that it has filled `status`.
+    let status = unsafe { status.assume_init() };
+    Ok(status.f_bavail.checked_mul(status.f_frsize))
+}

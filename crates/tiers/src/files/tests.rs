@@ -1,0 +1,199 @@
+use super::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+use std::os::unix::fs::FileExt;
+
+fn tier(capacity_bytes: u64) -> (Files, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let tier = Files::open(1, folder.path(), capacity_bytes).unwrap();
+    (tier, folder)
+}
+
+fn noise(random: &mut SmallRng, bytes: usize) -> Vec<u8> {
+    let mut value = vec![0; bytes];
+    random.fill_bytes(&mut value);
+    value
+}
+
+fn read(tier: &Files, place: Place) -> Vec<u8> {
+    let mut value = Vec::new();
+    tier.read(place, &mut value).unwrap();
+    value
+}
+
+#[test]
+fn values_of_all_lengths_are_read_as_they_were_put() {
+    let (tier, folder) = tier(64 << 20);
+    let mut random = SmallRng::seed_from_u64(1);
+    let lengths = [
+        0,
+        1,
+        15,
+        16,
+        4079,
+        4080,
+        4081,
+        4096,
+        70_000,
+        (1 << 20) - 2,
+        (1 << 20) - 1,
+    ];
+    let lengths = lengths.into_iter().chain([1 << 20, 3 << 20]);
+    let lengths = lengths.chain((0..300).map(|number| number * 37));
+    let kept: Vec<(Place, Vec<u8>)> = lengths
+        .map(|bytes| noise(&mut random, bytes))
+        .map(|value| (tier.put(&[&value]).unwrap()[0], value))
+        .collect();
+    for (place, value) in &kept {
+        assert_eq!(&read(&tier, *place), value);
+    }
+    assert_eq!(tier.usage().values as usize, kept.len());
+    for (place, _) in kept {
+        tier.release(place);
+    }
+    assert_eq!((tier.usage().values, tier.usage().value_bytes), (0, 0));
+    assert!(tier.long.lock().is_empty());
+    // Files have no names, so that nothing is left of them.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn segments_come_back_when_their_values_are_released() {
+    let (tier, _folder) = tier(1 << 20);
+    let mut random = SmallRng::seed_from_u64(2);
+    let mut kept = std::collections::VecDeque::new();
+    let mut bytes = 0;
+    for _ in 0..4000 {
+        let length = random.random_range(0..4000);
+        let value = noise(&mut random, length);
+        kept.push_back((tier.put(&[&value]).unwrap()[0], value));
+        bytes += length;
+        while bytes > 500_000 {
+            let (place, value) = kept.pop_front().unwrap();
+            assert_eq!(read(&tier, place), value);
+            tier.release(place);
+            bytes -= value.len();
+        }
+        let usage = tier.usage();
+        assert_eq!(
+            (usage.values as usize, usage.value_bytes as usize),
+            (kept.len(), bytes)
+        );
+        assert!(usage.used_bytes <= usage.capacity_bytes && usage.capacity_bytes <= 1 << 20);
+    }
+}
+
+#[test]
+fn a_full_tier_refuses_and_a_sparse_segment_asks_to_be_put_again() {
+    let (tier, _folder) = tier(1 << 20);
+    let mut kept = Vec::new();
+    let error = loop {
+        match tier.put(&[&[7; 1000]]) {
+            Ok(place) => kept.push(place[0]),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Refused::Full));
+    assert_eq!(tier.usage().values as usize, kept.len());
+    assert!(kept.len() > 900, "{}", kept.len());
+    assert!(!tier.wants_rewrite(kept[0]));
+    for place in kept.iter().take(64).skip(1).step_by(2).chain(&kept[2..6]) {
+        tier.release(*place);
+    }
+    assert!(tier.wants_rewrite(kept[0]));
+    let error = tier.put(&[&vec![0; 1 << 20]]).unwrap_err();
+    assert!(matches!(error, Refused::TooLarge { .. }));
+}
+
+#[test]
+fn a_disk_that_answers_other_bytes_is_found_out() {
+    let (tier, _folder) = tier(16 << 20);
+    let mut random = SmallRng::seed_from_u64(3);
+    let kept: Vec<(Place, Vec<u8>)> = (0..600)
+        .map(|_| noise(&mut random, 4000))
+        .map(|value| (tier.put(&[&value]).unwrap()[0], value))
+        .collect();
+    let (place, value) = &kept[10];
+    let (number, start) = take_apart(*place);
+    let segment = tier.segment(number).unwrap();
+    let file = segment.file();
+    let at = start / 4096 * 4096;
+    let mut sectors = buffer::AlignedBuffer::default();
+    sectors.lengthen(8192);
+    file.read_exact_at(sectors.bytes_mut(), at).unwrap();
+    let damaged = (start - at) as usize + HEADER_BYTES + 100;
+    sectors.bytes_mut()[damaged] ^= 1;
+    file.write_all_at(sectors.bytes(), at).unwrap();
+    let error = tier.read(*place, &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, ReadError::Damaged));
+    // The others are as they were.
+    for (place, value) in kept.iter().skip(11) {
+        assert_eq!(&read(&tier, *place), value);
+    }
+    // The record of another place is not taken for this one's.
+    sectors.bytes_mut()[damaged] ^= 1;
+    file.write_all_at(sectors.bytes(), at).unwrap();
+    assert_eq!(&read(&tier, *place), value);
+    let (_, other) = take_apart(kept[100].0);
+    let pending = Pending {
+        start: other,
+        ..tier.pending(*place).unwrap()
+    };
+    assert!(matches!(
+        pending.run(&mut Vec::new()),
+        Err(ReadError::Damaged)
+    ));
+}
+
+#[test]
+fn a_read_that_is_pending_outlives_the_value() {
+    let (tier, _folder) = tier(1 << 20);
+    let mut random = SmallRng::seed_from_u64(4);
+    let value = noise(&mut random, 40_000);
+    let place = tier.put(&[&value]).unwrap()[0];
+    let pending = tier.pending(place).unwrap();
+    tier.release(place);
+    // The segment is given back, and its number is another one's.
+    for _ in 0..100 {
+        let other = tier.put(&[&noise(&mut random, 30_000)]).unwrap()[0];
+        tier.release(other);
+    }
+    let mut read = Vec::new();
+    pending.run(&mut read).unwrap();
+    assert_eq!(read, value);
+}
+
+#[test]
+fn folders_that_cannot_hold_a_tier_are_refused() {
+    let missing = Files::open(1, Path::new("/no/such/folder"), 1 << 20);
+    assert!(matches!(missing, Err(FolderError::Io(..))));
+    let folder = tempfile::tempdir().unwrap();
+    let huge = Files::open(1, folder.path(), 1 << 60);
+    assert!(matches!(huge, Err(FolderError::TooSmall(..))));
+}
+
+#[test]
+fn threads_put_read_and_release_at_once() {
+    let (tier, _folder) = tier(32 << 20);
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let tier = &tier;
+            scope.spawn(move || {
+                let mut random = SmallRng::seed_from_u64(seed);
+                let mut kept = Vec::new();
+                for _ in 0..2000 {
+                    let length = random.random_range(0..3000);
+                    let value = noise(&mut random, length);
+                    kept.push((tier.put(&[&value]).unwrap()[0], value));
+                    let at = random.random_range(0..kept.len());
+                    assert_eq!(read(tier, kept[at].0), kept[at].1);
+                    if kept.len() > 200 {
+                        tier.release(kept.swap_remove(at).0);
+                    }
+                }
+                kept.into_iter().for_each(|(place, _)| tier.release(place));
+            });
+        }
+    });
+    assert_eq!(tier.usage().values, 0);
+}

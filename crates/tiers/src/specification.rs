@@ -1,0 +1,231 @@
+//! Tiers as a user names them, such as `compressed=8G`.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// One tier: its kind and its capacity.
+///
+/// ```
+/// use nearfield_tiers::{Specification, TierKind};
+///
+/// let tier: Specification = "file:/mnt/ssd=200G".parse()?;
+/// assert_eq!(tier.kind, TierKind::File("/mnt/ssd".into()));
+/// assert_eq!(tier.capacity_bytes, 200 << 30);
+/// # Ok::<(), nearfield_tiers::ParseError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Specification {
+    /// Where the tier's values lie.
+    pub kind: TierKind,
+    /// The most bytes that it may take.
+    pub capacity_bytes: u64,
+}
+
+/// Where the values of a tier lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TierKind {
+    /// In the memory of this machine, as they are.
+    Memory,
+    /// In the memory of this machine, compressed.
+    Compressed,
+    /// In files of a folder.
+    File(PathBuf),
+}
+
+/// Why a word names no tier.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// There is no capacity.
+    #[error("tier '{0}': write KIND=SIZE, such as memory=4G, compressed=8G or file:/mnt/ssd=200G")]
+    NoCapacity(String),
+    /// The capacity is no size.
+    #[error("tier '{tier}': '{size}' is no size; write a number and K, M, G or T, such as 4G")]
+    BadSize {
+        /// The whole word.
+        tier: String,
+        /// The part that is no size.
+        size: String,
+    },
+    /// The capacity is less than the tier can do with.
+    #[error("tier '{tier}': the least size is {} bytes", MIN_BYTES)]
+    TooSmall {
+        /// The whole word.
+        tier: String,
+    },
+    /// There is no such kind of tier.
+    #[error(
+        "tier '{tier}': '{kind}' is no kind of tier; there are memory, compressed and file:FOLDER"
+    )]
+    UnknownKind {
+        /// The whole word.
+        tier: String,
+        /// The part that is no kind.
+        kind: String,
+    },
+    /// The tiers are not in an order that is possible.
+    #[error("{0}")]
+    Order(&'static str),
+}
+
+/// The least capacity of a tier.
+pub const MIN_BYTES: u64 = 1 << 20;
+
+impl FromStr for Specification {
+    type Err = ParseError;
+
+    fn from_str(word: &str) -> Result<Specification, ParseError> {
+        let Some((kind, size)) = word.rsplit_once('=') else {
+            return Err(ParseError::NoCapacity(word.to_owned()));
+        };
+        let capacity_bytes = parse_size(size).ok_or_else(|| ParseError::BadSize {
+            tier: word.to_owned(),
+            size: size.to_owned(),
+        })?;
+        if capacity_bytes < MIN_BYTES {
+            let tier = word.to_owned();
+            return Err(ParseError::TooSmall { tier });
+        }
+        let kind = match kind.split_once(':') {
+            None if kind == "memory" => TierKind::Memory,
+            None if kind == "compressed" => TierKind::Compressed,
+            Some(("file", folder)) if !folder.is_empty() => TierKind::File(folder.into()),
+            _ => {
+                return Err(ParseError::UnknownKind {
+                    tier: word.to_owned(),
+                    kind: kind.to_owned(),
+                });
+            }
+        };
+        Ok(Specification {
+            kind,
+            capacity_bytes,
+        })
+    }
+}
+
+impl Specification {
+    /// Checks that tiers are in an order that is possible: memory first and once, then compressed
+    /// memory, then files, as each is slower than the one before.
+    ///
+    /// # Errors
+    /// Which rule they break.
+    pub fn check_order(tiers: &[Specification]) -> Result<(), ParseError> {
+        let rank = |tier: &Specification| match tier.kind {
+            TierKind::Memory => 0,
+            TierKind::Compressed => 1,
+            TierKind::File(_) => 2,
+        };
+        if tiers.first().is_some_and(|first| rank(first) != 0) {
+            let rule = "the first tier has to be memory, as keys and hot values lie there";
+            return Err(ParseError::Order(rule));
+        }
+        if tiers
+            .windows(2)
+            .any(|pair| rank(&pair[0]) >= rank(&pair[1]))
+        {
+            let rule = "tiers go from fast to slow, one of each kind: memory, compressed, file";
+            return Err(ParseError::Order(rule));
+        }
+        if tiers.len() == 1 {
+            let rule = "one tier alone has nothing below it; use maxmemory instead";
+            return Err(ParseError::Order(rule));
+        }
+        Ok(())
+    }
+
+    /// The folder of a file tier.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.kind {
+            TierKind::File(folder) => Some(folder),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Specification {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}={}", self.kind, self.capacity_bytes)
+    }
+}
+
+impl fmt::Display for TierKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TierKind::Memory => out.write_str("memory"),
+            TierKind::Compressed => out.write_str("compressed"),
+            TierKind::File(folder) => write!(out, "file:{}", folder.display()),
+        }
+    }
+}
+
+/// Reads a number of bytes, with a power of 1,024 behind it or none.
+fn parse_size(size: &str) -> Option<u64> {
+    let upper = size.to_ascii_uppercase();
+    let upper = upper
+        .strip_suffix("IB")
+        .or(upper.strip_suffix('B'))
+        .unwrap_or(&upper);
+    let (digits, shift) = match upper.char_indices().last()? {
+        (at, 'K') => (&upper[..at], 10),
+        (at, 'M') => (&upper[..at], 20),
+        (at, 'G') => (&upper[..at], 30),
+        (at, 'T') => (&upper[..at], 40),
+        _ => (upper, 0),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_are_read_as_they_are_written() {
+        for (word, kind, bytes) in [
+            ("memory=4G", TierKind::Memory, 4 << 30),
+            ("compressed=1048576", TierKind::Compressed, 1 << 20),
+            ("file:/a=b/c=8m", TierKind::File("/a=b/c".into()), 8 << 20),
+            ("memory=2GiB", TierKind::Memory, 2 << 30),
+        ] {
+            let tier: Specification = word.parse().unwrap();
+            assert_eq!((&tier.kind, tier.capacity_bytes), (&kind, bytes));
+            assert_eq!(tier.to_string().parse(), Ok(tier));
+        }
+    }
+
+    #[test]
+    fn words_that_name_no_tier_are_refused_by_name() {
+        for (word, part) in [
+            ("memory", "KIND=SIZE"),
+            ("memory=", "'' is no size"),
+            ("memory=4X", "'4X' is no size"),
+            ("memory=-1G", "'-1G' is no size"),
+            ("memory=99999999999T", "no size"),
+            ("memory=0", "the least size"),
+            ("flash=4G", "'flash' is no kind"),
+            ("file:=4G", "no kind"),
+        ] {
+            let error = word.parse::<Specification>().unwrap_err().to_string();
+            assert!(error.contains(part), "{word}: {error}");
+        }
+    }
+
+    #[test]
+    fn tiers_go_from_fast_to_slow() {
+        let check = |words: &[&str]| {
+            let tiers: Vec<Specification> =
+                words.iter().map(|word| word.parse().unwrap()).collect();
+            Specification::check_order(&tiers).is_ok()
+        };
+        assert!(check(&["memory=1G", "compressed=1G", "file:/x=1G"]));
+        assert!(check(&["memory=1G", "file:/x=1G"]));
+        assert!(!check(&["compressed=1G", "file:/x=1G"]));
+        assert!(!check(&["memory=1G", "file:/x=1G", "compressed=1G"]));
+        assert!(!check(&["memory=1G", "memory=1G"]));
+        assert!(!check(&["memory=1G"]));
+    }
+}

@@ -1,0 +1,163 @@
+//! All tiers of a store, in their order.
+
+use crate::compressed::{BLOCK_BYTES, Compressed};
+use crate::error::OpenError;
+use crate::files::{Files, Pending};
+use crate::place::Place;
+use crate::specification::{Specification, TierKind};
+use crate::usage::{ReadError, Refused, Usage};
+
+/// The tiers of a store, the fastest first. All threads may use them at once.
+///
+/// ```
+/// use nearfield_tiers::Tiers;
+///
+/// let tiers = ["memory=16M".parse()?, "compressed=16M".parse()?];
+/// let tiers = Tiers::open(&tiers)?;
+/// let value = "to be or not to be ".repeat(20);
+/// let place = tiers.put(1, &[value.as_bytes()])?[0];
+/// assert!(tiers.usage(1).unwrap().used_bytes < 200);
+/// let mut read = Vec::new();
+/// tiers.read(place, &mut read)?;
+/// assert_eq!(read, value.as_bytes());
+/// tiers.release(place);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Tiers {
+    specifications: Vec<Specification>,
+    /// The tiers below the first, which is the memory of the store itself.
+    cold: Vec<Cold>,
+}
+
+#[derive(Debug)]
+enum Cold {
+    Compressed(Compressed),
+    Files(Files),
+}
+
+impl Tiers {
+    /// Opens empty tiers.
+    ///
+    /// # Errors
+    /// They are in no order that is possible, larger than the machine, or a folder cannot be
+    /// written to.
+    pub fn open(specifications: &[Specification]) -> Result<Tiers, OpenError> {
+        Specification::check_order(specifications)?;
+        let in_memory = specifications.iter().filter(|tier| tier.folder().is_none());
+        let bytes = in_memory.fold(0, |sum: u64, tier| sum.saturating_add(tier.capacity_bytes));
+        if let Some(memory_bytes) = memory_bytes()
+            && bytes > memory_bytes
+        {
+            return Err(OpenError::MemoryTooSmall {
+                bytes,
+                memory_bytes,
+            });
+        }
+        let cold = specifications.iter().enumerate().skip(1);
+        let cold = cold.map(|(number, tier)| match &tier.kind {
+            TierKind::File(folder) => Files::open(number, folder, tier.capacity_bytes)
+                .map(Cold::Files)
+                .map_err(|error| error.of(tier)),
+            TierKind::Compressed | TierKind::Memory => Ok(Cold::Compressed(Compressed::new(
+                number,
+                tier.capacity_bytes,
+            ))),
+        });
+        Ok(Tiers {
+            specifications: specifications.to_vec(),
+            cold: cold.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The tiers as they were named.
+    pub fn specifications(&self) -> &[Specification] {
+        &self.specifications
+    }
+
+    fn cold(&self, tier: usize) -> Option<&Cold> {
+        self.cold.get(tier.checked_sub(1)?)
+    }
+
+    /// What a cold tier holds; `None` for the first tier, which the store accounts for, and where
+    /// there is no tier.
+    pub fn usage(&self, tier: usize) -> Option<Usage> {
+        self.cold(tier).map(|cold| match cold {
+            Cold::Compressed(tier) => tier.usage(),
+            Cold::Files(tier) => tier.usage(),
+        })
+    }
+
+    /// How many bytes of values are best put at once.
+    pub fn batch_bytes(&self, tier: usize) -> usize {
+        match self.cold(tier) {
+            Some(Cold::Compressed(_)) | None => BLOCK_BYTES,
+            Some(Cold::Files(_)) => 1,
+        }
+    }
+
+    /// Puts values into a cold tier together and answers their places, in their order.
+    ///
+    /// # Errors
+    /// Nothing is put then.
+    pub fn put(&self, tier: usize, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+        match self.cold(tier) {
+            Some(Cold::Compressed(tier)) => tier.put(values),
+            Some(Cold::Files(tier)) => tier.put(values),
+            None => Err(Refused::Full),
+        }
+    }
+
+    /// Appends the value at a place to `out`. May wait for a disk.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not what was written.
+    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        match self.cold(place.tier()) {
+            Some(Cold::Compressed(tier)) => tier.read(place, out),
+            Some(Cold::Files(tier)) => tier.read(place, out),
+            None => Err(ReadError::Absent),
+        }
+    }
+
+    /// The read of a value that waits for a disk, to be run by another thread; `None` if the value
+    /// lies in memory. The value may be released meanwhile.
+    pub fn pending(&self, place: Place) -> Option<Pending> {
+        match self.cold(place.tier()) {
+            Some(Cold::Files(tier)) => tier.pending(place),
+            _ => None,
+        }
+    }
+
+    /// Gives up the value at a place. To be called once for each place, when nobody reads it any
+    /// more.
+    pub fn release(&self, place: Place) {
+        match self.cold(place.tier()) {
+            Some(Cold::Compressed(tier)) => tier.release(place),
+            Some(Cold::Files(tier)) => tier.release(place),
+            None => {}
+        }
+    }
+
+    /// True if the tier would take less once the value at a place is put again.
+    pub fn wants_rewrite(&self, place: Place) -> bool {
+        match self.cold(place.tier()) {
+            Some(Cold::Compressed(tier)) => tier.wants_rewrite(place),
+            Some(Cold::Files(tier)) => tier.wants_rewrite(place),
+            None => false,
+        }
+    }
+
+    /// The number of tiers, the first included.
+    pub fn count(&self) -> usize {
+        self.specifications.len()
+    }
+}
+
+/// The memory of this machine, if the system says.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes << 10)
+}
