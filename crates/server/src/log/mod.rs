@@ -378,32 +378,39 @@ impl Log {
             self.progress.wait(&mut state);
         }
         state.last_sync = Some(Instant::now());
+        state.syncing_since = Some(Instant::now());
+        self.sync_written(&mut state);
+        state.syncing_since = None;
+        self.durable.store(state.durable(), Ordering::Release);
+        self.progress.notify_all();
+    }
+
+    /// Syncs what is written, if that is to be done. What is written meanwhile is not known to be
+    /// synced.
+    fn sync_written(&self, state: &mut MutexGuard<'_, State>) {
         let Some(current) = state.file.clone() else {
             return;
         };
-        if current.synced >= current.length || state.failure.is_some() {
+        if state.failure.is_some() {
             return;
         }
         let written = state.written;
-        state.syncing_since = Some(Instant::now());
-        let began = Instant::now();
-        let result = MutexGuard::unlocked(&mut state, || current.file.sync());
-        state.counts.sync_time += began.elapsed();
-        state.syncing_since = None;
-        state.counts.syncs += 1;
-        match result {
-            Ok(()) => {
-                if let Some(file) = &mut state.file
-                    && file.path == current.path
-                {
-                    file.synced = file.synced.max(current.length);
-                }
-                state.synced = state.synced.max(written);
+        if current.synced < current.length {
+            let began = Instant::now();
+            let result = MutexGuard::unlocked(state, || current.file.sync());
+            state.counts.sync_time += began.elapsed();
+            state.counts.syncs += 1;
+            if let Err(error) = result {
+                self.fail(state, &current, &error, true);
+                return;
             }
-            Err(error) => self.fail(&mut state, &current, &error, true),
         }
-        self.durable.store(state.durable(), Ordering::Release);
-        self.progress.notify_all();
+        if let Some(file) = &mut state.file
+            && file.path == current.path
+        {
+            file.synced = file.synced.max(current.length);
+        }
+        state.synced = state.synced.max(written);
     }
 
     /// Writes all that is in the buffer, and syncs it if the policy asks for it.
@@ -421,6 +428,10 @@ impl Log {
             if !done {
                 break;
             }
+        }
+        // A frame that was written under another policy is not synced with it.
+        if state.policy == Policy::Always && state.synced < state.written {
+            self.sync_written(&mut state);
         }
         state.leading = false;
         self.durable.store(state.durable(), Ordering::Release);

@@ -482,6 +482,49 @@ fn is_misconf(value: &Value) -> bool {
 }
 
 #[test]
+fn replies_after_a_change_to_always_wait_for_a_sync() {
+    let Failing {
+        folder,
+        disk,
+        server,
+    } = failing(Policy::No);
+    let mut connection = server.connect();
+    for (number, before) in ["no", "everysec"].into_iter().enumerate() {
+        let policy = format!("CONFIG SET appendfsync {before}");
+        assert_eq!(run(&mut connection, &policy), ok());
+        assert_eq!(run(&mut connection, &format!("SET a{number} 1")), ok());
+        let syncs = server.server.log.counts().syncs;
+        let always = "CONFIG SET appendfsync always";
+        assert_eq!(run(&mut connection, always), ok());
+        // All that was written before is on the medium, without another write.
+        assert!(server.server.log.counts().syncs > syncs, "{before}");
+        assert_eq!(server.server.log.durable(), server.server.log.position());
+        assert_eq!(
+            run(&mut connection, "PING"),
+            Value::Simple(b"PONG".to_vec())
+        );
+    }
+    // In one round, and with a sync that fails: the reply would not be true.
+    assert_eq!(run(&mut connection, "CONFIG SET appendfsync no"), ok());
+    assert_eq!(run(&mut connection, "SET b 1"), ok());
+    disk.faults.lock().syncs = Some(EIO);
+    let mut pipeline = Vec::new();
+    encode(&mut pipeline, &[b"SET", b"c", b"1"]);
+    encode(
+        &mut pipeline,
+        &[b"CONFIG", b"SET", b"appendfsync", b"always"],
+    );
+    connection.send(&pipeline).unwrap();
+    assert!(connection.receive().is_err());
+    disk.faults.lock().syncs = None;
+    wait_until("a new base", || !server.server.refuses_writes());
+    let mut connection = server.connect();
+    assert_eq!(run(&mut connection, "SET d 1"), ok());
+    drop(server);
+    assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap().len(), 5);
+}
+
+#[test]
 fn without_space_nothing_is_acknowledged_and_reads_go_on() {
     for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
         let Failing {
