@@ -1,7 +1,7 @@
 //! `nearfield serve`: Redis clients in front of the ordered keyspace.
 
 use clap::{Args, ValueEnum};
-use nearfield_server::config::{Durability, Options, Settings};
+use nearfield_server::config::{Durability, Options, Settings, TierSpecification};
 use nearfield_server::keyspace::Home;
 use nearfield_server::log::{Damage, Policy};
 use nearfield_server::server::Server;
@@ -97,6 +97,11 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = 64, requires = "pool")]
     #[arg(help_heading = "Placement")]
     pool_key_bytes: usize,
+    /// A tier that values lie in; may be given several times, the fastest first: memory=SIZE, then
+    /// compressed=SIZE, then file:FOLDER=SIZE, such as --tier memory=4G --tier file:/mnt/ssd=200G.
+    /// Values that are used little move down, and back up when they are used. Keys stay in memory.
+    #[arg(long, value_name = "TIER=SIZE")]
+    tier: Vec<TierSpecification>,
     /// The memory that may be used, such as 100mb; 0 is no limit.
     #[arg(long, value_name = "BYTES")]
     maxmemory: Option<String>,
@@ -202,6 +207,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     }
     options.home = home(arguments)?;
     options.check_placement()?;
+    options.open_tiers(&arguments.tier)?;
     Ok(options)
 }
 

@@ -1,7 +1,7 @@
 //! The content of a server, for comparisons.
 
 use nearfield_server::keyspace::{Keyspace, Payload, Record};
-use nearfield_server::object::Object;
+use nearfield_server::object::{Kind, Object};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -23,6 +23,15 @@ pub fn state(keyspace: &Keyspace) -> State {
                 Payload::Inline(value) => format!("string {}", value.escape_ascii()),
                 Payload::InSlot(slot) => {
                     describe(keyspace.slots.open(slot).as_ref().expect("an object"))
+                }
+                Payload::InTier(place) if record.kind == Kind::String => keyspace
+                    .read_place(&key, place, |value| {
+                        format!("string {}", value.escape_ascii())
+                    })
+                    .expect("the tier answers"),
+                Payload::InTier(place) => {
+                    let object = keyspace.thaw(&key, record.kind, place, &keyspace.heap);
+                    describe(&object.expect("the tier answers"))
                 }
             };
             notes.extend(record.note().map(|time| (time, key.to_vec())));

@@ -131,12 +131,12 @@ impl<'s> Executor<'s> {
     /// Frees what commands have given up, if nobody else works on the keyspace.
     pub fn reclaim(&mut self) {
         let keyspace = &self.server.keyspace;
-        if keyspace.slots.retired() > 0
+        if keyspace.retired() > 0
             && let Some(mut databases) = keyspace.try_exclude()
         {
-            let objects = keyspace.slots.reclaim(&mut databases);
+            let reclaimed = keyspace.reclaim(&mut databases);
             drop(databases);
-            drop(objects);
+            drop(reclaimed);
         }
     }
 

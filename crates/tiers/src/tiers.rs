@@ -6,6 +6,7 @@ use crate::files::{Files, Pending};
 use crate::place::Place;
 use crate::specification::{Specification, TierKind};
 use crate::usage::{ReadError, Refused, Usage};
+use std::path::Path;
 
 /// The tiers of a store, the fastest first. All threads may use them at once.
 ///
@@ -77,6 +78,11 @@ impl Tiers {
 
     fn cold(&self, tier: usize) -> Option<&Cold> {
         self.cold.get(tier.checked_sub(1)?)
+    }
+
+    /// The folder of a tier in files.
+    pub fn folder(&self, tier: usize) -> Option<&Path> {
+        self.specifications.get(tier)?.folder()
     }
 
     /// What a cold tier holds; `None` for the first tier, which the store accounts for, and where

@@ -89,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-fabric",
             "nearfield-radix",
             "nearfield-server",
+            "nearfield-tiers",
             SERVER_TESTKIT,
             TESTKIT,
         ],

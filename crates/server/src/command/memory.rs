@@ -4,7 +4,8 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::error::CommandError;
 use crate::info::memory::Figures;
-use crate::object::Kind;
+use crate::keyspace::Outside;
+use nearfield_tiers::Place;
 
 const GROUP: Group = Group::Server;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
@@ -55,15 +56,14 @@ fn usage(call: &mut Call<'_>) -> Answer {
         call.reply.null();
         return Ok(());
     };
-    let value = match call
-        .keys
-        .read_object(&found, |object| object.memory_bytes())
-    {
-        Some(bytes) => bytes,
-        None if found.kind == Kind::String => call
-            .keys
-            .read_string(key, |value| value.map_or(0, <[u8]>::len))?,
-        None => 0,
+    let keys = &mut call.keys;
+    let value = match found.outside {
+        // What the value takes in its tier it shares with others.
+        Some(Outside::Place(_)) => size_of::<Place>(),
+        Some(Outside::Slot(_)) => keys
+            .read_object(key, &found, |object| object.memory_bytes())?
+            .unwrap_or(0),
+        None => keys.read_string(key, |value| value.map_or(0, <[u8]>::len))?,
     };
     call.reply.count(key.len() + value + ENTRY_BYTES);
     Ok(())

@@ -42,6 +42,7 @@ mod sorted_set_algebra;
 mod sorted_set_pop;
 mod sorted_set_range;
 mod string;
+mod tier;
 mod tracking;
 mod transaction;
 

@@ -241,7 +241,7 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
                 let (key, stored) = entry?;
                 reply.pair();
                 reply.bulk(&key);
-                write_value(keys.keyspace(), reply, &Record::parse(&stored));
+                write_value(keys.keyspace(), reply, &key, &Record::parse(&stored))?;
                 count += 1;
             }
             reply.end_pairs(mark, count);
@@ -255,12 +255,12 @@ fn run(call: &mut Call<'_>, bounds: KeyBounds<'_>, options: Options) -> Answer {
 }
 
 /// Replies the string that a record holds, or null if it holds another type.
-fn write_value(keyspace: &Keyspace, reply: &mut Reply, record: &Record<'_>) {
+fn write_value(keyspace: &Keyspace, reply: &mut Reply, key: &[u8], record: &Record<'_>) -> Answer {
     if record.kind == Kind::String {
-        keyspace.read_stored(record, |value| reply.bulk_or_null(value));
-    } else {
-        reply.null();
+        return keyspace.read_stored(key, record, |value| reply.bulk_or_null(value));
     }
+    reply.null();
+    Ok(())
 }
 
 /// So many keys are deleted by one command of the log.
@@ -306,14 +306,17 @@ fn knearest(planned: &mut Planned<'_>) -> Answer {
         }
     }
     let direction = direction(planned.args);
-    planned.nearest(direction, |reply, keyspace, nearest| match nearest {
-        Some((key, record)) if with_value => {
-            reply.array(2);
-            reply.bulk(key);
-            write_value(keyspace, reply, &record);
+    planned.nearest(direction, |reply, keyspace, nearest| {
+        match nearest {
+            Some((key, record)) if with_value => {
+                reply.array(2);
+                reply.bulk(key);
+                write_value(keyspace, reply, key, &record)?;
+            }
+            Some((key, _)) => reply.bulk(key),
+            None if with_value => reply.null_array(),
+            None => reply.null(),
         }
-        Some((key, _)) => reply.bulk(key),
-        None if with_value => reply.null_array(),
-        None => reply.null(),
+        Ok(())
     })
 }

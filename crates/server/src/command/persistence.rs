@@ -252,9 +252,7 @@ fn retire_objects(keyspace: &crate::keyspace::Keyspace, database: &crate::keyspa
     let all = (Bound::Unbounded, Bound::Unbounded);
     let entries = database.entries().into_iter();
     for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
-        if let Some(slot) = crate::keyspace::Record::parse(&stored).slot() {
-            keyspace.slots.retire(slot);
-        }
+        keyspace.retire(crate::keyspace::Record::parse(&stored).outside());
     }
 }
 

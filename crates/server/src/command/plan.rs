@@ -224,7 +224,7 @@ impl<'p> Planned<'p> {
     pub fn nearest(
         &mut self,
         direction: Direction,
-        write: impl FnOnce(&mut Reply, &Keyspace, Option<(&[u8], Record<'_>)>),
+        write: impl FnOnce(&mut Reply, &Keyspace, Option<(&[u8], Record<'_>)>) -> Answer,
     ) -> Answer {
         let key = self.key(0);
         let (keyspace, found) = match &self.keys {
@@ -233,8 +233,7 @@ impl<'p> Planned<'p> {
         };
         let found = found.as_ref();
         let found = found.map(|(key, stored)| (key.as_slice(), Record::parse(stored)));
-        write(self.reply, keyspace, found);
-        Ok(())
+        write(self.reply, keyspace, found)
     }
 
     // ---- Changing --------------------------------------------------------------------------

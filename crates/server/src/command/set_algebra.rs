@@ -79,7 +79,7 @@ fn run(
         if found.is_some_and(|found| found.kind != Kind::Set) {
             return Err(CommandError::WrongType);
         }
-        sets.push(found);
+        sets.push(found.map(|found| (*key, found)));
     }
     let has_none = match operation {
         Operation::Union => false,
@@ -89,18 +89,26 @@ fn run(
     if has_none {
         return Ok(Vec::new());
     }
-    let mut sets: Vec<Found> = sets.into_iter().flatten().collect();
+    let sets: Vec<Input<'_>> = sets.into_iter().flatten().collect();
     match operation {
-        Operation::Union => Ok(union(call, &sets)),
+        Operation::Union => union(call, &sets),
         Operation::Inter => {
-            sets.sort_by_cached_key(|set| call.keys.read_object(set, Object::len));
-            Ok(filter(call, &sets, true))
+            let mut sized = Vec::with_capacity(sets.len());
+            for (key, set) in sets {
+                sized.push((call.keys.read_object(key, &set, Object::len)?, (key, set)));
+            }
+            sized.sort_by_key(|(len, _)| *len);
+            let sets: Vec<Input<'_>> = sized.into_iter().map(|(_, set)| set).collect();
+            filter(call, &sets, true)
         }
-        Operation::Diff => Ok(filter(call, &sets, false)),
+        Operation::Diff => filter(call, &sets, false),
     }
 }
 
-fn union(call: &Call<'_>, sets: &[Found]) -> Vec<Vec<u8>> {
+/// A key, and the set that it holds.
+type Input<'k> = (&'k [u8], Found);
+
+fn union(call: &Call<'_>, sets: &[Input<'_>]) -> Result<Vec<Vec<u8>>, CommandError> {
     if let [only] = sets {
         return load(call, only);
     }
@@ -112,39 +120,44 @@ fn union(call: &Call<'_>, sets: &[Found]) -> Vec<Vec<u8>> {
                     members.insert(member.to_vec());
                 }
             }
-        });
+        })?;
     }
-    members.into_iter().collect()
+    Ok(members.into_iter().collect())
 }
 
 /// The members of the first set that are in all others, or in none of them.
-fn filter(call: &Call<'_>, sets: &[Found], present: bool) -> Vec<Vec<u8>> {
+fn filter(
+    call: &Call<'_>,
+    sets: &[Input<'_>],
+    present: bool,
+) -> Result<Vec<Vec<u8>>, CommandError> {
     let Some((first, others)) = sets.split_first() else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let mut members = load(call, first);
+    let mut members = load(call, first)?;
     for set in others {
         read(call, set, |set| {
             members.retain(|member| set.contains(member) == present);
-        });
+        })?;
     }
-    members
+    Ok(members)
 }
 
-fn load(call: &Call<'_>, set: &Found) -> Vec<Vec<u8>> {
+fn load(call: &Call<'_>, set: &Input<'_>) -> Result<Vec<Vec<u8>>, CommandError> {
     let mut members = Vec::new();
     read(call, set, |set| {
         members.extend(set.iter().map(|member| member.to_vec()));
-    });
-    members
+    })?;
+    Ok(members)
 }
 
-fn read(call: &Call<'_>, set: &Found, read: impl FnOnce(&Set<Heap>)) {
-    call.keys.read_object(set, |object| {
+fn read(call: &Call<'_>, (key, set): &Input<'_>, read: impl FnOnce(&Set<Heap>)) -> Answer {
+    call.keys.read_object(key, set, |object| {
         if let Some(set) = Set::of(object) {
             read(set);
         }
-    });
+    })?;
+    Ok(())
 }
 
 fn answer(call: &mut Call<'_>, operation: Operation) -> Answer {

@@ -112,6 +112,7 @@ fn number_or_zero(score: f64) -> f64 {
 /// A set or sorted set that is there.
 #[derive(Debug)]
 struct Input {
+    key: Vec<u8>,
     object: Found,
     len: usize,
     weight: f64,
@@ -157,12 +158,17 @@ fn inputs<'c>(
         {
             return Err(CommandError::WrongType);
         }
-        let input = found.map(|object| Input {
-            len: call.keys.read_object(&object, Object::len).unwrap_or(0),
+        let Some(object) = found else {
+            inputs.push(None);
+            continue;
+        };
+        let len = call.keys.read_object(key, &object, Object::len)?;
+        inputs.push(Some(Input {
+            key: key.to_vec(),
+            len: len.unwrap_or(0),
             object,
             weight: 1.0,
-        });
-        inputs.push(input);
+        }));
     }
     Ok((inputs, options))
 }
@@ -217,16 +223,16 @@ impl Query {
     }
 
     /// The members of the result and their scores, in the order of a sorted set.
-    fn run(mut self, call: &mut Call<'_>) -> Members {
+    fn run(mut self, call: &mut Call<'_>) -> Result<Members, CommandError> {
         let mut members = match self.operation {
-            Operation::Union => self.union(call),
+            Operation::Union => self.union(call)?,
             Operation::Inter if !self.complete => Members::new(),
             Operation::Inter => {
                 self.inputs.sort_by_key(|input| input.len);
-                self.inter(call)
+                self.inter(call)?
             }
             Operation::Diff if !self.first => Members::new(),
-            Operation::Diff => self.diff(call),
+            Operation::Diff => self.diff(call)?,
         };
         members.sort_unstable_by(|one, other| {
             let scores = one.1.partial_cmp(&other.1);
@@ -234,10 +240,10 @@ impl Query {
             let scores = scores.unwrap_or(std::cmp::Ordering::Equal);
             scores.then_with(|| one.0.cmp(&other.0))
         });
-        members
+        Ok(members)
     }
 
-    fn union(&self, call: &Call<'_>) -> Members {
+    fn union(&self, call: &Call<'_>) -> Result<Members, CommandError> {
         if let [only] = &self.inputs[..] {
             return load(call, only);
         }
@@ -248,18 +254,19 @@ impl Query {
                 None => {
                     members.insert(member.to_vec(), score);
                 }
-            });
+            })?;
         }
-        members.into_iter().collect()
+        Ok(members.into_iter().collect())
     }
 
-    fn inter(&self, call: &Call<'_>) -> Members {
+    fn inter(&self, call: &Call<'_>) -> Result<Members, CommandError> {
         let Some((first, others)) = self.inputs.split_first() else {
-            return Members::new();
+            return Ok(Members::new());
         };
-        let mut members = load(call, first);
+        let mut members = load(call, first)?;
         for input in others {
-            call.keys.read_object(&input.object, |object| {
+            let Input { key, object, .. } = input;
+            call.keys.read_object(key, object, |object| {
                 members.retain_mut(|(member, score)| match score_in(object, member) {
                     Some(other) => {
                         // Not a number if infinity is multiplied by nothing, which Redis
@@ -269,44 +276,46 @@ impl Query {
                     }
                     None => false,
                 });
-            });
+            })?;
         }
-        members
+        Ok(members)
     }
 
-    fn diff(&self, call: &Call<'_>) -> Members {
+    fn diff(&self, call: &Call<'_>) -> Result<Members, CommandError> {
         let Some((first, others)) = self.inputs.split_first() else {
-            return Members::new();
+            return Ok(Members::new());
         };
-        let mut members = load(call, first);
-        for input in others {
-            call.keys.read_object(&input.object, |object| {
+        let mut members = load(call, first)?;
+        for Input { key, object, .. } in others {
+            call.keys.read_object(key, object, |object| {
                 members.retain(|(member, _)| score_in(object, member).is_none());
-            });
+            })?;
         }
-        members
+        Ok(members)
     }
 }
 
 /// Has `seen` see the members of an input and their scores times its weight.
-fn visit(call: &Call<'_>, input: &Input, mut seen: impl FnMut(&[u8], f64)) {
+fn visit(call: &Call<'_>, input: &Input, mut seen: impl FnMut(&[u8], f64)) -> Answer {
     let weighted = |score: f64| number_or_zero(score * input.weight);
-    call.keys.read_object(&input.object, |object| match object {
+    let Input { key, object, .. } = input;
+    call.keys.read_object(key, object, |object| match object {
         Object::Set(set) => set.iter().for_each(|member| seen(&member, weighted(1.0))),
         Object::SortedSet(set) => {
             let members = set.iter();
             members.for_each(|(member, score)| seen(member, weighted(score)));
         }
         _ => {}
-    });
+    })?;
+    Ok(())
 }
 
-fn load(call: &Call<'_>, input: &Input) -> Members {
+fn load(call: &Call<'_>, input: &Input) -> Result<Members, CommandError> {
     let mut members = Members::with_capacity(input.len);
     visit(call, input, |member, score| {
         members.push((member.to_vec(), score));
-    });
-    members
+    })?;
+    Ok(members)
 }
 
 fn score_in(object: &Object, member: &[u8]) -> Option<f64> {
@@ -320,7 +329,7 @@ fn score_in(object: &Object, member: &[u8]) -> Option<f64> {
 fn answer(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answer {
     let query = Query::parse(call, 1, operation, name, false)?;
     let scores = query.scores;
-    let members = query.run(call);
+    let members = query.run(call)?;
     if scores {
         call.reply.pairs(members.len());
     } else {
@@ -340,7 +349,7 @@ fn answer(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answ
 
 fn store_result(call: &mut Call<'_>, operation: Operation, name: &'static str) -> Answer {
     let query = Query::parse(call, 2, operation, name, true)?;
-    let members = query.run(call);
+    let members = query.run(call)?;
     let limits = call.keys.limits();
     let heap = call.keys.keyspace().heap.clone();
     let longest = members.iter().map(|(member, _)| member.len()).max();
@@ -377,7 +386,7 @@ fn zintercard(call: &mut Call<'_>) -> Answer {
         aggregate: Aggregate::Sum,
         scores: false,
     };
-    let count = query.run(call).len();
+    let count = query.run(call)?.len();
     call.reply.count(count.min(limit));
     Ok(())
 }

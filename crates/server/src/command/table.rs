@@ -4,7 +4,7 @@ use super::spec::{Command, Run};
 use super::{
     acl, bit, client, config, connection, expiry, generic, hash, hotkeys, introspection, list,
     list_blocking, ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
-    sorted_set_algebra, sorted_set_pop, sorted_set_range, string, transaction,
+    sorted_set_algebra, sorted_set_pop, sorted_set_range, string, tier, transaction,
 };
 use crate::catalog::Registry;
 use crate::config::Options;
@@ -34,6 +34,7 @@ const FAMILIES: &[&[Command]] = &[
     client::COMMANDS,
     server::COMMANDS,
     hotkeys::COMMANDS,
+    tier::COMMANDS,
     config::COMMANDS,
     acl::COMMANDS,
     persistence::COMMANDS,

@@ -125,8 +125,8 @@ impl Settings {
         let Some(parameter) = parameter else {
             return Err(format!("there is no parameter '{name}'"));
         };
-        if parameter.name == "save"
-            && let Some(old) = self.value("save")
+        if ["save", "tier"].contains(&parameter.name)
+            && let Some(old) = self.value(parameter.name)
             && !old.is_empty()
             && !value.is_empty()
         {

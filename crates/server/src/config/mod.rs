@@ -16,6 +16,7 @@ mod special;
 pub use durability::{Durability, SavePoint};
 pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
+pub use nearfield_tiers::Specification as TierSpecification;
 pub use options::{Options, check_setting, default_threads};
 pub use parameter::{Kind, Parameter, memory};
 
@@ -87,6 +88,14 @@ impl Config {
         let protected = if options.protected { "yes" } else { "no" };
         config.start_with("protected-mode", protected);
         config.start_with("requirepass", options.password.as_deref().unwrap_or(""));
+        if let Some(tiers) = &options.tiers {
+            let tiers: Vec<_> = tiers
+                .specifications()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            config.start_with("tier", &tiers.join(" "));
+        }
         if let Some(file) = &options.acl_file {
             config.start_with("aclfile", &file.to_string_lossy());
         }

@@ -2,8 +2,10 @@
 
 use super::{Durability, Settings};
 use crate::keyspace::Home;
+use nearfield_tiers::{ParseError, Specification, Tiers};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct Options {
     pub persistence: Durability,
     /// Where the keys lie.
     pub home: Home,
+    /// The tiers that values lie in. Without, they lie in one memory without limit.
+    pub tiers: Option<Arc<Tiers>>,
 }
 
 impl Default for Options {
@@ -40,6 +44,7 @@ impl Default for Options {
             settings: Settings::default(),
             persistence: Durability::default(),
             home: Home::Local,
+            tiers: None,
         }
     }
 }
@@ -71,6 +76,31 @@ impl Options {
         options.protected = settings.value("protected-mode") != Some("no");
         options.settings = settings;
         Ok(options)
+    }
+
+    /// Opens tiers, those that the configuration file names if there are none given.
+    ///
+    /// # Errors
+    /// They are in no order that is possible, or cannot be had, or the placement has none.
+    pub fn open_tiers(&mut self, given: &[Specification]) -> Result<(), String> {
+        let words = self.settings.value("tier").unwrap_or_default();
+        let named: Result<Vec<Specification>, ParseError> =
+            words.split_whitespace().map(str::parse).collect();
+        let named = named.map_err(|error| error.to_string())?;
+        let tiers = if given.is_empty() { &named } else { given };
+        if tiers.is_empty() {
+            return Ok(());
+        }
+        if !matches!(self.home, Home::Local) {
+            return Err(format!(
+                "--tier is for --placement local: with {} the values do not lie in the memory of \
+                 this process",
+                self.home.name()
+            ));
+        }
+        let tiers = Tiers::open(tiers).map_err(|error| error.to_string())?;
+        self.tiers = Some(Arc::new(tiers));
+        Ok(())
     }
 
     /// Refuses what is not possible where the keys lie.

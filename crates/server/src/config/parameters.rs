@@ -50,6 +50,7 @@ pub const PARAMETERS: &[Parameter] = &[
     text("unixsocket", "").fixed(),
     integer("unixsocketperm", 0, 777, "0").fixed(),
     // ---- Memory
+    with("tier", special::tiers, "").fixed(),
     integer("active-defrag-cycle-max", 0, 2147483647, "25"),
     integer("active-defrag-cycle-min", 0, 2147483647, "1"),
     free(

@@ -2,6 +2,7 @@
 
 use super::events;
 use super::parameter::memory;
+use nearfield_tiers::Specification;
 use std::borrow::Cow;
 
 type Shown = Result<String, Cow<'static, str>>;
@@ -99,4 +100,12 @@ pub fn defragmentation(value: &str, _: &str) -> Shown {
         "yes" => Err("Active defragmentation cannot be enabled: there is none".into()),
         _ => Err("argument must be 'yes' or 'no'".into()),
     }
+}
+/// Tiers, as `--tier` takes them, the fastest first.
+pub fn tiers(value: &str, _: &str) -> Shown {
+    for word in value.split_whitespace() {
+        let tier: Result<Specification, _> = word.parse();
+        tier.map_err(|error| error.to_string())?;
+    }
+    Ok(value.to_owned())
 }

@@ -139,7 +139,8 @@ impl Eviction {
     }
 
     fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
-        (keyspace.heap.used_bytes() + self.buffer_bytes() + access.bytes()) as u64
+        let bytes = keyspace.heap.used_bytes() + self.buffer_bytes() + access.bytes();
+        bytes as u64 + keyspace.cold.memory_bytes()
     }
 
     /// Counts that `writes` writes may have put `bytes` bytes of keys and values into indexes.
@@ -195,7 +196,7 @@ impl Eviction {
             }
             self.evicted_keys.fetch_add(1, Ordering::Relaxed);
             // Objects are freed here, as what they take would be counted else.
-            drop(keyspace.slots.reclaim(keys.databases_mut()));
+            drop(keyspace.reclaim(keys.databases_mut()));
         };
         keys.select(own);
         used <= limit

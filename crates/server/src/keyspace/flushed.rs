@@ -1,8 +1,8 @@
 //! Databases that were emptied as a whole: their memory is given back.
 
-use super::Database;
 use super::record::Record;
 use super::slots::Slots;
+use super::{Cold, Database, Keyspace, Outside};
 use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,14 +12,15 @@ const KEYS_AT_ONCE: usize = 1000;
 
 /// Frees databases that were taken out of the keyspace in the exclusive phase, and their objects.
 /// Where there are many keys a thread of its own does it.
-pub fn free(databases: Vec<Database>, slots: &Arc<Slots>) {
+pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
+    let (slots, cold) = (&keyspace.slots, &keyspace.cold);
     // What cannot be counted is freed by the thread.
     let keys: usize = databases
         .iter()
         .map(|database| database.len().unwrap_or(KEYS_AT_ONCE + 1))
         .sum();
     if keys <= KEYS_AT_ONCE {
-        free_all(databases, slots);
+        free_all(databases, slots, cold);
         return;
     }
     let databases = Arc::new(Mutex::new(databases));
@@ -27,22 +28,25 @@ pub fn free(databases: Vec<Database>, slots: &Arc<Slots>) {
         .name("nearfield-free".into())
         .spawn({
             let (databases, slots) = (Arc::clone(&databases), Arc::clone(slots));
-            move || free_all(std::mem::take(&mut databases.lock()), &slots)
+            let cold = Arc::clone(cold);
+            move || free_all(std::mem::take(&mut databases.lock()), &slots, &cold)
         });
     if started.is_err() {
-        free_all(std::mem::take(&mut databases.lock()), slots);
+        free_all(std::mem::take(&mut databases.lock()), slots, cold);
     }
 }
 
-fn free_all(databases: Vec<Database>, slots: &Slots) {
+fn free_all(databases: Vec<Database>, slots: &Slots, cold: &Cold) {
     for database in databases {
         let all = (Bound::Unbounded, Bound::Unbounded);
         let entries = database.entries().into_iter();
         for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
             // Nobody who has read the slot's number from the index is still at work, as that
             // would have been before the exclusive phase.
-            if let Some(slot) = Record::parse(&stored).slot() {
-                drop(slots.withdraw(slot));
+            match Record::parse(&stored).outside() {
+                None => {}
+                Some(Outside::Slot(slot)) => drop(slots.withdraw(slot)),
+                Some(Outside::Place(place)) => cold.release(place),
             }
         }
     }

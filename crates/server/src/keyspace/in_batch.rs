@@ -16,12 +16,13 @@
 
 use super::notes::NoteChanges;
 use super::record::{Payload, Record, is_plain};
-use super::{Database, Entry, Found, Keyspace};
+use super::{Database, Entry, Found, Keyspace, Outside};
 use crate::error::CommandError;
 use crate::object::{Container, Kind, Text};
 use crate::resp::encode;
 use hashbrown::HashTable;
 use nearfield::{Batch, Bytes, Direction, Error, Outcome};
+use nearfield_tiers::Heap;
 use std::ops::Range;
 
 /// What the commands of a batch have done together, apart from the values of keys.
@@ -251,9 +252,7 @@ impl InBatch<'_> {
         (operation, key): (usize, &[u8]),
         old: Record<'_>,
     ) -> Result<(), Error> {
-        if let Some(slot) = old.slot() {
-            keyspace.slots.retire(slot);
-        }
+        keyspace.retire(old.outside());
         if keyspace.is_shared() {
             return database.note_expiry(key, old.note(), None);
         }
@@ -355,6 +354,10 @@ impl InBatch<'_> {
                 let text = object.as_ref().and_then(Text::of).map(Text::bytes);
                 Ok(read(text, record.expires_at_ms))
             }
+            Payload::InTier(place) => {
+                let expires_at_ms = record.expires_at_ms;
+                keyspace.read_place(key, place, |value| read(Some(value), expires_at_ms))
+            }
         };
         self.ledger.hits += 1;
         result
@@ -373,11 +376,17 @@ impl InBatch<'_> {
         let Some(found) = self.find(position, key)? else {
             return Ok(read(None));
         };
-        let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
-            return Err(CommandError::WrongType);
-        };
-        let object = self.keyspace.slots.open(slot);
-        Ok(read(object.as_ref().and_then(T::of)))
+        match found.outside.filter(|_| found.kind == T::KIND) {
+            None => Err(CommandError::WrongType),
+            Some(Outside::Slot(slot)) => {
+                let object = self.keyspace.slots.open(slot);
+                Ok(read(object.as_ref().and_then(T::of)))
+            }
+            Some(Outside::Place(place)) => {
+                let object = self.keyspace.thaw(key, T::KIND, place, &Heap::new())?;
+                Ok(read(T::of(&object)))
+            }
+        }
     }
 
     /// Sets a key to a string. In a batch that is applied this has been done, and is only settled.

@@ -4,9 +4,10 @@ use super::draft::Committed;
 use super::effects::{Class, Effects, Event};
 use super::record::{INLINE_BYTES_MAX, Record};
 use super::slots::Slot;
-use super::{Database, Databases, Keyspace};
+use super::{Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
 use crate::object::{Container, Kind, Limits, Object, Text};
+use nearfield_tiers::{Heap, Place};
 use std::sync::atomic::Ordering;
 
 /// How a command holds the databases.
@@ -46,8 +47,15 @@ pub struct Found {
     pub raw: bool,
     /// When the key expires, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
-    /// The slot of the object, or of a long string.
-    pub slot: Option<Slot>,
+    /// Where the object lies, or a string that does not lie in the index.
+    pub outside: Option<Outside>,
+}
+
+impl Found {
+    /// True if it is a string that does not lie in the index, or has been changed in place.
+    pub fn is_raw(&self) -> bool {
+        self.raw || matches!(self.outside, Some(Outside::Slot(_)))
+    }
 }
 
 impl From<Record<'_>> for Found {
@@ -56,7 +64,7 @@ impl From<Record<'_>> for Found {
             kind: record.kind,
             raw: record.raw,
             expires_at_ms: record.expires_at_ms,
-            slot: record.slot(),
+            outside: record.outside(),
         }
     }
 }
@@ -324,7 +332,7 @@ impl<'c> Keys<'c> {
                     let read = read.take()?;
                     let expires_at_ms = record.expires_at_ms;
                     let read = |value: Option<&[u8]>| read(value, expires_at_ms);
-                    Some(Ok(keyspace.read_stored(&record, read)))
+                    Some(keyspace.read_stored(key, &record, read))
                 }
             })?;
             (met.is_some(), met.flatten())
@@ -363,7 +371,7 @@ impl<'c> Keys<'c> {
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
-        if value.len() > INLINE_BYTES_MAX && !self.is_shared() {
+        if lies_in_slot(false, value.len()) && !self.is_shared() {
             let text = Text::new_in(value, self.keyspace.heap.clone());
             return self.put_object(key, text.wrap(), expires_at_ms);
         }
@@ -388,10 +396,11 @@ impl<'c> Keys<'c> {
         match found {
             Some(found) if found.kind != Kind::String => Err(CommandError::WrongType),
             Some(Found {
-                slot: Some(slot), ..
+                outside: Some(Outside::Slot(slot)),
+                ..
             }) => {
                 self.before_change(key);
-                let mut object = self.keyspace.slots.open(slot);
+                let mut object = self.keyspace.slots.open_to_change(slot);
                 let Some(text) = object.as_mut().and_then(Text::of_mut) else {
                     unreachable!("the slot of a string holds a string")
                 };
@@ -408,7 +417,7 @@ impl<'c> Keys<'c> {
                     return Ok(result);
                 }
                 let expires_at_ms = found.and_then(|found| found.expires_at_ms);
-                if text.bytes().len() > CHANGED_INLINE_BYTES_MAX && !self.is_shared() {
+                if lies_in_slot(true, text.bytes().len()) && !self.is_shared() {
                     self.put_object(key, text.wrap(), expires_at_ms)?;
                 } else {
                     let record = Record {
@@ -437,11 +446,14 @@ impl<'c> Keys<'c> {
         let Some(found) = self.find(key)? else {
             return Ok(read(None));
         };
-        let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
+        if found.kind != T::KIND {
             return Err(CommandError::WrongType);
-        };
-        let object = self.keyspace.slots.open(slot);
-        Ok(read(object.as_ref().and_then(T::of)))
+        }
+        let read = |object: &Object| read(T::of(object));
+        match self.read_object(key, &found, read)? {
+            Some(result) => Ok(result),
+            None => Err(CommandError::WrongType),
+        }
     }
 
     /// Gives the object of a key to `edit`, an empty one if there is no key. A key whose object
@@ -488,11 +500,13 @@ impl<'c> Keys<'c> {
         found: &Found,
         edit: impl FnOnce(&mut T) -> R,
     ) -> Result<R, CommandError> {
-        let Some(slot) = found.slot.filter(|_| found.kind == T::KIND) else {
-            return Err(CommandError::WrongType);
+        let slot = match found.outside.filter(|_| found.kind == T::KIND) {
+            Some(Outside::Slot(slot)) => slot,
+            Some(Outside::Place(place)) => self.warm(key, found, place)?,
+            None => return Err(CommandError::WrongType),
         };
         self.before_change(key);
-        let mut guard = self.keyspace.slots.open(slot);
+        let mut guard = self.keyspace.slots.open_to_change(slot);
         let Some(object) = guard.as_mut().and_then(T::of_mut) else {
             unreachable!("the slot of a key holds its object")
         };
@@ -509,6 +523,13 @@ impl<'c> Keys<'c> {
         Ok(result)
     }
 
+    /// Brings the object of a key from a cold tier into a slot.
+    fn warm(&mut self, key: &[u8], found: &Found, place: Place) -> Result<Slot, CommandError> {
+        let keyspace = self.keyspace;
+        let object = keyspace.thaw(key, found.kind, place, &keyspace.heap)?;
+        self.put_in_slot(key, object, found.expires_at_ms)
+    }
+
     /// Sets a key to an object, whatever it held before.
     pub fn put_object(
         &mut self,
@@ -516,6 +537,15 @@ impl<'c> Keys<'c> {
         object: Object,
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
+        self.put_in_slot(key, object, expires_at_ms).map(drop)
+    }
+
+    fn put_in_slot(
+        &mut self,
+        key: &[u8],
+        object: Object,
+        expires_at_ms: Option<u64>,
+    ) -> Result<Slot, CommandError> {
         let kind = object.kind();
         if self.is_shared() {
             let name = kind.name();
@@ -534,14 +564,33 @@ impl<'c> Keys<'c> {
         if result.is_err() {
             self.keyspace.slots.withdraw(slot);
         }
-        result
+        result.map(|()| slot)
     }
 
-    /// Opens the object of any type, for those who treat all alike; strings that lie in the index
-    /// are none.
-    pub fn read_object<R>(&self, found: &Found, read: impl FnOnce(&Object) -> R) -> Option<R> {
-        let object = self.keyspace.slots.open(found.slot?);
-        object.as_ref().map(read)
+    /// Opens the object of any type, for those who treat all alike. Strings that lie in the index,
+    /// or would without cold tiers, are none.
+    ///
+    /// # Errors
+    /// It lies in a cold tier and cannot be read.
+    pub fn read_object<R>(
+        &self,
+        key: &[u8],
+        found: &Found,
+        read: impl FnOnce(&Object) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        match found.outside {
+            None => Ok(None),
+            Some(Outside::Slot(slot)) => {
+                let object = self.keyspace.slots.open(slot);
+                Ok(object.as_ref().map(read))
+            }
+            Some(Outside::Place(_)) if found.kind == Kind::String => Ok(None),
+            Some(Outside::Place(place)) => {
+                // It is gone after the command, and no part of what the keys take.
+                let object = self.keyspace.thaw(key, found.kind, place, &Heap::new())?;
+                Ok(Some(read(&object)))
+            }
+        }
     }
 
     /// Has a snapshot that is being taken save the key as it is. Whatever changes a key calls this
@@ -573,9 +622,7 @@ impl<'c> Keys<'c> {
         };
         let old = Record::parse(&old);
         self.database().note_expiry(key, old.note(), None)?;
-        if let Some(slot) = old.slot() {
-            self.keyspace.slots.retire(slot);
-        }
+        self.keyspace.retire(old.outside());
         Ok(!self.is_over(old.expires_at_ms))
     }
 
@@ -714,9 +761,7 @@ impl<'c> Keys<'c> {
                     database.entries_or_create()?.insert(key, old)?;
                     return Err(error.into());
                 }
-                if let Some(slot) = record.slot() {
-                    self.keyspace.slots.retire(slot);
-                }
+                self.keyspace.retire(record.outside());
             }
         }
         Ok(())
@@ -790,3 +835,12 @@ impl<'c> Keys<'c> {
 /// A string that is changed in place and longer than this goes into a slot, where the next change
 /// need not copy it.
 const CHANGED_INLINE_BYTES_MAX: usize = 1024;
+
+/// True if a string of so many bytes, changed in place or not, lies in a slot.
+pub(super) fn lies_in_slot(changed: bool, bytes: usize) -> bool {
+    let inline_max = match changed {
+        true => CHANGED_INLINE_BYTES_MAX,
+        false => INLINE_BYTES_MAX,
+    };
+    bytes > inline_max
+}

@@ -15,6 +15,7 @@
 //! A thread that holds a stripe never waits for a phase. It waits for another stripe only in
 //! ascending order ([`lock_all`](stripes::Stripes::lock_all)).
 
+pub mod cold;
 pub mod database;
 pub mod draft;
 pub mod effects;
@@ -23,6 +24,7 @@ pub mod home;
 mod in_batch;
 pub mod index;
 mod keys;
+pub mod moving;
 pub mod notes;
 mod range;
 pub mod record;
@@ -30,16 +32,18 @@ pub mod slots;
 pub mod snapshot;
 pub mod stripes;
 
+pub use cold::{Cold, Outside};
 pub use database::{DATABASES, Database};
 pub use effects::{Class, Effects, Event};
 pub use home::Home;
 pub use in_batch::{Folded, InBatch, Ledger};
 pub use index::{Entry, Index, KeyBounds};
 pub use keys::{Access, Found, Keys};
+pub use moving::{Moving, Unmoved};
 pub use record::{Payload, Record};
 
 use crate::object::{Limits, SharedLimits};
-use nearfield_tiers::Heap;
+use nearfield_tiers::{Heap, Tiers};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slots::Slots;
 use snapshot::Snapshot;
@@ -83,6 +87,8 @@ pub struct Keyspace {
     pub slots: Arc<Slots>,
     /// Where objects take their memory.
     pub heap: Heap,
+    /// Values that lie elsewhere, as they are little used.
+    pub cold: Arc<Cold>,
     /// The snapshot that is being taken.
     pub snapshot: Snapshot,
     /// Whether commands collect what is to be logged.
@@ -109,6 +115,7 @@ impl Keyspace {
             stripes: Stripes::default(),
             slots: Arc::default(),
             heap: Heap::default(),
+            cold: Arc::default(),
             snapshot: Snapshot::default(),
             logging: AtomicBool::default(),
             observers: AtomicU32::default(),
@@ -118,6 +125,12 @@ impl Keyspace {
             hits: AtomicU64::default(),
             misses: AtomicU64::default(),
         }
+    }
+
+    /// The keyspace with tiers for its values.
+    pub fn with_tiers(self, tiers: Option<Arc<Tiers>>) -> Keyspace {
+        let cold = Arc::new(Cold::new(tiers));
+        Keyspace { cold, ..self }
     }
 
     /// True if other servers read and change the same keys.

@@ -4,7 +4,7 @@ use super::index::{Entry, KeyBounds};
 use super::record::{Payload, Record};
 use super::{Database, Keys, Keyspace};
 use crate::error::CommandError;
-use crate::object::{Container, Text};
+use crate::object::{Container, Kind, Text};
 use nearfield::{Direction, Error};
 use std::ops::Bound;
 
@@ -81,15 +81,26 @@ impl Database {
 }
 
 impl Keyspace {
-    /// Gives the string that is stored in a record to `read`, or `None` if it holds another type.
+    /// Gives the string that is stored in the record of a key to `read`, or `None` if it holds
+    /// another type.
+    ///
+    /// # Errors
+    /// It lies in a cold tier and cannot be read.
     #[inline]
-    pub fn read_stored<R>(&self, record: &Record<'_>, read: impl FnOnce(Option<&[u8]>) -> R) -> R {
+    pub fn read_stored<R>(
+        &self,
+        key: &[u8],
+        record: &Record<'_>,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, CommandError> {
         match record.payload {
-            Payload::Inline(value) => read(Some(value)),
+            Payload::Inline(value) => Ok(read(Some(value))),
             Payload::InSlot(slot) => {
                 let object = self.slots.open(slot);
-                read(object.as_ref().and_then(Text::of).map(Text::bytes))
+                Ok(read(object.as_ref().and_then(Text::of).map(Text::bytes)))
             }
+            Payload::InTier(_) if record.kind != Kind::String => Ok(read(None)),
+            Payload::InTier(place) => self.read_place(key, place, |value| read(Some(value))),
         }
     }
 }

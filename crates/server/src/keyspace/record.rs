@@ -1,9 +1,11 @@
 //! What the index stores for a key: a byte that says what it is, when it expires, and either the
-//! string itself or the number of the slot that holds the object. Behind the time it says by how
-//! much the key is noted to expire too early, if it is (see [`notes`](super::notes)).
+//! string itself, or the number of the slot that holds the object, or the place of the value in a
+//! [cold tier](super::cold). Behind the time it says by how much the key is noted to expire too
+//! early, if it is (see [`notes`](super::notes)).
 
 use super::slots::Slot;
 use crate::object::Kind;
+use nearfield_tiers::Place;
 
 const KIND_BITS: u8 = 0b0000_0111;
 const EXPIRES: u8 = 0b0000_1000;
@@ -13,6 +15,8 @@ const RAW: u8 = 0b0001_0000;
 const IN_SLOT: u8 = 0b0010_0000;
 /// The key's note is earlier than its time, by the four bytes behind the time.
 const NOTED_EARLY: u8 = 0b0100_0000;
+/// The payload is a place in a cold tier.
+const IN_TIER: u8 = 0b1000_0000;
 
 /// The first byte of a string that does not expire, which is followed by the string itself.
 pub const PLAIN_STRING: u8 = 0;
@@ -34,6 +38,8 @@ pub enum Payload<'a> {
     Inline(&'a [u8]),
     /// An object, or a long string.
     InSlot(Slot),
+    /// A value in a cold tier: a string itself, or a frozen object.
+    InTier(Place),
 }
 
 /// A stored value, taken apart.
@@ -99,6 +105,8 @@ impl<'a> Record<'a> {
         }
         let payload = if tag & IN_SLOT != 0 {
             Payload::InSlot(Slot::from_number(number(rest) as u32))
+        } else if tag & IN_TIER != 0 {
+            Payload::InTier(Place::from_bits(number(rest)))
         } else {
             Payload::Inline(rest)
         };
@@ -120,8 +128,10 @@ impl<'a> Record<'a> {
         if self.expires_at_ms.is_some() {
             tag |= EXPIRES;
         }
-        if matches!(self.payload, Payload::InSlot(_)) {
-            tag |= IN_SLOT;
+        match self.payload {
+            Payload::Inline(_) => {}
+            Payload::InSlot(_) => tag |= IN_SLOT,
+            Payload::InTier(_) => tag |= IN_TIER,
         }
         let is_early = self.expires_at_ms.is_some() && self.early_ms > 0;
         if is_early {
@@ -137,14 +147,7 @@ impl<'a> Record<'a> {
         match self.payload {
             Payload::Inline(value) => out.extend_from_slice(value),
             Payload::InSlot(slot) => out.extend_from_slice(&slot.number().to_le_bytes()),
-        }
-    }
-
-    /// The slot, if there is one.
-    pub fn slot(&self) -> Option<Slot> {
-        match self.payload {
-            Payload::InSlot(slot) => Some(slot),
-            Payload::Inline(_) => None,
+            Payload::InTier(place) => out.extend_from_slice(&place.to_bits().to_le_bytes()),
         }
     }
 
@@ -191,6 +194,7 @@ mod tests {
             Payload::Inline(b""),
             Payload::Inline(b"value"),
             Payload::InSlot(Slot::from_number(77_000)),
+            Payload::InTier(Place::from_bits(0x0123_4567_89ab_cdef)),
         ];
         for kind in Kind::ALL {
             for raw in [false, true] {

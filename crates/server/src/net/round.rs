@@ -29,9 +29,10 @@ use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
 use crate::keyspace::record::{PLAIN_STRING, is_plain};
-use crate::keyspace::slots::Slot;
 use crate::keyspace::stripes::{StripeSet, Stripes};
-use crate::keyspace::{Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Record};
+use crate::keyspace::{
+    Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Outside, Record,
+};
 use crate::resp::{Parser, Reply};
 use crate::server::Server;
 use nearfield::{Batch, Bytes, Direction, Outcome};
@@ -57,8 +58,8 @@ pub struct Round {
     /// The words that are the keys of the gets of a batch that is folded.
     keys: Vec<u32>,
     writes: Batch<Bytes>,
-    /// The slots that writes have replaced, each with its get.
-    retired: Vec<(u32, Slot)>,
+    /// What records that writes have replaced refer to, each with its get.
+    retired: Vec<(u32, Outside)>,
     /// The gets whose keys another server has changed meanwhile.
     conflicts: Vec<u32>,
     ledger: Ledger,
@@ -621,8 +622,8 @@ impl Round {
                     let old = old.map(Record::parse);
                     let before = old.and_then(|old| old.note());
                     let after = now.and_then(|now| Record::parse(now).note());
-                    if let Some(slot) = old.and_then(|old| old.slot()) {
-                        self.retired.push((get, slot));
+                    if let Some(outside) = old.and_then(|old| old.outside()) {
+                        self.retired.push((get, outside));
                     }
                     if !self.is_shared {
                         notes.add(get, key, before, after);
@@ -640,8 +641,8 @@ impl Round {
             self.retired.retain(|(retired, _)| *retired != get);
             failed.push((get, entries.own_error(error, key).into()));
         }
-        for (_, slot) in self.retired.drain(..) {
-            keyspace.slots.retire(slot);
+        for (_, outside) in self.retired.drain(..) {
+            keyspace.retire(Some(outside));
         }
         if !failed.is_empty() {
             self.take_back(&failed, clients);

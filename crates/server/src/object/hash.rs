@@ -1,6 +1,7 @@
 //! Hashes: fields with values.
 
 use super::Limits;
+use super::frozen::Source;
 use super::packed::{Packed, Pairs};
 use super::table::{Ids, Table};
 use allocator_api2::alloc::Allocator;
@@ -19,6 +20,10 @@ enum Form<A: Allocator> {
     Small(Packed<A>),
     Large(Box<Table<A>, A>),
 }
+
+/// The forms of a hash that is frozen.
+const SMALL: u8 = 0;
+const LARGE: u8 = 1;
 
 impl<A: Allocator + Clone> Hash<A> {
     /// An empty hash.
@@ -67,6 +72,33 @@ impl<A: Allocator + Clone> Hash<A> {
                 }
             },
         }
+    }
+
+    /// Appends the hash as [`thaw`](Hash::thaw) takes it: a byte for its form, and what it has.
+    pub(super) fn freeze(&self, out: &mut Vec<u8>) {
+        match &self.form {
+            Form::Small(packed) => {
+                out.push(SMALL);
+                packed.freeze(out);
+            }
+            Form::Large(table) => {
+                out.push(LARGE);
+                table.freeze(out);
+            }
+        }
+    }
+
+    /// A hash that was frozen.
+    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let form = match source.byte()? {
+            SMALL => {
+                let packed = Packed::thaw(source, heap)?;
+                Form::Small(Some(packed).filter(|it| it.len().is_multiple_of(2))?)
+            }
+            LARGE => Form::Large(Box::new_in(Table::thaw(source, heap.clone())?, heap)),
+            _ => return None,
+        };
+        Some(Hash { form })
     }
 
     /// The value of `field`. Expected constant time, as all operations of one field.

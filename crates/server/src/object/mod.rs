@@ -7,6 +7,7 @@
 mod arena;
 mod bytes;
 mod container;
+mod frozen;
 mod hash;
 mod kind;
 mod limits;
@@ -21,6 +22,7 @@ mod testing;
 mod text;
 
 pub use container::Container;
+pub use frozen::Damaged;
 pub use hash::{Fields, Hash};
 pub use kind::Kind;
 pub use limits::{ChunkLimit, Limits, SharedLimits};
@@ -87,14 +89,24 @@ impl Object {
     /// The bytes taken from its heap, and those of the box. Constant time, except that it is
     /// linear in the chunks of a list.
     pub fn memory_bytes(&self) -> usize {
+        let in_box = match self {
+            Object::Text(_) => size_of::<Text>(),
+            Object::List(_) => size_of::<List<Heap>>(),
+            Object::Hash(_) => size_of::<Hash<Heap>>(),
+            Object::Set(_) => size_of::<Set<Heap>>(),
+            Object::SortedSet(_) => size_of::<SortedSet<Heap>>(),
+        };
+        in_box + self.heap_bytes()
+    }
+
+    /// The bytes taken from its heap.
+    pub fn heap_bytes(&self) -> usize {
         match self {
-            Object::Text(text) => size_of::<Text>() + text.memory_bytes(),
-            Object::List(list) => size_of::<List<Heap>>() + list.memory_bytes(),
-            Object::Hash(hash) => size_of::<Hash<Heap>>() + hash.memory_bytes(),
-            Object::Set(set) => size_of::<Set<Heap>>() + set.memory_bytes(),
-            Object::SortedSet(sorted_set) => {
-                size_of::<SortedSet<Heap>>() + sorted_set.memory_bytes()
-            }
+            Object::Text(text) => text.memory_bytes(),
+            Object::List(list) => list.memory_bytes(),
+            Object::Hash(hash) => hash.memory_bytes(),
+            Object::Set(set) => set.memory_bytes(),
+            Object::SortedSet(sorted_set) => sorted_set.memory_bytes(),
         }
     }
 

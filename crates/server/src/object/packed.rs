@@ -12,6 +12,7 @@
 use super::bytes::{
     lengthen, read_varint, read_varint_back, varint_bytes, write_varint, write_varint_back, zeroed,
 };
+use super::frozen::{Source, put_bytes, put_number};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
@@ -99,6 +100,29 @@ impl<A: Allocator + Clone> Packed<A> {
         copy.end = self.end - self.start;
         copy.len = self.len;
         copy
+    }
+
+    /// Appends the elements as [`thaw`](Packed::thaw) takes them: their number, and each behind its
+    /// length.
+    pub fn freeze(&self, out: &mut std::vec::Vec<u8>) {
+        put_number(out, self.len());
+        self.iter().for_each(|element| put_bytes(out, element));
+    }
+
+    /// The elements that were frozen, in no more memory than they need.
+    pub fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let count = source.count()?;
+        let mut ahead = source.clone();
+        let mut bytes: usize = 0;
+        for _ in 0..count {
+            bytes += packed_bytes(ahead.bytes()?.len());
+        }
+        u32::try_from(bytes).ok()?;
+        let mut packed = Packed::with_capacity_in(bytes, heap);
+        for _ in 0..count {
+            packed.push_back(source.bytes()?);
+        }
+        Some(packed)
     }
 
     fn elements(&self) -> &[u8] {

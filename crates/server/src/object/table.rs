@@ -15,6 +15,7 @@
 
 use super::arena::{Arena, LOCATION_BITS, Location};
 use super::bytes::{read_varint, varint_bytes, write_varint};
+use super::frozen::{Source, put_bytes, put_number};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 use foldhash::SharedSeed;
@@ -153,6 +154,66 @@ impl<A: Allocator + Clone> Table<A> {
             copy.add(tag, self.key(id), self.value(id));
         }
         copy
+    }
+
+    /// Appends the elements as [`thaw`](Table::thaw) takes them: the number of ids, the first that
+    /// is free, and for each id its key and value, or the next free id.
+    pub fn freeze(&self, out: &mut std::vec::Vec<u8>) {
+        let link = |id: u32| if id == NONE { 0 } else { id as usize + 1 };
+        put_number(out, self.entries.len());
+        put_number(out, link(self.free));
+        for (id, entry) in self.entries.iter().enumerate() {
+            if entry & FREE != 0 {
+                put_number(out, 0);
+                put_number(out, link(*entry as u32));
+                continue;
+            }
+            let (key, value) = self.pair(id as u32);
+            put_number(out, key.len() + 1);
+            out.extend_from_slice(key);
+            put_bytes(out, value);
+        }
+    }
+
+    /// The elements that were frozen. Each has the id that it had.
+    pub fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let link = |source: &mut Source<'_>, ids: usize| match source.number()? {
+            0 => Some(NONE),
+            id => (id <= ids).then(|| id as u32 - 1),
+        };
+        let ids = source.count().filter(|&ids| ids < NONE as usize)?;
+        let mut table = Table::new_in(heap);
+        let first_free = link(source, ids)?;
+        table.entries.reserve_exact(ids);
+        let mut free_ids = 0;
+        for _ in 0..ids {
+            match source.number()? {
+                0 => {
+                    let next = link(source, ids)?;
+                    table.entries.push(FREE | u64::from(next));
+                    free_ids += 1;
+                }
+                length => {
+                    let (key, value) = (source.take(length - 1)?, source.bytes()?);
+                    let tag = tag_of(key);
+                    if table.find_tagged(tag, key).is_some() {
+                        return None;
+                    }
+                    table.add(tag, key, value);
+                }
+            }
+        }
+        // Each free id follows another one, and the last one none.
+        table.free = first_free;
+        let mut next = first_free;
+        for _ in 0..free_ids {
+            let entry = *table.entries.get(next as usize)?;
+            if entry & FREE == 0 {
+                return None;
+            }
+            next = entry as u32;
+        }
+        (next == NONE).then_some(table)
     }
 
     /// The id of `key`'s element.
@@ -351,6 +412,12 @@ impl<A: Allocator + Clone> Table<A> {
         self.entries.truncate(count);
         self.entries.shrink_to_fit();
         self.free = NONE;
+    }
+
+    /// True if there is an element of this id.
+    pub fn is_element(&self, id: u32) -> bool {
+        let entry = self.entries.get(id as usize);
+        entry.is_some_and(|entry| entry & FREE == 0)
     }
 
     /// The ids of all elements, ascending.

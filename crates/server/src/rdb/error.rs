@@ -120,3 +120,13 @@ pub enum Error {
         offset: u64,
     },
 }
+
+impl Error {
+    /// A value that is to be written cannot be read.
+    pub fn unreadable(why: impl std::fmt::Display) -> Error {
+        Error::Io {
+            source: std::io::Error::other(why.to_string()),
+            offset: 0,
+        }
+    }
+}

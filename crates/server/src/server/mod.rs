@@ -106,7 +106,7 @@ impl Server {
             statistics: Statistics::new(registry),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
-            keyspace: Keyspace::new(options.home.clone()),
+            keyspace: Keyspace::new(options.home.clone()).with_tiers(options.tiers.clone()),
             eviction: Eviction::default(),
             access: Access::new(0, false),
             acl: Acl::new(

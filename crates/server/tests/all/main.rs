@@ -18,4 +18,5 @@ mod pool;
 mod rdb;
 mod replay;
 mod scan;
+mod tiers;
 mod tls;

@@ -29,7 +29,7 @@ pub(super) fn copy(call: &mut Call<'_>) -> Answer {
     let heap = &call.keys.keyspace().heap;
     let object = call
         .keys
-        .read_object(&found, |object| object.rebuild_in(heap));
+        .read_object(source, &found, |object| object.rebuild_in(heap))?;
     let string = match object {
         Some(_) => None,
         None => call.keys.string(source)?,

@@ -20,7 +20,7 @@ pub(super) fn dump(call: &mut Call<'_>) -> Answer {
 }
 
 fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, CommandError> {
-    let value = keys.read_object(found, |object| match object {
+    let value = keys.read_object(key, found, |object| match object {
         Object::Text(text) => Value::String(text.bytes().to_vec()),
         Object::List(list) => Value::List(list.iter().map(<[u8]>::to_vec).collect()),
         Object::Hash(hash) => {
@@ -34,7 +34,7 @@ fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, Comman
             let pair = |(member, score): (&[u8], f64)| (member.to_vec(), score);
             Value::SortedSet(members.map(pair).collect())
         }
-    });
+    })?;
     match value {
         Some(value) => Ok(value),
         None => Ok(Value::String(keys.string(key)?.unwrap_or_default())),

@@ -43,7 +43,7 @@ fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
         keys += database.len()? as u64;
         flushed.push(database.replace());
     }
-    flushed::free(flushed, &call.keys.keyspace().slots);
+    flushed::free(flushed, call.keys.keyspace());
     // Logged even if nothing was there.
     call.keys.effects().changes += keys.max(1);
     call.reply.ok();

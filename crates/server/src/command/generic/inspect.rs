@@ -1,8 +1,9 @@
 //! How keys are represented.
 
 use super::GROUP;
-use crate::command::{Answer, Call, Command};
+use crate::command::{Answer, Call, Command, Flags};
 use crate::error::CommandError;
+use crate::keyspace::Outside;
 use crate::keyspace::record::INLINE_BYTES_MAX;
 use crate::number::parse_integer;
 use crate::object::Kind;
@@ -38,6 +39,13 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "2.2.3", "O(1)")
         .summary("Returns how many refer to the value of a key.")
         .differs("The answer is 1, also for small integers, which Redis shares."),
+    Command::new("tier", 3, tier)
+        .looks()
+        .key(2)
+        .flag(Flags::OWN)
+        .about(GROUP, "", "O(1)")
+        .summary("Returns the tier that the value of a key lies in.")
+        .differs("not in Redis: memory, compressed or file, or null if there is no key"),
     Command::new("help", 2, help)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns what the subcommands do."),
@@ -58,13 +66,13 @@ fn encoding(call: &mut Call<'_>) -> Answer {
         let limits = call.keys.limits();
         let encoding = call
             .keys
-            .read_object(&found, |object| object.encoding(&limits));
+            .read_object(key, &found, |object| object.encoding(&limits))?;
         call.reply.bulk_or_null(encoding.map(str::as_bytes));
         return Ok(());
     }
     let name = call.keys.read_string(key, |value| {
         let value = value.unwrap_or_default();
-        if found.slot.is_some() || found.raw || value.len() > INLINE_BYTES_MAX {
+        if found.is_raw() || value.len() > INLINE_BYTES_MAX {
             "raw"
         } else if value.len() <= INTEGER_BYTES_MAX && parse_integer(value).is_some() {
             "int"
@@ -127,8 +135,18 @@ fn refcount(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
+fn tier(call: &mut Call<'_>) -> Answer {
+    let found = call.keys.peek(call.args[2])?;
+    let name = found.map(|found| match found.outside {
+        Some(Outside::Place(place)) => call.keys.keyspace().cold.name(place.tier()),
+        _ => "memory",
+    });
+    call.reply.bulk_or_null(name.map(str::as_bytes));
+    Ok(())
+}
+
 fn help(call: &mut Call<'_>) -> Answer {
-    const LINES: [&str; 13] = [
+    const LINES: [&str; 15] = [
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
         "    Return the kind of internal representation used in order to store the value",
@@ -142,6 +160,8 @@ fn help(call: &mut Call<'_>) -> Answer {
         "REFCOUNT <key>",
         "    Return the number of references of the value associated with the specified",
         "    <key>.",
+        "TIER <key>",
+        "    Return the tier that the value of the <key> lies in.",
     ];
     const LAST: [&str; 2] = ["HELP", "    Prints this help."];
     call.reply.array(LINES.len() + LAST.len());

@@ -32,8 +32,10 @@ pub mod value;
 
 use crate::disk::{Disk, DiskFile};
 use crate::keyspace::{Database, Databases, Keyspace, Observer, Payload, Record};
+use crate::object::Kind;
 use crate::rdb::{Attributes, Error, Writer};
 use hashbrown::HashSet;
+use nearfield_tiers::Heap;
 use output::Output;
 use parking_lot::Mutex;
 use std::io;
@@ -238,12 +240,22 @@ impl Running {
             ..Attributes::default()
         };
         self.keys += 1;
+        let writer = &mut self.writer;
         match record.payload {
-            Payload::Inline(value) => self.writer.string(key, value, attributes),
+            Payload::Inline(value) => writer.string(key, value, attributes),
             Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
-                Some(object) => value::write(&mut self.writer, key, object, attributes),
+                Some(object) => value::write(writer, key, object, attributes),
                 None => unreachable!("the slot of a key holds its object"),
             },
+            // What cannot be read fails the snapshot: the log or the snapshot before has it.
+            Payload::InTier(place) if record.kind == Kind::String => keyspace
+                .read_place(key, place, |value| writer.string(key, value, attributes))
+                .map_err(Error::unreadable)?,
+            Payload::InTier(place) => {
+                let object = keyspace.thaw(key, record.kind, place, &Heap::new());
+                let object = object.map_err(Error::unreadable)?;
+                value::write(writer, key, &object, attributes)
+            }
         }
     }
 }

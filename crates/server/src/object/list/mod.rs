@@ -7,6 +7,7 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use super::frozen::{Source, put_number};
 use super::packed::{Elements, Packed, packed_bytes};
 use super::{ChunkLimit, Limits};
 use allocator_api2::alloc::Allocator;
@@ -74,6 +75,26 @@ impl<A: Allocator + Clone> List<A> {
         }
         copy.len = self.len;
         copy
+    }
+
+    /// Appends the list as [`thaw`](List::thaw) takes it: its chunks behind their number.
+    pub(super) fn freeze(&self, out: &mut Vec<u8>) {
+        put_number(out, self.chunks.len());
+        self.chunks.iter().for_each(|chunk| chunk.freeze(out));
+    }
+
+    /// A list that was frozen.
+    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let mut list = List::new_in(heap.clone());
+        for _ in 0..source.count()? {
+            let chunk = Packed::thaw(source, heap.clone())?;
+            if chunk.is_empty() {
+                return None;
+            }
+            list.len += chunk.len();
+            list.chunks.push_back(chunk);
+        }
+        Some(list)
     }
 
     /// A chunk of one element. The first chunk grows as it needs to; a list that has several will

@@ -1,5 +1,6 @@
 //! Sorted integers in two, four or eight bytes each, whichever the widest of them needs.
 
+use crate::object::frozen::{Source, put_bytes};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
@@ -60,6 +61,23 @@ impl<A: Allocator + Clone> Integers<A> {
         bytes.extend_from_slice(&self.bytes);
         let width = self.width;
         Integers { bytes, width }
+    }
+
+    /// Appends the width and the integers, as `thaw` takes them.
+    pub(super) fn freeze(&self, out: &mut std::vec::Vec<u8>) {
+        out.push(self.width as u8);
+        put_bytes(out, &self.bytes);
+    }
+
+    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let width = usize::from(source.byte().filter(|width| [2, 4, 8].contains(width))?);
+        let integers = source.bytes()?;
+        let mut bytes = Vec::with_capacity_in(integers.len(), heap);
+        bytes.extend_from_slice(integers);
+        let integers = Integers { bytes, width };
+        let is_whole = integers.bytes.len().is_multiple_of(width);
+        let is_sorted = is_whole && integers.iter().is_sorted_by(|one, next| one < next);
+        is_sorted.then_some(integers)
     }
 
     pub(super) fn get(&self, index: usize) -> i64 {

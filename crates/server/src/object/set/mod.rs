@@ -5,6 +5,7 @@ mod integers;
 mod tests;
 
 use super::Limits;
+use super::frozen::Source;
 use super::packed::{Elements, Packed};
 use super::table::{Ids, Table};
 use allocator_api2::alloc::Allocator;
@@ -70,6 +71,11 @@ fn integer<'a>(integer: i64) -> Member<'a> {
     Member::Integer(integer.into())
 }
 
+/// The forms of a set that is frozen.
+const INTEGERS: u8 = 0;
+const SMALL: u8 = 1;
+const LARGE: u8 = 2;
+
 impl<A: Allocator + Clone> Set<A> {
     /// An empty set.
     pub fn new_in(heap: A) -> Self {
@@ -129,6 +135,35 @@ impl<A: Allocator + Clone> Set<A> {
                 }
             },
         }
+    }
+
+    /// Appends the set as [`thaw`](Set::thaw) takes it: a byte for its form, and what it has.
+    pub(super) fn freeze(&self, out: &mut Vec<u8>) {
+        match &self.form {
+            Form::Integers(integers) => {
+                out.push(INTEGERS);
+                integers.freeze(out);
+            }
+            Form::Small(packed) => {
+                out.push(SMALL);
+                packed.freeze(out);
+            }
+            Form::Large(table) => {
+                out.push(LARGE);
+                table.freeze(out);
+            }
+        }
+    }
+
+    /// A set that was frozen.
+    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let form = match source.byte()? {
+            INTEGERS => Form::Integers(Integers::thaw(source, heap)?),
+            SMALL => Form::Small(Packed::thaw(source, heap)?),
+            LARGE => Form::Large(Box::new_in(Table::thaw(source, heap.clone())?, heap)),
+            _ => return None,
+        };
+        Some(Set { form })
     }
 
     /// Whether `member` is one. Expected constant time, as all operations of one member.

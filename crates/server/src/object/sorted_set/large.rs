@@ -1,7 +1,8 @@
 //! The large form of a sorted set: a table of the members, and a tree of their scores and ids.
 
 use super::edge::Edge;
-use super::{decode, encode};
+use super::{decode, encode, is_before, thawed_score};
+use crate::object::frozen::{Source, put_number};
 use crate::object::packed::Packed;
 use crate::object::ranked_tree::{Known, RankedTree, Spot};
 use crate::object::table::Table;
@@ -104,6 +105,35 @@ impl<A: Allocator + Clone> Large<A> {
             members: self.members.rebuild_in(heap.clone()),
             tree: RankedTree::from_sorted_in(heap, self.tree.len(), entries),
         }
+    }
+
+    /// Appends the members with their scores, and their ids in the order of the set.
+    pub(super) fn freeze(&self, out: &mut Vec<u8>) {
+        self.members.freeze(out);
+        self.tree
+            .iter()
+            .for_each(|(_, id)| put_number(out, id as usize));
+    }
+
+    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let members = Table::thaw(source, heap.clone())?;
+        let lives = |id: u32| members.is_element(id);
+        let mut entries: Vec<(f64, u32)> = Vec::with_capacity(members.len());
+        for _ in 0..members.len() {
+            let id = u32::try_from(source.number()?)
+                .ok()
+                .filter(|&id| lives(id))?;
+            let score = thawed_score(members.value(id))?;
+            let entry = (score, members.key(id));
+            let before = entries.last().map(|&(score, id)| (score, members.key(id)));
+            // As they rise, none is there twice.
+            if before.is_some_and(|before| !is_before(before, entry)) {
+                return None;
+            }
+            entries.push((score, id));
+        }
+        let tree = RankedTree::from_sorted_in(heap, entries.len(), entries.into_iter());
+        Some(Large { members, tree })
     }
 
     pub(super) fn rank(&self, edge: Edge<'_>) -> usize {

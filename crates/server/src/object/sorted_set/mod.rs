@@ -7,6 +7,7 @@ mod large;
 mod tests;
 
 use super::Limits;
+use super::frozen::Source;
 use super::packed::{Packed, Pairs};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
@@ -62,6 +63,38 @@ fn insert_in(packed: &mut Packed<impl Allocator + Clone>, member: &[u8], score: 
     // A zero has no sign here, nor in small sorted sets of Redis.
     packed.insert(position, &encode(score + 0.0));
     packed.insert(position, member);
+}
+
+/// The forms of a sorted set that is frozen.
+const SMALL: u8 = 0;
+const LARGE: u8 = 1;
+
+/// A score that was frozen.
+fn thawed_score(bytes: &[u8]) -> Option<f64> {
+    let score = f64::from_le_bytes(bytes.try_into().ok()?);
+    (!score.is_nan()).then_some(score)
+}
+
+/// True if an entry comes before another one.
+fn is_before((score, member): (f64, &[u8]), (other, other_member): (f64, &[u8])) -> bool {
+    score < other || score == other && member < other_member
+}
+
+/// True if elements are members and scores in turn, sorted.
+fn is_sorted(packed: &Packed<impl Allocator + Clone>) -> bool {
+    let mut before: Option<(f64, &[u8])> = None;
+    let mut elements = packed.iter();
+    while let Some(member) = elements.next() {
+        let Some(score) = elements.next().and_then(thawed_score) else {
+            return false;
+        };
+        let entry = (score, member);
+        if before.is_some_and(|before| !is_before(before, entry)) {
+            return false;
+        }
+        before = Some(entry);
+    }
+    true
 }
 
 impl<A: Allocator + Clone> SortedSet<A> {
@@ -128,6 +161,33 @@ impl<A: Allocator + Clone> SortedSet<A> {
                 }
             },
         }
+    }
+
+    /// Appends the set as [`thaw`](SortedSet::thaw) takes it: a byte for its form, and what it has.
+    pub(super) fn freeze(&self, out: &mut Vec<u8>) {
+        match &self.form {
+            Form::Small(packed) => {
+                out.push(SMALL);
+                packed.freeze(out);
+            }
+            Form::Large(large) => {
+                out.push(LARGE);
+                large.freeze(out);
+            }
+        }
+    }
+
+    /// A set that was frozen.
+    pub(super) fn thaw(source: &mut Source<'_>, heap: A) -> Option<Self> {
+        let form = match source.byte()? {
+            SMALL => {
+                let packed = Packed::thaw(source, heap)?;
+                Form::Small(Some(packed).filter(is_sorted)?)
+            }
+            LARGE => Form::Large(Box::new_in(Large::thaw(source, heap.clone())?, heap)),
+            _ => return None,
+        };
+        Some(SortedSet { form })
     }
 
     /// Sets the score of `member` and answers the one it had. Logarithmic.

@@ -1,0 +1,59 @@
+//! `NEARFIELD.TIER`: the tiers that values lie in.
+
+use super::help::help;
+use super::{Answer, Call, Command, Flags, Group};
+use crate::error::CommandError;
+use crate::keyspace::Unmoved;
+use crate::keyspace::moving::MOVED_BYTES_MIN;
+
+const GROUP: Group = Group::Server;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[Command::container("nearfield.tier", SUBCOMMANDS)
+    .flag(Flags::OWN)
+    .about(GROUP, "", "Depends on the subcommand")
+    .summary("A container for commands about tiers.")];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("move", 4, move_value)
+        .looks()
+        .key(2)
+        .unshared()
+        .flag(Flags(Flags::OWN.0 | Flags::ADMIN.0))
+        .about(GROUP, "", "O(N) for a value of N bytes")
+        .summary("Moves the value of a key to a tier now.")
+        .differs("not in Redis: the tiers of --tier, of which 0 is the memory"),
+    Command::new("help", 2, show_help)
+        .flag(Flags(Flags::OWN.0 | Flags::NO_PHASE.0))
+        .about(GROUP, "", "O(1)")
+        .summary("Returns a text about the subcommands.")
+        .differs("not in Redis"),
+];
+
+/// `NEARFIELD.TIER MOVE key tier`: 1 if it has moved, 0 if it stays where it is.
+fn move_value(call: &mut Call<'_>) -> Answer {
+    let key = call.args[2];
+    let to = usize::try_from(call.integer(3)?).map_err(|_| CommandError::NotPositive)?;
+    let keys = &call.keys;
+    let place = (keys.database_number(), key);
+    let moved = keys
+        .keyspace()
+        .move_value(keys.databases(), place, to, MOVED_BYTES_MIN);
+    match moved {
+        Ok(()) => call.reply.integer(1),
+        Err(Unmoved::Absent | Unmoved::There | Unmoved::Small(_)) => call.reply.integer(0),
+        Err(error) => return Err(CommandError::owned(format!("ERR {error}"))),
+    }
+    Ok(())
+}
+
+fn show_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "MOVE <key> <tier>",
+            "    Move the value of a key to a tier now; tier 0 is the memory.",
+        ],
+    );
+    Ok(())
+}

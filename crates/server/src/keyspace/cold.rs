@@ -1,0 +1,274 @@
+//! Values in cold tiers: reading them, and giving up their places.
+//!
+//! A record whose value lies in a cold tier has the value's [`Place`] instead of it. The type of
+//! the key and the time at which it expires stay in the record, so that commands which ask for
+//! these read no tier.
+//!
+//! Reads of strings hold no stripe. So that they find at a place what they have read of in the
+//! index, a place that is given up is not released at once: it is *retired*, like a
+//! [slot](super::slots), and released in the next exclusive phase, when no read is under way.
+
+use super::slots::Slot;
+use super::{Databases, Keyspace, Payload, Record};
+use crate::error::{CommandError, shown};
+use crate::object::{Kind, Object};
+use hashbrown::HashMap;
+use nearfield_tiers::{Heap, Place, ReadError, TierKind, Tiers};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The cold tiers of a keyspace, if it has any.
+#[derive(Debug, Default)]
+pub struct Cold {
+    tiers: Option<Arc<Tiers>>,
+    retired: Mutex<Vec<Place>>,
+    retired_count: AtomicUsize,
+    holds: Holds,
+}
+
+/// Places that are read outside of a phase. They are released when nobody holds them any more.
+#[derive(Debug, Default)]
+struct Holds {
+    places: Mutex<HashMap<Place, Hold>>,
+    /// How many there are, so that nobody takes the lock while there are none.
+    count: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Hold {
+    holders: usize,
+    /// It was given up meanwhile.
+    released: bool,
+}
+
+impl Cold {
+    /// The cold tiers among `tiers`.
+    pub fn new(tiers: Option<Arc<Tiers>>) -> Cold {
+        Cold {
+            tiers,
+            ..Cold::default()
+        }
+    }
+
+    /// The tiers, if there are any.
+    #[inline]
+    pub fn tiers(&self) -> Option<&Tiers> {
+        self.tiers.as_deref()
+    }
+
+    /// The name of a tier's kind.
+    pub fn name(&self, tier: usize) -> &'static str {
+        let tiers = self.tiers.as_ref();
+        let tier = tiers.and_then(|tiers| tiers.specifications().get(tier));
+        match tier.map(|tier| &tier.kind) {
+            Some(TierKind::Memory) | None => "memory",
+            Some(TierKind::Compressed) => "compressed",
+            Some(TierKind::File(_)) => "file",
+        }
+    }
+
+    /// The memory of this process that values in cold tiers take.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        let Some(tiers) = &self.tiers else { return 0 };
+        let in_memory = (1..tiers.count()).filter(|&tier| tiers.folder(tier).is_none());
+        let usages = in_memory.filter_map(|tier| tiers.usage(tier));
+        usages.map(|usage| usage.used_bytes).sum()
+    }
+
+    /// Appends the value at a place to `out`. May wait for a disk.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        match &self.tiers {
+            Some(tiers) => tiers.read(place, out),
+            None => Err(ReadError::Absent),
+        }
+    }
+
+    /// Gives up a place that readers may still be at.
+    pub fn retire(&self, place: Place) {
+        self.retired.lock().push(place);
+        self.retired_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many places wait to be released.
+    #[inline]
+    pub fn retired(&self) -> usize {
+        self.retired_count.load(Ordering::Relaxed)
+    }
+
+    /// Takes the places that were given up, to be [released](Cold::release) when the exclusive
+    /// phase is over: `_exclusive` shows that it is not.
+    pub fn reclaim(&self, _exclusive: &mut Databases) -> Vec<Place> {
+        let retired = std::mem::take(&mut *self.retired.lock());
+        self.retired_count
+            .fetch_sub(retired.len(), Ordering::Relaxed);
+        retired
+    }
+
+    /// Gives up a place that nobody reads any more, but for those who hold it.
+    pub fn release(&self, place: Place) {
+        if self.holds.count.load(Ordering::Acquire) > 0
+            && let Some(hold) = self.holds.places.lock().get_mut(&place)
+        {
+            hold.released = true;
+            return;
+        }
+        if let Some(tiers) = &self.tiers {
+            tiers.release(place);
+        }
+    }
+
+    /// Keeps a place from being released, so that it does not become another value's. To be called
+    /// in the phase in which it was read from the index.
+    pub fn hold(&self, place: Place) {
+        let mut places = self.holds.places.lock();
+        places.entry(place).or_default().holders += 1;
+        self.holds.count.store(places.len(), Ordering::Release);
+    }
+
+    /// Ends a [hold](Cold::hold).
+    pub fn let_go(&self, place: Place) {
+        let mut places = self.holds.places.lock();
+        let Some(hold) = places.get_mut(&place) else {
+            return;
+        };
+        hold.holders -= 1;
+        if hold.holders > 0 {
+            return;
+        }
+        let released = hold.released;
+        places.remove(&place);
+        self.holds.count.store(places.len(), Ordering::Release);
+        drop(places);
+        if let (true, Some(tiers)) = (released, &self.tiers) {
+            tiers.release(place);
+        }
+    }
+}
+
+/// What a record refers to that lies outside of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// An object, or a long string.
+    Slot(Slot),
+    /// A value in a cold tier.
+    Place(Place),
+}
+
+impl Record<'_> {
+    /// What it refers to outside of the index.
+    #[inline]
+    pub fn outside(&self) -> Option<Outside> {
+        match self.payload {
+            Payload::Inline(_) => None,
+            Payload::InSlot(slot) => Some(Outside::Slot(slot)),
+            Payload::InTier(place) => Some(Outside::Place(place)),
+        }
+    }
+}
+
+thread_local! {
+    /// Where values of cold tiers are read to.
+    static READ: RefCell<Vec<u8>> = RefCell::default();
+}
+
+/// A buffer that is larger than this after a read is given back.
+const KEPT_BYTES: usize = 64 << 10;
+
+impl Keyspace {
+    /// Gives up what the record of a key has referred to.
+    #[inline]
+    pub fn retire(&self, outside: Option<Outside>) {
+        match outside {
+            None => {}
+            Some(Outside::Slot(slot)) => self.slots.retire(slot),
+            Some(Outside::Place(place)) => self.cold.retire(place),
+        }
+    }
+
+    /// How much was given up and waits to be freed.
+    #[inline]
+    pub fn retired(&self) -> usize {
+        self.slots.retired() + self.cold.retired()
+    }
+
+    /// Frees what was given up. What takes long is done when the result is dropped, which is best
+    /// after the exclusive phase.
+    pub fn reclaim(&self, exclusive: &mut Databases) -> Reclaimed<'_> {
+        Reclaimed {
+            _objects: self.slots.reclaim(exclusive),
+            places: self.cold.reclaim(exclusive),
+            cold: &self.cold,
+        }
+    }
+
+    /// Gives the value of `key`, which lies at a place of a cold tier, to `read`.
+    ///
+    /// # Errors
+    /// It cannot be read. The error names the key.
+    pub fn read_place<R>(
+        &self,
+        key: &[u8],
+        place: Place,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, CommandError> {
+        let mut value = READ.take();
+        value.clear();
+        let result = match self.cold.read(place, &mut value) {
+            Ok(()) => Ok(read(&value)),
+            Err(error) => Err(self.unreadable(key, place, &error)),
+        };
+        if value.capacity() <= KEPT_BYTES {
+            READ.replace(value);
+        }
+        result
+    }
+
+    /// The object of `key`, which lies at a place of a cold tier, in `heap`. The place is left as
+    /// it is.
+    ///
+    /// # Errors
+    /// It cannot be read. The error names the key.
+    pub fn thaw(
+        &self,
+        key: &[u8],
+        kind: Kind,
+        place: Place,
+        heap: &Heap,
+    ) -> Result<Object, CommandError> {
+        let thawed = self.read_place(key, place, |value| Object::thaw(kind, value, heap))?;
+        thawed.map_err(|_| self.unreadable(key, place, &ReadError::Damaged))
+    }
+
+    #[cold]
+    fn unreadable(&self, key: &[u8], place: Place, error: &ReadError) -> CommandError {
+        let tiers = self.cold.tiers();
+        let tier = tiers.and_then(|tiers| tiers.specifications().get(place.tier()));
+        let tier = tier.map_or(String::new(), |tier| format!(" {}", tier.kind));
+        let key = shown(key);
+        let text = format!("the value of '{key}' in the tier{tier} cannot be read: {error}");
+        tracing::error!("{text}");
+        CommandError::owned(format!("ERR {text}; a restart reads it from the log"))
+    }
+}
+
+/// What was given up and nobody reads any more.
+#[derive(Debug)]
+pub struct Reclaimed<'k> {
+    _objects: Vec<Object>,
+    places: Vec<Place>,
+    cold: &'k Cold,
+}
+
+impl Drop for Reclaimed<'_> {
+    fn drop(&mut self) {
+        self.places
+            .iter()
+            .for_each(|&place| self.cold.release(place));
+    }
+}

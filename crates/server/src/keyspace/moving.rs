@@ -1,0 +1,306 @@
+//! Moving a value from one tier to another.
+//!
+//! A move changes no data. Nobody is told of it: not the log, not those who watch or cache a key.
+//! It goes in three steps, so that nothing is locked while a tier is written to:
+//!
+//! 1. [`Moving::begin`] reads the value, in the shared phase.
+//! 2. The new tier takes it. Nothing is locked.
+//! 3. [`Moving::publish`] puts the new record in place of the old one, in the shared phase and
+//!    with the key's stripe, if the key still holds the same value. Otherwise the move is abandoned
+//!    and the value is where it was.
+//!
+//! Readers hold no stripe. They meet either record in the index, and the value of the old one stays
+//! until the next exclusive phase, as whatever is [given up](Keyspace::retire).
+//!
+//! # The same value
+//!
+//! A string that lies in the index is the same if the record has the same bytes. A place is the
+//! same as long as it is not released and given to another value, so it is *held* meanwhile
+//! ([`Cold::hold`](super::Cold::hold)). An object is changed in its slot, so the slot is *watched*
+//! ([`Slots::watch`](super::slots::Slots::watch)): what opens it to change it, or gives it up, says
+//! so.
+
+use super::keys::lies_in_slot;
+use super::slots::Slot;
+use super::{Database, Databases, Keyspace, Outside, Payload, Record};
+use crate::object::{Kind, Object, Text};
+use nearfield_tiers::{Place, ReadError, Refused};
+
+/// Values of fewer bytes never move: their places would take as much.
+pub const MOVED_BYTES_MIN: usize = 64;
+
+/// Why a value stays where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmoved {
+    /// The key is not there.
+    #[error("there is no such key")]
+    Absent,
+    /// There are no tiers, or no such tier.
+    #[error("there is no such tier")]
+    NoTier,
+    /// It lies in the tier already.
+    #[error("the value lies there")]
+    There,
+    /// It is too small to be worth it.
+    #[error("the value has only {0} bytes")]
+    Small(usize),
+    /// It was changed meanwhile.
+    #[error("the value was changed meanwhile")]
+    Changed,
+    /// The tier that it lies in does not give it.
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    /// The tier that it was to move to does not take it.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The index does not take the record.
+    #[error(transparent)]
+    Index(#[from] nearfield::Error),
+}
+
+/// A value on its way. See the [module](self).
+#[derive(Debug)]
+pub struct Moving<'k> {
+    keyspace: &'k Keyspace,
+    database: usize,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The record that the value was read by.
+    stored: Vec<u8>,
+    /// The value: a string itself, or a frozen object.
+    pub value: Vec<u8>,
+    held: Option<Outside>,
+}
+
+/// The tier that the value of a record lies in.
+pub fn tier_of(record: &Record<'_>) -> usize {
+    match record.payload {
+        Payload::Inline(_) | Payload::InSlot(_) => 0,
+        Payload::InTier(place) => place.tier(),
+    }
+}
+
+impl<'k> Moving<'k> {
+    /// Reads the value of a key, which is to move to the tier of number `to` and has at least
+    /// `bytes_min` bytes.
+    ///
+    /// # Errors
+    /// The value cannot or need not move.
+    pub fn begin(
+        keyspace: &'k Keyspace,
+        databases: &Databases,
+        (number, key): (usize, &[u8]),
+        to: usize,
+        bytes_min: usize,
+    ) -> Result<Moving<'k>, Unmoved> {
+        let tiers = keyspace.cold.tiers().ok_or(Unmoved::NoTier)?;
+        if to >= tiers.count() {
+            return Err(Unmoved::NoTier);
+        }
+        let entries = databases.get(number).and_then(Database::entries);
+        let stored = entries.ok_or(Unmoved::Absent)?.get(key)?;
+        let stored: Vec<u8> = stored.ok_or(Unmoved::Absent)?.into();
+        let record = Record::parse(&stored);
+        if tier_of(&record) == to {
+            return Err(Unmoved::There);
+        }
+        let mut moving = Moving {
+            keyspace,
+            database: number,
+            key: key.to_vec(),
+            value: Vec::new(),
+            held: record.outside(),
+            stored: Vec::new(),
+        };
+        match record.payload {
+            Payload::Inline(value) => {
+                if value.len() < bytes_min {
+                    return Err(Unmoved::Small(value.len()));
+                }
+                moving.value.extend_from_slice(value);
+            }
+            Payload::InSlot(slot) => {
+                keyspace.slots.watch(slot);
+                match &*keyspace.slots.open(slot) {
+                    Some(object) => object.freeze(&mut moving.value),
+                    None => return Err(Unmoved::Changed),
+                }
+            }
+            Payload::InTier(place) => {
+                keyspace.cold.hold(place);
+                keyspace.cold.read(place, &mut moving.value)?;
+            }
+        }
+        moving.stored = stored;
+        match moving.value.len() {
+            bytes if bytes < bytes_min => Err(Unmoved::Small(bytes)),
+            _ => Ok(moving),
+        }
+    }
+
+    /// Has the key refer to the value at `place`, in the tier that has taken it; `None` is the
+    /// memory of the keyspace itself. To be called with the key's stripe. If the value has changed
+    /// meanwhile, or the index has no room, the place is released.
+    ///
+    /// # Errors
+    /// Why the value stays where it was.
+    pub fn publish(self, databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
+        let published = match place {
+            Some(place) => self.publish_as(databases, Payload::InTier(place)),
+            None => self.publish_in_memory(databases),
+        };
+        if let (Some(place), Err(_)) = (place, &published) {
+            self.keyspace.cold.release(place);
+        }
+        published
+    }
+
+    fn publish_in_memory(&self, databases: &Databases) -> Result<(), Unmoved> {
+        let record = Record::parse(&self.stored);
+        let heap = &self.keyspace.heap;
+        if record.kind == Kind::String && !lies_in_slot(record.raw, self.value.len()) {
+            return self.publish_as(databases, Payload::Inline(&self.value));
+        }
+        let object = match record.kind {
+            Kind::String => Object::Text(Box::new(Text::new_in(&self.value, heap.clone()))),
+            kind => {
+                let thawed = Object::thaw(kind, &self.value, heap);
+                thawed.map_err(|_| ReadError::Damaged)?
+            }
+        };
+        let slots = &self.keyspace.slots;
+        let slot = slots.put(object).ok_or(Refused::Full)?;
+        let published = self.publish_as(databases, Payload::InSlot(slot));
+        if published.is_err() {
+            slots.withdraw(slot);
+        }
+        published
+    }
+
+    fn publish_as(&self, databases: &Databases, payload: Payload<'_>) -> Result<(), Unmoved> {
+        let database = databases.get(self.database);
+        let entries = database.and_then(Database::entries);
+        let entries = entries.ok_or(Unmoved::Changed)?;
+        if let Some(Outside::Slot(slot)) = self.held
+            && !self.keyspace.slots.is_watched(slot)
+        {
+            return Err(Unmoved::Changed);
+        }
+        let old = Record::parse(&self.stored);
+        let was_in_slot = matches!(old.payload, Payload::InSlot(_));
+        let record = Record {
+            payload,
+            // A string that lies in a slot is known to be no embedded one.
+            raw: old.raw || was_in_slot && old.kind == Kind::String,
+            ..old
+        };
+        let mut stored = Vec::new();
+        record.write(&mut stored);
+        if !entries.update(&self.key, Some(&self.stored), &stored)? {
+            return Err(Unmoved::Changed);
+        }
+        self.keyspace.retire(self.held);
+        Ok(())
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        match self.held {
+            None => {}
+            Some(Outside::Slot(slot)) => self.keyspace.slots.watch_no_more(slot),
+            Some(Outside::Place(place)) => self.keyspace.cold.let_go(place),
+        }
+    }
+}
+
+impl Keyspace {
+    /// Moves the value of a key at once, for who holds the key's stripe or has the keyspace to
+    /// itself.
+    ///
+    /// # Errors
+    /// Why the value stays where it is.
+    pub fn move_value(
+        &self,
+        databases: &Databases,
+        (number, key): (usize, &[u8]),
+        to: usize,
+        bytes_min: usize,
+    ) -> Result<(), Unmoved> {
+        let moving = Moving::begin(self, databases, (number, key), to, bytes_min)?;
+        let place = match self.cold.tiers() {
+            Some(tiers) if to > 0 => tiers.put(to, &[&moving.value])?.first().copied(),
+            _ => None,
+        };
+        moving.publish(databases, place)
+    }
+
+    /// The tier that the value of a key lies in.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn tier_of(
+        &self,
+        databases: &Databases,
+        (number, key): (usize, &[u8]),
+    ) -> Result<Option<usize>, nearfield::Error> {
+        match databases.get(number) {
+            Some(database) => database.read(key, |record| tier_of(&record)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What a count of all values has found. For tests and checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recount {
+    /// The values in each tier, the memory first.
+    pub values: Vec<u64>,
+    /// The bytes of these values, as they are without their tier. Of memory: of objects and long
+    /// strings, as they take them from their heap.
+    pub bytes: Vec<u64>,
+}
+
+impl Keyspace {
+    /// Counts all values, for who has the keyspace to itself. Reads all of them.
+    ///
+    /// # Errors
+    /// A value cannot be read.
+    pub fn recount(&self, databases: &Databases) -> Result<Recount, Unmoved> {
+        let tiers = self.cold.tiers().ok_or(Unmoved::NoTier)?;
+        let mut recount = Recount {
+            values: vec![0; tiers.count()],
+            bytes: vec![0; tiers.count()],
+        };
+        let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let entries = databases.iter().filter_map(Database::entries);
+        let mut value = Vec::new();
+        for entry in entries.flat_map(|entries| entries.range(all)) {
+            let (_, stored) = entry?;
+            let record = Record::parse(&stored);
+            let bytes = match record.payload {
+                Payload::Inline(_) => 0,
+                Payload::InSlot(slot) => self.heap_bytes(slot),
+                Payload::InTier(place) => {
+                    value.clear();
+                    self.cold.read(place, &mut value)?;
+                    value.len()
+                }
+            };
+            let tier = tier_of(&record);
+            let sums = recount
+                .values
+                .get_mut(tier)
+                .zip(recount.bytes.get_mut(tier));
+            let (values, sum) = sums.ok_or(Unmoved::NoTier)?;
+            *values += 1;
+            *sum += bytes as u64;
+        }
+        Ok(recount)
+    }
+
+    fn heap_bytes(&self, slot: Slot) -> usize {
+        let object = self.slots.open(slot);
+        object.as_ref().map_or(0, Object::heap_bytes)
+    }
+}

@@ -1,0 +1,321 @@
+//! Objects as bytes, the form in which they lie in a cold tier.
+//!
+//! Nothing but memory changes when an object is frozen and thawed: it has the same elements in the
+//! same order and the same form, and cursors of scans stay good. So clients cannot tell whether a
+//! value has been in a cold tier. Payloads of `DUMP` have the elements only.
+//!
+//! Numbers are written as lengths of variable size, low bits first. Each object says what follows
+//! in its own module (`freeze` and `thaw`). Thawing trusts nothing: what is no object is
+//! [`Damaged`].
+
+use super::{Hash, Kind, List, Object, Set, SortedSet, Text};
+use nearfield_tiers::Heap;
+
+/// Bytes are not those of a frozen object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bytes are no {} that was frozen", .0.name())]
+pub struct Damaged(pub Kind);
+
+/// Appends a number.
+pub(super) fn put_number(out: &mut Vec<u8>, mut number: usize) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a string behind its length.
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Bytes that are taken from their beginning; `None` where they are not what they ought to be.
+#[derive(Clone, Debug)]
+pub(super) struct Source<'a>(&'a [u8]);
+
+impl<'a> Source<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Source<'a> {
+        Source(bytes)
+    }
+
+    /// The bytes that are left.
+    pub(super) fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(super) fn number(&mut self) -> Option<usize> {
+        let mut number: usize = 0;
+        for shift in (0..usize::BITS).step_by(7) {
+            let byte = self.byte()?;
+            let part = usize::from(byte & 0x7f);
+            // Bits that would be lost are no part of a number.
+            number |= part
+                .checked_shl(shift)
+                .filter(|shifted| shifted >> shift == part)?;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let count = self.number()?;
+        self.take(count)
+    }
+
+    /// A number of things that take at least a byte each.
+    pub(super) fn count(&mut self) -> Option<usize> {
+        self.number().filter(|&count| count <= self.left())
+    }
+}
+
+impl Object {
+    /// Appends the object as bytes that [`thaw`](Object::thaw) takes. Linear.
+    pub fn freeze(&self, out: &mut Vec<u8>) {
+        match self {
+            Object::Text(text) => out.extend_from_slice(text.bytes()),
+            Object::List(list) => list.freeze(out),
+            Object::Hash(hash) => hash.freeze(out),
+            Object::Set(set) => set.freeze(out),
+            Object::SortedSet(sorted_set) => sorted_set.freeze(out),
+        }
+    }
+
+    /// The object of a type that [`freeze`](Object::freeze) has made these bytes of, in `heap`.
+    ///
+    /// ```
+    /// use nearfield_server::object::{Container, Kind, Limits, Object, Set};
+    /// use nearfield_tiers::Heap;
+    ///
+    /// let heap = Heap::new();
+    /// let mut set = Set::create(&heap);
+    /// set.add(&Limits::default(), b"17");
+    /// let mut frozen = Vec::new();
+    /// set.wrap().freeze(&mut frozen);
+    /// let thawed = Object::thaw(Kind::Set, &frozen, &heap)?;
+    /// assert_eq!(thawed.encoding(&Limits::default()), "intset");
+    /// # Ok::<(), nearfield_server::object::Damaged>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The bytes are no object of that type.
+    pub fn thaw(kind: Kind, bytes: &[u8], heap: &Heap) -> Result<Object, Damaged> {
+        let mut source = Source::new(bytes);
+        let heap = heap.clone();
+        let object = match kind {
+            Kind::String => return Ok(Object::Text(Box::new(Text::new_in(bytes, heap)))),
+            Kind::List => List::thaw(&mut source, heap).map(|it| Object::List(Box::new(it))),
+            Kind::Hash => Hash::thaw(&mut source, heap).map(|it| Object::Hash(Box::new(it))),
+            Kind::Set => Set::thaw(&mut source, heap).map(|it| Object::Set(Box::new(it))),
+            Kind::SortedSet => {
+                let set = SortedSet::thaw(&mut source, heap);
+                set.map(|it| Object::SortedSet(Box::new(it)))
+            }
+        };
+        object
+            .filter(|object| source.left() == 0 && !object.is_empty())
+            .ok_or(Damaged(kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::testing::{bytes, for_each_seed};
+    use crate::object::{ChunkLimit, Container, Limits};
+    use rand::RngExt;
+    use rand::rngs::SmallRng;
+
+    /// An object of random elements, of either form, some of whose elements are removed.
+    fn made(random: &mut SmallRng, kind: Kind, heap: &Heap) -> Object {
+        let limits = Limits {
+            hash_entries_max: 20,
+            set_integers_max: 20,
+            set_entries_max: 20,
+            sorted_set_entries_max: 20,
+            list_chunk: ChunkLimit {
+                bytes_max: 100,
+                entries_max: usize::MAX,
+            },
+            ..Limits::default()
+        };
+        let count = random.random_range(1..60);
+        let digits = random.random_bool(0.3);
+        let name = |random: &mut SmallRng| match digits {
+            true => random
+                .random_range(-99_999_i64..99_999)
+                .to_string()
+                .into_bytes(),
+            false => bytes(random, 70),
+        };
+        let mut object = match kind {
+            Kind::String => Text::create(heap).wrap(),
+            Kind::List => List::create(heap).wrap(),
+            Kind::Hash => Hash::create(heap).wrap(),
+            Kind::Set => Set::create(heap).wrap(),
+            Kind::SortedSet => SortedSet::create(heap).wrap(),
+        };
+        for _ in 0..count {
+            let removes = random.random_bool(0.3);
+            let element = name(random);
+            match &mut object {
+                Object::Text(text) => text.append(&element),
+                Object::List(list) if removes && list.len() > 1 => {
+                    list.pop_front();
+                }
+                Object::List(list) => {
+                    let at = random.random_range(0..=list.len());
+                    list.insert(&limits, at, &element);
+                }
+                Object::Hash(hash) => {
+                    hash.set(&limits, &element, &bytes(random, 70));
+                    let other = hash
+                        .iter()
+                        .nth(hash.len() / 2)
+                        .map(|(field, _)| field.to_vec());
+                    if let Some(other) = other.filter(|_| removes && hash.len() > 1) {
+                        hash.remove(&other);
+                    }
+                }
+                Object::Set(set) => {
+                    set.add(&limits, &element);
+                    let other = set.iter().nth(set.len() / 2).map(|member| member.to_vec());
+                    if let Some(other) = other.filter(|_| removes && set.len() > 1) {
+                        set.remove(&other);
+                    }
+                }
+                Object::SortedSet(set) => {
+                    let score = [-0.0, 0.0, 1.5, f64::INFINITY, f64::NEG_INFINITY];
+                    let score = score[random.random_range(0..score.len())];
+                    set.insert(&limits, &element, score);
+                    if removes && set.len() > 1 {
+                        set.pop_min();
+                    }
+                }
+            }
+        }
+        object
+    }
+
+    /// All that a client can see of an object: its encoding, its elements, and those that scans
+    /// visit with the cursors between them.
+    type Seen = (String, Vec<(Vec<u8>, Vec<u8>)>, Vec<Vec<u8>>);
+
+    fn seen(object: &Object) -> Seen {
+        let mut pairs = Vec::new();
+        let mut scanned = Vec::new();
+        let mut pair = |one: &[u8], two: &[u8]| pairs.push((one.to_vec(), two.to_vec()));
+        let scan = |visit: &mut dyn FnMut(u64) -> u64| {
+            let mut cursor = visit(0);
+            while cursor != 0 {
+                cursor = visit(cursor);
+            }
+        };
+        match object {
+            Object::Text(text) => pair(text.bytes(), b""),
+            Object::List(list) => list.iter().for_each(|element| pair(element, b"")),
+            Object::Hash(hash) => {
+                hash.iter().for_each(|(field, value)| pair(field, value));
+                scan(&mut |cursor| {
+                    let cursor = hash.scan(cursor, 7, |field, _| scanned.push(field.to_vec()));
+                    scanned.push(cursor.to_string().into_bytes());
+                    cursor
+                });
+            }
+            Object::Set(set) => {
+                set.iter().for_each(|member| pair(&member, b""));
+                scan(&mut |cursor| {
+                    let cursor = set.scan(cursor, 7, |member| scanned.push(member.to_vec()));
+                    scanned.push(cursor.to_string().into_bytes());
+                    cursor
+                });
+            }
+            Object::SortedSet(set) => {
+                for (member, score) in set.iter() {
+                    pair(member, &score.to_le_bytes());
+                    assert!(set.score(member).is_some());
+                }
+                scan(&mut |cursor| {
+                    let cursor = set.scan(cursor, 7, |member, _| scanned.push(member.to_vec()));
+                    scanned.push(cursor.to_string().into_bytes());
+                    cursor
+                });
+            }
+        }
+        (
+            object.encoding(&Limits::default()).to_owned(),
+            pairs,
+            scanned,
+        )
+    }
+
+    fn check(object: &Object) {
+        match object {
+            Object::Text(_) => {}
+            Object::List(list) => list.check_invariants(),
+            Object::Hash(hash) => hash.check_invariants(),
+            Object::Set(set) => set.check_invariants(),
+            Object::SortedSet(set) => set.check_invariants(),
+        }
+    }
+
+    #[test]
+    fn thawed_objects_are_what_was_frozen() {
+        for_each_seed(300, |random| {
+            for kind in Kind::ALL {
+                let (heap, other) = (Heap::new(), Heap::new());
+                let object = made(random, kind, &heap);
+                let mut frozen = Vec::new();
+                object.freeze(&mut frozen);
+                let thawed = match Object::thaw(kind, &frozen, &other) {
+                    Ok(thawed) => thawed,
+                    Err(error) => panic!("{error}: {:?}", seen(&object)),
+                };
+                check(&thawed);
+                assert_eq!(seen(&thawed), seen(&object));
+                // Both go on in the same way.
+                let mut again = Vec::new();
+                thawed.freeze(&mut again);
+                assert_eq!(again, frozen);
+                drop((object, thawed));
+                assert_eq!((heap.used_bytes(), other.used_bytes()), (0, 0));
+            }
+        });
+    }
+
+    #[test]
+    fn other_bytes_are_refused_or_are_another_object() {
+        for_each_seed(300, |random| {
+            for kind in Kind::ALL.into_iter().skip(1) {
+                let heap = Heap::new();
+                let mut frozen = Vec::new();
+                made(random, kind, &heap).freeze(&mut frozen);
+                for length in 0..frozen.len().min(40) {
+                    let cut = Object::thaw(kind, &frozen[..length], &heap);
+                    assert_eq!(cut.map(|_| ()), Err(Damaged(kind)));
+                }
+                let at = random.random_range(0..frozen.len());
+                frozen[at] ^= 1 << random.random_range(0..8);
+                if let Ok(object) = Object::thaw(kind, &frozen, &heap) {
+                    check(&object);
+                }
+                assert_eq!(heap.used_bytes(), 0);
+            }
+        });
+    }
+}

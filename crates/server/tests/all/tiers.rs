@@ -1,0 +1,309 @@
+//! Values that move between tiers at every step are answered as values that never do, and each
+//! tier accounts for them to the byte.
+//!
+//! A server without tiers and one with small ones get the same random commands. After each few of
+//! them values of the second server move to tiers drawn by chance, in all directions, and all
+//! values are counted anew.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_server::command;
+use nearfield_server::config::Options;
+use nearfield_server::keyspace::moving::tier_of;
+use nearfield_server::keyspace::{Databases, Keyspace, Outside, Record, Unmoved};
+use nearfield_server::object::Kind;
+use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::saving::saving_into;
+use nearfield_tiers::{Specification, TierKind, Tiers};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+const EPISODE_COMMANDS: usize = 300;
+const EPISODES: u64 = 80;
+
+/// Commands that make values longer, so that compression is worth it, and some that look at them
+/// as a whole. `K` is a key, `T` a long text and `N` a number.
+const OWN: &[&str] = &[
+    "SET K T",
+    "APPEND K T",
+    "SETRANGE K 900 T",
+    "RPUSH K T T T",
+    "LPUSH K T N",
+    "HSET K f T g T",
+    "HSET K N T",
+    "SADD K T N",
+    "SADD K 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30",
+    "ZADD K 1.5 T 2 N",
+    "GET K",
+    "STRLEN K",
+    "GETRANGE K 10 200",
+    "GETDEL K",
+    "GETSET K T",
+    "MGET K K K",
+    "DUMP K",
+    "COPY K K REPLACE",
+    "RENAME K K",
+    "OBJECT ENCODING K",
+    "TYPE K",
+    "EXPIRE K 10000",
+    "PERSIST K",
+    "SORT K ALPHA",
+    "SINTERSTORE K K K",
+    "ZUNIONSTORE K 2 K K",
+    "LMOVE K K LEFT RIGHT",
+    "SMOVE K K 7",
+    "KPREFIX k WITHVALUES",
+    "KNEAREST K WITHVALUE",
+    "KNEAREST K BEFORE WITHVALUE",
+    "BITOP OR K K K",
+    "FLUSHDB",
+];
+
+fn tiered(folder: &Folder, threads: usize) -> Options {
+    let tier = |kind| Specification {
+        kind,
+        capacity_bytes: 1 << 20,
+    };
+    let tiers = Tiers::open(&[
+        tier(TierKind::Memory),
+        tier(TierKind::Compressed),
+        tier(TierKind::File(folder.0.clone())),
+    ]);
+    Options {
+        tiers: Some(Arc::new(tiers.unwrap())),
+        ..saving_into(folder, threads)
+    }
+}
+
+fn own_command(random: &mut SmallRng) -> Sent {
+    let line = OWN.choose(random).unwrap();
+    let word = |word: &str, random: &mut SmallRng| match word {
+        "K" => KEYS.choose(random).unwrap().to_vec(),
+        "T" => {
+            let words = ["lantern ", "harbour ", "meadow ", "copper "];
+            let count = random.random_range(10..120);
+            let text: String = (0..count).map(|_| *words.choose(random).unwrap()).collect();
+            text.into_bytes()
+        }
+        "N" => random.random_range(0..50).to_string().into_bytes(),
+        other => other.as_bytes().to_vec(),
+    };
+    Sent {
+        words: line.split(' ').map(|it| word(it, random)).collect(),
+        family: "tiers",
+        mode: match *line {
+            "SORT K ALPHA" => Mode::Unordered,
+            _ => Mode::Exact,
+        },
+    }
+}
+
+/// The keys of all databases.
+fn keys_of(databases: &Databases) -> Vec<(usize, Vec<u8>, Vec<u8>)> {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let mut keys = Vec::new();
+    for (number, database) in databases.iter().enumerate() {
+        let entries = database.entries().into_iter();
+        for entry in entries.flat_map(|entries| entries.range(all)) {
+            let (key, stored) = entry.unwrap();
+            keys.push((number, key, stored));
+        }
+    }
+    keys
+}
+
+/// How many values have moved, by their type and from which tier to which.
+type Moved = BTreeMap<(&'static str, usize, usize), usize>;
+
+/// Moves values to other tiers.
+fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
+    let databases = keyspace.exclude();
+    for (number, key, stored) in keys_of(&databases) {
+        if random.random_bool(0.3) {
+            continue;
+        }
+        let to = random.random_range(0..3);
+        match keyspace.move_value(&databases, (number, &key), to, 0) {
+            Ok(()) => {
+                let record = Record::parse(&stored);
+                let course = (record.kind.name(), tier_of(&record), to);
+                *moved.entry(course).or_default() += 1;
+            }
+            Err(Unmoved::There | Unmoved::Refused(_)) => {}
+            Err(error) => panic!("{}: {error}", key.escape_ascii()),
+        }
+    }
+}
+
+/// Compares what the tiers account for with a count of all values.
+fn check(keyspace: &Keyspace) -> Result<(), String> {
+    let mut databases = keyspace.exclude();
+    drop(keyspace.reclaim(&mut databases));
+    let counted = keyspace.recount(&databases);
+    let counted = counted.map_err(|error| error.to_string())?;
+    let heap = keyspace.heap.used_bytes() as u64;
+    if heap != counted.bytes[0] {
+        return Err(format!(
+            "the heap has {heap} bytes, and objects {}",
+            counted.bytes[0]
+        ));
+    }
+    let tiers = keyspace.cold.tiers().unwrap();
+    for tier in 1..tiers.count() {
+        let usage = tiers.usage(tier).unwrap();
+        let accounted = (usage.values, usage.value_bytes);
+        let found = (counted.values[tier], counted.bytes[tier]);
+        if accounted != found || usage.used_bytes > usage.capacity_bytes {
+            return Err(format!(
+                "tier {tier} has {usage:?}, and there are {found:?}"
+            ));
+        }
+        if found.0 == 0 && usage.used_bytes > (512 << 10) {
+            return Err(format!("the empty tier {tier} has {usage:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Sends commands at once and answers the replies.
+fn ask(connection: &mut Connection, commands: &[Sent]) -> Vec<Value> {
+    let mut request = Vec::new();
+    for sent in commands {
+        let words: Vec<&[u8]> = sent.words.iter().map(Vec::as_slice).collect();
+        encode(&mut request, &words);
+    }
+    connection.send(&request).unwrap();
+    let mut receive = |_| connection.receive().unwrap();
+    commands.iter().map(&mut receive).collect()
+}
+
+/// Plays an episode on both servers. `disturb` changes commands on their way to the second one.
+fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Result<Moved, String> {
+    let [plain, tiered] = servers;
+    let mut random = SmallRng::seed_from_u64(seed);
+    let known = |name: &[u8]| command::find(name).is_some();
+    let mut generator = Generator::new(SmallRng::seed_from_u64(seed), known);
+    let (mut one, mut other) = (plain.connect(), tiered.connect());
+    for connection in [&mut one, &mut other] {
+        connection.command(&[b"FLUSHALL"]).unwrap();
+    }
+    let (mut moved, mut sent) = (Moved::new(), 0);
+    let mut is_open = false;
+    while sent < EPISODE_COMMANDS {
+        let count = [1, 1, 3, 8].choose(&mut random).copied().unwrap();
+        let commands: Vec<Sent> = (0..count)
+            .map(|_| match random.random_bool(0.5) {
+                true => own_command(&mut random),
+                false => generator.next_command(),
+            })
+            .collect();
+        sent += count;
+        let expected = ask(&mut one, &commands);
+        let mut disturbed = commands.clone();
+        disturbed.iter_mut().for_each(&disturb);
+        let found = ask(&mut other, &disturbed);
+        for ((command, expected), found) in commands.iter().zip(expected).zip(found) {
+            let name = command.words[0].to_ascii_uppercase();
+            let ends = matches!(name.as_slice(), b"EXEC" | b"DISCARD");
+            // What a transaction answers is compared as a whole where it has no order.
+            let same = match ends && is_open {
+                true => same_length(&expected, &found),
+                false => command.mode.same(&found, &expected),
+            };
+            if name == b"MULTI" {
+                is_open = true;
+            } else if ends {
+                is_open = false;
+            }
+            if !same {
+                return Err(format!(
+                    "seed {seed}: {}\nwith tiers {found}\nwithout {expected}",
+                    command.shown()
+                ));
+            }
+        }
+        shuffle(&tiered.server.keyspace, &mut random, &mut moved);
+        check(&tiered.server.keyspace).map_err(|why| format!("seed {seed}: {why}"))?;
+    }
+    Ok(moved)
+}
+
+fn same_length(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => one.len() == other.len(),
+        (one, other) => one == other,
+    }
+}
+
+#[test]
+fn values_that_move_at_every_step_are_answered_as_values_that_stay() {
+    let folders = [Folder::new(), Folder::new()];
+    let plain = Nearfield::start(saving_into(&folders[0], 1));
+    let server = Nearfield::start(tiered(&folders[1], 1));
+    let number = |name, default| {
+        let text = std::env::var(name).ok();
+        text.map_or(default, |text| text.parse().expect("a number"))
+    };
+    let first = number("NEARFIELD_SEED", 1);
+    let mut moved = Moved::new();
+    for seed in first..first + number("NEARFIELD_EPISODES", EPISODES) {
+        let played = play([&plain, &server], seed, |_| ());
+        for (course, count) in played.unwrap_or_else(|error| panic!("{error}")) {
+            *moved.entry(course).or_default() += count;
+        }
+    }
+    println!("{moved:?}");
+    // All types in all directions.
+    assert_eq!(moved.len(), Kind::ALL.len() * 6);
+}
+
+#[test]
+fn a_command_that_is_left_out_is_noticed() {
+    let folders = [Folder::new(), Folder::new()];
+    let plain = Nearfield::start(saving_into(&folders[0], 1));
+    let server = Nearfield::start(tiered(&folders[1], 1));
+    let mislay = |sent: &mut Sent| {
+        if sent.words[0] == b"APPEND" {
+            sent.words = vec![b"PING".to_vec()];
+        }
+    };
+    play([&plain, &server], 1, mislay).unwrap_err();
+}
+
+#[test]
+fn a_place_that_is_lost_or_released_twice_is_noticed() {
+    for lost in [true, false] {
+        let folder = Folder::new();
+        let server = Nearfield::start(tiered(&folder, 1));
+        let keyspace = &server.server.keyspace;
+        let value = [b'x'; 1000];
+        let mut connection = server.connect();
+        connection.command(&[b"SET", b"k1", &value]).unwrap();
+        connection.command(&[b"SET", b"k2", &value]).unwrap();
+        for key in [b"k1", b"k2"] {
+            let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", key, b"2"];
+            let moved = connection.command(&words).unwrap();
+            assert_eq!(moved, Value::Integer(1));
+        }
+        check(keyspace).unwrap();
+        let databases = keyspace.exclude();
+        let (_, key, stored) = keys_of(&databases).swap_remove(0);
+        match lost {
+            true => drop(databases[0].entries().unwrap().remove(&key)),
+            false => match Record::parse(&stored).outside() {
+                Some(Outside::Place(place)) => keyspace.cold.release(place),
+                other => panic!("{other:?}"),
+            },
+        }
+        drop(databases);
+        check(keyspace).unwrap_err();
+    }
+}
