@@ -56,8 +56,25 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
     Some(sign * u64::from_str_radix(digits, 16).ok()? as f64)
 }
 
-/// Appends an integer.
+/// Appends the head of a value of the protocol: its kind, a number, and the end of the line.
+/// Nearly all numbers have one or two digits.
 #[inline]
+pub fn write_head(out: &mut Vec<u8>, kind: u8, number: i64) {
+    match number {
+        0..=9 => out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+        10..=99 => {
+            let (tens, ones) = (number as u8 / 10, number as u8 % 10);
+            out.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        _ => {
+            out.push(kind);
+            write_integer(out, number);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// Appends an integer.
 pub fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }

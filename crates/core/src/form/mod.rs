@@ -93,14 +93,11 @@ pub struct Span {
 }
 
 impl Span {
+    #[inline]
     fn store(arena: &mut Vec<u8>, bytes: &[u8]) -> Result<Span, Error> {
         let end = arena.len() + bytes.len();
         if end > u32::MAX as usize {
-            return Err(Error::BatchTooLarge {
-                size: end,
-                unit: "bytes",
-                limit: u32::MAX as usize,
-            });
+            return Err(arena_too_large(end));
         }
         let start = arena.len() as u32;
         arena.extend_from_slice(bytes);
@@ -112,6 +109,33 @@ impl Span {
 
     fn load(self, arena: &[u8]) -> &[u8] {
         &arena[self.start as usize..][..self.length as usize]
+    }
+}
+
+#[cold]
+fn arena_too_large(size: usize) -> Error {
+    Error::BatchTooLarge {
+        size,
+        unit: "bytes",
+        limit: u32::MAX as usize,
+    }
+}
+
+#[cold]
+fn key_too_long(key: &[u8]) -> Error {
+    Error::KeyTooLong {
+        start: Error::shorten(key),
+        length: key.len(),
+        limit: MAX_KEY_BYTES,
+    }
+}
+
+#[cold]
+fn value_too_long(key: &[u8], value: &[u8]) -> Error {
+    Error::ValueTooLong {
+        key: Error::shorten(key),
+        length: value.len(),
+        limit: MAX_VALUE_BYTES,
     }
 }
 
@@ -198,27 +222,22 @@ impl Form for Bytes {
     fn own_value(value: &[u8]) -> Vec<u8> {
         value.to_vec()
     }
+    #[inline]
     fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
         if key.len() > MAX_KEY_BYTES {
-            return Err(Error::KeyTooLong {
-                start: Error::shorten(key),
-                length: key.len(),
-                limit: MAX_KEY_BYTES,
-            });
+            return Err(key_too_long(key));
         }
         match value {
-            Some(value) if value.len() > MAX_VALUE_BYTES => Err(Error::ValueTooLong {
-                key: Error::shorten(key),
-                length: value.len(),
-                limit: MAX_VALUE_BYTES,
-            }),
+            Some(value) if value.len() > MAX_VALUE_BYTES => Err(value_too_long(key, value)),
             _ => Ok(()),
         }
     }
+    #[inline]
     fn store_key(arena: &mut Vec<u8>, key: &[u8]) -> Result<Span, Error> {
         Self::check(key, None)?;
         Span::store(arena, key)
     }
+    #[inline]
     fn store_value(arena: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<Span, Error> {
         Self::check(key, Some(value))?;
         Span::store(arena, value)

@@ -132,7 +132,11 @@ impl<'p> Planned<'p> {
 
     /// The number of keys, if all arguments are keys or what belongs to them.
     pub fn keys(&self) -> usize {
-        (self.args.len() - 1).div_ceil(self.step)
+        let arguments = self.args.len() - 1;
+        match self.step {
+            1 => arguments,
+            step => arguments.div_ceil(step),
+        }
     }
 
     /// The key at `position` among the command's keys.

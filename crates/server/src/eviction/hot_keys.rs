@@ -24,17 +24,26 @@ pub struct HotKeys {
 #[derive(Debug)]
 struct Windows {
     hasher: foldhash::fast::FixedState,
-    current: Vec<Counter>,
+    current: Counters,
     current_since: Instant,
     before: Vec<Counter>,
     before_lasted: Duration,
 }
 
+/// The counters of a window.
+#[derive(Debug, Default)]
+struct Counters {
+    /// A hash of the database and the key of each. Nearly all other keys differ in it, so that the
+    /// counters need not be read, which are many cache lines.
+    hashes: Vec<u32>,
+    all: Vec<Counter>,
+    /// No counter is less, and counters from the first up to `position` are greater.
+    floor: u64,
+    position: usize,
+}
+
 #[derive(Clone, Debug)]
 struct Counter {
-    /// Of the database and the key. Nearly all other keys differ in it, so that their bytes, which
-    /// lie elsewhere, need not be read.
-    hash: u64,
     database: usize,
     key: Vec<u8>,
     samples: u64,
@@ -56,7 +65,7 @@ impl Default for HotKeys {
         HotKeys {
             windows: Mutex::new(Windows {
                 hasher: foldhash::fast::FixedState::default(),
-                current: Vec::new(),
+                current: Counters::default(),
                 current_since: Instant::now(),
                 before: Vec::new(),
                 before_lasted: Duration::ZERO,
@@ -81,8 +90,9 @@ impl HotKeys {
         windows.turn();
         let lasted = windows.before_lasted + windows.current_since.elapsed();
         let mut all = windows.before.clone();
-        for counter in &windows.current {
-            match find(&mut all, counter.hash, counter.database, &counter.key) {
+        for counter in &windows.current.all {
+            let same = |known: &&mut Counter| known.is_of(counter.database, &counter.key);
+            match all.iter_mut().find(same) {
                 Some(known) => known.samples += counter.samples,
                 None => all.push(counter.clone()),
             }
@@ -104,7 +114,7 @@ impl Windows {
     fn turn(&mut self) {
         let lasted = self.current_since.elapsed();
         if lasted >= WINDOW {
-            self.before = std::mem::take(&mut self.current);
+            self.before = std::mem::take(&mut self.current).all;
             self.before_lasted = lasted;
             if lasted >= 2 * WINDOW {
                 // Nothing was used since the window ended.
@@ -116,36 +126,71 @@ impl Windows {
     }
 
     fn count(&mut self, database: usize, key: &[u8]) {
-        let hash = self.hasher.hash_one((database, key));
-        if let Some(known) = find(&mut self.current, hash, database, key) {
+        let hash = self.hasher.hash_one((database, key)) as u32;
+        self.current.count(hash, database, key);
+    }
+}
+
+impl Counters {
+    fn count(&mut self, hash: u32, database: usize, key: &[u8]) {
+        if let Some(known) = self.find(hash, database, key) {
             known.samples += 1;
-        } else if self.current.len() < COUNTERS {
-            self.current.push(Counter {
-                hash,
+        } else if self.all.len() < COUNTERS {
+            self.hashes.push(hash);
+            self.all.push(Counter {
                 database,
                 key: key.to_vec(),
                 samples: 1,
             });
-        } else if let Some(least) = self.current.iter_mut().min_by_key(|c| c.samples) {
-            least.hash = hash;
-            least.database = database;
-            least.key.clear();
-            least.key.extend_from_slice(key);
-            least.samples += 1;
+        } else {
+            let position = self.least();
+            if let (Some(old), Some(least)) =
+                (self.hashes.get_mut(position), self.all.get_mut(position))
+            {
+                *old = hash;
+                least.database = database;
+                least.key.clear();
+                least.key.extend_from_slice(key);
+                least.samples += 1;
+            }
+        }
+    }
+
+    fn find(&mut self, hash: u32, database: usize, key: &[u8]) -> Option<&mut Counter> {
+        // Compared in groups, which the compiler makes comparisons of vectors of.
+        const GROUP: usize = 16;
+        let has = |group: &[u32]| {
+            group
+                .iter()
+                .fold(false, |any, &other| any | (other == hash))
+        };
+        let groups = self.hashes.chunks(GROUP).zip(self.all.chunks_mut(GROUP));
+        groups
+            .filter(|(hashes, _)| has(hashes))
+            .flat_map(|(_, counters)| counters)
+            .find(|counter| counter.is_of(database, key))
+    }
+
+    /// The position of a counter that is not greater than any other. Counters only grow, so that
+    /// the search goes on where the last one has ended.
+    fn least(&mut self) -> usize {
+        loop {
+            let rest = self.all.get(self.position..).unwrap_or_default();
+            let floor = self.floor;
+            if let Some(next) = rest.iter().position(|counter| counter.samples <= floor) {
+                self.position += next;
+                return self.position;
+            }
+            self.position = 0;
+            self.floor = self.all.iter().map(|it| it.samples).min().unwrap_or(0);
         }
     }
 }
 
-fn find<'a>(
-    counters: &'a mut [Counter],
-    hash: u64,
-    database: usize,
-    key: &[u8],
-) -> Option<&'a mut Counter> {
-    let is = |counter: &&mut Counter| {
-        counter.hash == hash && counter.database == database && counter.key == key
-    };
-    counters.iter_mut().find(is)
+impl Counter {
+    fn is_of(&self, database: usize, key: &[u8]) -> bool {
+        self.database == database && self.key == key
+    }
 }
 
 #[cfg(test)]
@@ -167,5 +212,29 @@ mod tests {
         let keys: Vec<&[u8]> = hottest.iter().map(|hot| &*hot.key).collect();
         assert_eq!(keys, [b"1", b"2"]);
         assert!(hottest[0].uses_per_second > hottest[1].uses_per_second);
+    }
+
+    #[test]
+    fn the_counter_that_a_new_key_takes_over_is_the_least() {
+        let mut counters = Counters::default();
+        let mut random = 1_u32;
+        for _ in 0..50_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Half of all uses are of 300 keys, some more than others.
+            let hot = (random >> 20) % 300 * ((random >> 12) % 300) / 300;
+            let number = if random >> 31 == 0 { hot } else { random >> 8 };
+            let key = number.to_le_bytes();
+            let least = counters.all.iter().map(|it| it.samples).min();
+            let before = counters.all.clone();
+            counters.count(number ^ 0x55, 0, &key);
+            let is_known = before.iter().any(|it| it.is_of(0, &key));
+            if before.len() == COUNTERS && !is_known {
+                let taken = before.iter().find(|it| {
+                    let mut now = counters.all.iter();
+                    !now.any(|now| now.is_of(0, &it.key))
+                });
+                assert_eq!(taken.map(|it| it.samples), least);
+            }
+        }
     }
 }

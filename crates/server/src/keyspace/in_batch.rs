@@ -15,7 +15,7 @@
 //! are collected here.
 
 use super::notes::NoteChanges;
-use super::record::{Payload, Record, is_plain};
+use super::record::{PLAIN_STRING, Payload, Record, is_plain};
 use super::{Database, Entry, Found, Keyspace, Outside};
 use crate::error::CommandError;
 use crate::object::{Container, Kind, Text};
@@ -342,6 +342,13 @@ impl InBatch<'_> {
         read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
     ) -> Result<R, CommandError> {
         let keyspace = self.keyspace;
+        if self.folded.is_none()
+            && let Some([PLAIN_STRING, value @ ..]) = self.batch.value(self.first + position)
+        {
+            // Most strings are so: there is nothing to be taken apart.
+            self.ledger.hits += 1;
+            return Ok(read(Some(value), None));
+        }
         let Some(record) = self.met(position, key)? else {
             self.ledger.misses += 1;
             return Ok(read(None, None));

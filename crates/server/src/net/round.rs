@@ -48,6 +48,8 @@ pub struct Round {
     /// All commands of a batch are of one database.
     database: usize,
     pending: Vec<Pending>,
+    /// What the commands have told, in the same order, once they are completed.
+    told: Vec<Told>,
     words: Words,
     needs: Needs,
     /// The operations of all commands.
@@ -85,7 +87,11 @@ struct Pending {
     step: u32,
     /// Its first operation.
     first: u32,
-    /// Where its part of the reply and of the log lie.
+}
+
+/// Where a command's parts of the reply and of the log lie.
+#[derive(Clone, Debug, Default)]
+struct Told {
     reply: Range<usize>,
     log: Range<usize>,
 }
@@ -100,6 +106,9 @@ struct Words {
     /// Keys have the prefix of the index in place of that byte.
     prefixed: bool,
 }
+
+/// The words of a command, its name first.
+type Arguments<'w> = SmallVec<[&'w [u8]; 16]>;
 
 /// What the commands of a batch need.
 #[derive(Clone, Copy, Debug, Default)]
@@ -199,18 +208,23 @@ impl Words {
     }
 
     /// The words of a command, its name first.
-    #[inline]
-    fn of<'w>(&'w self, pending: &'w Pending) -> SmallVec<[&'w [u8]; 16]> {
-        let first = pending.words as usize;
-        let mut words = SmallVec::new();
+    fn of<'w>(&'w self, pending: &'w Pending) -> Arguments<'w> {
+        let mut words = Arguments::new();
         words.push(pending.name());
+        self.push_arguments(pending, &mut words);
+        words
+    }
+
+    /// Appends the words of a command behind its name.
+    #[inline]
+    fn push_arguments<'w>(&'w self, pending: &Pending, words: &mut Arguments<'w>) {
+        let first = pending.words as usize;
         let mut start = self.start(first);
         let ends = self.ends.get(first..first + pending.count as usize);
         for &end in ends.unwrap_or_default() {
             words.push(self.bytes.get(start + 1..end).unwrap_or_default());
             start = end;
         }
-        words
     }
 }
 
@@ -251,6 +265,7 @@ impl Round {
             names: batchables(),
             database: 0,
             pending: Vec::new(),
+            told: Vec::new(),
             words: Words::default(),
             needs: Needs::default(),
             operations: 0,
@@ -346,8 +361,6 @@ impl Round {
             keys: keys as u32,
             step: step as u32,
             first: self.operations as u32,
-            reply: 0..0,
-            log: 0..0,
         });
         self.operations += keys;
         self.tally(batchable.number, keys);
@@ -470,12 +483,10 @@ impl Round {
         }
         if !self.ledger.log.is_empty() {
             let position = server.log.append_encoded(self.database, &self.ledger.log);
-            let logged = self
-                .pending
-                .iter()
-                .filter(|pending| !pending.log.is_empty());
-            for pending in logged {
-                clients.client(pending.connection).0.logged_up_to = position;
+            for (pending, told) in self.pending.iter().zip(&self.told) {
+                if !told.log.is_empty() {
+                    clients.client(pending.connection).0.logged_up_to = position;
+                }
             }
         }
         drop(held);
@@ -548,13 +559,18 @@ impl Round {
         now_ms: u64,
         clients: &mut impl Clients,
     ) {
-        for pending in &mut self.pending {
+        self.told.clear();
+        let mut args = Arguments::new();
+        for pending in &self.pending {
             let (client, reply) = clients.client(pending.connection);
             let writes = pending.writes();
             if !writes && limits::is_too_much(server, client, reply) {
+                self.told.push(Told::default());
                 continue;
             }
-            let args = self.words.of(pending);
+            args.clear();
+            args.push(pending.name());
+            self.words.push_arguments(pending, &mut args);
             let start = reply.len();
             self.ledger.begin();
             let keys = InBatch {
@@ -570,13 +586,12 @@ impl Round {
             let mut planned = Planned::in_batch(&args, pending.step as usize, keys, reply);
             let answer = (pending.batchable.plan.complete)(&mut planned);
             let log = if writes { self.ledger.end(&args) } else { 0..0 };
-            drop(args);
-            pending.log = log;
             if let Err(error) = answer {
                 reply.truncate(start);
                 refuse(server, &mut self.tallies, pending, &error, reply);
             }
-            pending.reply = start..reply.len();
+            let reply = start..reply.len();
+            self.told.push(Told { reply, log });
         }
     }
 
@@ -660,26 +675,23 @@ impl Round {
     ) {
         let conflicts = std::mem::take(&mut self.conflicts);
         let mut answers = Vec::new();
-        for (number, pending) in self.pending.iter().enumerate() {
+        for (pending, told) in self.pending.iter().zip(&self.told) {
             let mut operations = pending.first as usize..(pending.first + pending.keys) as usize;
             let is_met = operations.any(|operation| {
                 let get = self.folded.get_of(operation) as u32;
                 conflicts.contains(&get)
             });
-            if is_met && !pending.reply.is_empty() {
+            if is_met && !told.reply.is_empty() {
                 let (client, reply) = clients.client(pending.connection);
                 let mut answer = Reply::new(reply.protocol());
                 executor.run(client, &self.words.of(pending), now_ms, &mut answer);
-                answers.push((number, answer));
+                answers.push((pending.connection, told.reply.clone(), answer));
             }
         }
         // From the last one on, so that what lies before stays where it is.
-        for (number, answer) in answers.into_iter().rev() {
-            let Some(pending) = self.pending.get(number) else {
-                continue;
-            };
-            let reply = clients.client(pending.connection).1;
-            replace(reply, &pending.reply, |reply| reply.raw(answer.bytes()));
+        for (connection, place, answer) in answers.into_iter().rev() {
+            let reply = clients.client(connection).1;
+            replace(reply, &place, |reply| reply.raw(answer.bytes()));
         }
     }
 
@@ -688,20 +700,20 @@ impl Round {
     #[cold]
     fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl Clients) {
         // From the last one on, so that what lies before stays where it is.
-        for pending in self.pending.iter().rev() {
+        for (pending, told) in self.pending.iter().zip(&self.told).rev() {
             let operations = pending.first as usize..(pending.first + pending.keys) as usize;
             let error = failed.iter().find(|(get, _)| {
                 let mut operations = operations.clone();
                 operations.any(|operation| self.folded.get_of(operation) == *get as usize)
             });
-            let Some((_, error)) = error.filter(|_| !pending.reply.is_empty()) else {
+            let Some((_, error)) = error.filter(|_| !told.reply.is_empty()) else {
                 continue;
             };
             let reply = clients.client(pending.connection).1;
-            replace(reply, &pending.reply, |reply| {
-                reply.error(&error.to_string())
+            replace(reply, &told.reply, |reply| {
+                reply.error(&error.to_string());
             });
-            self.ledger.log.drain(pending.log.clone());
+            self.ledger.log.drain(told.log.clone());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::connection::{Connection, Mailbox, Message, Received, Transport};
 use crate::execute::Executor;
 use crate::log::NotDurable;
 use crate::persistence::load::LoadError;
-use crate::resp::request::Step;
+use crate::resp::request::{ProtocolError, Step};
 use crate::resp::{Reply, RequestLimits};
 use crate::server::Server;
 use crate::{command, persistence};
@@ -542,46 +542,57 @@ impl<'s> IoThread<'s> {
             if connection.waiting || connection.client.closing {
                 return used;
             }
-            let rest = bytes.get(used..).unwrap_or_default();
-            let limits = if connection.client.authenticated {
+            // Only commands that are executed change these, and none is before this is asked again.
+            let client = &connection.client;
+            let limits = if client.authenticated {
                 limits::of_requests(self.server)
             } else {
                 RequestLimits::unauthenticated()
             };
-            let end = match connection.parser.next(rest, &limits) {
-                Ok(Step::Complete(end)) => end,
-                Ok(Step::Incomplete) => return used,
-                Err(error) => {
-                    self.execute_round();
-                    let connection = &mut self.connections.0[index];
-                    connection.reply.error(&format!("ERR {error}"));
-                    connection.client.closing = true;
-                    self.mark_dirty(index);
-                    return bytes.len();
+            let database = client.database;
+            let for_batches = client.is_plain()
+                && client.login.is_unrestricted(&self.server.acl)
+                && self.server.singly.none();
+            let (rest, end, added) = loop {
+                let rest = bytes.get(used..).unwrap_or_default();
+                let end = match connection.parser.next(rest, &limits) {
+                    Ok(Step::Complete(end)) => end,
+                    Ok(Step::Incomplete) => return used,
+                    Err(error) => {
+                        self.refuse_protocol(index, &error);
+                        return bytes.len();
+                    }
+                };
+                used += end;
+                if connection.parser.argument_count() == 0 {
+                    continue;
+                }
+                if !connection.dirty {
+                    connection.dirty = true;
+                    connection.client.shared.touch(self.now_ms);
+                    self.dirty.push(index);
+                }
+                if !for_batches {
+                    break (rest, end, Added::Never);
+                }
+                let parser = &connection.parser;
+                match self.round.add(index as u32, database, parser, rest) {
+                    Added::Yes if !self.round.is_full() => {}
+                    added => break (rest, end, added),
                 }
             };
-            used += end;
-            if connection.parser.argument_count() == 0 {
-                continue;
-            }
-            if !connection.dirty {
-                connection.dirty = true;
-                connection.client.shared.touch(self.now_ms);
-                self.dirty.push(index);
-            }
-            let client = &connection.client;
-            if client.is_plain()
-                && client.login.is_unrestricted(&self.server.acl)
-                && self.server.singly.none()
-                && self.add_to_round(index, rest)
-            {
-                if self.round.is_full() {
-                    self.execute_round();
-                    self.send_early(index);
-                }
-                continue;
-            }
             self.execute_round();
+            if added == Added::Yes {
+                self.send_early(index);
+                continue;
+            }
+            if added == Added::Later {
+                // The round is empty now. It takes the request, or never does.
+                let parser = &self.connections.0[index].parser;
+                if self.round.add(index as u32, database, parser, rest) == Added::Yes {
+                    continue;
+                }
+            }
             let Connection {
                 client,
                 reply,
@@ -608,19 +619,14 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Adds the request that a connection's parser has found in `bytes` to the round, if it is one
-    /// for a batch.
-    #[inline]
-    fn add_to_round(&mut self, index: usize, bytes: &[u8]) -> bool {
-        loop {
-            let connection = &self.connections.0[index];
-            let (database, parser) = (connection.client.database, &connection.parser);
-            match self.round.add(index as u32, database, parser, bytes) {
-                Added::Yes => return true,
-                Added::Later => self.execute_round(),
-                Added::Never => return false,
-            }
-        }
+    /// Tells a client that it does not speak the protocol, and hears no more of it.
+    #[cold]
+    fn refuse_protocol(&mut self, index: usize, error: &ProtocolError) {
+        self.execute_round();
+        let connection = &mut self.connections.0[index];
+        connection.reply.error(&format!("ERR {error}"));
+        connection.client.closing = true;
+        self.mark_dirty(index);
     }
 
     /// Sends replies before all commands are executed, if there is so much of them.

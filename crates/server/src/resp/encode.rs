@@ -1,17 +1,19 @@
 //! Commands as the log holds them: arrays of byte strings.
 
+use crate::number::write_head;
+
 /// A command: its words.
 pub type Words = Vec<Vec<u8>>;
 
 /// Appends the head of a command of so many words.
 pub fn array(out: &mut Vec<u8>, words: usize) {
-    head(out, b'*', words);
+    write_head(out, b'*', words as i64);
 }
 
 /// Appends a word.
 pub fn word(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(bytes.len() + 24);
-    head(out, b'$', bytes.len());
+    write_head(out, b'$', bytes.len() as i64);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
@@ -28,12 +30,6 @@ pub fn command(out: &mut Vec<u8>, words: &Words) {
 pub fn select(out: &mut Vec<u8>, database: usize) {
     out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n");
     word(out, itoa::Buffer::new().format(database).as_bytes());
-}
-
-fn head(out: &mut Vec<u8>, kind: u8, number: usize) {
-    out.push(kind);
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends a command of these words.

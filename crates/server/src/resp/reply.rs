@@ -1,6 +1,6 @@
 //! Replies: what a client is answered, in the version of the protocol that it has chosen.
 
-use crate::number::{format_double, write_integer};
+use crate::number::{format_double, write_head};
 
 /// The version of the protocol that replies are written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,13 +106,7 @@ impl Reply {
 
     #[inline]
     fn head(&mut self, kind: u8, number: i64) {
-        self.out.push(kind);
-        if (0..10).contains(&number) {
-            self.out.push(b'0' + number as u8);
-        } else {
-            write_integer(&mut self.out, number);
-        }
-        self.out.extend_from_slice(b"\r\n");
+        write_head(&mut self.out, kind, number);
     }
 
     /// A short text that is no data.
@@ -164,6 +158,7 @@ impl Reply {
     }
 
     /// A byte string, or null.
+    #[inline]
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),

@@ -118,6 +118,7 @@ impl Parser {
     ///
     /// # Errors
     /// The client does not speak the protocol; no more can be read from it.
+    #[inline]
     pub fn next(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
         if self.remaining == 0 {
             self.ranges.clear();
@@ -125,8 +126,12 @@ impl Parser {
             match bytes.first() {
                 None => return Ok(Step::Incomplete),
                 Some(b'*') => {
-                    let Some((count, end)) = length(bytes, 1, limits, "mbulk")? else {
-                        return Ok(Step::Incomplete);
+                    let (count, end) = match short_length(bytes, 1) {
+                        Some((count, end)) => (Some(count as i64), end),
+                        None => match length(bytes, 1, limits, "mbulk")? {
+                            Some(found) => found,
+                            None => return Ok(Step::Incomplete),
+                        },
                     };
                     let count = count.ok_or(ProtocolError::InvalidArrayLength)?;
                     if count <= 0 {
@@ -149,35 +154,35 @@ impl Parser {
     }
 
     fn array(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
+        let mut position = self.position;
         while self.remaining > 0 {
-            match bytes.get(self.position) {
-                None => return Ok(Step::Incomplete),
+            match bytes.get(position) {
+                None => break,
                 Some(b'$') => {}
                 Some(&other) => {
                     self.remaining = 0;
                     return Err(ProtocolError::ExpectedArgument(other));
                 }
             }
-            let Some((length, start)) = length(bytes, self.position + 1, limits, "bulk")? else {
-                return Ok(Step::Incomplete);
+            let (start, end) = match short_length(bytes, position + 1) {
+                Some((length, start)) if length <= limits.argument_bytes => (start, start + length),
+                _ => match argument_length(bytes, position + 1, limits)? {
+                    Some((length, start)) => (start, start + length),
+                    None => break,
+                },
             };
-            let length = match length {
-                Some(length) if length >= 0 && length as usize <= limits.argument_bytes => {
-                    length as usize
-                }
-                Some(length) if length >= 0 && limits.arguments <= 10 => {
-                    return Err(ProtocolError::UnauthenticatedArgumentLength);
-                }
-                _ => return Err(ProtocolError::InvalidArgumentLength),
-            };
-            if bytes.len() < start + length + 2 {
-                return Ok(Step::Incomplete);
+            if bytes.len() < end + 2 {
+                break;
             }
-            self.ranges.push(start..start + length);
-            self.position = start + length + 2;
+            self.ranges.push(start..end);
+            position = end + 2;
             self.remaining -= 1;
         }
-        Ok(Step::Complete(self.position))
+        self.position = position;
+        Ok(match self.remaining {
+            0 => Step::Complete(position),
+            _ => Step::Incomplete,
+        })
     }
 
     fn inline(&mut self, bytes: &[u8], limits: &RequestLimits) -> Result<Step, ProtocolError> {
@@ -229,16 +234,52 @@ impl Parser {
     }
 }
 
+/// Reads a number of one or two digits and where the next line begins, as [`length`] does. `None`
+/// if it is not so short, or if less than four bytes have come. Nearly all lengths are so short.
+#[inline]
+fn short_length(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
+    let &[first, second, third, _] = bytes.get(start..)?.first_chunk::<4>()?;
+    let digit = |byte: u8| {
+        let digit = usize::from(byte.wrapping_sub(b'0'));
+        (digit < 10).then_some(digit)
+    };
+    let first = digit(first)?;
+    if second == b'\r' {
+        return Some((first, start + 3));
+    }
+    let second = digit(second)?;
+    (third == b'\r').then_some((first * 10 + second, start + 4))
+}
+
+/// The length of an argument, and where the argument begins; `None` if the line has not come whole.
+#[inline(never)]
+fn argument_length(
+    bytes: &[u8],
+    start: usize,
+    limits: &RequestLimits,
+) -> Result<Option<(usize, usize)>, ProtocolError> {
+    let Some((length, start)) = length(bytes, start, limits, "bulk")? else {
+        return Ok(None);
+    };
+    match length {
+        Some(length) if length >= 0 && length as usize <= limits.argument_bytes => {
+            Ok(Some((length as usize, start)))
+        }
+        Some(length) if length >= 0 && limits.arguments <= 10 => {
+            Err(ProtocolError::UnauthenticatedArgumentLength)
+        }
+        _ => Err(ProtocolError::InvalidArgumentLength),
+    }
+}
+
 /// Reads the number of a line that begins at `start`, and where the next line begins; `None` if
 /// the line has not come whole. The number itself is `None` if it is none.
-#[inline]
 fn length(
     bytes: &[u8],
     start: usize,
     limits: &RequestLimits,
     what: &'static str,
 ) -> Result<Option<(Option<i64>, usize)>, ProtocolError> {
-    // Most lengths have one or two digits.
     let mut value = 0_i64;
     let mut position = start;
     while let Some(&byte) = bytes.get(position) {
