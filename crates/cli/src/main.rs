@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod dram;
 mod measure;
 #[cfg(target_os = "linux")]
 mod memory_node;
@@ -35,6 +36,7 @@ enum Command {
     BenchPool(measure::Arguments),
     /// Measure the server beside its rivals (program nearfield-bench).
     BenchServer(measure::Arguments),
+    Dram(dram::Arguments),
     /// Print figures of papers (program nearfield-bench).
     Figures(measure::Arguments),
     #[cfg(target_os = "linux")]
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::BenchPim(arguments) => measure::run("bench-pim", &arguments),
         Command::BenchPool(arguments) => measure::run("bench-pool", &arguments),
         Command::BenchServer(arguments) => measure::run("bench-server", &arguments),
+        Command::Dram(arguments) => dram::run(&arguments),
         Command::Figures(arguments) => measure::run("figures", &arguments),
         #[cfg(target_os = "linux")]
         Command::MemoryNode(arguments) => memory_node::run(&arguments),

@@ -71,7 +71,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (SERVER_TESTKIT, &["nearfield-server"]),
     (
         "nearfield-cli",
-        &["nearfield", "nearfield-fabric", "nearfield-server"],
+        &[
+            "nearfield",
+            "nearfield-fabric",
+            "nearfield-hardware",
+            "nearfield-server",
+        ],
     ),
     (
         "nearfield-bench",
@@ -87,6 +92,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearfield-core",
             "nearfield-fabric",
+            "nearfield-hardware",
             "nearfield-radix",
             "nearfield-server",
             "nearfield-tiers",

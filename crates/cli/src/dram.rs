@@ -1,0 +1,379 @@
+//! `nearfield dram`: replays a trace of memory requests on a model of DRAM.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use flate2::bufread::MultiGzDecoder;
+use nearfield_hardware::dram::{
+    AddressMap, Memory, Pace, Parameters, Preset, Replay, Report, Trace,
+};
+use serde::Serialize;
+use std::cell::Cell;
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Replay a trace of memory requests on a model of DRAM: latency, bandwidth, energy.
+///
+/// All results are modelled: this machine's memory is not measured. The trace is text, or text
+/// compressed by gzip, with a request for a line of 64 bytes on each line:
+///
+///     0x7f2b40 READ 1250
+///
+/// an address in hexadecimal, READ or WRITE, and the time in picoseconds. Requests are sent in
+/// the order of the trace. Each enters at the first clock of the memory, at or after its time, at
+/// which the queue of its channel has room. One that finds none holds up those that follow it.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// The memory
+    #[arg(long, value_parser = PossibleValuesParser::new(names()))]
+    preset: String,
+
+    /// The trace
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+
+    /// The order of the fields of an address, from its highest bits to the lowest: channel ch, rank
+    /// ra, group of banks bg, bank ba, row ro, column co
+    #[arg(long, value_name = "ORDER", default_value_t)]
+    map: AddressMap,
+
+    /// Send at most N requests at a clock [default: one for each channel]
+    #[arg(long, value_name = "N")]
+    inject: Option<NonZeroU32>,
+
+    /// Send each request when the one before it has been answered, not before its time
+    #[arg(long, conflicts_with = "inject")]
+    closed: bool,
+
+    /// Change a figure of the preset; may be given several times
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
+    parameters: Vec<(String, String)>,
+
+    /// Write the results to this file as JSON, too; - is the standard output, without the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  printf '0x0 READ 0\\n0x40 READ 0\\n' >two.trace
+  nearfield dram --preset ddr4-3200-x8 --trace two.trace
+      Two lines of one row: the first opens it (30.6 ns), the second finds it open.
+  nearfield dram --preset hbm2 --trace requests.gz --map ro-ba-ra-co-bg-ch
+      Lines that follow each other lie in different channels, then in different groups.
+  nearfield dram --preset hbm2 --trace requests.gz --closed --json result.json
+      One request at a time: latencies without waiting for others.
+  nearfield dram --preset ddr4-3200-x8 --trace requests.gz --parameter channels=4 page=closed
+      Four channels, and rows that each read or write closes.
+
+Parameters:
+  channels, ranks, bankgroups, banks_per_group, rows, lines_per_row     powers of two
+  tCK                                                                   nanoseconds
+  burst, CL, CWL, tRCD (tRCDRD and tRCDWR), tRP, tRAS, tRRD_S, tRRD_L,
+  tFAW, tCCD_S, tCCD_L, tRTP, tWR, tWTR_S, tWTR_L, tRTRS, tRFC, tREFI   clocks; tREFI=0: no refresh
+  VDD, IDD0, IDD2N, IDD3N, IDD4R, IDD4W, IDD5AB, devices                V, mA; devices of a rank
+  trans_queue_size, cmd_queue_size                                      entries
+  page=open|closed, dual_command=true|false
+
+Results, and so the fields of the JSON:
+  latency_ns      of reads, from acceptance to the last data: mean, p50, p95, p99
+  bandwidth_gbps  bytes of all requests, in GB/s
+  row_hit_rate    share of reads and writes whose row an earlier one had opened
+  commands        act, pre, read, write, refresh
+  energy_uj       activate, read, write, refresh, background, in microjoules
+  time_us         until the last request was answered";
+
+fn names() -> Vec<&'static str> {
+    Preset::ALL.map(Preset::name).to_vec()
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("has to be NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Replays the trace, and prints the results.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match replay(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn replay(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let preset = Preset::ALL
+        .into_iter()
+        .find(|preset| preset.name() == arguments.preset);
+    let mut parameters = preset.ok_or("no such preset")?.parameters();
+    for (name, value) in &arguments.parameters {
+        parameters.set(name, value)?;
+    }
+    let memory = Memory::with_map(parameters.clone(), arguments.map)?;
+    let pace = match (arguments.closed, arguments.inject) {
+        (true, _) => Pace::Closed,
+        (false, Some(per_clock)) => Pace::Open {
+            per_clock: per_clock.get(),
+        },
+        (false, None) => Pace::Open {
+            per_clock: parameters.channels,
+        },
+    };
+    let report = send(&arguments.trace, Replay::new(memory, pace))?;
+    let result = Outcome::new(&parameters, arguments.map, &report);
+    let json = serde_json::to_string_pretty(&result)? + "\n";
+    match arguments.json.as_deref() {
+        // The reader may be gone.
+        Some(path) if path == Path::new("-") => drop(write!(std::io::stdout(), "{json}")),
+        Some(path) => {
+            std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
+            drop(write!(std::io::stdout(), "{}", table(&parameters, &report)));
+        }
+        None => drop(write!(std::io::stdout(), "{}", table(&parameters, &report))),
+    }
+    Ok(())
+}
+
+/// Sends all requests of a file.
+fn send(path: &Path, mut replay: Replay) -> Result<Report, Box<dyn Error>> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let file = File::open(path).map_err(|error| named(&error))?;
+    let mut progress = Progress::new(&file);
+    let counted = Counted {
+        inner: file,
+        read: Rc::clone(&progress.read),
+    };
+    let mut reader = BufReader::with_capacity(1 << 16, counted);
+    let is_gzip = reader
+        .fill_buf()
+        .map_err(|error| named(&error))?
+        .starts_with(&[0x1f, 0x8b]);
+    let reader: Box<dyn BufRead> = match is_gzip {
+        true => Box::new(BufReader::with_capacity(
+            1 << 16,
+            MultiGzDecoder::new(reader),
+        )),
+        false => Box::new(reader),
+    };
+    for request in Trace::new(reader) {
+        replay.send(&request.map_err(|error| named(&error))?);
+        progress.tick();
+    }
+    progress.clear();
+    Ok(replay.finish())
+}
+
+/// A file that counts the bytes that are read from it.
+struct Counted {
+    inner: File,
+    read: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.read.set(self.read.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// A line on the terminal that says how much of the file is done.
+struct Progress {
+    read: Rc<Cell<u64>>,
+    bytes: u64,
+    requests: u64,
+    shown: Instant,
+    visible: bool,
+}
+
+impl Progress {
+    fn new(file: &File) -> Progress {
+        Progress {
+            read: Rc::default(),
+            bytes: file.metadata().map_or(0, |metadata| metadata.len()),
+            requests: 0,
+            shown: Instant::now(),
+            visible: false,
+        }
+    }
+
+    fn tick(&mut self) {
+        self.requests += 1;
+        if self.requests.is_multiple_of(1 << 14)
+            && self.shown.elapsed() > Duration::from_millis(500)
+            && std::io::stderr().is_terminal()
+        {
+            let percent = (100 * self.read.get()).checked_div(self.bytes).unwrap_or(0);
+            let millions = self.requests as f64 / 1e6;
+            eprint!("\r{percent:3} % of the trace, {millions:.1} million requests");
+            (self.shown, self.visible) = (Instant::now(), true);
+        }
+    }
+
+    fn clear(&self) {
+        if self.visible {
+            eprint!("\r{:60}\r", "");
+        }
+    }
+}
+
+/// The results in JSON.
+#[derive(Serialize)]
+struct Outcome {
+    preset: &'static str,
+    map: String,
+    /// No figure is measured.
+    modelled: bool,
+    latency_ns: Latency,
+    bandwidth_gbps: f64,
+    row_hit_rate: f64,
+    commands: Commands,
+    energy_uj: Energy,
+    time_us: f64,
+    requests: Requests,
+    limits_gbps: Limits,
+}
+
+#[derive(Serialize)]
+struct Latency {
+    mean: f64,
+    p50: f64,
+    p95: f64,
+    p99: f64,
+}
+
+#[derive(Serialize)]
+struct Commands {
+    act: u64,
+    pre: u64,
+    read: u64,
+    write: u64,
+    refresh: u64,
+}
+
+#[derive(Serialize)]
+struct Energy {
+    activate: f64,
+    read: f64,
+    write: f64,
+    refresh: f64,
+    background: f64,
+}
+
+#[derive(Serialize)]
+struct Requests {
+    reads: u64,
+    writes: u64,
+    reads_merged: u64,
+    writes_merged: u64,
+    writes_waiting: u64,
+}
+
+#[derive(Serialize)]
+struct Limits {
+    peak: f64,
+    random: f64,
+}
+
+impl Outcome {
+    fn new(parameters: &Parameters, map: AddressMap, report: &Report) -> Outcome {
+        let (latency, commands) = (report.latency_ns, report.commands);
+        let (energy, requests) = (report.energy_uj, report.requests);
+        Outcome {
+            preset: parameters.name,
+            map: map.to_string(),
+            modelled: true,
+            latency_ns: Latency {
+                mean: latency.mean,
+                p50: latency.p50,
+                p95: latency.p95,
+                p99: latency.p99,
+            },
+            bandwidth_gbps: report.bandwidth_gbps,
+            row_hit_rate: report.row_hit_rate,
+            commands: Commands {
+                act: commands.activate,
+                pre: commands.precharge,
+                read: commands.read,
+                write: commands.write,
+                refresh: commands.refresh,
+            },
+            energy_uj: Energy {
+                activate: energy.activate,
+                read: energy.read,
+                write: energy.write,
+                refresh: energy.refresh,
+                background: energy.background,
+            },
+            time_us: report.time_us,
+            requests: Requests {
+                reads: requests.reads,
+                writes: requests.writes,
+                reads_merged: requests.reads_merged,
+                writes_merged: requests.writes_merged,
+                writes_waiting: requests.writes_waiting,
+            },
+            limits_gbps: Limits {
+                peak: parameters.peak_gbps(),
+                random: parameters.random_gbps(),
+            },
+        }
+    }
+}
+
+/// The results for people.
+fn table(parameters: &Parameters, report: &Report) -> String {
+    let latency = report.latency_ns;
+    let (commands, requests) = (report.commands, report.requests);
+    let energy = report.energy_uj;
+    let percent = |gbps: f64, limit: f64| format!("{:.1} %", 100.0 * gbps / limit);
+    let lines = [
+        format!("{} (modelled; {})", parameters.name, parameters.source),
+        format!(
+            "requests    {} reads, {} writes; merged: {} reads, {} writes; {} writes wait",
+            requests.reads,
+            requests.writes,
+            requests.reads_merged,
+            requests.writes_merged,
+            requests.writes_waiting
+        ),
+        format!(
+            "latency     mean {:.2} ns, p50 {:.2}, p95 {:.2}, p99 {:.2}",
+            latency.mean, latency.p50, latency.p95, latency.p99
+        ),
+        format!(
+            "bandwidth   {:.3} GB/s: {} of the bus ({:.1}), {} of the limit of random lines \
+             ({:.1})",
+            report.bandwidth_gbps,
+            percent(report.bandwidth_gbps, parameters.peak_gbps()),
+            parameters.peak_gbps(),
+            percent(report.bandwidth_gbps, parameters.random_gbps()),
+            parameters.random_gbps()
+        ),
+        format!("row hits    {:.2} %", 100.0 * report.row_hit_rate),
+        format!(
+            "commands    {} activate, {} precharge, {} read, {} write, {} refresh",
+            commands.activate, commands.precharge, commands.read, commands.write, commands.refresh
+        ),
+        format!(
+            "energy      {:.3} uJ: activate {:.3}, read {:.3}, write {:.3}, refresh {:.3}, \
+             background {:.3}",
+            energy.total(),
+            energy.activate,
+            energy.read,
+            energy.write,
+            energy.refresh,
+            energy.background
+        ),
+        format!("time        {:.3} us", report.time_us),
+    ];
+    lines.join("\n") + "\n"
+}

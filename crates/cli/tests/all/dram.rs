@@ -1,0 +1,148 @@
+//! `nearfield dram`: its results, its errors.
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder that ends with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("nearfield-dram-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn dram(arguments: &[&str], trace: &PathBuf) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nearfield"))
+        .args(["dram", "--trace"])
+        .arg(trace)
+        .args(arguments)
+        .output()
+        .expect("the program")
+}
+
+fn json(arguments: &[&str], trace: &PathBuf) -> Value {
+    let output = dram(&[arguments, &["--json", "-"]].concat(), trace);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+const TWO: &[u8] = b"0x0 READ 0\n0x40 READ 0\n";
+
+#[test]
+fn results_are_in_the_table_and_in_json() {
+    let folder = Folder::new("results");
+    let trace = folder.file("two.trace", TWO);
+    let output = dram(&["--preset", "ddr4-3200-x8"], &trace);
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        table.contains("modelled") && table.contains("mean 33.12 ns"),
+        "{table}"
+    );
+    let file = folder.0.join("result.json");
+    let path = file.to_str().expect("UTF-8");
+    assert!(
+        dram(&["--preset", "ddr4-3200-x8", "--json", path], &trace)
+            .status
+            .success()
+    );
+    let result: Value =
+        serde_json::from_slice(&std::fs::read(&file).expect("written")).expect("JSON");
+    assert_eq!(result["latency_ns"]["mean"], 33.125);
+    assert_eq!(result["latency_ns"]["p99"], 57.0 * 0.625);
+    assert_eq!(result["row_hit_rate"], 0.5);
+    assert_eq!(result["commands"]["act"], 1);
+    assert_eq!(result["commands"]["read"], 2);
+    assert_eq!(result["commands"]["pre"], 0);
+    assert_eq!(result["time_us"], 57.0 * 0.625 / 1000.0);
+    assert!(result["bandwidth_gbps"].as_f64().is_some_and(|it| it > 3.0));
+    for part in ["activate", "read", "write", "refresh", "background"] {
+        assert!(result["energy_uj"][part].is_number(), "{part}");
+    }
+}
+
+#[test]
+fn a_trace_may_be_compressed() {
+    let folder = Folder::new("compressed");
+    let plain = folder.file("two.trace", TWO);
+    // Two members, as `cat` makes of two files.
+    let mut compressed = Vec::new();
+    for line in TWO.split_inclusive(|byte| *byte == b'\n') {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(line).expect("memory");
+        compressed.extend(encoder.finish().expect("memory"));
+    }
+    let compressed = folder.file("two.gz", &compressed);
+    let preset = ["--preset", "hbm2"];
+    assert_eq!(json(&preset, &plain), json(&preset, &compressed));
+}
+
+#[test]
+fn options_change_the_results() {
+    let folder = Folder::new("options");
+    let trace = folder.file("two.trace", TWO);
+    let mean = |arguments: &[&str]| {
+        let result = json(&[&["--preset", "ddr4-3200-x8"], arguments].concat(), &trace);
+        result["latency_ns"]["mean"].as_f64().expect("a number")
+    };
+    // The second line is in another channel, or enters a clock later, or after the first.
+    assert_eq!(mean(&["--map", "ro-ba-ra-co-bg-ch"]), 30.625);
+    assert_eq!(mean(&["--inject", "1"]), (49.0 + 56.0) / 2.0 * 0.625);
+    assert_eq!(mean(&["--closed"]), (49.0 + 27.0) / 2.0 * 0.625);
+    let faster = mean(&["--parameter", "tRCD=12", "CL=12", "--parameter", "tCK=0.5"]);
+    assert_eq!(faster, (29.0 + 37.0) / 2.0 * 0.5);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let folder = Folder::new("wrong");
+    let fails = |trace: &[u8], arguments: &[&str]| {
+        let trace = folder.file("a.trace", trace);
+        let output = dram(&[&["--preset", "hbm2"], arguments].concat(), &trace);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let error = fails(b"0x0 READ 0\n0x40 LOAD 5\n", &[]);
+    assert!(
+        error.contains("a.trace: line 2 of the trace: access \"LOAD\""),
+        "{error}"
+    );
+    assert!(fails(b"\x1f\x8bnot gzip", &[]).contains("line 1 of the trace cannot be read"));
+    let error = fails(TWO, &["--parameter", "tXY=1"]);
+    assert!(
+        error.contains("no parameter \"tXY\"; the names are"),
+        "{error}"
+    );
+    assert!(fails(TWO, &["--parameter", "tRP=x"]).contains("parameter tRP cannot be \"x\""));
+    assert!(fails(TWO, &["--parameter", "tRP"]).contains("NAME=VALUE"));
+    assert!(fails(TWO, &["--parameter", "tREFI=9"]).contains("parameter tREFI cannot be 9"));
+    assert!(fails(TWO, &["--map", "ro-ch"]).contains("ra is missing"));
+    assert!(fails(TWO, &["--inject", "0"]).contains("--inject"));
+    assert!(fails(TWO, &["--json", "/nowhere/x"]).contains("/nowhere/x: "));
+    let output = dram(&["--preset", "hbm2"], &folder.0.join("absent"));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("absent: No such file"), "{error}");
+    let output = dram(&["--preset", "hbm9"], &folder.0.join("absent"));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("hbm2-paper"), "{error}");
+}

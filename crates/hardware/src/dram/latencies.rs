@@ -1,0 +1,87 @@
+//! How often each latency occurred.
+
+use super::report::Latency;
+
+/// Counts of latencies, in clocks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Latencies {
+    counts: Vec<u64>,
+    reads: u64,
+    clocks: u64,
+}
+
+impl Latencies {
+    pub(super) fn add(&mut self, clocks: u64) {
+        let index = clocks as usize;
+        if index >= self.counts.len() {
+            self.counts.resize((index + 1).next_power_of_two(), 0);
+        }
+        self.counts[index] += 1;
+        self.reads += 1;
+        self.clocks += clocks;
+    }
+
+    pub(super) fn merge(&mut self, other: &Latencies) {
+        if other.counts.len() > self.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.reads += other.reads;
+        self.clocks += other.clocks;
+    }
+
+    /// The sum of all.
+    #[cfg(test)]
+    pub(super) fn total(&self) -> u64 {
+        self.clocks
+    }
+
+    /// The least latency that this share of the reads does not exceed.
+    fn quantile(&self, share: f64) -> u64 {
+        let wanted = (share * self.reads as f64).ceil() as u64;
+        let mut seen = 0;
+        let reached = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted.max(1)
+        });
+        reached.unwrap_or(0) as u64
+    }
+
+    pub(super) fn report(&self, clock_ns: f64) -> Latency {
+        let at = |share| self.quantile(share) as f64 * clock_ns;
+        Latency {
+            mean: match self.reads {
+                0 => 0.0,
+                reads => self.clocks as f64 / reads as f64 * clock_ns,
+            },
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_exact() {
+        let mut latencies = Latencies::default();
+        for clocks in 1..=100 {
+            latencies.add(clocks);
+        }
+        let mut more = Latencies::default();
+        more.add(5000);
+        latencies.merge(&more);
+        let report = latencies.report(0.5);
+        assert_eq!(report.p50, 51.0 * 0.5);
+        assert_eq!(report.p95, 96.0 * 0.5);
+        assert_eq!(report.p99, 100.0 * 0.5);
+        assert_eq!(report.mean, 10050.0 / 101.0 * 0.5);
+        assert_eq!(latencies.quantile(1.0), 5000);
+        assert_eq!(Latencies::default().report(1.0).p99, 0.0);
+    }
+}

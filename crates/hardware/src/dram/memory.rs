@@ -1,0 +1,127 @@
+//! All channels of a memory.
+
+use super::channel::Channel;
+use super::latencies::Latencies;
+use super::map::Decoder;
+use super::report::{Commands, Energy, Report, Requests};
+use super::{Access, AddressMap, Error, Parameters};
+
+/// The bytes of a line: a request reads or writes one.
+pub const LINE_BYTES: u64 = 64;
+
+/// A memory that is given requests in the order of their clocks.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    parameters: Parameters,
+    decoder: Decoder,
+    channels: Vec<Channel>,
+}
+
+impl Memory {
+    /// A memory without requests, whose rows are closed, with [`AddressMap::ROWS`].
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] if parameters contradict each other.
+    pub fn new(parameters: Parameters) -> Result<Memory, Error> {
+        Memory::with_map(parameters, AddressMap::ROWS)
+    }
+
+    /// A memory with another address map.
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] if parameters contradict each other.
+    pub fn with_map(parameters: Parameters, map: AddressMap) -> Result<Memory, Error> {
+        parameters.check()?;
+        let channel = Channel::new(&parameters, ());
+        Ok(Memory {
+            decoder: map.decoder(&parameters),
+            channels: vec![channel; parameters.channels as usize],
+            parameters,
+        })
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Sends a request for the line that holds the byte at `address`. Its channel accepts it at
+    /// the first clock from `clock` on at which the queue has room; answers that clock. A channel
+    /// that has already reached a later clock takes it then.
+    pub fn submit(&mut self, address: u64, access: Access, clock: u64) -> u64 {
+        let line = address & !(LINE_BYTES - 1);
+        let place = self.decoder.place(line);
+        let channel = &mut self.channels[place.channel as usize];
+        channel.advance(clock);
+        while !channel.has_room(access) {
+            channel.step();
+        }
+        let accepted = channel.clock();
+        channel.submit(line, place, access);
+        accepted
+    }
+
+    /// Executes until every request is answered, and answers the clock of the last answer. Writes
+    /// are answered when they are accepted, and may wait on.
+    pub fn settle(&mut self) -> u64 {
+        for channel in &mut self.channels {
+            while channel.has_reads() {
+                channel.step();
+            }
+        }
+        let answers = self.channels.iter().map(Channel::last_answer);
+        answers.max().unwrap_or(0)
+    }
+
+    /// Executes until every request is answered, and reports.
+    pub fn finish(mut self) -> Report {
+        let clocks = self.settle();
+        let mut latencies = Latencies::default();
+        let mut commands = Commands::default();
+        let mut requests = Requests::default();
+        let (mut active, mut row_hits) = (0, 0);
+        for channel in &mut self.channels {
+            channel.advance(clocks);
+            latencies.merge(channel.latencies());
+            commands.add(&channel.commands());
+            requests.add(&channel.requests());
+            active += channel.active();
+            row_hits += channel.row_hits();
+        }
+        let clock_ns = self.parameters.clock_ns();
+        let time_ns = clocks as f64 * clock_ns;
+        let ratio = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
+        let ranks = u64::from(self.parameters.channels * self.parameters.ranks);
+        let lines = requests.reads + requests.writes;
+        let columns = commands.read + commands.write;
+        Report {
+            latency_ns: latencies.report(clock_ns),
+            bandwidth_gbps: ratio((lines * LINE_BYTES) as f64, time_ns),
+            row_hit_rate: ratio(row_hits as f64, columns as f64),
+            commands,
+            energy_uj: Energy::of(&self.parameters, &commands, clocks * ranks, active),
+            time_us: time_ns / 1e3,
+            requests,
+        }
+    }
+}
+
+impl Commands {
+    fn add(&mut self, other: &Commands) {
+        self.activate += other.activate;
+        self.precharge += other.precharge;
+        self.read += other.read;
+        self.write += other.write;
+        self.refresh += other.refresh;
+    }
+}
+
+impl Requests {
+    fn add(&mut self, other: &Requests) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.reads_merged += other.reads_merged;
+        self.writes_merged += other.writes_merged;
+        self.writes_waiting += other.writes_waiting;
+    }
+}

@@ -1,0 +1,116 @@
+//! Memories that are known: one file each, with the source of its figures.
+//!
+//! Where a file says *DRAMsim3*, the figure is that of the named file in `configs/` of
+//! <https://github.com/umd-memsys/DRAMsim3>, or the default of its reader for what that leaves out.
+//! Each rank is one: a channel with more is a matter of `ranks`.
+
+mod ddr4_3200_x16;
+mod ddr4_3200_x8;
+mod ddr5_4800;
+mod hbm1;
+mod hbm2;
+mod hbm2_paper;
+mod hbm2e;
+mod hbm3;
+
+use super::Parameters;
+
+/// Memories that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// DDR4-3200 of 8 Gb devices with 16 bits, two channels.
+    Ddr4X16,
+    /// DDR4-3200 of 8 Gb devices with 8 bits, two channels.
+    Ddr4X8,
+    /// DDR5-4800 of 16 Gb devices with 8 bits: the two channels of one module.
+    Ddr5,
+    /// HBM of the first generation, 1 Gb/s a pin.
+    Hbm1,
+    /// HBM2, 2 Gb/s a pin.
+    Hbm2,
+    /// HBM as ADM's authors set it: the clock of HBM2 and the latencies, in clocks, of HBM1.
+    Hbm2Paper,
+    /// HBM2E, 3.2 Gb/s a pin, in pseudo channels.
+    Hbm2e,
+    /// HBM3, 6.4 Gb/s a pin, in pseudo channels.
+    Hbm3,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 8] = [
+        Preset::Ddr4X16,
+        Preset::Ddr4X8,
+        Preset::Ddr5,
+        Preset::Hbm1,
+        Preset::Hbm2,
+        Preset::Hbm2Paper,
+        Preset::Hbm2e,
+        Preset::Hbm3,
+    ];
+
+    /// The name by which it is asked for, such as `ddr4-3200-x16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preset::Ddr4X16 => "ddr4-3200-x16",
+            Preset::Ddr4X8 => "ddr4-3200-x8",
+            Preset::Ddr5 => "ddr5-4800",
+            Preset::Hbm1 => "hbm1",
+            Preset::Hbm2 => "hbm2",
+            Preset::Hbm2Paper => "hbm2-paper",
+            Preset::Hbm2e => "hbm2e",
+            Preset::Hbm3 => "hbm3",
+        }
+    }
+
+    /// The figures.
+    pub fn parameters(self) -> Parameters {
+        match self {
+            Preset::Ddr4X16 => ddr4_3200_x16::PARAMETERS,
+            Preset::Ddr4X8 => ddr4_3200_x8::PARAMETERS,
+            Preset::Ddr5 => ddr5_4800::PARAMETERS,
+            Preset::Hbm1 => hbm1::PARAMETERS,
+            Preset::Hbm2 => hbm2::PARAMETERS,
+            Preset::Hbm2Paper => hbm2_paper::PARAMETERS,
+            Preset::Hbm2e => hbm2e::PARAMETERS,
+            Preset::Hbm3 => hbm3::PARAMETERS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_consistent_and_named() {
+        for preset in Preset::ALL {
+            let parameters = preset.parameters();
+            assert_eq!(parameters.name, preset.name());
+            assert!(parameters.source.len() > 10);
+            parameters.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn rows_and_devices_are_as_large_as_published() {
+        let row_bytes = |preset: Preset| preset.parameters().columns * 64;
+        assert_eq!(row_bytes(Preset::Ddr4X16), 8 << 10);
+        assert_eq!(row_bytes(Preset::Ddr4X8), 8 << 10);
+        assert_eq!(row_bytes(Preset::Ddr5), 4 << 10);
+        assert_eq!(row_bytes(Preset::Hbm2), 2 << 10);
+        assert_eq!(row_bytes(Preset::Hbm3), 1 << 10);
+        for (preset, gib) in [
+            (Preset::Ddr4X16, 8),
+            (Preset::Ddr4X8, 16),
+            (Preset::Ddr5, 16),
+            (Preset::Hbm1, 4),
+            (Preset::Hbm2, 8),
+            (Preset::Hbm2Paper, 4),
+            (Preset::Hbm2e, 8),
+            (Preset::Hbm3, 16),
+        ] {
+            assert_eq!(preset.parameters().bytes() >> 30, gib, "{}", preset.name());
+        }
+    }
+}

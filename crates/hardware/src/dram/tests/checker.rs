@@ -1,0 +1,216 @@
+//! Judges a list of commands by the parameters alone: each pair is compared, with no state that the
+//! model keeps.
+
+use super::super::Page;
+use super::*;
+
+/// The first two commands that are too close to each other, or a command that its bank cannot get.
+pub(super) fn check(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
+    let longest = [
+        parameters.t_rfc,
+        parameters.t_faw,
+        parameters.t_ras + parameters.t_rp,
+        parameters.cwl + parameters.burst + parameters.t_wr + parameters.t_rp,
+    ];
+    let longest = longest.into_iter().max().unwrap();
+    for (index, (clock, issued)) in log.iter().enumerate() {
+        let mut opened = 0;
+        for (earlier, before) in log[..index].iter().rev() {
+            if clock - earlier > longest {
+                break;
+            }
+            let gap = gap(parameters, *before, *issued);
+            if clock - earlier < gap {
+                return Err(format!(
+                    "{issued:?} at {clock} is {} clocks after {before:?}, not {gap}",
+                    clock - earlier
+                ));
+            }
+            let is_opening = |issued: &Issued| match issued {
+                Issued::Bank(Command::Activate, bank, _) => Some(rank_of(parameters, *bank)),
+                _ => None,
+            };
+            if is_opening(issued).is_some() && is_opening(issued) == is_opening(before) {
+                opened += 1;
+                if opened == 4 && clock - earlier < parameters.t_faw {
+                    return Err(format!(
+                        "{issued:?} at {clock} is the fifth since {earlier}"
+                    ));
+                }
+            }
+        }
+    }
+    rows(parameters, log)?;
+    buses(parameters, log)
+}
+
+fn rank_of(parameters: &Parameters, bank: usize) -> usize {
+    bank / (parameters.groups * parameters.banks_per_group) as usize
+}
+
+fn gap(parameters: &Parameters, before: Issued, after: Issued) -> u64 {
+    let p = parameters;
+    let ((first, from), (second, to)) = match (before, after) {
+        (Issued::Bank(first, from, _), Issued::Bank(second, to, _)) => {
+            ((first, from), (second, to))
+        }
+        (Issued::Refresh(rank), Issued::Bank(_, to, _)) => {
+            return if rank == rank_of(p, to) { p.t_rfc } else { 0 };
+        }
+        (Issued::Bank(first, from, _), Issued::Refresh(rank)) => {
+            return match (rank == rank_of(p, from), first) {
+                (true, Command::Precharge) => p.t_rp,
+                (true, Command::ReadAndPrecharge) => p.t_rtp + p.t_rp,
+                (true, Command::WriteAndPrecharge) => p.cwl + p.burst + p.t_wr + p.t_rp,
+                _ => 0,
+            };
+        }
+        (Issued::Refresh(one), Issued::Refresh(other)) => {
+            return if one == other { p.t_rfc } else { 0 };
+        }
+    };
+    let group_of = |bank: usize| bank / p.banks_per_group as usize;
+    let same_bank = from == to;
+    let same_group = group_of(from) == group_of(to) && p.groups > 1;
+    let same_rank = rank_of(p, from) == rank_of(p, to);
+    let by_group = |long, short| if same_group { long } else { short };
+    let is_read = |command| matches!(command, Command::Read | Command::ReadAndPrecharge);
+    let closes = |command| {
+        matches!(
+            command,
+            Command::ReadAndPrecharge | Command::WriteAndPrecharge
+        )
+    };
+    match (first, second) {
+        (Command::Activate, Command::Activate) if same_bank => p.t_ras + p.t_rp,
+        (Command::Activate, Command::Activate) if same_rank => by_group(p.t_rrd_l, p.t_rrd_s),
+        (Command::Activate, Command::Precharge) if same_bank => p.t_ras,
+        (Command::Activate, column) if same_bank && is_read(column) => p.t_rcd_read,
+        (Command::Activate, column) if same_bank && column.is_column() => p.t_rcd_write,
+        (Command::Precharge, Command::Activate) if same_bank => p.t_rp,
+        (column, Command::Precharge) if same_bank && column.is_column() => match is_read(column) {
+            true => p.t_rtp,
+            false => p.cwl + p.burst + p.t_wr,
+        },
+        (column, Command::Activate) if same_bank && closes(column) => match is_read(column) {
+            true => p.burst + p.t_rtp + p.t_rp,
+            false => p.cwl + p.burst + p.t_wr + p.t_rp,
+        },
+        (one, other) if one.is_column() && other.is_column() && same_rank => {
+            match (is_read(one), is_read(other)) {
+                (true, false) => p.cl + p.burst + p.t_rtrs - p.cwl,
+                (false, true) => p.cwl + p.burst + by_group(p.t_wtr_l, p.t_wtr_s),
+                _ => p.burst.max(by_group(p.t_ccd_l, p.t_ccd_s)),
+            }
+        }
+        // Other ranks: see `buses`.
+        _ => 0,
+    }
+}
+
+/// Rows are opened and closed in turn, and columns are of the open row.
+fn rows(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
+    let mut open = vec![None; parameters.banks() as usize];
+    for (clock, issued) in log {
+        let (command, bank, row) = match issued {
+            Issued::Bank(command, bank, row) => (*command, *bank, *row),
+            Issued::Refresh(rank) => {
+                let of_rank = |bank: &usize| rank_of(parameters, *bank) == *rank;
+                if (0..open.len())
+                    .filter(of_rank)
+                    .any(|bank| open[bank].is_some())
+                {
+                    return Err(format!("{issued:?} at {clock} with an open row"));
+                }
+                continue;
+            }
+        };
+        let fits = match command {
+            Command::Activate => open[bank].is_none(),
+            Command::Precharge => open[bank].is_some(),
+            _ => open[bank] == Some(row),
+        };
+        if !fits {
+            return Err(format!(
+                "{issued:?} at {clock} while the open row is {:?}",
+                open[bank]
+            ));
+        }
+        open[bank] = match command {
+            Command::Activate => Some(row),
+            Command::Read | Command::Write => open[bank],
+            _ => None,
+        };
+    }
+    Ok(())
+}
+
+/// One command at a clock, or one for rows and one for columns, and one line at a time on the bus
+/// of data.
+fn buses(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
+    let is_column = |issued: &Issued| match issued {
+        Issued::Bank(command, _, _) => command.is_column(),
+        Issued::Refresh(_) => false,
+    };
+    for pair in log.windows(2) {
+        let both = is_column(&pair[0].1) != is_column(&pair[1].1) && parameters.dual_command;
+        if pair[0].0 > pair[1].0 || (pair[0].0 == pair[1].0 && !both) {
+            return Err(format!("{:?} and {:?}", pair[0], pair[1]));
+        }
+    }
+    let mut carried: Vec<(u64, usize, bool)> = Vec::new();
+    for (clock, issued) in log {
+        if let Issued::Bank(command, bank, _) = issued
+            && command.is_column()
+        {
+            let read = matches!(command, Command::Read | Command::ReadAndPrecharge);
+            let delay = if read { parameters.cl } else { parameters.cwl };
+            carried.push((clock + delay, rank_of(parameters, *bank), read));
+        }
+    }
+    carried.sort_unstable();
+    for pair in carried.windows(2) {
+        let ((first, one, _), (second, other, _)) = (pair[0], pair[1]);
+        if second - first < parameters.burst {
+            return Err(format!("data of {pair:?} overlap"));
+        }
+        // Two reads of different ranks leave the bus idle for a moment.
+        let reads = pair[0].2 && pair[1].2;
+        if one != other && reads && second - first < parameters.burst + parameters.t_rtrs {
+            return Err(format!("no time to switch ranks between {pair:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Makes a parameter one clock longer.
+type Raise = fn(&mut Parameters);
+
+/// The parameters of which each, when it is raised by a clock, must make `check` object to the
+/// traffic: so each is at work, and is checked.
+pub(super) fn raised(parameters: &Parameters) -> Vec<(&'static str, Parameters)> {
+    let mut list: Vec<(&'static str, Raise)> = vec![
+        ("tRCDRD", |p| p.t_rcd_read += 1),
+        ("tRCDWR", |p| p.t_rcd_write += 1),
+        ("tRRD_S", |p| p.t_rrd_s += 1),
+        ("tRRD_L", |p| p.t_rrd_l += 1),
+        ("tFAW", |p| p.t_faw += 1),
+        ("tRTP", |p| p.t_rtp += 1),
+        ("tWR", |p| p.t_wr += 1),
+        ("tWTR_S", |p| p.t_wtr_s += 1),
+        ("tWTR_L", |p| p.t_wtr_l += 1),
+        ("tRTRS", |p| p.t_rtrs += 1),
+        ("tRFC", |p| p.t_rfc += 1),
+        ("tRP", |p| p.t_rp += 1),
+        ("burst", |p| p.burst += 1),
+    ];
+    if parameters.page == Page::Open {
+        list.push(("tRAS", |p| p.t_ras += 1));
+    }
+    let raise = |(name, change): (&'static str, Raise)| {
+        let mut raised = parameters.clone();
+        change(&mut raised);
+        (name, raised)
+    };
+    list.into_iter().map(raise).collect()
+}

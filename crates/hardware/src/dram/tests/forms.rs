@@ -1,0 +1,204 @@
+//! Closed forms.
+
+use super::super::{Memory, Pace, Page, Replay, Report, Request};
+use super::*;
+
+/// The latency of the last of some reads, in clocks, each sent when the one before is answered.
+fn last_latency(parameters: &Parameters, places: &[Place]) -> u64 {
+    let mut channel = Channel::new(parameters, ());
+    let mut before = 0;
+    for place in places {
+        before = channel.latencies().total();
+        channel.submit(address(*place), *place, Access::Read);
+        while channel.has_reads() {
+            channel.step();
+        }
+        channel.advance(channel.last_answer() + 500);
+    }
+    channel.latencies().total() - before
+}
+
+#[test]
+fn an_unloaded_read_takes_what_its_row_needs() {
+    for preset in Preset::ALL {
+        let parameters = Parameters {
+            t_refi: 0,
+            ..preset.parameters()
+        };
+        let column = 1 + parameters.cl + parameters.burst;
+        let (first, hit) = (place(0, 1, 0), place(0, 1, 1));
+        let conflict = place(0, 2, 0);
+        let row = parameters.t_rcd_read;
+        assert_eq!(last_latency(&parameters, &[first]), column + row);
+        assert_eq!(last_latency(&parameters, &[first, hit]), column);
+        let closing = column + row + parameters.t_rp;
+        assert_eq!(last_latency(&parameters, &[first, conflict]), closing);
+        let closed = Parameters {
+            page: Page::Closed,
+            ..parameters
+        };
+        assert_eq!(last_latency(&closed, &[first, conflict]), column + row);
+    }
+}
+
+#[test]
+fn the_mean_wait_for_refresh_is_its_square_by_twice_the_interval() {
+    for preset in [Preset::Ddr4X8, Preset::Hbm2] {
+        let parameters = preset.parameters();
+        let row = 1 + parameters.t_rcd_read;
+        let unloaded = row + parameters.cl + parameters.burst;
+        let (interval, refresh) = (parameters.t_refi, parameters.t_rfc);
+        let wait = |phase| {
+            let mut channel = Channel::new(&parameters, ());
+            channel.advance(interval + phase);
+            channel.submit(0, place(0, 0, 0), Access::Read);
+            while channel.has_reads() {
+                channel.step();
+            }
+            channel.latencies().total() - unloaded
+        };
+        // The controller takes a clock, so a read at the clock of the refresh waits one less.
+        let caught = interval - row;
+        for phase in 0..caught {
+            assert_eq!(wait(phase), refresh.saturating_sub(phase + 1), "{phase}");
+        }
+        let mean = (0..caught).map(wait).sum::<u64>() as f64 / caught as f64;
+        let form = (refresh * refresh) as f64 / (2 * interval) as f64;
+        assert!((mean / form - 1.0).abs() < 0.01, "{mean} {form}");
+        // The next refresh catches these, most with their row open: it is closed unread.
+        for phase in caught..interval {
+            assert!(wait(phase) >= refresh, "{phase}");
+        }
+    }
+}
+
+fn run(parameters: &Parameters, requests: &[(u64, Access, u64)]) -> Report {
+    let memory = Memory::new(parameters.clone()).unwrap();
+    let mut replay = Replay::new(memory, Pace::Open { per_clock: 1 });
+    for (address, access, picoseconds) in requests.iter().copied() {
+        replay.send(&Request {
+            address,
+            access,
+            picoseconds,
+        });
+    }
+    replay.finish()
+}
+
+#[test]
+fn energy_is_that_of_the_commands_and_the_time() {
+    let parameters = Preset::Ddr4X8.parameters();
+    let report = run(&parameters, &[(0, Access::Read, 0), (64, Access::Read, 0)]);
+    assert_eq!((report.commands.activate, report.commands.read), (1, 2));
+    // The second read enters a clock after the first, and is read 8 clocks after it.
+    assert_eq!(report.time_us, 57.0 * 0.625 / 1000.0);
+    assert_eq!(report.latency_ns.mean, (49.0 + 56.0) / 2.0 * 0.625);
+    assert_eq!(report.row_hit_rate, 0.5);
+    assert_eq!(report.bandwidth_gbps, 128.0 / (57.0 * 0.625));
+    let close = |value: f64, picojoules: f64| assert!((value * 1e6 - picojoules).abs() < 1e-6);
+    close(
+        report.energy_uj.activate,
+        1.2 * (57.0 * 74.0 - 52.0 * 52.0 - 37.0 * 22.0) * 0.625 * 8.0,
+    );
+    close(
+        report.energy_uj.read,
+        2.0 * 1.2 * (168.0 - 52.0) * 4.0 * 0.625 * 8.0,
+    );
+    // Channel 0 has an open row from clock 1 on; channel 1 has none.
+    let background = 52.0 * 56.0 + 37.0 * (1.0 + 57.0);
+    close(report.energy_uj.background, 1.2 * background * 0.625 * 8.0);
+    assert_eq!(
+        (report.energy_uj.write, report.energy_uj.refresh),
+        (0.0, 0.0)
+    );
+    assert!(report.energy_uj.total() > report.energy_uj.dynamic());
+}
+
+#[test]
+fn energy_per_bit_is_that_of_the_currents() {
+    // Column energy in pJ a bit, from the table of the reference.
+    for (preset, read, write) in [
+        (Preset::Ddr4X8, 5.4, 4.6),
+        (Preset::Ddr4X16, 5.8, 5.2),
+        (Preset::Ddr5, 2.6, 2.6),
+        (Preset::Hbm2, 1.6, 2.1),
+        (Preset::Hbm1, 2.9, 3.6),
+    ] {
+        let parameters = preset.parameters();
+        let commands = super::super::Commands {
+            read: 1,
+            write: 1,
+            ..Default::default()
+        };
+        let energy = super::super::Energy::of(&parameters, &commands, 0, 0);
+        let per_bit = |microjoules: f64| microjoules * 1e6 / 512.0;
+        assert!(
+            (per_bit(energy.read) - read).abs() < 0.06,
+            "{}",
+            per_bit(energy.read)
+        );
+        assert!(
+            (per_bit(energy.write) - write).abs() < 0.06,
+            "{}",
+            per_bit(energy.write)
+        );
+    }
+}
+
+#[test]
+fn a_long_pause_is_refreshed_and_costs_no_time() {
+    let parameters = Preset::Hbm2.parameters();
+    // A week.
+    let late = 7 * 24 * 3600 * 1_000_000_000_000;
+    let report = run(
+        &parameters,
+        &[(0, Access::Read, 0), (64, Access::Read, late)],
+    );
+    let clocks = late / 1000;
+    let expected = 8 * (clocks / 3900);
+    assert!(report.commands.refresh.abs_diff(expected) <= 8);
+    assert_eq!(report.commands.activate, 2);
+    assert_eq!(report.latency_ns.p50, 31.0);
+}
+
+#[test]
+fn requests_enter_at_their_clock_in_order() {
+    let mut parameters = Preset::Ddr4X8.parameters();
+    parameters.t_refi = 0;
+    // Time 626 is after the first clock: the request enters at the second.
+    let at = |picoseconds| run(&parameters, &[(0, Access::Read, picoseconds)]).time_us * 1000.0;
+    assert_eq!(at(0), 49.0 * 0.625);
+    assert_eq!(at(625), 50.0 * 0.625);
+    assert_eq!(at(626), 51.0 * 0.625);
+    // Times that go back do not count, the order does: this one enters at clock 11, in a bank that
+    // opens its row tRRD_S after the first, at 11 + 4.
+    let requests = [(0, Access::Read, 6250), (1 << 13, Access::Read, 0)];
+    let report = run(&parameters, &requests);
+    assert_eq!(report.time_us * 1000.0, (15.0 + 22.0 + 22.0 + 4.0) * 0.625);
+}
+
+#[test]
+fn at_most_so_many_enter_at_a_clock_and_a_closed_pace_waits() {
+    let mut parameters = Preset::Ddr4X8.parameters();
+    parameters.t_refi = 0;
+    let pace = |pace| {
+        let mut replay = Replay::new(Memory::new(parameters.clone()).unwrap(), pace);
+        // Each channel's first row, and a row of its next bank.
+        for address in [0, 1 << 17, 1 << 13, (1 << 17) + (1 << 13)] {
+            replay.send(&Request {
+                address,
+                access: Access::Read,
+                picoseconds: 0,
+            });
+        }
+        replay.finish()
+    };
+    let mean = |report: Report| report.latency_ns.mean / 0.625;
+    // The second of a channel waits for tRRD_S, and for its own clock.
+    let one = pace(Pace::Open { per_clock: 1 });
+    let four = pace(Pace::Open { per_clock: 4 });
+    assert!(mean(one) < mean(four));
+    let closed = pace(Pace::Closed);
+    assert_eq!(mean(closed), 49.0);
+    assert_eq!(closed.time_us, 4.0 * 49.0 * 0.625 / 1000.0);
+}

@@ -1,0 +1,63 @@
+//! Four layers: the edges of each constraint, sequences of commands, closed forms, and random
+//! traffic, whose commands a checker of its own judges.
+
+mod checker;
+mod edges;
+mod forms;
+mod sequences;
+mod traffic;
+
+use super::channel::{Channel, Issued, Observer};
+use super::map::Place;
+use super::{Access, Command, Parameters, Preset};
+
+/// The commands of a channel, with their clocks.
+#[derive(Clone, Debug, Default)]
+struct Log(Vec<(u64, Issued)>);
+
+impl Observer for Log {
+    fn issued(&mut self, clock: u64, issued: Issued) {
+        self.0.push((clock, issued));
+    }
+}
+
+fn place(bank: u32, row: u32, column: u32) -> Place {
+    Place {
+        channel: 0,
+        bank,
+        row,
+        column,
+    }
+}
+
+/// An address of the line at a place, which no other place has.
+fn address(place: Place) -> u64 {
+    (u64::from(place.bank) << 48) | (u64::from(place.row) << 24) | u64::from(place.column)
+}
+
+/// Sends the requests to one channel, each at its clock, executes until `until`, and answers the
+/// commands.
+fn commands(
+    parameters: &Parameters,
+    requests: &[(u64, Access, Place)],
+    until: u64,
+) -> Vec<(u64, Issued)> {
+    let mut channel = Channel::new(parameters, Log::default());
+    for (clock, access, place) in requests {
+        channel.advance(*clock);
+        while !channel.has_room(*access) {
+            channel.step();
+        }
+        channel.submit(address(*place), *place, *access);
+    }
+    channel.advance(until);
+    channel.observer().0.clone()
+}
+
+/// DDR4 without refresh.
+fn ddr4() -> Parameters {
+    Parameters {
+        t_refi: 0,
+        ..Preset::Ddr4X8.parameters()
+    }
+}

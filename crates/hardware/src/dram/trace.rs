@@ -1,0 +1,210 @@
+//! Traces of memory requests: a line of text each.
+
+use super::Error;
+use std::io::{BufRead, Read};
+
+/// Whether a line of memory is read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// It is read.
+    Read,
+    /// It is written.
+    Write,
+}
+
+/// A request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The address of a byte in the line of memory.
+    pub address: u64,
+    /// Whether the line is read or written.
+    pub access: Access,
+    /// When it is sent, in picoseconds.
+    pub picoseconds: u64,
+}
+
+/// Reads the requests of a trace: `<hex address> READ|WRITE <picoseconds>` on each line, such as
+/// `0x7f00 READ 1250`. Lines without a word are skipped. Ends after the first error.
+///
+/// ```
+/// use nearfield_hardware::dram::{Access, Trace};
+///
+/// let requests: Vec<_> = Trace::new("7f00 READ 0\n0x40 WRITE 1250\n".as_bytes())
+///     .collect::<Result<_, _>>()?;
+/// assert_eq!(requests[1].address, 0x40);
+/// assert_eq!(requests[1].access, Access::Write);
+/// let error = Trace::new("7f00 LOAD 0".as_bytes()).next().unwrap().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "line 1 of the trace: access \"LOAD\" is neither READ nor WRITE"
+/// );
+/// # Ok::<(), nearfield_hardware::dram::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Trace<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    line: u64,
+    failed: bool,
+}
+
+/// The longest line that is read, in bytes; an address, an access and a time take at most 45.
+const LINE_MAX: u64 = 256;
+
+/// The number of characters of a wrong field that an error shows.
+const SHOWN: usize = 40;
+
+impl<R: BufRead> Trace<R> {
+    /// The requests of `reader`.
+    pub fn new(reader: R) -> Trace<R> {
+        Trace {
+            reader,
+            buffer: Vec::new(),
+            line: 0,
+            failed: false,
+        }
+    }
+
+    fn read(&mut self) -> Option<Result<Request, Error>> {
+        loop {
+            self.buffer.clear();
+            self.line += 1;
+            let mut limited = self.reader.by_ref().take(LINE_MAX);
+            match limited.read_until(b'\n', &mut self.buffer) {
+                Ok(0) => return None,
+                Ok(read) if read as u64 == LINE_MAX && !self.buffer.ends_with(b"\n") => {
+                    let reason = "begins a line of more than 255 bytes";
+                    return Some(Err(self.wrong("text", &self.buffer, reason)));
+                }
+                Ok(_) if self.buffer.trim_ascii().is_empty() => {}
+                Ok(_) => return Some(self.parse()),
+                Err(source) => {
+                    let line = self.line;
+                    return Some(Err(Error::Unreadable { line, source }));
+                }
+            }
+        }
+    }
+
+    fn parse(&self) -> Result<Request, Error> {
+        let mut words = self.buffer.split(u8::is_ascii_whitespace);
+        let mut next = || words.find(|word| !word.is_empty()).unwrap_or_default();
+        let (address, access, picoseconds, rest) = (next(), next(), next(), next());
+        let request = Request {
+            address: hexadecimal(address)
+                .map_err(|reason| self.wrong("address", address, reason))?,
+            access: match access {
+                b"READ" => Access::Read,
+                b"WRITE" => Access::Write,
+                _ => return Err(self.wrong("access", access, "is neither READ nor WRITE")),
+            },
+            picoseconds: decimal(picoseconds)
+                .map_err(|reason| self.wrong("time", picoseconds, reason))?,
+        };
+        match rest {
+            [] => Ok(request),
+            _ => Err(self.wrong("text", rest, "follows the time, where the line should end")),
+        }
+    }
+
+    fn wrong(&self, field: &'static str, found: &[u8], reason: &'static str) -> Error {
+        let mut found = String::from_utf8_lossy(found).into_owned();
+        if found.chars().count() > SHOWN {
+            found = found.chars().take(SHOWN).chain(['…']).collect();
+        }
+        Error::BadLine {
+            line: self.line,
+            field,
+            found,
+            reason,
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Trace<R> {
+    type Item = Result<Request, Error>;
+
+    fn next(&mut self) -> Option<Result<Request, Error>> {
+        if self.failed {
+            return None;
+        }
+        let request = self.read();
+        self.failed = matches!(request, Some(Err(_)));
+        request
+    }
+}
+
+fn hexadecimal(word: &[u8]) -> Result<u64, &'static str> {
+    let digits = word.strip_prefix(b"0x").or(word.strip_prefix(b"0X"));
+    number(digits.unwrap_or(word), 16).map_err(|reason| match reason {
+        Wrong::Digits => "is no hexadecimal number such as 0x7f00",
+        Wrong::Large => "is larger than 64 bits",
+    })
+}
+
+fn decimal(word: &[u8]) -> Result<u64, &'static str> {
+    number(word, 10).map_err(|reason| match reason {
+        Wrong::Digits => "is no whole number of picoseconds",
+        Wrong::Large => "is larger than 64 bits",
+    })
+}
+
+enum Wrong {
+    Digits,
+    Large,
+}
+
+fn number(digits: &[u8], base: u32) -> Result<u64, Wrong> {
+    if digits.is_empty() {
+        return Err(Wrong::Digits);
+    }
+    digits.iter().try_fold(0_u64, |value, &digit| {
+        let digit = char::from(digit).to_digit(base).ok_or(Wrong::Digits)?;
+        let value = value.checked_mul(u64::from(base)).ok_or(Wrong::Large)?;
+        value.checked_add(u64::from(digit)).ok_or(Wrong::Large)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(text: &str) -> Result<Request, String> {
+        let request = Trace::new(text.as_bytes()).next().unwrap();
+        request.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_wrong_line_is_named_with_its_field() {
+        let wrong = |text: &str| first(text).unwrap_err();
+        assert_eq!(
+            wrong("\n\n0xg READ 1"),
+            "line 3 of the trace: address \"0xg\" is no hexadecimal number such as 0x7f00"
+        );
+        assert!(wrong("0x READ 1").contains("address \"0x\""));
+        assert!(wrong("11112222333344445 READ 1").contains("larger than 64 bits"));
+        assert!(wrong("10 read 1").contains("access \"read\" is neither"));
+        assert!(wrong("10").contains("access \"\" is neither"));
+        assert!(wrong("10 READ").contains("time \"\" is no whole number"));
+        assert!(wrong("10 READ 1.5").contains("time \"1.5\" is no"));
+        assert!(wrong("10 READ 18446744073709551616").contains("larger than 64"));
+        assert!(wrong("10 READ 1 2").contains("text \"2\" follows"));
+        assert!(wrong(&"a".repeat(1000)).contains("more than 255 bytes"));
+    }
+
+    #[test]
+    fn the_largest_request_is_read() {
+        let read = first("\t0XffffffffffffffFF  WRITE 18446744073709551615 \r\n").unwrap();
+        assert_eq!(read.address, u64::MAX);
+        assert_eq!(read.access, Access::Write);
+        assert_eq!(read.picoseconds, u64::MAX);
+    }
+
+    #[test]
+    fn a_trace_ends_after_an_error() {
+        let mut trace = Trace::new("1 READ 0\nx\n2 READ 0\n".as_bytes());
+        assert!(trace.next().unwrap().is_ok());
+        assert!(trace.next().unwrap().is_err());
+        assert!(trace.next().is_none());
+    }
+}

@@ -1,0 +1,32 @@
+//! Traces of memory requests: no bytes make the reader panic or never end, a request is the same
+//! when it is written and read again, and a memory answers every request.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_hardware::dram::{Access, Memory, Pace, Preset, Replay, Trace};
+
+fuzz_target!(|text: &[u8]| {
+    let requests: Vec<_> = Trace::new(text).map_while(Result::ok).collect();
+    for request in &requests {
+        let access = match request.access {
+            Access::Read => "READ",
+            Access::Write => "WRITE",
+        };
+        let line = format!("{:x} {access} {}", request.address, request.picoseconds);
+        let again = Trace::new(line.as_bytes()).next();
+        assert_eq!(again.and_then(Result::ok), Some(*request));
+    }
+    let preset = Preset::ALL[text.len() % Preset::ALL.len()];
+    let memory = Memory::new(preset.parameters()).expect("presets are consistent");
+    let pace = match text.first() {
+        Some(b'\n') => Pace::Closed,
+        _ => Pace::Open { per_clock: 1 },
+    };
+    let mut replay = Replay::new(memory, pace);
+    for request in &requests {
+        replay.send(request);
+    }
+    let answered = replay.finish().requests;
+    assert_eq!(answered.reads + answered.writes, requests.len() as u64);
+});
