@@ -17,3 +17,4 @@ pub mod saving;
 pub mod script;
 pub mod state;
 pub mod steps;
+pub mod stir;

@@ -296,6 +296,11 @@ impl<'s> Executor<'s> {
     pub fn make_room(&mut self, now_ms: u64) -> bool {
         self.pause();
         let server = self.server;
+        let tiers_are_full = server.eviction.may_memory_tier_be_over(&server.keyspace)
+            && server.share_unless_busy().is_some()
+            && !server
+                .tiering
+                .relieve(&server.keyspace, &server.access, None);
         let Some(mut databases) = server.exclude_unless_busy() else {
             return false;
         };
@@ -305,7 +310,9 @@ impl<'s> Executor<'s> {
         effects.observed = server.keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
         let mut keys = Keys::new(&server.keyspace, access, 0, now_ms, effects);
-        let room = server.eviction.make_room(&mut keys, &server.access);
+        let room = server
+            .eviction
+            .make_room(&mut keys, &server.access, tiers_are_full);
         effects.settle(0, &[]);
         server.log_effects(effects);
         server.announce(effects, &mut databases, now_ms);

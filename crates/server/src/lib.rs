@@ -35,4 +35,5 @@ pub mod script;
 pub mod server;
 pub mod signals;
 pub mod singly;
+pub mod tiering;
 pub mod watch;

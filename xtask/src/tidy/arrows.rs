@@ -68,7 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-tiers",
         ],
     ),
-    (SERVER_TESTKIT, &["nearfield-server"]),
+    (SERVER_TESTKIT, &["nearfield-server", "nearfield-tiers"]),
     (
         "nearfield-cli",
         &[

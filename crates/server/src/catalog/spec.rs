@@ -45,6 +45,8 @@ impl Flags {
     pub const NO_PHASE: Flags = Flags(1 << 16);
     /// Asks about keys, and is no use of them.
     pub const LOOKS_ONLY: Flags = Flags(1 << 17);
+    /// Passes values on as they are, which leaves them in their tiers.
+    pub const PASSES_ON: Flags = Flags(1 << 20);
 
     /// Not possible with keys that other servers change as well.
     pub const UNSHARED: Flags = Flags(1 << 18);

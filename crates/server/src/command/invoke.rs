@@ -39,7 +39,7 @@ pub fn note_uses(
 /// What it has changed is then among its effects, to be logged.
 pub fn invoke(
     server: &Server,
-    keys: Keys<'_>,
+    mut keys: Keys<'_>,
     client: &mut Client,
     account: &mut Account,
     args: &[&[u8]],
@@ -57,6 +57,8 @@ pub fn invoke(
         return None;
     }
     account.begin(server, client, args);
+    let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
+    keys.set_use(!only_looks);
     let mut call = Call {
         args,
         keys,

@@ -23,6 +23,22 @@ const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "", "O(N) for a value of N bytes")
         .summary("Moves the value of a key to a tier now.")
         .differs("not in Redis: the tiers of --tier, of which 0 is the memory"),
+    Command::new("pin", 3, pin)
+        .looks()
+        .key(2)
+        .unshared()
+        .flag(Flags(Flags::OWN.0 | Flags::ADMIN.0))
+        .about(GROUP, "", "O(N) for a value of N bytes")
+        .summary("Keeps the value of a key in memory.")
+        .differs("not in Redis: until NEARFIELD.TIER UNPIN or the end of the server"),
+    Command::new("unpin", 3, unpin)
+        .looks()
+        .key(2)
+        .unshared()
+        .flag(Flags(Flags::OWN.0 | Flags::ADMIN.0))
+        .about(GROUP, "", "O(1)")
+        .summary("Lets the value of a key move to other tiers again.")
+        .differs("not in Redis"),
     Command::new("help", 2, show_help)
         .flag(Flags(Flags::OWN.0 | Flags::NO_PHASE.0))
         .about(GROUP, "", "O(1)")
@@ -47,12 +63,52 @@ fn move_value(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
+/// `NEARFIELD.TIER PIN key`: 1 if the value lies in memory from now on, 0 if there is no key.
+fn pin(call: &mut Call<'_>) -> Answer {
+    let key = call.args[2];
+    let keys = &call.keys;
+    let place = (keys.database_number(), key);
+    let keyspace = keys.keyspace();
+    if keyspace.cold.tiers().is_none() {
+        return Err(NO_TIERS);
+    }
+    if !call.server.tiering.pins.pin(place.0, key) {
+        return Err(CommandError::text("ERR too many keys are pinned"));
+    }
+    match keyspace.move_value(keys.databases(), place, 0, 0) {
+        Ok(()) | Err(Unmoved::There) => call.reply.integer(1),
+        Err(error) => {
+            call.server.tiering.pins.unpin(place.0, key);
+            match error {
+                Unmoved::Absent => call.reply.integer(0),
+                error => return Err(CommandError::owned(format!("ERR {error}"))),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `NEARFIELD.TIER UNPIN key`: 1 if the key was pinned.
+fn unpin(call: &mut Call<'_>) -> Answer {
+    let database = call.keys.database_number();
+    let was_pinned = call.server.tiering.pins.unpin(database, call.args[2]);
+    call.reply.integer(was_pinned.into());
+    Ok(())
+}
+
+const NO_TIERS: CommandError =
+    CommandError::text("ERR the server has no tiers; start it with --tier");
+
 fn show_help(call: &mut Call<'_>) -> Answer {
     help(
         call,
         &[
             "MOVE <key> <tier>",
             "    Move the value of a key to a tier now; tier 0 is the memory.",
+            "PIN <key>",
+            "    Keep the value of a key in memory.",
+            "UNPIN <key>",
+            "    Let the value of a key move to other tiers again.",
         ],
     );
     Ok(())

@@ -52,6 +52,8 @@ const SPARE_PART: u64 = 1024;
 pub struct Eviction {
     /// `maxmemory`; 0 is no limit.
     limit_bytes: AtomicU64,
+    /// The capacity of the memory tier; 0 if there are no tiers.
+    memory_tier_bytes: AtomicU64,
     policy: AtomicU8,
     samples: AtomicUsize,
     /// What the indexes take at most: counted, and with all writes since.
@@ -76,6 +78,7 @@ impl Default for Eviction {
     fn default() -> Self {
         Eviction {
             limit_bytes: AtomicU64::new(0),
+            memory_tier_bytes: AtomicU64::new(0),
             policy: AtomicU8::new(Policy::NoEviction as u8),
             samples: AtomicUsize::new(SAMPLES),
             // More than any limit: the first write has the indexes counted.
@@ -108,6 +111,11 @@ impl Eviction {
         self.policy.store(policy as u8, Ordering::Relaxed);
         self.samples.store(samples, Ordering::Relaxed);
         self.search.lock().pool.clear();
+    }
+
+    /// Says what the memory tier may take, if there are tiers.
+    pub fn set_memory_tier(&self, bytes: u64) {
+        self.memory_tier_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Keys that were evicted, since the start.
@@ -146,7 +154,10 @@ impl Eviction {
     /// Counts that `writes` writes may have put `bytes` bytes of keys and values into indexes.
     #[inline]
     pub fn note_writes(&self, writes: usize, bytes: usize) {
-        if self.limit_bytes() != 0 {
+        let has_tiers = self.memory_tier_bytes.load(Ordering::Relaxed) != 0;
+        if self.limit_bytes() != 0 || has_tiers {
+            // Blocks that were just divided are half empty, which a small tier would notice.
+            let bytes = if has_tiers { 2 * bytes } else { bytes };
             let bytes = (bytes + writes * WRITE_OVERHEAD_BYTES) as u64;
             self.index_bytes_max.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -156,19 +167,47 @@ impl Eviction {
     #[inline]
     pub fn may_be_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
         let limit = self.limit_bytes();
-        limit != 0 && {
+        let index = || self.index_bytes_max.load(Ordering::Relaxed);
+        limit != 0 && index() + self.other_bytes(keyspace, access) > limit
+            || self.may_memory_tier_be_over(keyspace)
+    }
+
+    /// True if keys and values in memory may take more than the memory tier has.
+    #[inline]
+    pub fn may_memory_tier_be_over(&self, keyspace: &Keyspace) -> bool {
+        let tier = self.memory_tier_bytes.load(Ordering::Relaxed);
+        tier != 0 && {
             let index = self.index_bytes_max.load(Ordering::Relaxed);
-            index + self.other_bytes(keyspace, access) > limit
+            index + keyspace.heap.used_bytes() as u64 > tier
+        }
+    }
+
+    /// Keys and values in memory, counted, and how much of that the limit of the memory tier does
+    /// not allow. Takes microseconds.
+    pub fn memory_tier_excess(&self, keyspace: &Keyspace, databases: &Databases) -> u64 {
+        let index = keyspace.index_bytes(databases) as u64;
+        self.index_bytes_max.store(index, Ordering::Relaxed);
+        let used = index + keyspace.heap.used_bytes() as u64;
+        match self.memory_tier_bytes.load(Ordering::Relaxed) {
+            0 => 0,
+            tier => used.saturating_sub(tier),
         }
     }
 
     /// Evicts keys until there is room, and says whether there is. `keys` are in the exclusive
-    /// phase.
-    pub fn make_room(&self, keys: &mut Keys<'_>, access: &Access) -> bool {
+    /// phase. With `tiers_are_full`, there also has to be room in the memory tier, as its values
+    /// cannot move to others.
+    pub fn make_room(&self, keys: &mut Keys<'_>, access: &Access, tiers_are_full: bool) -> bool {
         let keyspace = keys.keyspace();
-        let limit = self.limit_bytes();
+        let limit = match self.limit_bytes() {
+            0 => u64::MAX,
+            limit => limit,
+        };
         let used = self.used_bytes(keyspace, keys.databases(), access);
-        if limit == 0 || used <= limit {
+        let is_tier_over = |databases: &Databases| {
+            tiers_are_full && self.memory_tier_excess(keyspace, databases) > 0
+        };
+        if used <= limit && !is_tier_over(keys.databases()) {
             return true;
         }
         let policy = self.policy();
@@ -182,7 +221,7 @@ impl Eviction {
         let own = keys.database_number();
         let used = loop {
             let used = self.used_bytes(keyspace, keys.databases(), access);
-            if used <= target {
+            if used <= target && !is_tier_over(keys.databases()) {
                 break used;
             }
             let databases = keys.databases();
@@ -199,6 +238,6 @@ impl Eviction {
             drop(keyspace.reclaim(keys.databases_mut()));
         };
         keys.select(own);
-        used <= limit
+        used <= limit && !is_tier_over(keys.databases())
     }
 }

@@ -4,6 +4,7 @@
 mod commands;
 pub mod memory;
 mod sections;
+pub mod tiers;
 
 use crate::keyspace::Databases;
 use crate::server::Server;
@@ -28,6 +29,7 @@ const SECTIONS: &[Section] = &[
     section("Server", true, sections::server),
     section("Clients", true, sections::clients),
     section("Memory", true, memory::write),
+    section("Tiers", false, tiers::write),
     section("Persistence", true, sections::persistence),
     section("Stats", true, sections::stats),
     section("Replication", true, sections::replication),

@@ -9,6 +9,7 @@
 //! [slot](super::slots), and released in the next exclusive phase, when no read is under way.
 
 use super::slots::Slot;
+use super::traffic::Traffic;
 use super::{Databases, Keyspace, Payload, Record};
 use crate::error::{CommandError, shown};
 use crate::object::{Kind, Object};
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// The cold tiers of a keyspace, if it has any.
 #[derive(Debug, Default)]
@@ -26,7 +28,24 @@ pub struct Cold {
     retired: Mutex<Vec<Place>>,
     retired_count: AtomicUsize,
     holds: Holds,
+    /// What each tier has served, the memory first.
+    traffic: Box<[Traffic]>,
+    uses: Mutex<Vec<ColdUse>>,
 }
+
+/// A use of a value that lay in a cold tier.
+#[derive(Debug)]
+pub struct ColdUse {
+    /// The number of the database.
+    pub database: usize,
+    /// The key.
+    pub key: Vec<u8>,
+    /// Where its value lay.
+    pub place: Place,
+}
+
+/// Uses that are kept for the mover; more are forgotten.
+const USES_MAX: usize = 1 << 12;
 
 /// Places that are read outside of a phase. They are released when nobody holds them any more.
 #[derive(Debug, Default)]
@@ -46,9 +65,62 @@ struct Hold {
 impl Cold {
     /// The cold tiers among `tiers`.
     pub fn new(tiers: Option<Arc<Tiers>>) -> Cold {
+        let count = tiers.as_ref().map_or(0, |tiers| tiers.count());
         Cold {
             tiers,
+            traffic: (0..count).map(|_| Traffic::default()).collect(),
             ..Cold::default()
+        }
+    }
+
+    /// What a tier has served, and what has moved.
+    pub fn traffic(&self, tier: usize) -> Option<&Traffic> {
+        self.traffic.get(tier)
+    }
+
+    /// Notes that a client has used a value in a cold tier. Who looks only, or copies values, uses
+    /// none.
+    pub fn note_use(&self, database: usize, key: &[u8], place: Place) {
+        if let Some(traffic) = self.traffic(place.tier()) {
+            traffic.served.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut uses = self.uses.lock();
+        if uses.len() < USES_MAX {
+            let key = key.to_vec();
+            uses.push(ColdUse {
+                database,
+                key,
+                place,
+            });
+        }
+    }
+
+    /// The uses since the last call.
+    pub fn take_uses(&self) -> Vec<ColdUse> {
+        std::mem::take(&mut *self.uses.lock())
+    }
+
+    pub(super) fn count_move(&self, from: usize, to: usize, bytes: usize) {
+        if from == to {
+            return;
+        }
+        let (from, to) = (self.traffic(from), self.traffic(to));
+        for (count, sum) in [
+            from.map(|from| (&from.moved_out, &from.moved_out_bytes)),
+            to.map(|to| (&to.moved_in, &to.moved_in_bytes)),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+            sum.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts that a value could not move into a tier.
+    pub fn count_abandoned(&self, to: usize) {
+        if let Some(traffic) = self.traffic(to) {
+            traffic.abandoned.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -83,10 +155,16 @@ impl Cold {
     /// # Errors
     /// It cannot be read.
     pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
-        match &self.tiers {
-            Some(tiers) => tiers.read(place, out),
-            None => Err(ReadError::Absent),
+        let (Some(tiers), Some(traffic)) = (&self.tiers, self.traffic(place.tier())) else {
+            return Err(ReadError::Absent);
+        };
+        let began = Instant::now();
+        let read = tiers.read(place, out);
+        traffic.count_read(began.elapsed());
+        if read.is_err() {
+            traffic.unreadable.fetch_add(1, Ordering::Relaxed);
         }
+        read
     }
 
     /// Gives up a place that readers may still be at.

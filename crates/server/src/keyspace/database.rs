@@ -44,6 +44,12 @@ impl Database {
         std::mem::replace(self, empty)
     }
 
+    /// The number of the database.
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.number.into()
+    }
+
     /// True if other servers read and change the same keys.
     #[inline]
     pub fn is_shared(&self) -> bool {

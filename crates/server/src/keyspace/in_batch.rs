@@ -341,7 +341,7 @@ impl InBatch<'_> {
         key: &[u8],
         read: impl FnOnce(Option<&[u8]>, Option<u64>) -> R,
     ) -> Result<R, CommandError> {
-        let keyspace = self.keyspace;
+        let (keyspace, number) = (self.keyspace, self.database.number());
         if self.folded.is_none()
             && let Some([PLAIN_STRING, value @ ..]) = self.batch.value(self.first + position)
         {
@@ -363,6 +363,7 @@ impl InBatch<'_> {
             }
             Payload::InTier(place) => {
                 let expires_at_ms = record.expires_at_ms;
+                keyspace.cold.note_use(number, key, place);
                 keyspace.read_place(key, place, |value| read(Some(value), expires_at_ms))
             }
         };
@@ -390,6 +391,8 @@ impl InBatch<'_> {
                 Ok(read(object.as_ref().and_then(T::of)))
             }
             Some(Outside::Place(place)) => {
+                let number = self.database.number();
+                self.keyspace.cold.note_use(number, key, place);
                 let object = self.keyspace.thaw(key, T::KIND, place, &Heap::new())?;
                 Ok(read(T::of(&object)))
             }

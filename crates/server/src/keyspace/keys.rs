@@ -2,7 +2,7 @@
 
 use super::draft::Committed;
 use super::effects::{Class, Effects, Event};
-use super::record::{INLINE_BYTES_MAX, Record};
+use super::record::{INLINE_BYTES_MAX, Payload, Record};
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
@@ -34,6 +34,8 @@ pub struct Keys<'c> {
     now_ms: u64,
     /// Keys whose time is over are seen by the log's reader, which deletes them as it is told.
     expires: bool,
+    /// What is read is used, so that a value in a cold tier may come into memory.
+    is_use: bool,
     effects: &'c mut Effects,
     scratch: Vec<u8>,
 }
@@ -85,6 +87,7 @@ impl<'c> Keys<'c> {
             database,
             now_ms,
             expires: true,
+            is_use: true,
             effects,
             scratch: Vec::new(),
         }
@@ -102,6 +105,7 @@ impl<'c> Keys<'c> {
             database: self.database,
             now_ms: self.now_ms,
             expires: self.expires,
+            is_use: self.is_use,
             effects: self.effects,
             scratch: Vec::new(),
         }
@@ -111,6 +115,12 @@ impl<'c> Keys<'c> {
     pub fn without_expiry(mut self) -> Self {
         self.expires = false;
         self
+    }
+
+    /// Says whether what the command reads is used by it. Who only looks, or passes values on as
+    /// they are, uses none, and values stay in their tiers.
+    pub fn set_use(&mut self, is_use: bool) {
+        self.is_use = is_use;
     }
 
     /// All that is shared between databases.
@@ -322,6 +332,7 @@ impl<'c> Keys<'c> {
     ) -> Result<R, CommandError> {
         let (keyspace, mut read) = (self.keyspace, Some(read));
         let (hit, result) = {
+            let (is_use, database) = (self.is_use, self.database);
             let over_at_ms = self.expires.then_some(self.now_ms);
             let is_over =
                 |record: &Record<'_>| over_at_ms.is_some_and(|now| record.is_expired(now));
@@ -329,6 +340,9 @@ impl<'c> Keys<'c> {
                 _ if is_over(&record) => None,
                 _ if record.kind != Kind::String => Some(Err(CommandError::WrongType)),
                 _ => {
+                    if let (true, Payload::InTier(place)) = (is_use, record.payload) {
+                        keyspace.cold.note_use(database, key, place);
+                    }
                     let read = read.take()?;
                     let expires_at_ms = record.expires_at_ms;
                     let read = |value: Option<&[u8]>| read(value, expires_at_ms);
@@ -449,6 +463,9 @@ impl<'c> Keys<'c> {
         if found.kind != T::KIND {
             return Err(CommandError::WrongType);
         }
+        if let (true, Some(Outside::Place(place))) = (self.is_use, found.outside) {
+            self.keyspace.cold.note_use(self.database, key, place);
+        }
         let read = |object: &Object| read(T::of(object));
         match self.read_object(key, &found, read)? {
             Some(result) => Ok(result),
@@ -527,7 +544,10 @@ impl<'c> Keys<'c> {
     fn warm(&mut self, key: &[u8], found: &Found, place: Place) -> Result<Slot, CommandError> {
         let keyspace = self.keyspace;
         let object = keyspace.thaw(key, found.kind, place, &keyspace.heap)?;
-        self.put_in_slot(key, object, found.expires_at_ms)
+        let bytes = object.heap_bytes();
+        let slot = self.put_in_slot(key, object, found.expires_at_ms)?;
+        keyspace.cold.count_move(place.tier(), 0, bytes);
+        Ok(slot)
     }
 
     /// Sets a key to an object, whatever it held before.

@@ -31,6 +31,7 @@ pub mod record;
 pub mod slots;
 pub mod snapshot;
 pub mod stripes;
+pub mod traffic;
 
 pub use cold::{Cold, Outside};
 pub use database::{DATABASES, Database};

@@ -62,7 +62,8 @@ pub enum Unmoved {
 #[derive(Debug)]
 pub struct Moving<'k> {
     keyspace: &'k Keyspace,
-    database: usize,
+    /// The number of the database.
+    pub database: usize,
     /// The key.
     pub key: Vec<u8>,
     /// The record that the value was read by.
@@ -81,29 +82,20 @@ pub fn tier_of(record: &Record<'_>) -> usize {
 }
 
 impl<'k> Moving<'k> {
-    /// Reads the value of a key, which is to move to the tier of number `to` and has at least
-    /// `bytes_min` bytes.
+    /// Reads the value of a key, which has to have at least `bytes_min` bytes.
     ///
     /// # Errors
-    /// The value cannot or need not move.
+    /// The value cannot move.
     pub fn begin(
         keyspace: &'k Keyspace,
         databases: &Databases,
         (number, key): (usize, &[u8]),
-        to: usize,
         bytes_min: usize,
     ) -> Result<Moving<'k>, Unmoved> {
-        let tiers = keyspace.cold.tiers().ok_or(Unmoved::NoTier)?;
-        if to >= tiers.count() {
-            return Err(Unmoved::NoTier);
-        }
         let entries = databases.get(number).and_then(Database::entries);
         let stored = entries.ok_or(Unmoved::Absent)?.get(key)?;
         let stored: Vec<u8> = stored.ok_or(Unmoved::Absent)?.into();
         let record = Record::parse(&stored);
-        if tier_of(&record) == to {
-            return Err(Unmoved::There);
-        }
         let mut moving = Moving {
             keyspace,
             database: number,
@@ -138,6 +130,14 @@ impl<'k> Moving<'k> {
         }
     }
 
+    /// The tier that the value was in.
+    pub fn from(&self) -> usize {
+        match self.held {
+            Some(Outside::Place(place)) => place.tier(),
+            Some(Outside::Slot(_)) | None => 0,
+        }
+    }
+
     /// Has the key refer to the value at `place`, in the tier that has taken it; `None` is the
     /// memory of the keyspace itself. To be called with the key's stripe. If the value has changed
     /// meanwhile, or the index has no room, the place is released.
@@ -149,8 +149,13 @@ impl<'k> Moving<'k> {
             Some(place) => self.publish_as(databases, Payload::InTier(place)),
             None => self.publish_in_memory(databases),
         };
-        if let (Some(place), Err(_)) = (place, &published) {
-            self.keyspace.cold.release(place);
+        let (cold, to) = (&self.keyspace.cold, place.map_or(0, Place::tier));
+        match &published {
+            Ok(()) => cold.count_move(self.from(), to, self.value.len()),
+            Err(_) => {
+                cold.count_abandoned(to);
+                place.into_iter().for_each(|place| cold.release(place));
+            }
         }
         published
     }
@@ -227,10 +232,17 @@ impl Keyspace {
         to: usize,
         bytes_min: usize,
     ) -> Result<(), Unmoved> {
-        let moving = Moving::begin(self, databases, (number, key), to, bytes_min)?;
-        let place = match self.cold.tiers() {
-            Some(tiers) if to > 0 => tiers.put(to, &[&moving.value])?.first().copied(),
-            _ => None,
+        let tiers = self.cold.tiers().ok_or(Unmoved::NoTier)?;
+        if to >= tiers.count() {
+            return Err(Unmoved::NoTier);
+        }
+        let moving = Moving::begin(self, databases, (number, key), bytes_min)?;
+        if moving.from() == to {
+            return Err(Unmoved::There);
+        }
+        let place = match to {
+            0 => None,
+            to => tiers.put(to, &[&moving.value])?.first().copied(),
         };
         moving.publish(databases, place)
     }

@@ -76,7 +76,12 @@ pub struct Loader<'l> {
     reply: Reply,
     progress: Progress,
     repeat: Repeat,
+    /// Keys and commands since the memory tier was looked after.
+    since_room: u64,
 }
+
+/// The memory tier is looked after each time so many keys or commands were read.
+const ROOM_EVERY: u64 = 64;
 
 /// Executes a command of a log at [`BEFORE_ALL_TIMES`] and writes its answer. The text of an error
 /// is the reason why the command cannot be repeated.
@@ -105,7 +110,22 @@ impl<'l> Loader<'l> {
             reply: Reply::default(),
             progress: Progress::default(),
             repeat,
+            since_room: 0,
         }
+    }
+
+    /// Has values move to cold tiers, so that more fits than the memory tier takes.
+    fn make_room(&mut self, count: u64) {
+        self.since_room += count;
+        if self.since_room < ROOM_EVERY || self.server.tiering.memory_bytes_max() == 0 {
+            return;
+        }
+        self.since_room = 0;
+        let (keyspace, access) = (&self.server.keyspace, &self.server.access);
+        // If all tiers are full, the first command that takes memory is told so.
+        let tiering = &self.server.tiering;
+        tiering.relieve(keyspace, access, Some(self.databases));
+        drop(keyspace.reclaim(self.databases));
     }
 
     // ---- Snapshots -------------------------------------------------------------------------
@@ -163,6 +183,7 @@ impl<'l> Loader<'l> {
                         })?;
                     }
                     self.progress.count(1, reader.offset());
+                    self.make_room(1);
                 }
                 rdb::Item::Function(_) => {
                     tracing::error!("{}: a library of functions is passed over", path.display());
@@ -208,6 +229,7 @@ impl<'l> Loader<'l> {
                         count += 1;
                     }
                     self.progress.count(count, end);
+                    self.make_room(count);
                 }
                 Next::End => {
                     self.progress.end();
@@ -274,6 +296,7 @@ impl<'l> Loader<'l> {
                     }
                     position += length;
                     self.progress.count(1, position as u64);
+                    self.make_room(1);
                 }
                 Ok(Step::Incomplete) => {
                     self.progress.end();

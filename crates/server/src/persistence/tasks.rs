@@ -24,6 +24,12 @@ pub fn spawn<'scope>(
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     thread("nearfield-log").spawn_scoped(scope, || keep(server))?;
     thread("nearfield-save").spawn_scoped(scope, || take_snapshots(server))?;
+    if server.keyspace.cold.tiers().is_some() {
+        thread("nearfield-mover").spawn_scoped(scope, || {
+            let (keyspace, access) = (&server.keyspace, &server.access);
+            server.tiering.keep(keyspace, access, &server.stopping);
+        })?;
+    }
     Ok(())
 }
 

@@ -33,7 +33,10 @@ impl Server {
         let limit = hot.maxmemory_bytes.load(Ordering::Relaxed);
         let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
         self.eviction.configure(limit, policy, samples);
-        self.access.resize(limit, policy.is_lfu());
+        let memory = self.tiering.memory_bytes_max();
+        self.eviction.set_memory_tier(memory);
+        let known = if limit == 0 { memory } else { limit };
+        self.access.resize(known, policy.is_lfu() || memory > 0);
         let protected = config.text("protected-mode") == "yes";
         self.acl.protected.store(protected, Ordering::Relaxed);
         let threshold_ms = u64::try_from(config.integer("busy-reply-threshold")).unwrap_or(0);

@@ -23,6 +23,7 @@ use crate::pause::Pause;
 use crate::push::{Monitors, PubSub, Tracking};
 use crate::script::Scripts;
 use crate::singly::Singly;
+use crate::tiering::Tiering;
 use crate::watch::Watches;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,6 +40,8 @@ pub struct Server {
     pub eviction: Eviction,
     /// What is known of how keys are used.
     pub access: Access,
+    /// Keeps the tiers within their capacities.
+    pub tiering: Tiering,
     /// The clients, and the mailboxes of the threads that serve them.
     pub clients: Clients,
     /// How many connections there are, also those that no thread serves yet.
@@ -95,6 +98,8 @@ impl Server {
     /// A server of these commands, without keys, that listens to nobody yet.
     pub fn of_commands(registry: &'static Registry, mut options: Options) -> Server {
         options.persistence.complete(&options.settings);
+        let home = options.home.clone();
+        let keyspace = Keyspace::new(home).with_tiers(options.tiers.clone());
         let server = Server {
             config: Config::new(&options),
             pubsub: PubSub::default(),
@@ -106,7 +111,8 @@ impl Server {
             statistics: Statistics::new(registry),
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
-            keyspace: Keyspace::new(options.home.clone()).with_tiers(options.tiers.clone()),
+            tiering: Tiering::new(&keyspace),
+            keyspace,
             eviction: Eviction::default(),
             access: Access::new(0, false),
             acl: Acl::new(

@@ -14,6 +14,7 @@ use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::stir::{small_tiers, stir};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +23,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const FOLDER: &str = "NEARFIELD_CRASH_FOLDER";
 const FAULTS: &str = "NEARFIELD_CRASH_FAULTS";
+const TIERS: &str = "NEARFIELD_CRASH_TIERS";
 
 /// The server, when this program is executed for it; else nothing.
 #[test]
@@ -35,7 +38,9 @@ fn server_process() {
     };
     let disk = FaultyDisk::default();
     let faults = Arc::clone(&disk.faults);
+    let has_tiers = std::env::var(TIERS).is_ok();
     let server = Server::new(Options {
+        tiers: has_tiers.then(|| small_tiers(&Path::new(&folder).join("tiers"))),
         port: 0,
         threads: 2,
         persistence: Durability {
@@ -46,13 +51,22 @@ fn server_process() {
         },
         ..Options::default()
     });
-    let served = net::serve(&server, |addresses| {
+    let stop = AtomicBool::new(false);
+    let ready = |addresses: &[SocketAddr]| {
         if let Ok(seed) = std::env::var(FAULTS) {
             let seed = seed.parse().expect("a seed");
             faults.lock().chance = Some(Chance::new(seed));
         }
         println!("\nlistening {}", addresses[0]);
         std::io::stdout().flush().expect("the test listens");
+    };
+    let served = std::thread::scope(|scope| {
+        if has_tiers {
+            scope.spawn(|| stir(&server.keyspace, &stop));
+        }
+        let served = net::serve(&server, ready);
+        stop.store(true, Ordering::Relaxed);
+        served
     });
     if let Err(error) = served {
         println!("\nrefused {error}");
@@ -65,7 +79,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(folder: &Path, faults: Option<u64>) -> Process {
+    fn start(folder: &Path, faults: Option<u64>, tiers: bool) -> Process {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command
             .args(["--exact", "crash::server_process", "--nocapture"])
@@ -75,6 +89,9 @@ impl Process {
             .stderr(Stdio::null());
         if let Some(seed) = faults {
             command.env(FAULTS, seed.to_string());
+        }
+        if tiers {
+            command.env(TIERS, "yes");
         }
         let child = command.spawn().expect("this program runs");
         let mut process = Process {
@@ -242,7 +259,7 @@ fn check(address: SocketAddr, possible: &mut Possible, context: &str) {
     assert_eq!(size, Value::Integer(expected.count() as i64), "{context}");
 }
 
-fn kill_often(faulty: bool) {
+fn kill_often(faulty: bool, tiers: bool) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let kills = number("NEARFIELD_KILLS").unwrap_or(20);
     let seed = number("NEARFIELD_SEED").unwrap_or_else(rand::random);
@@ -258,7 +275,7 @@ fn kill_often(faulty: bool) {
             (folder, possible) = (Folder::new(), Possible::new());
         }
         let faults = faulty.then(|| random.random());
-        let mut process = Process::start(&folder.0, faults);
+        let mut process = Process::start(&folder.0, faults, tiers);
         let address = process.address;
         check(address, &mut possible, &context);
         let time = Duration::from_micros(random.random_range(5_000..150_000));
@@ -299,7 +316,7 @@ fn kill_often(faulty: bool) {
             }
         });
     }
-    let process = Process::start(&folder.0, None);
+    let process = Process::start(&folder.0, None, tiers);
     check(process.address, &mut possible, "at last");
     println!("{kills} kills, {acknowledged} requests acknowledged");
 }
@@ -307,13 +324,20 @@ fn kill_often(faulty: bool) {
 #[test]
 fn what_was_acknowledged_survives_kills() {
     if std::env::var(FOLDER).is_err() {
-        kill_often(false);
+        kill_often(false, false);
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_while_values_move_between_tiers() {
+    if std::env::var(FOLDER).is_err() {
+        kill_often(false, true);
     }
 }
 
 #[test]
 fn what_was_acknowledged_survives_kills_and_a_bad_disk() {
     if std::env::var(FOLDER).is_err() {
-        kill_often(true);
+        kill_often(true, false);
     }
 }

@@ -8,17 +8,19 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::command;
+use nearfield_server::config::Options;
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::saving::saving_into;
+use nearfield_server_testkit::stir::{small_tiers, stir};
 use nearfield_testkit::history::{Interval, Recorder};
 use nearfield_testkit::linearizability::{Operation, order};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::fmt::{self, Display, Formatter};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 const KEYS: usize = 3;
@@ -331,8 +333,29 @@ fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
 fn commands_and_transactions_take_effect_one_at_a_time() {
     let folder = Folder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
-    for seed in 0..ROUNDS {
-        let history = record(&server, seed);
+    check_rounds(&server, ROUNDS);
+}
+
+#[test]
+fn commands_take_effect_one_at_a_time_while_values_move_between_tiers() {
+    let folder = Folder::new();
+    let server = Nearfield::start(Options {
+        tiers: Some(small_tiers(&folder.0.join("tiers"))),
+        ..saving_into(&folder, 2)
+    });
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let mover = scope.spawn(|| stir(&server.server.keyspace, &stop));
+        check_rounds(&server, ROUNDS / 2);
+        stop.store(true, Ordering::Relaxed);
+        let moved = mover.join().unwrap();
+        assert!(moved > 100, "{moved} moves");
+    });
+}
+
+fn check_rounds(server: &Nearfield, rounds: u64) {
+    for seed in 0..rounds {
+        let history = record(server, seed);
         assert!(history.len() >= CLIENTS as usize * TURNS / 2);
         if let Err(dead_end) = order(history) {
             let shown = |all: &[Done]| {

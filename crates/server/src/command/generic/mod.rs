@@ -62,6 +62,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Renames a key if none has the new name."),
     Command::new("copy", -3, copy::copy)
         .grows()
+        .flag(Flags::PASSES_ON)
         .keys_at(1, 2, 1)
         .about(GROUP, "6.2.0", "O(N) for the N elements of the value")
         .summary("Copies a key to another."),
@@ -126,7 +127,7 @@ pub const COMMANDS: &[Command] = &[
         .unshared()
         .grows()
         .keys_found(sort::keys_of_sort)
-        .flag(Flags::EXCLUSIVE)
+        .flag(Flags(Flags::EXCLUSIVE.0 | Flags::PASSES_ON.0))
         .categories(&["list", "set", "sortedset", "dangerous"])
         .about(GROUP, "1.0.0", "O(N log N) for N elements")
         .summary("Sorts the elements of a list, set or sorted set, and may store the result.")
@@ -135,7 +136,7 @@ pub const COMMANDS: &[Command] = &[
         .unshared()
         .reads()
         .key(1)
-        .flag(Flags::EXCLUSIVE)
+        .flag(Flags(Flags::EXCLUSIVE.0 | Flags::PASSES_ON.0))
         .categories(&["list", "set", "sortedset", "dangerous"])
         .about(GROUP, "7.0.0", "O(N log N) for N elements")
         .summary("Sorts the elements of a list, set or sorted set.")

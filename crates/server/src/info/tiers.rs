@@ -1,0 +1,128 @@
+//! The section about tiers, and the figures of each for others.
+
+use super::Page;
+use crate::keyspace::Databases;
+use crate::server::Server;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// The figures of one tier.
+#[derive(Clone, Debug)]
+pub struct TierFigures {
+    /// Its number, from 0, the fastest first.
+    pub number: usize,
+    /// `memory`, `compressed` or `file`.
+    pub kind: &'static str,
+    /// The most bytes that it may take.
+    pub capacity_bytes: u64,
+    /// The bytes that it takes.
+    pub used_bytes: u64,
+    /// The values in it.
+    pub values: u64,
+    /// Their bytes before any compression; of memory, with the keys and all indexes.
+    pub value_bytes: u64,
+    /// Uses of values that it has served.
+    pub served: u64,
+    /// Values that have moved in and out, and their bytes.
+    pub moved_in: u64,
+    /// As above.
+    pub moved_in_bytes: u64,
+    /// As above.
+    pub moved_out: u64,
+    /// As above.
+    pub moved_out_bytes: u64,
+    /// Values that were to move in and could not.
+    pub abandoned: u64,
+    /// Values that could not be read.
+    pub unreadable: u64,
+    /// The times of its reads: of half of them, and of 99 in a hundred, to a factor of two.
+    pub read_p50: Duration,
+    /// As above.
+    pub read_p99: Duration,
+}
+
+impl TierFigures {
+    /// The figures of all tiers; none if there are no tiers.
+    pub fn take(server: &Server, databases: &Databases) -> Vec<TierFigures> {
+        let keyspace = &server.keyspace;
+        let Some(tiers) = keyspace.cold.tiers() else {
+            return Vec::new();
+        };
+        let keys: usize = databases.iter().map(|it| it.len().unwrap_or(0)).sum();
+        let memory = (keyspace.index_bytes(databases) + keyspace.heap.used_bytes()) as u64;
+        let mut all = Vec::new();
+        let (mut cold_values, mut cold_served) = (0, 0);
+        for (number, tier) in tiers.specifications().iter().enumerate() {
+            let Some(traffic) = keyspace.cold.traffic(number) else {
+                continue;
+            };
+            let usage = tiers.usage(number).unwrap_or_default();
+            let served = traffic.served.load(Relaxed);
+            cold_values += usage.values;
+            cold_served += served;
+            all.push(TierFigures {
+                number,
+                kind: keyspace.cold.name(number),
+                capacity_bytes: tier.capacity_bytes,
+                used_bytes: usage.used_bytes,
+                values: usage.values,
+                value_bytes: usage.value_bytes,
+                served,
+                moved_in: traffic.moved_in.load(Relaxed),
+                moved_in_bytes: traffic.moved_in_bytes.load(Relaxed),
+                moved_out: traffic.moved_out.load(Relaxed),
+                moved_out_bytes: traffic.moved_out_bytes.load(Relaxed),
+                abandoned: traffic.abandoned.load(Relaxed),
+                unreadable: traffic.unreadable.load(Relaxed),
+                read_p50: traffic.quantile(0.5).unwrap_or_default(),
+                read_p99: traffic.quantile(0.99).unwrap_or_default(),
+            });
+        }
+        if let Some(first) = all.first_mut() {
+            first.used_bytes = memory;
+            first.value_bytes = memory;
+            first.values = (keys as u64).saturating_sub(cold_values);
+            first.served = keyspace.hits.load(Relaxed).saturating_sub(cold_served);
+        }
+        all
+    }
+
+    /// How much smaller the tier makes its values.
+    pub fn compression(&self) -> f64 {
+        self.value_bytes as f64 / (self.used_bytes as f64).max(1.0)
+    }
+}
+
+/// Writes the section.
+pub fn write(page: &mut Page<'_>) {
+    let tiers = TierFigures::take(page.server, page.databases);
+    page.field("tiers", tiers.len());
+    let served: u64 = tiers.iter().map(|tier| tier.served).sum();
+    for tier in &tiers {
+        let share = 100.0 * tier.served as f64 / (served as f64).max(1.0);
+        let name = format!("tier_{}", tier.number);
+        let fields = [
+            format!("kind={}", tier.kind),
+            format!("capacity_bytes={}", tier.capacity_bytes),
+            format!("used_bytes={}", tier.used_bytes),
+            format!("values={}", tier.values),
+            format!("value_bytes={}", tier.value_bytes),
+            format!("compression={:.2}", tier.compression()),
+            format!("served={}", tier.served),
+            format!("served_percent={share:.2}"),
+            format!("moved_in={}", tier.moved_in),
+            format!("moved_in_bytes={}", tier.moved_in_bytes),
+            format!("moved_out={}", tier.moved_out),
+            format!("moved_out_bytes={}", tier.moved_out_bytes),
+            format!("abandoned={}", tier.abandoned),
+            format!("unreadable={}", tier.unreadable),
+            format!("read_p50_us={}", tier.read_p50.as_micros()),
+            format!("read_p99_us={}", tier.read_p99.as_micros()),
+        ];
+        page.field(&name, fields.join(","));
+    }
+    if !tiers.is_empty() {
+        page.field("tiers_full", u8::from(page.server.tiering.is_stuck()));
+        page.field("pinned_keys", page.server.tiering.pins.count());
+    }
+}

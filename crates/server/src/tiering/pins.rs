@@ -1,0 +1,47 @@
+//! Keys whose values stay in memory.
+
+use hashbrown::HashSet;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The most keys that are pinned.
+const PINS_MAX: usize = 1 << 20;
+
+/// Keys whose values stay in memory, whatever they are used. They are forgotten when the server
+/// ends.
+#[derive(Debug, Default)]
+pub struct Pins {
+    keys: Mutex<HashSet<(usize, Vec<u8>)>>,
+    count: AtomicUsize,
+}
+
+impl Pins {
+    /// Pins a key of a database. False if there are too many.
+    pub fn pin(&self, database: usize, key: &[u8]) -> bool {
+        let mut keys = self.keys.lock();
+        if keys.len() >= PINS_MAX {
+            return false;
+        }
+        keys.insert((database, key.to_vec()));
+        self.count.store(keys.len(), Ordering::Relaxed);
+        true
+    }
+
+    /// Pins a key no more, and says whether it was.
+    pub fn unpin(&self, database: usize, key: &[u8]) -> bool {
+        let mut keys = self.keys.lock();
+        let was_pinned = keys.remove(&(database, key.to_vec()));
+        self.count.store(keys.len(), Ordering::Relaxed);
+        was_pinned
+    }
+
+    /// True if a key is pinned.
+    pub fn has(&self, database: usize, key: &[u8]) -> bool {
+        self.count() > 0 && self.keys.lock().contains(&(database, key.to_vec()))
+    }
+
+    /// How many keys are pinned.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+}
