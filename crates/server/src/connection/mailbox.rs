@@ -1,5 +1,6 @@
 //! What threads have for each other.
 
+use crate::keyspace::cold::Held;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,13 @@ pub enum Message {
         client: u64,
         /// The answer to the command that it waited in.
         answer: Vec<u8>,
+    },
+    /// The values are there that a client's commands have waited for: go on with them.
+    Fetched {
+        /// The client's number.
+        client: u64,
+        /// Holds the values until the commands are executed.
+        held: Vec<Held>,
     },
     /// Close a client's connection.
     Close {

@@ -14,6 +14,7 @@ pub use transport::Transport;
 use crate::client::Client;
 use crate::observe::Statistics;
 use crate::resp::{Parser, Protocol, Reply};
+use nearfield_tiers::Place;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 
@@ -31,6 +32,12 @@ pub struct Connection {
     pub input: Vec<u8>,
     /// Whether the client waits in a command (`BLPOP`); its next commands wait, too.
     pub waiting: bool,
+    /// What of the input waits for values to be fetched, or has waited: so many bytes.
+    pub fetched_bytes: usize,
+    /// The values that it waits for, to be given up at a time in milliseconds since 1970.
+    pub fetching: Option<(u64, Vec<Place>)>,
+    /// Whether the client sends no more than what waits.
+    pub ends_after_fetch: bool,
     /// Whether there may be more to read, which is left until the client waits no more.
     pub postponed: bool,
     /// Whether it is in the list of those that have something to send.
@@ -66,6 +73,9 @@ impl Connection {
             parser: Parser::new(),
             input: Vec::new(),
             waiting: false,
+            fetched_bytes: 0,
+            fetching: None,
+            ends_after_fetch: false,
             postponed: false,
             dirty: false,
             stuffed: false,

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The cold tiers of a keyspace, if it has any.
 #[derive(Debug, Default)]
@@ -60,6 +60,68 @@ struct Hold {
     holders: usize,
     /// It was given up meanwhile.
     released: bool,
+    /// What was read from there, for commands to come.
+    fetched: Option<Arc<Fetched>>,
+}
+
+/// What was read from a place.
+type Fetched = Result<Vec<u8>, Unread>;
+
+/// Why it was not read, to be told several times.
+#[derive(Debug)]
+enum Unread {
+    Damaged,
+    Absent,
+    Disk(String),
+}
+
+impl Unread {
+    fn error(&self) -> ReadError {
+        match self {
+            Unread::Damaged => ReadError::Damaged,
+            Unread::Absent => ReadError::Absent,
+            Unread::Disk(why) => ReadError::Disk(std::io::Error::other(why.clone())),
+        }
+    }
+}
+
+impl From<ReadError> for Unread {
+    fn from(error: ReadError) -> Unread {
+        match error {
+            ReadError::Damaged => Unread::Damaged,
+            ReadError::Absent => Unread::Absent,
+            ReadError::Disk(why) => Unread::Disk(why.to_string()),
+        }
+    }
+}
+
+/// A place that is held until this is dropped.
+#[derive(Debug)]
+pub struct Held {
+    cold: Arc<Cold>,
+    place: Place,
+}
+
+impl Held {
+    /// Holds a place. To be called in the phase in which it was read from the index.
+    pub fn new(cold: &Arc<Cold>, place: Place) -> Held {
+        cold.hold(place);
+        Held {
+            cold: Arc::clone(cold),
+            place,
+        }
+    }
+
+    /// The place.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.cold.let_go(self.place);
+    }
 }
 
 impl Cold {
@@ -158,6 +220,15 @@ impl Cold {
         let (Some(tiers), Some(traffic)) = (&self.tiers, self.traffic(place.tier())) else {
             return Err(ReadError::Absent);
         };
+        if let Some(fetched) = self.fetched(place) {
+            return match &*fetched {
+                Ok(value) => {
+                    out.extend_from_slice(value);
+                    Ok(())
+                }
+                Err(unread) => Err(unread.error()),
+            };
+        }
         let began = Instant::now();
         let read = tiers.read(place, out);
         traffic.count_read(began.elapsed());
@@ -198,6 +269,60 @@ impl Cold {
         }
         if let Some(tiers) = &self.tiers {
             tiers.release(place);
+        }
+    }
+
+    /// True if reads of a tier wait for a disk, and it has values.
+    #[inline]
+    pub fn has_files(&self) -> bool {
+        let Some(tiers) = &self.tiers else {
+            return false;
+        };
+        let last = tiers.count() - 1;
+        tiers.folder(last).is_some() && tiers.usage(last).is_some_and(|usage| usage.values > 0)
+    }
+
+    /// True if reading a place waits for a disk.
+    pub fn waits(&self, place: Place) -> bool {
+        let tiers = self.tiers.as_ref();
+        tiers.is_some_and(|tiers| tiers.folder(place.tier()).is_some())
+    }
+
+    fn fetched(&self, place: Place) -> Option<Arc<Fetched>> {
+        if self.holds.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.holds.places.lock().get(&place)?.fetched.clone()
+    }
+
+    /// True if what lies at a place that is held was read before.
+    pub fn has_fetched(&self, place: Place) -> bool {
+        self.fetched(place).is_some()
+    }
+
+    /// Lays what was read beside its place, for commands that come while it is held. Who has asked
+    /// for it has waited for so long.
+    pub fn deliver(&self, place: Place, read: Result<Vec<u8>, ReadError>, took: Duration) {
+        if let Some(traffic) = self.traffic(place.tier()) {
+            traffic.count_read(took);
+            if read.is_err() {
+                traffic.unreadable.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if let Some(hold) = self.holds.places.lock().get_mut(&place) {
+            hold.fetched
+                .get_or_insert_with(|| Arc::new(read.map_err(Unread::from)));
+        }
+    }
+
+    /// Has commands that read a place which is held be told that the disk does not answer, if it
+    /// has not.
+    pub fn give_up_waiting(&self, place: Place) {
+        if let Some(hold) = self.holds.places.lock().get_mut(&place)
+            && hold.fetched.is_none()
+        {
+            let late = Unread::Disk("the disk does not answer".to_owned());
+            hold.fetched = Some(Arc::new(Err(late)));
         }
     }
 
@@ -348,5 +473,41 @@ impl Drop for Reclaimed<'_> {
         self.places
             .iter()
             .for_each(|&place| self.cold.release(place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_tiers::Specification;
+
+    #[test]
+    fn what_is_fetched_is_read_while_it_is_held_and_a_late_disk_is_an_error() {
+        let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
+        let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
+        let place = tiers.put(1, &[&[b'x'; 500]]).unwrap()[0];
+        let cold = Arc::new(Cold::new(Some(Arc::new(tiers))));
+        let read = || {
+            let mut value = Vec::new();
+            cold.read(place, &mut value).map(|()| value)
+        };
+        let (one, other) = (Held::new(&cold, place), Held::new(&cold, place));
+        cold.give_up_waiting(place);
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("does not answer"), "{error}");
+        // Who came too late finds that others were told so.
+        cold.deliver(place, Ok(b"late".to_vec()), Duration::ZERO);
+        assert!(read().is_err());
+        drop(one);
+        assert!(read().is_err());
+        drop(other);
+        assert_eq!(read().unwrap(), [b'x'; 500]);
+        let held = Held::new(&cold, place);
+        cold.deliver(place, Ok(b"fetched".to_vec()), Duration::ZERO);
+        assert_eq!(read().unwrap(), b"fetched");
+        cold.release(place);
+        assert_eq!(cold.tiers().unwrap().usage(1).unwrap().values, 1);
+        drop(held);
+        assert_eq!(cold.tiers().unwrap().usage(1).unwrap().values, 0);
     }
 }

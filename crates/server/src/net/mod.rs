@@ -10,6 +10,7 @@ mod handover;
 mod held;
 mod limits;
 mod listener;
+mod parked;
 mod round;
 mod thread;
 

@@ -2,6 +2,7 @@
 
 use super::expiry::Expiry;
 use super::listener::{Listener, listen};
+use super::parked::Scout;
 use super::round::{Added, Clients, Round};
 use super::{held, limits};
 use crate::blocking::Wait;
@@ -20,7 +21,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -183,6 +184,11 @@ pub(super) struct IoThread<'s> {
     pub(super) by_client: hashbrown::HashMap<u64, usize>,
     executor: Executor<'s>,
     round: Round,
+    /// Looks ahead in what connections have sent.
+    pub(super) scout: Scout,
+    /// Clients whose commands wait for values, and when that is too long, in milliseconds since
+    /// 1970.
+    pub(super) parked: VecDeque<(u64, u64)>,
     /// Connections with something to send.
     dirty: Vec<usize>,
     /// Connections of which more can be read at once.
@@ -217,6 +223,8 @@ impl<'s> IoThread<'s> {
             by_client: hashbrown::HashMap::new(),
             executor: Executor::new(server, number),
             round: Round::new(server.keyspace.is_shared()),
+            scout: Scout::default(),
+            parked: VecDeque::new(),
             dirty: Vec::new(),
             unread: Vec::new(),
             scratch: vec![0; READ_BYTES],
@@ -394,6 +402,14 @@ impl<'s> IoThread<'s> {
                         self.forward(client, Message::Resume { client, answer });
                     }
                 }
+                Message::Fetched { client, held } => {
+                    if let Some(&index) = self.by_client.get(&client) {
+                        self.go_on_with(index);
+                        // The commands find the values as long as these are held.
+                        self.execute_round();
+                    }
+                    drop(held);
+                }
                 Message::Close { client } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.close(index);
@@ -409,6 +425,9 @@ impl<'s> IoThread<'s> {
     /// Closes a connection whose client sends no more; what it has just asked is answered first.
     fn end(&mut self, index: usize) {
         match self.connections.0.get_mut(index) {
+            Some(connection) if connection.fetching.is_some() => {
+                connection.ends_after_fetch = true;
+            }
             Some(connection) if connection.dirty && !connection.waiting => {
                 connection.client.closing = true;
             }
@@ -416,7 +435,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    fn mark_dirty(&mut self, index: usize) {
+    pub(super) fn mark_dirty(&mut self, index: usize) {
         let connection = &mut self.connections.0[index];
         if !connection.dirty {
             connection.dirty = true;
@@ -533,8 +552,21 @@ impl<'s> IoThread<'s> {
     /// Executes the complete requests in `bytes`, or adds them to the round; says how many bytes
     /// they were.
     fn process(&mut self, index: usize, bytes: &[u8]) -> usize {
+        let used = self.process_requests(index, bytes);
+        if let Some(connection) = self.connections.0.get_mut(index) {
+            // What does not wait for values is looked at again when there is more of it.
+            connection.fetched_bytes = match &connection.fetching {
+                Some(_) => connection.fetched_bytes.saturating_sub(used),
+                None => 0,
+            };
+        }
+        used
+    }
+
+    fn process_requests(&mut self, index: usize, bytes: &[u8]) -> usize {
         self.executor.pause();
         let mut used = 0;
+        let has_files = self.server.keyspace.cold.has_files();
         loop {
             let Some(connection) = self.connections.0.get_mut(index) else {
                 return bytes.len();
@@ -542,6 +574,17 @@ impl<'s> IoThread<'s> {
             if connection.waiting || connection.client.closing {
                 return used;
             }
+            if has_files && used >= connection.fetched_bytes {
+                let rest = bytes.get(used..).unwrap_or_default();
+                if self.fetch(index, used, rest) {
+                    return used;
+                }
+                continue;
+            }
+            let fetched_bytes = match has_files {
+                true => connection.fetched_bytes,
+                false => usize::MAX,
+            };
             // Only commands that are executed change these, and none is before this is asked again.
             let client = &connection.client;
             let limits = if client.authenticated {
@@ -554,6 +597,9 @@ impl<'s> IoThread<'s> {
                 && client.login.is_unrestricted(&self.server.acl)
                 && self.server.singly.none();
             let (rest, end, added) = loop {
+                if used >= fetched_bytes {
+                    break (&[][..], 0, Added::Yes);
+                }
                 let rest = bytes.get(used..).unwrap_or_default();
                 let end = match connection.parser.next(rest, &limits) {
                     Ok(Step::Complete(end)) => end,
@@ -646,7 +692,7 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    fn execute_round(&mut self) {
+    pub(super) fn execute_round(&mut self) {
         self.round
             .execute(&mut self.executor, self.now_ms, &mut self.connections);
     }
@@ -758,6 +804,7 @@ impl<'s> IoThread<'s> {
             }
         }
         self.let_go();
+        self.give_up_parked();
         self.look_for_idle();
         self.finish_round();
         self.balance();

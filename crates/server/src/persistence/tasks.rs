@@ -1,12 +1,16 @@
 //! What is done beside serving clients: snapshots, rewrites, and the log's care.
 
 use super::{DUMP, create_log};
+use crate::client::ClientShared;
 use crate::clock::now_ms;
+use crate::connection::Message;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::manifest::{Manifest, base_name, log_name};
 use crate::server::persistence::{FIRST_PATIENCE, LONGEST_PATIENCE};
 use crate::server::{Server, Task};
+use crate::tiering::fetch::READERS;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -24,11 +28,22 @@ pub fn spawn<'scope>(
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     thread("nearfield-log").spawn_scoped(scope, || keep(server))?;
     thread("nearfield-save").spawn_scoped(scope, || take_snapshots(server))?;
-    if server.keyspace.cold.tiers().is_some() {
+    let cold = &server.keyspace.cold;
+    if let Some(tiers) = cold.tiers() {
         thread("nearfield-mover").spawn_scoped(scope, || {
             let (keyspace, access) = (&server.keyspace, &server.access);
             server.tiering.keep(keyspace, access, &server.stopping);
         })?;
+        let has_files = (0..tiers.count()).any(|tier| tiers.folder(tier).is_some());
+        for _ in 0..if has_files { READERS } else { 0 } {
+            thread("nearfield-fetch").spawn_scoped(scope, || {
+                let tell = |who: &Arc<ClientShared>, held| {
+                    let client = who.id;
+                    server.clients.send(who, Message::Fetched { client, held });
+                };
+                server.fetcher.read(cold, &server.stopping, tell);
+            })?;
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ pub use persistence::{Persistence, Requested, Status, Task};
 use crate::acl::Acl;
 use crate::blocking::Blocked;
 use crate::catalog::Registry;
-use crate::client::Client;
+use crate::client::{Client, ClientShared};
 use crate::config::{Config, Options};
 use crate::connection::Clients;
 use crate::connection::balance::Balance;
@@ -24,9 +24,10 @@ use crate::push::{Monitors, PubSub, Tracking};
 use crate::script::Scripts;
 use crate::singly::Singly;
 use crate::tiering::Tiering;
+use crate::tiering::fetch::Fetcher;
 use crate::watch::Watches;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// What the threads of a server share.
@@ -42,6 +43,8 @@ pub struct Server {
     pub access: Access,
     /// Keeps the tiers within their capacities.
     pub tiering: Tiering,
+    /// Reads values of files for clients that wait.
+    pub fetcher: Fetcher<Arc<ClientShared>>,
     /// The clients, and the mailboxes of the threads that serve them.
     pub clients: Clients,
     /// How many connections there are, also those that no thread serves yet.
@@ -112,6 +115,7 @@ impl Server {
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
             tiering: Tiering::new(&keyspace),
+            fetcher: Fetcher::default(),
             keyspace,
             eviction: Eviction::default(),
             access: Access::new(0, false),

@@ -17,6 +17,7 @@
 //! connections and tables of the server are no values.
 
 mod carry;
+pub mod fetch;
 mod hand;
 mod judge;
 pub mod pins;

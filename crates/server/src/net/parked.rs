@@ -1,0 +1,231 @@
+//! Commands that wait for values on a disk, while the thread goes on with other connections.
+//!
+//! Before a thread executes what a connection has sent, it looks ahead in it, if there are values
+//! in files: it reads the records of all keys whose values the commands need, in one batch, and
+//! asks for those values that lie in files ([`fetch`](crate::tiering::fetch)). Until they have come
+//! the connection waits with all that it has sent, so that the order of its replies is kept. Then
+//! its commands find the values beside their places and wait for no disk.
+//!
+//! Keys that a script does not declare, and commands that go through ranges of keys, are not seen
+//! ahead: such values are read when they are met, and the thread waits for them.
+
+use super::limits;
+use super::thread::IoThread;
+use crate::command::{Command, lookup};
+use crate::keyspace::cold::Held;
+use crate::keyspace::{Databases, Outside, Record};
+use crate::resp::Parser;
+use crate::resp::request::Step;
+use nearfield::{Batch, Bytes};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// How far it is looked ahead.
+const COMMANDS_MAX: usize = 256;
+const KEYS_MAX: usize = 1024;
+
+/// How long a command waits for a disk. Then it is answered an error.
+const PATIENCE_MS: u64 = 5000;
+
+/// What looking ahead needs, kept for the next time.
+#[derive(Debug, Default)]
+pub struct Scout {
+    keys: Batch<Bytes>,
+    count: usize,
+}
+
+/// Commands that never look at the values of their keys, or replace them as a whole.
+const KEYS_ONLY: &[&str] = &[
+    "set",
+    "setex",
+    "psetex",
+    "setnx",
+    "mset",
+    "msetnx",
+    "del",
+    "unlink",
+    "exists",
+    "touch",
+    "type",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "expire",
+    "pexpire",
+    "expireat",
+    "pexpireat",
+    "persist",
+    "rename",
+    "renamenx",
+    "move",
+    "watch",
+    "pin",
+    "tier",
+    "freq",
+    "idletime",
+    "refcount",
+    "usage",
+];
+
+/// True if a command reads values of its keys.
+fn reads_values(command: &Command, args: &[&[u8]]) -> bool {
+    let gets = || {
+        args.iter()
+            .skip(3)
+            .any(|word| word.eq_ignore_ascii_case(b"get"))
+    };
+    !KEYS_ONLY.contains(&command.name) || command.name == "set" && gets()
+}
+
+impl Scout {
+    fn add(&mut self, args: &[&[u8]]) {
+        let Ok(command) = lookup(args) else { return };
+        if !reads_values(command, args) {
+            return;
+        }
+        for position in command.keys.positions(args) {
+            if let Some(key) = args.get(position)
+                && self.count < KEYS_MAX
+            {
+                self.keys.get(key);
+                self.count += 1;
+            }
+        }
+    }
+}
+
+impl IoThread<'_> {
+    /// Looks ahead in `rest`, what a connection has sent behind the first `used` bytes, and says
+    /// whether it has to wait for values. Notes how far it has looked.
+    pub(super) fn fetch(&mut self, index: usize, used: usize, rest: &[u8]) -> bool {
+        let server = self.server;
+        let connection = &self.connections.0[index];
+        let client = &connection.client;
+        self.scout.keys.clear();
+        self.scout.count = 0;
+        // Commands that were queued before are executed when EXEC comes.
+        let queued = client.transaction.iter().flat_map(|it| &it.commands);
+        for words in queued {
+            let args: SmallVec<[&[u8]; 16]> = words.iter().map(Vec::as_slice).collect();
+            self.scout.add(&args);
+        }
+        let mut parser = Parser::new();
+        let mut end = 0;
+        for _ in 0..COMMANDS_MAX {
+            let ahead = rest.get(end..).unwrap_or_default();
+            let Ok(Step::Complete(length)) = parser.next(ahead, &limits::of_requests(server))
+            else {
+                // What is not complete is looked at again with what follows.
+                break;
+            };
+            let args: SmallVec<[&[u8]; 16]> = parser.arguments(ahead).collect();
+            end += length;
+            self.scout.add(&args);
+            if self.scout.count >= KEYS_MAX {
+                break;
+            }
+        }
+        // At least what comes next is executed without another look.
+        self.connections.0[index].fetched_bytes = used + end.max(1);
+        if self.scout.count == 0 {
+            return false;
+        }
+        let Some(databases) = server.keyspace.try_share() else {
+            // A script is running. Values are read when they are met.
+            return false;
+        };
+        let database = self.connections.0[index].client.database;
+        let held = self.scout.hold(server, &databases, database);
+        drop(databases);
+        if held.is_empty() {
+            return false;
+        }
+        let connection = &mut self.connections.0[index];
+        let until_ms = self.now_ms + PATIENCE_MS;
+        connection.waiting = true;
+        connection.fetching = Some((until_ms, held.iter().map(Held::place).collect()));
+        let shared = &connection.client.shared;
+        self.parked.push_back((until_ms, shared.id));
+        server.fetcher.ask(Arc::clone(shared), held);
+        true
+    }
+
+    /// Goes on with a connection whose values are there, or will not come.
+    pub(super) fn go_on_with(&mut self, index: usize) {
+        let connection = &mut self.connections.0[index];
+        if connection.fetching.take().is_none() {
+            return;
+        }
+        connection.waiting = false;
+        let ends = std::mem::take(&mut connection.ends_after_fetch);
+        if std::mem::take(&mut connection.postponed) {
+            self.unread.push(index);
+        }
+        self.process_input(index);
+        // It may wait again, for what comes next.
+        if let Some(connection) = self.connections.0.get_mut(index)
+            && ends
+        {
+            if connection.fetching.is_some() {
+                connection.ends_after_fetch = true;
+            } else {
+                connection.client.closing = true;
+                self.mark_dirty(index);
+            }
+        }
+    }
+
+    /// Has commands that have waited for a disk for too long be answered errors.
+    pub(super) fn give_up_parked(&mut self) {
+        while let Some(&(until_ms, id)) = self.parked.front() {
+            if until_ms > self.now_ms {
+                return;
+            }
+            self.parked.pop_front();
+            let Some(&index) = self.by_client.get(&id) else {
+                continue;
+            };
+            let fetching = self.connections.0[index].fetching.as_ref();
+            let Some((until, places)) = fetching else {
+                continue;
+            };
+            if *until > until_ms {
+                continue;
+            }
+            for place in places {
+                self.server.keyspace.cold.give_up_waiting(*place);
+            }
+            self.go_on_with(index);
+            self.execute_round();
+        }
+    }
+}
+
+impl Scout {
+    /// Holds the places of values that lie in files, once each.
+    fn hold(
+        &mut self,
+        server: &crate::server::Server,
+        databases: &Databases,
+        database: usize,
+    ) -> Vec<Held> {
+        let cold = &server.keyspace.cold;
+        let mut places = SmallVec::<[_; 16]>::new();
+        let entries = databases.get(database).and_then(|it| it.entries());
+        if entries.is_none_or(|entries| entries.execute(&mut self.keys).is_err()) {
+            return Vec::new();
+        }
+        for operation in 0..self.count {
+            let stored = self.keys.value(operation).map(Record::parse);
+            if let Some(Outside::Place(place)) = stored.and_then(|record| record.outside())
+                && cold.waits(place)
+                && !places.contains(&place)
+            {
+                places.push(place);
+            }
+        }
+        let hold = |place| Held::new(cold, place);
+        places.into_iter().map(hold).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! Reading values of a file tier for clients that wait for them, while nobody else waits.
+//!
+//! A thread that serves clients looks ahead in what a connection has sent. If commands there need
+//! values of files, it asks for all of them at once and goes on with other connections. Threads of
+//! the fetcher read the values and lay them beside their places, where the commands then find them
+//! ([`Cold::read`](crate::keyspace::Cold::read)).
+//!
+//! If a value moves meanwhile, the command reads it where it is then. So what is fetched is only
+//! ever a value that need not be waited for.
+
+use crate::keyspace::cold::{Cold, Held};
+use nearfield_tiers::{Place, ReadError};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Reads that are under way at once. *Assumed*: an SSD is busy with half of them.
+pub const READERS: usize = 16;
+
+/// How long a reader sleeps at most.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Values that are to be read for clients. `W` says who waits.
+#[derive(Debug)]
+pub struct Fetcher<W> {
+    queue: Mutex<VecDeque<Job<W>>>,
+    wanted: Condvar,
+}
+
+/// What one client waits for.
+#[derive(Debug)]
+pub struct Fetch<W> {
+    /// Who waits.
+    pub who: W,
+    left: AtomicUsize,
+    held: Mutex<Vec<Held>>,
+}
+
+#[derive(Debug)]
+struct Job<W> {
+    place: Place,
+    asked: Instant,
+    fetch: Arc<Fetch<W>>,
+}
+
+impl<W> Default for Fetcher<W> {
+    fn default() -> Self {
+        Fetcher {
+            queue: Mutex::default(),
+            wanted: Condvar::new(),
+        }
+    }
+}
+
+impl<W> Fetcher<W> {
+    /// Has values be read. Their places are held until who waits is told, and has been given them.
+    pub fn ask(&self, who: W, held: Vec<Held>) {
+        let places: Vec<Place> = held.iter().map(Held::place).collect();
+        let fetch = Arc::new(Fetch {
+            who,
+            left: AtomicUsize::new(places.len()),
+            held: Mutex::new(held),
+        });
+        let asked = Instant::now();
+        let jobs = places.into_iter().map(|place| Job {
+            place,
+            asked,
+            fetch: Arc::clone(&fetch),
+        });
+        let mut queue = self.queue.lock();
+        queue.extend(jobs);
+        drop(queue);
+        self.wanted.notify_all();
+    }
+
+    /// Reads values until it is to stop. Each time a client has all that it waits for, `tell` is
+    /// called with it and with what holds the places.
+    pub fn read(&self, cold: &Cold, stopping: &AtomicBool, tell: impl Fn(&W, Vec<Held>)) {
+        while !stopping.load(Ordering::Acquire) {
+            let job = {
+                let mut queue = self.queue.lock();
+                if queue.is_empty() {
+                    self.wanted.wait_for(&mut queue, TICK);
+                }
+                queue.pop_front()
+            };
+            let Some(Job {
+                place,
+                asked,
+                fetch,
+            }) = job
+            else {
+                continue;
+            };
+            // Another client may have asked for it before.
+            if !cold.has_fetched(place) {
+                let mut value = Vec::new();
+                let read = match cold.tiers().and_then(|tiers| tiers.pending(place)) {
+                    Some(pending) => pending.run(&mut value),
+                    None => Err(ReadError::Absent),
+                };
+                cold.deliver(place, read.map(|()| value), asked.elapsed());
+            }
+            if fetch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                tell(&fetch.who, std::mem::take(&mut fetch.held.lock()));
+            }
+        }
+    }
+}
