@@ -1,6 +1,7 @@
-//! Keys that clients watch: a transaction is refused if one was changed.
+//! The keys that clients watch. A transaction is refused if one of them was changed. Keys in a pool
+//! are not in here: `EXEC` compares them ([`crate::keyspace::draft::Draft::expect`]).
 
-use crate::client::ClientShared;
+use crate::client::{ClientShared, WatchedKey};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -24,13 +25,14 @@ impl Watches {
     }
 
     /// Has a client watch these keys no more.
-    pub fn remove(&self, keys: &[DatabaseKey], client: &ClientShared) {
+    pub fn remove(&self, keys: &[WatchedKey], client: &ClientShared) {
         let mut watchers = self.watchers.lock();
-        for key in keys {
-            if let Some(clients) = watchers.get_mut(key) {
+        for watched in keys {
+            let key = (watched.database, watched.key.clone());
+            if let Some(clients) = watchers.get_mut(&key) {
                 clients.retain(|other| other.id != client.id);
                 if clients.is_empty() {
-                    watchers.remove(key);
+                    watchers.remove(&key);
                 }
             }
         }

@@ -16,6 +16,18 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+/// A key that a client watches.
+#[derive(Clone, Debug)]
+pub struct WatchedKey {
+    /// The number of its database.
+    pub database: usize,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The entry that a pool had for the key. Other servers do not tell of their changes, so `EXEC`
+    /// compares. `None` if the key was absent, and if no other server changes the keys.
+    pub stored: Option<Vec<u8>>,
+}
+
 /// What is known of a client by its own thread alone.
 #[derive(Debug)]
 pub struct Client {
@@ -25,8 +37,8 @@ pub struct Client {
     pub database: usize,
     /// The commands of a transaction that is being queued.
     pub transaction: Option<Transaction>,
-    /// Keys that it watches, each with its database.
-    pub watched: Vec<(usize, Vec<u8>)>,
+    /// The keys that it watches.
+    pub watched: Vec<WatchedKey>,
     /// Whether it has said its password, or need not.
     pub authenticated: bool,
     /// Who it is.

@@ -2,7 +2,7 @@
 
 use super::{Answer, Call, Command, Flags, Group, lookup};
 use crate::acl::log::Context;
-use crate::client::Client;
+use crate::client::{Client, WatchedKey};
 use crate::error::CommandError;
 use crate::keyspace::Observer;
 use crate::resp::Words;
@@ -39,10 +39,13 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::LOOKS_ONLY)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
-        .flag(Flags::UNSHARED)
         .keys_at(1, -1, 1)
         .about(GROUP, "2.2.0", "O(1) for each key")
-        .summary("Watches keys, so that a transaction fails if one is changed."),
+        .summary("Watches keys, so that a transaction fails if one is changed.")
+        .differs(
+            "On a pool, a key that has its old value and time again counts as unchanged, and a \
+             transaction that changes another key than all those watched is refused.",
+        ),
     Command::new("unwatch", 1, unwatch)
         .fast()
         .flag(Flags::EXCLUSIVE)
@@ -66,7 +69,10 @@ fn exec(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::text("ERR EXEC without MULTI"));
     };
     // A watched key whose time is over since then counts as changed.
-    for (database, key) in call.client.watched.clone() {
+    for WatchedKey { database, key, .. } in call.client.watched.clone() {
+        if call.keys.is_shared() {
+            break;
+        }
         let own = call.keys.database_number();
         call.keys.select(database);
         let found = call.keys.peek(&key);
@@ -79,7 +85,7 @@ fn exec(call: &mut Call<'_>) -> Answer {
         }
     }
     let broken = call.client.shared.watch_broken.load(Ordering::Relaxed);
-    forget_watches(call);
+    let watched = forget_watches(call);
     if transaction.refused {
         return Err(CommandError::text(
             "EXECABORT Transaction discarded because of previous errors.",
@@ -102,9 +108,28 @@ fn exec(call: &mut Call<'_>) -> Answer {
     }
     let commands = transaction.commands;
     call.until_committed(|call| {
+        if call.keys.is_shared() && !are_unchanged(call, &watched)? {
+            call.reply.null_array();
+            return Ok(());
+        }
         execute_all(call, &commands);
         Ok(())
     })
+}
+
+/// True if watched keys in a pool are as `WATCH` has found them. What the transaction changes is
+/// written only if they stay so.
+fn are_unchanged(call: &mut Call<'_>, watched: &[WatchedKey]) -> Result<bool, CommandError> {
+    for it in watched {
+        let own = call.keys.database_number();
+        call.keys.select(it.database);
+        let now = call.keys.expect_entry(&it.key);
+        call.keys.select(own);
+        if now? != it.stored {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Executes the commands of a transaction, one after the other.
@@ -160,13 +185,23 @@ fn watch(call: &mut Call<'_>) -> Answer {
     let database = call.keys.database_number();
     for &key in call.rest(1) {
         call.keys.peek(key)?;
-        let entry = (database, key.to_vec());
-        if !call.client.watched.contains(&entry) {
-            call.server.watches.add(database, key, &call.client.shared);
-            call.client.watched.push(entry);
+        let mut others = call.client.watched.iter();
+        if others.any(|it| it.database == database && it.key == key) {
+            continue;
         }
+        let stored = call.keys.expect_entry(key)?;
+        if !call.keys.is_shared() {
+            call.server.watches.add(database, key, &call.client.shared);
+        }
+        call.client.watched.push(WatchedKey {
+            database,
+            key: key.to_vec(),
+            stored,
+        });
     }
-    call.server.keyspace.set_observed(Observer::Watch, true);
+    if !call.keys.is_shared() {
+        call.server.keyspace.set_observed(Observer::Watch, true);
+    }
     call.reply.ok();
     Ok(())
 }
@@ -190,8 +225,8 @@ pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> Comm
     CommandError::owned(format!("EXECABORT Transaction discarded because of: {why}"))
 }
 
-/// Ends the watching of all keys of the client.
-pub fn forget_watches(call: &mut Call<'_>) {
+/// Ends the watching of all keys of the client, and returns them.
+pub fn forget_watches(call: &mut Call<'_>) -> Vec<WatchedKey> {
     let watched = std::mem::take(&mut call.client.watched);
     call.server.watches.remove(&watched, &call.client.shared);
     call.client
@@ -201,4 +236,5 @@ pub fn forget_watches(call: &mut Call<'_>) {
     if call.server.watches.is_empty() {
         call.server.keyspace.set_observed(Observer::Watch, false);
     }
+    watched
 }

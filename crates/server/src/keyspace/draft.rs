@@ -8,6 +8,11 @@
 //! 3. [`Draft::commit`] writes each change as a comparison with the value that was read. If another
 //!    server has changed the key meanwhile, nothing is written, and the command runs again.
 //!
+//! A key that the client watches is compared twice. `EXEC` compares the entry of `WATCH` with the
+//! entry that the draft reads, and the commit compares the latter once more. The commit compares
+//! only the key that it changes, so a transaction that changes one key and watches another is
+//! refused.
+//!
 //! So a command that changes one key is atomic. A transaction or a script has one draft for all of
 //! its commands, so that it is atomic, too. Nothing is atomic over several keys, so a draft that
 //! changes several keys is refused as a whole. Commands that treat each key by itself (`DEL`,
@@ -33,6 +38,8 @@ struct Drafted {
     read: Option<Option<Vec<u8>>>,
     /// What it is to hold, `None` if it stays as it is.
     written: Option<Option<Vec<u8>>>,
+    /// The client watches it: the changes are written only if it is as it was read.
+    expected: bool,
 }
 
 /// What became of a draft.
@@ -67,6 +74,7 @@ impl Draft {
                 key: key.to_vec(),
                 read: None,
                 written: None,
+                expected: false,
             });
             self.keys.len() - 1
         });
@@ -95,6 +103,11 @@ impl Draft {
         Ok(now.and_then(Option::as_deref))
     }
 
+    /// Has [`commit`](Draft::commit) write changes only if a key that was read is unchanged.
+    pub fn expect(&mut self, database: usize, key: &[u8]) {
+        self.entry(database, key).expected = true;
+    }
+
     /// Sets what a key is to hold.
     pub fn set(&mut self, database: usize, key: &[u8], stored: Option<&[u8]>) {
         self.entry(database, key).written = Some(stored.map(<[u8]>::to_vec));
@@ -103,7 +116,8 @@ impl Draft {
     /// Writes the changes, and forgets all.
     ///
     /// # Errors
-    /// Several keys are to be changed: nothing was written. Those of the placement: `Unknown`
+    /// Several keys are to be changed, or a key other than an expected one: nothing was written.
+    /// Those of the placement: `Unknown`
     /// leaves open whether it was written.
     pub fn commit(&mut self, databases: &Databases) -> Result<Committed, CommandError> {
         let keys = std::mem::take(&mut self.keys);
@@ -115,6 +129,12 @@ impl Draft {
             return Err(CommandError::text(
                 "ERR the placement pool changes one key at a time: this would change several keys \
                  at once, and has changed none",
+            ));
+        }
+        if keys.iter().any(|key| key.expected && !key.is_changed()) {
+            return Err(CommandError::text(
+                "ERR the placement pool compares only the key that a transaction changes: this \
+                 changes a key and watches another, and has changed none",
             ));
         }
         let Some(database) = databases.get(drafted.database) else {

@@ -243,11 +243,35 @@ impl<'c> Keys<'c> {
         self.effects.draft.has_changes()
     }
 
+    /// The entry of a key that is shared. Changes of the command are written only if the key keeps
+    /// it. `None` if the key is absent or its time is over, and if it is not shared.
+    ///
+    /// # Errors
+    /// Those of the placement.
+    pub fn expect_entry(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+        if !self.has_draft() {
+            return Ok(None);
+        }
+        self.effects.draft.expect(self.database, key);
+        match self.exists(key)? {
+            true => self.draft_entry(key, <[u8]>::to_vec),
+            false => Ok(None),
+        }
+    }
+
     #[cold]
     fn read_draft<R>(
         &mut self,
         key: &[u8],
         read: impl FnOnce(Record<'_>) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        self.draft_entry(key, |stored| read(Record::parse(stored)))
+    }
+
+    fn draft_entry<R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, CommandError> {
         let databases: &Databases = match &self.access {
             Access::Shared(databases) => databases,
@@ -258,7 +282,7 @@ impl<'c> Keys<'c> {
             return Ok(None);
         };
         let stored = self.effects.draft.stored(self.database, database, key)?;
-        Ok(stored.map(|stored| read(Record::parse(stored))))
+        Ok(stored.map(read))
     }
 
     /// What is known of a key, without a trace in the statistics. A key whose time is over is

@@ -457,13 +457,23 @@ fn a_scan_meets_the_keys_of_all_servers() {
 fn keys_expire_on_all_servers_and_leave_the_pool() {
     let servers = Servers::start();
     let mut at = servers.connect();
-    ask(&mut at[0], "SET soon 1 PX 30");
-    ask(&mut at[0], "SET later 1 PX 30");
-    ask(&mut at[1], "PEXPIRE later 1000000");
-    ask(&mut at[1], "SET never 1 PX 30");
-    ask(&mut at[2], "PERSIST never");
-    thread::sleep(Duration::from_millis(40));
-    assert_eq!(ask(&mut at[1], "GET soon"), Value::NullBulk);
+    // The time is doubled until the other servers change it before it is over.
+    let mut time_ms = 30;
+    loop {
+        ask(&mut at[0], &format!("SET later 1 PX {time_ms}"));
+        ask(&mut at[1], &format!("SET never 1 PX {time_ms}"));
+        ask(&mut at[0], &format!("SET soon 1 PX {time_ms}"));
+        let later = ask(&mut at[1], "PEXPIRE later 1000000");
+        let never = ask(&mut at[2], "PERSIST never");
+        if [later, never] == [Value::Integer(1), Value::Integer(1)] {
+            break;
+        }
+        time_ms *= 2;
+    }
+    // It was set last, so the first times of the others are over, too.
+    while ask(&mut at[1], "GET soon") != Value::NullBulk {
+        thread::sleep(Duration::from_millis(1));
+    }
     assert_eq!(ask(&mut at[1], "GET later"), bulk("1"));
     assert_eq!(ask(&mut at[0], "TTL never"), Value::Integer(-1));
     // Nobody asks for the key again: a server removes it.
@@ -516,6 +526,90 @@ fn a_transaction_changes_one_key_and_is_refused_as_a_whole_otherwise() {
     let words: [&[u8]; 4] = [b"EVAL", script.as_bytes(), b"1", b"ann"];
     let reply = at[0].command(&words).unwrap();
     assert_eq!(reply, Value::Array(vec![Value::Integer(4), bulk("4")]));
+}
+
+#[test]
+fn a_transaction_fails_if_another_server_has_changed_a_watched_key() {
+    let servers = Servers::start();
+    let mut at = servers.connect();
+    ask(&mut at[0], "SET ann 1");
+    let exec = |connection: &mut Connection, lines: &[&str]| {
+        ask(connection, "MULTI");
+        for line in lines {
+            ask(connection, line);
+        }
+        ask(connection, "EXEC")
+    };
+    ask(&mut at[0], "WATCH ann");
+    let reply = exec(&mut at[0], &["SET ann 2"]);
+    assert_eq!(reply, Value::Array(vec![Value::Simple(b"OK".to_vec())]));
+    // Changes of value and of time, deletion and creation, by any server.
+    for (before, between) in [
+        ("SET ann 2", "SET ann 3"),
+        ("SET ann 2", "EXPIRE ann 100"),
+        ("SET ann 2", "DEL ann"),
+        ("DEL ann", "SET ann 2"),
+    ] {
+        for other in [0, 1] {
+            ask(&mut at[2], before);
+            ask(&mut at[0], "WATCH ann");
+            ask(&mut at[other], between);
+            let reply = exec(&mut at[0], &["SET ann 9"]);
+            assert_eq!(reply, Value::NullArray, "{between}");
+            assert_ne!(ask(&mut at[1], "GET ann"), bulk("9"));
+        }
+    }
+    // The next transaction watches nothing.
+    exec(&mut at[0], &["SET ann 9"]);
+    assert_eq!(ask(&mut at[1], "GET ann"), bulk("9"));
+    ask(&mut at[0], "WATCH ann other");
+    let refused = error_of(&exec(&mut at[0], &["SET ann 1"]));
+    assert!(refused.contains("watches another"), "{refused}");
+    assert_eq!(ask(&mut at[1], "GET ann"), bulk("9"));
+    // What changes nothing may watch any keys.
+    ask(&mut at[0], "WATCH ann other");
+    let reply = exec(&mut at[0], &["GET ann"]);
+    assert_eq!(reply, Value::Array(vec![bulk("9")]));
+    // A key whose time is over is a changed one. The time is doubled until the key is there when it
+    // is watched.
+    let mut time_ms = 50;
+    let is_there = |at: &mut Connection| ask(at, "GET brief") != Value::NullBulk;
+    loop {
+        ask(&mut at[0], &format!("SET brief 1 PX {time_ms}"));
+        ask(&mut at[0], "WATCH brief");
+        if is_there(&mut at[0]) {
+            break;
+        }
+        ask(&mut at[0], "UNWATCH");
+        time_ms *= 2;
+    }
+    while is_there(&mut at[0]) {
+        thread::yield_now();
+    }
+    assert_eq!(exec(&mut at[0], &["SET brief 2"]), Value::NullArray);
+}
+
+/// Servers add to one number by optimistic transactions at once. None of them gets lost.
+#[test]
+fn optimistic_transactions_lose_nothing() {
+    const ADDITIONS: usize = 40;
+    let servers = Servers::start();
+    thread::scope(|scope| {
+        for mut connection in servers.connect() {
+            scope.spawn(move || {
+                let mut added = 0;
+                while added < ADDITIONS {
+                    ask(&mut connection, "WATCH sum");
+                    let sum = number(&ask(&mut connection, "GET sum")).unwrap_or(0);
+                    ask(&mut connection, "MULTI");
+                    ask(&mut connection, &format!("SET sum {}", sum + 1));
+                    added += usize::from(ask(&mut connection, "EXEC") != Value::NullArray);
+                }
+            });
+        }
+    });
+    let sum = ask(&mut servers.servers[0].connect(), "GET sum");
+    assert_eq!(number(&sum), Some((SERVERS * ADDITIONS) as i64));
 }
 
 #[test]
