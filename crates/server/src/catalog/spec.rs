@@ -109,6 +109,12 @@ impl KeySpec {
     pub fn positions(&self, args: &[&[u8]]) -> SmallVec<[usize; 4]> {
         match *self {
             KeySpec::None => SmallVec::new(),
+            // Most commands have one key.
+            KeySpec::Range { first, last, .. } if last == first as i32 && first < args.len() => {
+                let mut one = SmallVec::new();
+                one.push(first);
+                one
+            }
             KeySpec::Range { first, last, step } => {
                 let end = if last < 0 {
                     (args.len() as i64 + i64::from(last)).max(0) as usize

@@ -179,9 +179,14 @@ impl<'a> Record<'a> {
     }
 }
 
+/// A number of four or eight bytes, the lowest one first.
+#[inline]
 fn number(bytes: &[u8]) -> u64 {
-    let number = |sum, byte: &u8| (sum << 8) | u64::from(*byte);
-    bytes.iter().rev().fold(0, number)
+    match (bytes.first_chunk(), bytes.first_chunk()) {
+        (Some(eight), _) => u64::from_le_bytes(*eight),
+        (None, Some(four)) => u64::from(u32::from_le_bytes(*four)),
+        (None, None) => 0,
+    }
 }
 
 #[cfg(test)]

@@ -646,7 +646,10 @@ impl<'s> IoThread<'s> {
                 waiting,
                 ..
             } = &mut self.connections.0[index];
-            let args: SmallVec<[&[u8]; 16]> = parser.arguments(rest).collect();
+            let mut args = SmallVec::<[&[u8]; 16]>::new();
+            for position in 0..parser.argument_count() {
+                args.push(parser.argument(rest, position));
+            }
             if held::is_held(self.server, client, &args, self.now_ms) {
                 // It is read again when commands may go on.
                 *waiting = true;
