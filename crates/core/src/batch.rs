@@ -98,6 +98,25 @@ impl<F: Form> Batch<F> {
         self.operations.is_empty()
     }
 
+    /// Allows an index to copy no more than the first `bytes` bytes of the values that inserts and
+    /// removes replace. Their outcomes then hold so much of them, or more. For callers that would
+    /// not look at the rest; holds until it is called again.
+    ///
+    /// ```
+    /// use nearfield_core::{Batch, Bytes};
+    ///
+    /// let mut batch = Batch::<Bytes>::new();
+    /// batch.cut_replaced(1);
+    /// batch.insert(b"key", b"new");
+    /// let (_, mut outcomes) = batch.begin()?;
+    /// outcomes.replaced(0, b"key", Some(b"old"));
+    /// assert_eq!(batch.value(0), Some(&b"o"[..]));
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
+    pub fn cut_replaced(&mut self, bytes: usize) {
+        self.outcomes.replaced_bytes = bytes;
+    }
+
     /// Removes all operations and outcomes and keeps the memory.
     pub fn clear(&mut self) {
         self.operations.clear();
@@ -281,6 +300,7 @@ impl<F: Form> Batch<F> {
         outcomes: &'b mut Outcomes<F>,
     ) -> Result<(Input<'b, F>, Output<'b, F>), Error> {
         let input = self.input()?;
+        outcomes.replaced_bytes = self.outcomes.replaced_bytes;
         outcomes.reset(self.operations.len());
         Ok((input, outcomes.output()))
     }
@@ -365,6 +385,8 @@ pub struct Outcomes<F: Form> {
     /// Those past `live` are left over, to be overwritten.
     stored: Vec<StoredOutcome<F>>,
     live: usize,
+    /// How many bytes of a value that is replaced have to be held.
+    replaced_bytes: usize,
     entries: F::Entries,
     arena: F::Arena,
 }
@@ -374,6 +396,7 @@ impl<F: Form> Default for Outcomes<F> {
         Outcomes {
             stored: Vec::new(),
             live: 0,
+            replaced_bytes: usize::MAX,
             entries: F::Entries::default(),
             arena: F::Arena::default(),
         }
@@ -406,6 +429,7 @@ impl<F: Form> Outcomes<F> {
 
     fn output(&mut self) -> Output<'_, F> {
         Output {
+            replaced_bytes: self.replaced_bytes,
             outcomes: &mut self.stored,
             entries: &mut self.entries,
             arena: &mut self.arena,
@@ -500,6 +524,7 @@ impl<'b, F: Form> Input<'b, F> {
 /// `BatchTooLarge`.
 #[derive(Debug)]
 pub struct Output<'b, F: Form> {
+    replaced_bytes: usize,
     outcomes: &'b mut Vec<StoredOutcome<F>>,
     entries: &'b mut F::Entries,
     arena: &'b mut F::Arena,
@@ -517,6 +542,18 @@ impl<F: Form> Output<'_, F> {
             Ok(None) => StoredOutcome::NoValue,
             Err(error) => StoredOutcome::Failed(Box::new(error)),
         };
+    }
+
+    /// Writes the outcome of an insert or remove as [`value`](Self::value) does, or less of it, if
+    /// that is [allowed](Batch::cut_replaced).
+    #[inline]
+    pub fn replaced(&mut self, position: usize, key: F::Key<'_>, value: Option<F::Value<'_>>) {
+        let bytes = self.replaced_bytes;
+        self.value(
+            position,
+            key,
+            value.map(|value| F::first_bytes(value, bytes)),
+        );
     }
 
     /// Writes the outcome of an update or a conditional remove.

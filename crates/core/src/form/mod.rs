@@ -44,6 +44,8 @@ pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
     fn shorten_key<'s, 'l: 's>(key: Self::Key<'l>) -> Self::Key<'s>;
     /// The same value for a shorter time.
     fn shorten_value<'s, 'l: 's>(value: Self::Value<'l>) -> Self::Value<'s>;
+    /// The first bytes of a value, at most `bytes` of them. A word stays whole.
+    fn first_bytes<'v>(value: Self::Value<'v>, bytes: usize) -> Self::Value<'v>;
     /// Copies a key.
     fn own_key(key: Self::Key<'_>) -> Self::OwnedKey;
     /// Copies a value.
@@ -163,6 +165,10 @@ impl Form for Words {
     fn shorten_value<'s, 'l: 's>(value: Self::Value<'l>) -> Self::Value<'s> {
         value
     }
+    #[inline]
+    fn first_bytes<'v>(value: Self::Value<'v>, _bytes: usize) -> Self::Value<'v> {
+        value
+    }
     fn own_key(key: u64) -> u64 {
         key
     }
@@ -215,6 +221,10 @@ impl Form for Bytes {
     #[inline]
     fn shorten_value<'s, 'l: 's>(value: Self::Value<'l>) -> Self::Value<'s> {
         value
+    }
+    #[inline]
+    fn first_bytes<'v>(value: Self::Value<'v>, bytes: usize) -> Self::Value<'v> {
+        value.get(..bytes).unwrap_or(value)
     }
     fn own_key(key: &[u8]) -> Vec<u8> {
         key.to_vec()

@@ -133,7 +133,7 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
     fn insert(&mut self, walk: &Walk, key: F::Key<'_>, value: F::Value<'_>) {
         let output = &mut *self.output;
         let mut decide = |before: Option<F::Value<'_>>| {
-            output.value(walk.visit() as usize, F::shorten_key(key), before);
+            output.replaced(walk.visit() as usize, F::shorten_key(key), before);
             Change::Set(F::shorten_value(value))
         };
         let (tree, guard) = (self.tree, self.guard);

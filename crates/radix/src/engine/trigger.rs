@@ -323,7 +323,7 @@ pub fn fold_at<'b, F: LeafForm>(
         match input.operations()[position] {
             Operation::Get { key } => output.value(position, input.key(key), current),
             Operation::Insert { key, value } => {
-                output.value(position, input.key(key), current);
+                output.replaced(position, input.key(key), current);
                 current = Some(F::shorten_value(input.value(value)));
                 change = Change::Set(input.value(value));
             }
@@ -341,7 +341,7 @@ pub fn fold_at<'b, F: LeafForm>(
                 }
             }
             Operation::Remove { key } => {
-                output.value(position, input.key(key), current);
+                output.replaced(position, input.key(key), current);
                 current = None;
                 change = removal(existed);
             }

@@ -191,3 +191,32 @@ fn a_batch_empties_a_node_behind_a_prefix() {
     wait.recv_timeout(Duration::from_secs(50))
         .expect("batches that end");
 }
+
+#[test]
+fn what_is_replaced_is_copied_in_part_if_that_is_asked_for() {
+    let index = Radix::<Bytes>::new().unwrap();
+    let long = |number: u8| vec![number; 100];
+    for number in 0..200 {
+        index.insert(&[number], &long(number)).unwrap();
+    }
+    let mut batch = Batch::<Bytes>::new();
+    batch.cut_replaced(3);
+    for number in 0..200 {
+        // The same key again, so that some batches are combined by keys.
+        for number in [number, number / 64] {
+            batch.insert(&[number], &long(number));
+            batch.get(&[number]);
+        }
+    }
+    let removed = batch.remove(&[7]);
+    let absent = batch.remove(&[7]);
+    index.execute(&mut batch).unwrap();
+    for position in (0..removed).step_by(2) {
+        let number = batch.value(position).unwrap()[0];
+        assert_eq!(batch.value(position), Some(&[number; 3][..]));
+        assert_eq!(batch.value(position + 1), Some(&long(number)[..]));
+    }
+    assert_eq!(batch.value(removed), Some(&[7; 3][..]));
+    assert_eq!(batch.value(absent), None);
+    assert_eq!(index.get(&[8]).unwrap(), Some(long(8)));
+}

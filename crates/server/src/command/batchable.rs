@@ -38,7 +38,7 @@ pub fn batchables() -> &'static Batchables {
 /// A name as it is, as one number. It is made of numbers: bytes that are copied together and then
 /// read as a whole would have to be written first.
 #[inline]
-fn packed(name: &[u8]) -> Option<u64> {
+pub fn packed(name: &[u8]) -> Option<u64> {
     let number = match *name {
         [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
         [_, _, _, _, ..] if name.len() <= NAME_BYTES_MAX => {

@@ -49,7 +49,7 @@ mod transaction;
 pub use crate::catalog::{Flags, Group, KeySpec};
 pub use crate::resp::request::is;
 pub use account::Account;
-pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, batchables};
+pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, batchables, packed};
 pub use call::{Call, integer, small_integer};
 pub use invoke::{invoke, note_uses};
 pub use lookup::lookup;

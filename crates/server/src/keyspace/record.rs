@@ -28,6 +28,10 @@ pub fn is_plain(stored: &[u8]) -> bool {
     stored.first() == Some(&PLAIN_STRING)
 }
 
+/// The longest head of a record: its tag, its time, the time by which its note is early, and a
+/// reference to what lies elsewhere. All but a string is there.
+pub const HEAD_BYTES_MAX: usize = 1 + 8 + 4 + 8;
+
 /// Strings longer than this lie in a slot, so that the index does not copy them.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 
@@ -221,6 +225,10 @@ mod tests {
                         let mut out = Vec::new();
                         record.write(&mut out);
                         assert_eq!(Record::parse(&out), record);
+                        let head = out.get(..HEAD_BYTES_MAX).unwrap_or(&out);
+                        let head = Record::parse(head);
+                        assert_eq!(head.outside(), record.outside());
+                        assert_eq!(head.note(), record.note());
                     }
                 }
             }

@@ -24,11 +24,13 @@
 
 use super::limits;
 use crate::client::Client;
-use crate::command::{Batchable, Batchables, Flags, NAME_BYTES_MAX, Planned, Touch, batchables};
+use crate::command::{
+    Batchable, Batchables, Flags, NAME_BYTES_MAX, Planned, Touch, batchables, packed,
+};
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
-use crate::keyspace::record::{PLAIN_STRING, is_plain};
+use crate::keyspace::record::{HEAD_BYTES_MAX, PLAIN_STRING, is_plain};
 use crate::keyspace::stripes::{StripeSet, Stripes};
 use crate::keyspace::{
     Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Outside, Record,
@@ -55,6 +57,8 @@ pub struct Round {
     /// The operations of all commands.
     operations: usize,
     tallies: Vec<Tally>,
+    /// The place of the tally of the command that was added last.
+    tally: usize,
     batch: Batch<Bytes>,
     folded: Folded,
     /// The words that are the keys of the gets of a batch that is folded.
@@ -72,7 +76,7 @@ pub struct Round {
 }
 
 /// A command of a batch.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Pending {
     connection: u32,
     batchable: &'static Batchable,
@@ -151,6 +155,19 @@ pub enum Added {
 pub trait Clients {
     /// The client of a connection and where its answers are written.
     fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply);
+}
+
+impl Needs {
+    /// Adds what a command needs, apart from what is written.
+    fn add(&mut self, pending: &Pending) {
+        let (several, writes) = (pending.keys > 1, pending.writes());
+        self.nearest |= pending.is_nearest();
+        self.several |= several;
+        self.alone |= pending.is_nearest() || writes && several;
+        self.writes |= writes;
+        self.grows |= writes && pending.batchable.command.flags.has(Flags::DENYOOM);
+        self.fold |= pending.folds();
+    }
 }
 
 impl Words {
@@ -242,14 +259,32 @@ impl Pending {
         (0..self.keys as usize).map(move |key| first + key * step)
     }
 
+    /// True if it is what was sent as `name` with so many words, the name among them.
+    #[inline]
+    fn is_sent_as(&self, name: &[u8], words: usize) -> bool {
+        self.count as usize + 1 == words
+            && self.batchable.command.name.len() == name.len()
+            && packed(name) == Some(u64::from_le_bytes(self.name))
+    }
+
+    #[inline]
     fn writes(&self) -> bool {
         self.batchable.command.flags.has(Flags::WRITE)
+    }
+
+    /// True if it decides by what it reads.
+    fn folds(&self) -> bool {
+        self.writes() && matches!(self.touch, Touch::Change)
+    }
+
+    fn is_nearest(&self) -> bool {
+        matches!(self.touch, Touch::Nearest(_))
     }
 
     /// True if its keys are keys of its own, and it is a use of them.
     fn uses_keys(&self) -> bool {
         let looks_only = self.batchable.command.flags.has(Flags::LOOKS_ONLY);
-        !looks_only && !matches!(self.touch, Touch::Nearest(_))
+        !looks_only && !self.is_nearest()
     }
 
     /// True if the stripes of its keys are to be held.
@@ -261,6 +296,10 @@ impl Pending {
 impl Round {
     /// A round of a server, which shares its keys with other servers or not.
     pub fn new(is_shared: bool) -> Round {
+        // Of what a command replaces without reading it, no more than what it refers to is needed.
+        let mut batch = Batch::new();
+        batch.cut_replaced(HEAD_BYTES_MAX);
+        let writes = batch.clone();
         Round {
             names: batchables(),
             database: 0,
@@ -270,10 +309,11 @@ impl Round {
             needs: Needs::default(),
             operations: 0,
             tallies: Vec::new(),
-            batch: Batch::new(),
+            tally: 0,
+            batch,
             folded: Folded::default(),
             keys: Vec::new(),
-            writes: Batch::new(),
+            writes,
             retired: Vec::new(),
             conflicts: Vec::new(),
             ledger: Ledger::default(),
@@ -297,38 +337,18 @@ impl Round {
         bytes: &[u8],
     ) -> Added {
         let count = parser.argument_count();
-        let Some((batchable, name)) = self.names.find(parser.argument(bytes, 0)) else {
-            return Added::Never;
+        let name = parser.argument(bytes, 0);
+        // Clients mostly send the same command again. What holds for the last one holds for it.
+        let last = self.pending.last();
+        let again = last.filter(|last| database == self.database && last.is_sent_as(name, count));
+        let pending = match again {
+            Some(last) => *last,
+            None => match self.begin(database, name, count) {
+                Ok(pending) => pending,
+                Err(added) => return added,
+            },
         };
-        let command = batchable.command;
-        if !command.accepts(count) || self.is_shared && !command.is_for_pools() {
-            return Added::Never;
-        }
-        let (keys, step) = command.keys.count(count);
-        if keys > OPERATIONS_MAX {
-            return Added::Never;
-        }
-        let touch = batchable.plan.touch(count, keys);
-        let writes = command.flags.has(Flags::WRITE);
-        let nearest = matches!(touch, Touch::Nearest(_));
-        let fold = writes && matches!(touch, Touch::Change);
-        let several = keys > 1;
-        if self.is_shared && (fold || self.needs.fold) && (several || self.needs.several) {
-            // Of the comparisons that a fold ends with, some may fail. A command on several keys
-            // would then be done in part. One that only reads would run again, and see what later
-            // commands of its connection have done to the other keys.
-            return match self.pending.is_empty() {
-                true => Added::Never,
-                false => Added::Later,
-            };
-        }
-        if !self.pending.is_empty()
-            && (database != self.database
-                || writes && self.needs.nearest
-                || nearest && self.needs.writes)
-        {
-            return Added::Later;
-        }
+        let is_new = again.is_none();
         let (words, before) = (self.words.ends.len(), self.words.bytes.len());
         for position in 1..count {
             let word = parser.argument(bytes, position);
@@ -339,48 +359,85 @@ impl Round {
             }
             self.words.push(word);
         }
-        self.database = database;
-        let needs = &mut self.needs;
-        needs.nearest |= nearest;
-        needs.several |= several;
-        needs.alone |= nearest || writes && keys > 1;
-        if writes {
-            needs.writes = true;
-            needs.grows |= command.flags.has(Flags::DENYOOM);
-            needs.fold |= fold;
-            needs.written_keys += keys;
-            needs.written_bytes += self.words.bytes.len() - before;
+        if is_new {
+            self.database = database;
+            self.needs.add(&pending);
+            self.tally = self.tally_of(pending.batchable.number);
+        }
+        if pending.writes() {
+            self.needs.written_keys += pending.keys as usize;
+            self.needs.written_bytes += self.words.bytes.len() - before;
+        }
+        if let Some(tally) = self.tallies.get_mut(self.tally) {
+            tally.calls += 1;
+            tally.operations += pending.keys as usize;
         }
         self.pending.push(Pending {
             connection,
-            batchable,
-            touch,
-            name,
             words: words as u32,
-            count: count as u32 - 1,
-            keys: keys as u32,
-            step: step as u32,
             first: self.operations as u32,
+            ..pending
         });
-        self.operations += keys;
-        self.tally(batchable.number, keys);
+        self.operations += pending.keys as usize;
         Added::Yes
     }
 
-    #[inline]
-    fn tally(&mut self, number: usize, operations: usize) {
-        let mut tallies = self.tallies.iter_mut();
-        if let Some(tally) = tallies.find(|tally| tally.number == number) {
-            tally.calls += 1;
-            tally.operations += operations;
-        } else {
-            self.tallies.push(Tally {
-                number,
-                calls: 1,
-                operations,
-                failed: 0,
+    /// What is known of a command of so many words, its name among them, before its words are
+    /// added. Says what becomes of it if it cannot be added.
+    fn begin(&self, database: usize, name: &[u8], count: usize) -> Result<Pending, Added> {
+        let (batchable, name) = self.names.find(name).ok_or(Added::Never)?;
+        let command = batchable.command;
+        if !command.accepts(count) || self.is_shared && !command.is_for_pools() {
+            return Err(Added::Never);
+        }
+        let (keys, step) = command.keys.count(count);
+        if keys > OPERATIONS_MAX {
+            return Err(Added::Never);
+        }
+        let pending = Pending {
+            connection: 0,
+            batchable,
+            touch: batchable.plan.touch(count, keys),
+            name,
+            words: 0,
+            count: count as u32 - 1,
+            keys: keys as u32,
+            step: step as u32,
+            first: 0,
+        };
+        let (several, fold) = (keys > 1, pending.folds());
+        if self.is_shared && (fold || self.needs.fold) && (several || self.needs.several) {
+            // Of the comparisons that a fold ends with, some may fail. A command on several keys
+            // would then be done in part. One that only reads would run again, and see what later
+            // commands of its connection have done to the other keys.
+            return Err(match self.pending.is_empty() {
+                true => Added::Never,
+                false => Added::Later,
             });
         }
+        if !self.pending.is_empty()
+            && (database != self.database
+                || pending.writes() && self.needs.nearest
+                || pending.is_nearest() && self.needs.writes)
+        {
+            return Err(Added::Later);
+        }
+        Ok(pending)
+    }
+
+    /// The place of the tally of the command of this number.
+    fn tally_of(&mut self, number: usize) -> usize {
+        let mut tallies = self.tallies.iter();
+        if let Some(place) = tallies.position(|tally| tally.number == number) {
+            return place;
+        }
+        self.tallies.push(Tally {
+            number,
+            calls: 0,
+            operations: 0,
+            failed: 0,
+        });
+        self.tallies.len() - 1
     }
 
     /// Executes what was added and writes the answers.
