@@ -348,7 +348,7 @@ impl<'s> Executor<'s> {
         }
         let positions = command.keys.positions(args);
         let sampled = self.random.random_ratio(1, USES_PER_SAMPLE);
-        note_uses(server, command, args, &positions, database, sampled);
+        note_uses(server, client, command, args, &positions, sampled);
         if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {
             let key = positions.first().and_then(|&position| args.get(position));
             let key = key.copied();

@@ -135,6 +135,13 @@ impl Client {
             && self.replies == Replies::On
             && self.tracking.is_none()
             && !self.subscriptions.any()
+            && !self.leaves_no_trace()
+    }
+
+    /// True if what it reads is not noted as a use of the keys.
+    #[inline]
+    pub fn leaves_no_trace(&self) -> bool {
+        self.shared.listed.no_touch.load(Ordering::Relaxed)
     }
 
     /// Lets others see what they are shown of it after a command.

@@ -84,9 +84,8 @@ impl<'c> Call<'c> {
     /// answered in the same reply.
     pub fn run_nested(&mut self, command: &'static Command, args: &[&[u8]]) {
         let positions = command.keys.positions(args);
-        let (server, database) = (self.server, self.client.database);
         let sampled = rand::random_ratio(1, USES_PER_SAMPLE);
-        note_uses(server, command, args, &positions, database, sampled);
+        note_uses(self.server, self.client, command, args, &positions, sampled);
         let mut keys = self.keys.nested();
         keys.select(self.client.database);
         invoke(

@@ -99,7 +99,8 @@ const SUBCOMMANDS: &[Command] = &[
         no_touch,
         "7.2.0",
         "Says whether what the connection reads leaves a trace in how recently keys were used.",
-    ),
+    )
+    .differs("what the connection writes is noted all the same"),
     admin("pause", -3, pause, "3.0.0", "Holds commands back.").flag(Flags::EXCLUSIVE),
     admin("unpause", 2, unpause, "6.2.0", "Lets commands go on."),
     admin(

@@ -13,10 +13,10 @@ use std::sync::atomic::Ordering;
 /// hot keys.
 pub fn note_uses(
     server: &Server,
+    client: &Client,
     command: &Command,
     args: &[&[u8]],
     positions: &[usize],
-    database: usize,
     sampled: bool,
 ) {
     if command.flags.has(Flags::WRITE) {
@@ -26,6 +26,12 @@ pub fn note_uses(
     if positions.is_empty() || command.flags.has(Flags::LOOKS_ONLY) {
         return;
     }
+    // What was just written would seem old otherwise, and be evicted first.
+    let is_noted = command.flags.has(Flags::WRITE) || command.name == "touch";
+    if client.leaves_no_trace() && !is_noted {
+        return;
+    }
+    let database = client.database;
     let noting = server.access.noting();
     for key in positions.iter().filter_map(|&position| args.get(position)) {
         noting.note(database, key);

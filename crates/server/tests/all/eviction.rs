@@ -350,3 +350,58 @@ fn hot_keys_are_told() {
     assert_eq!(first[0], Value::Bulk(key(1)));
     assert_eq!(first[1], Value::Integer(0));
 }
+
+#[test]
+fn reads_of_a_connection_that_does_not_touch_leave_no_trace() {
+    let _alone = ALONE.lock();
+    let server = limited(Policy::AllKeysLru, LIMIT);
+    let mut connection = server.connect();
+    let keys = [
+        "get",
+        "range",
+        "mget",
+        "script",
+        "transaction",
+        "touch",
+        "set",
+    ];
+    for key in keys {
+        connection.command(&[b"SET", key.as_bytes(), b"x"]).unwrap();
+    }
+    let read_all = |connection: &mut Connection| {
+        for words in [
+            &["GET", "get"][..],
+            &["GETRANGE", "range", "0", "1"],
+            &["MGET", "mget", "missing"],
+            &["EVAL", "return redis.call('get', KEYS[1])", "1", "script"],
+            &["MULTI"],
+            &["GET", "transaction"],
+            &["EXEC"],
+            &["TOUCH", "touch"],
+            &["SET", "set", "y"],
+        ] {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            let answer = connection.command(&words).unwrap();
+            assert!(!matches!(answer, Value::Error(_)), "{answer}");
+        }
+    };
+    let fresh = |connection: &mut Connection| {
+        let mut fresh = keys.to_vec();
+        fresh.retain(|key| {
+            let words = [&b"OBJECT"[..], b"IDLETIME", key.as_bytes()];
+            connection.command(&words).unwrap() == Value::Integer(0)
+        });
+        fresh
+    };
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    connection
+        .command(&[b"CLIENT", b"NO-TOUCH", b"ON"])
+        .unwrap();
+    read_all(&mut connection);
+    assert_eq!(fresh(&mut connection), ["touch", "set"]);
+    connection
+        .command(&[b"CLIENT", b"NO-TOUCH", b"OFF"])
+        .unwrap();
+    read_all(&mut connection);
+    assert_eq!(fresh(&mut connection), keys);
+}
