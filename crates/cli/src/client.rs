@@ -1,48 +1,85 @@
-//! A connection to a server.
+//! A connection to a server for Redis clients, for the commands that look at one.
 
+use clap::Args;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// An answer, as far as it matters here.
+/// Where a server is, and who asks.
+#[derive(Debug, Args)]
+pub struct Address {
+    /// Where the server is.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub host: String,
+    /// The port that it listens on.
+    #[arg(long, default_value_t = 6399)]
+    pub port: u16,
+    /// The user.
+    #[arg(long, requires = "password")]
+    user: Option<String>,
+    /// The password.
+    #[arg(long, env = "NEARFIELD_PASSWORD", hide_env_values = true)]
+    password: Option<String>,
+}
+
+/// A reply.
 #[derive(Debug, PartialEq)]
-pub enum Answer {
+pub enum Reply {
     /// A string, or a number as it is written.
     Text(Vec<u8>),
     /// Several.
-    Array(Vec<Answer>),
+    Array(Vec<Reply>),
+    /// Nothing is there.
+    Null,
+    /// What the server refuses, in its words.
+    Error(String),
 }
 
 /// A connection to a server.
 #[derive(Debug)]
-pub struct Source(BufReader<TcpStream>);
+pub struct Client(BufReader<TcpStream>);
 
 /// A server that does not answer for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// An answer of more bytes or elements is none.
+/// A reply of more bytes or elements is none.
 const LENGTH_MAX: usize = 16 << 20;
 const DEPTH_MAX: usize = 8;
 
-impl Source {
-    /// Connects.
-    pub fn connect(host: &str, port: u16) -> io::Result<Source> {
-        let stream = TcpStream::connect((host, port))?;
+impl Address {
+    /// Connects, and says who asks.
+    pub fn connect(&self) -> io::Result<Client> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        Ok(Source(BufReader::new(stream)))
+        let mut client = Client(BufReader::new(stream));
+        match (&self.user, &self.password) {
+            (Some(user), Some(password)) => client.command(&["AUTH", user, password])?,
+            (None, Some(password)) => client.command(&["AUTH", password])?,
+            _ => Reply::Null,
+        };
+        Ok(client)
     }
+}
 
-    /// Sends a command and reads the answer; one that is an error is an error here.
-    pub fn command(&mut self, words: &[&str]) -> io::Result<Answer> {
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request += &format!("${}\r\n{word}\r\n", word.len());
+impl Client {
+    /// Sends a command and reads the reply; one that is an error is an error here.
+    pub fn command(&mut self, words: &[&str]) -> io::Result<Reply> {
+        let mut request = Vec::new();
+        write(&mut request, words);
+        self.0.get_mut().write_all(&request)?;
+        match self.read(0)? {
+            Reply::Error(text) => Err(io::Error::other(text)),
+            reply => Ok(reply),
         }
-        self.0.get_mut().write_all(request.as_bytes())?;
-        self.read(0)
     }
 
-    fn read(&mut self, depth: usize) -> io::Result<Answer> {
+    /// Sends `count` requests at once, as [`write`] makes them, and reads their replies.
+    pub fn pipeline(&mut self, requests: &[u8], count: usize) -> io::Result<Vec<Reply>> {
+        self.0.get_mut().write_all(requests)?;
+        (0..count).map(|_| self.read(0)).collect()
+    }
+
+    fn read(&mut self, depth: usize) -> io::Result<Reply> {
         let wrong = || io::Error::new(ErrorKind::InvalidData, "this is no Redis protocol");
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
@@ -52,20 +89,55 @@ impl Source {
         let (kind, rest) = line.split_at_checked(1).ok_or_else(wrong)?;
         let length = || rest.parse::<usize>().ok().filter(|it| *it <= LENGTH_MAX);
         match kind {
-            "+" | ":" => Ok(Answer::Text(rest.into())),
-            "-" => Err(io::Error::other(rest.to_owned())),
+            "+" | ":" => Ok(Reply::Text(rest.into())),
+            "-" => Ok(Reply::Error(rest.to_owned())),
+            "$" | "*" if rest == "-1" => Ok(Reply::Null),
             "$" => {
                 let mut bytes = vec![0; length().ok_or_else(wrong)? + 2];
                 self.0.read_exact(&mut bytes)?;
                 bytes.truncate(bytes.len() - 2);
-                Ok(Answer::Text(bytes))
+                Ok(Reply::Text(bytes))
             }
             "*" if depth < DEPTH_MAX => {
                 let length = length().ok_or_else(wrong)?;
                 let all = (0..length).map(|_| self.read(depth + 1));
-                all.collect::<io::Result<_>>().map(Answer::Array)
+                all.collect::<io::Result<_>>().map(Reply::Array)
             }
             _ => Err(wrong()),
+        }
+    }
+}
+
+/// Appends a request of these words.
+pub fn write<W: AsRef<[u8]>>(request: &mut Vec<u8>, words: &[W]) {
+    request.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        let word = word.as_ref();
+        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Reply {
+    /// The text of a reply that is one.
+    pub fn text(&self) -> Option<&[u8]> {
+        match self {
+            Reply::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number of a reply that is one.
+    pub fn number<N: std::str::FromStr>(&self) -> Option<N> {
+        std::str::from_utf8(self.text()?).ok()?.parse().ok()
+    }
+
+    /// The elements of a reply that has some.
+    pub fn elements(&self) -> &[Reply] {
+        match self {
+            Reply::Array(elements) => elements,
+            _ => &[],
         }
     }
 }

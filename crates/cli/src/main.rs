@@ -2,12 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod client;
 mod dram;
 mod measure;
 #[cfg(target_os = "linux")]
 mod memory_node;
 mod nodes;
 mod serve;
+mod text;
+mod tiers;
 mod top;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +31,7 @@ struct Cli {
 enum Command {
     Serve(Box<serve::Arguments>),
     Top(top::Arguments),
+    Tiers(tiers::Arguments),
     /// Measure Nearfield beside other ordered maps (program nearfield-bench).
     Bench(measure::Arguments),
     /// Measure the map in modules (program nearfield-bench).
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Tiers(arguments) => tiers::run(&arguments),
         Command::Bench(arguments) => measure::run("bench", &arguments),
         Command::BenchPim(arguments) => measure::run("bench-pim", &arguments),
         Command::BenchPool(arguments) => measure::run("bench-pool", &arguments),

@@ -1,4 +1,4 @@
-//! Debian's redis-server, to compare with.
+//! Debian's redis-server, to compare with, and programs that take its flags.
 
 use super::connection::{Connection, PATIENCE};
 use super::reply::Value;
@@ -31,16 +31,30 @@ impl Redis {
         if !version.contains("v=7.") {
             return Err(format!("not version 7: {}", version.trim()));
         }
-        // Another program may take the port before the server does.
-        for _ in 0..5 {
-            if let Some(redis) = Redis::try_start(options) {
-                return Ok(redis);
-            }
-        }
-        panic!("redis-server is installed and does not start");
+        Ok(Redis::started("redis-server", options))
     }
 
-    fn try_start(options: &[&str]) -> Option<Redis> {
+    /// Starts another program with the flags of redis-server, such as valkey-server.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn start_program(program: &str, options: &[&str]) -> Result<Redis, String> {
+        let version = Command::new(program).arg("--version").output();
+        version.map_err(|error| format!("no {program}: {error}"))?;
+        Ok(Redis::started(program, options))
+    }
+
+    fn started(program: &str, options: &[&str]) -> Redis {
+        // Another program may take the port before the server does.
+        for _ in 0..5 {
+            if let Some(redis) = Redis::try_start(program, options) {
+                return redis;
+            }
+        }
+        panic!("{program} is installed and does not start");
+    }
+
+    fn try_start(program: &str, options: &[&str]) -> Option<Redis> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nearfield-redis-{}-{count}", process::id());
@@ -49,7 +63,7 @@ impl Redis {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = free.local_addr().expect("an address");
         drop(free);
-        let child = Command::new("redis-server")
+        let child = Command::new(program)
             .args(["--port", &address.port().to_string()])
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             // So that commands that wait are ended in time.
@@ -60,7 +74,7 @@ impl Redis {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("redis-server runs");
+            .expect("the program runs");
         let mut redis = Redis {
             address,
             child,

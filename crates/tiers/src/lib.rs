@@ -22,7 +22,7 @@ mod specification;
 mod tiers;
 mod usage;
 
-pub use compressed::Compressed;
+pub use compressed::{Compressed, Compression};
 pub use error::OpenError;
 pub use files::{Files, Pending};
 pub use heap::Heap;

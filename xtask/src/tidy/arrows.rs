@@ -76,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-fabric",
             "nearfield-hardware",
             "nearfield-server",
+            "nearfield-tiers",
         ],
     ),
     (

@@ -1,15 +1,14 @@
 //! `nearfield top`: a server's work, live.
 
 mod sample;
-mod source;
 mod view;
 
+use crate::client::{Address, Client};
 use clap::Args;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::{DefaultTerminal, Terminal};
 use sample::Sample;
-use source::Source;
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,18 +17,8 @@ use view::View;
 /// Show a server's work: commands, latencies, batches, memory and hot keys. `q` ends it.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Where the server is.
-    #[arg(long, default_value = "127.0.0.1")]
-    host: String,
-    /// The port that it listens on.
-    #[arg(long, default_value_t = 6399)]
-    port: u16,
-    /// The user.
-    #[arg(long, requires = "password")]
-    user: Option<String>,
-    /// The password.
-    #[arg(long, env = "NEARFIELD_PASSWORD", hide_env_values = true)]
-    password: Option<String>,
+    #[command(flatten)]
+    address: Address,
     /// Print one screen as text, of one second, and end.
     #[arg(long)]
     once: bool,
@@ -44,7 +33,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     match show(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let Arguments { host, port, .. } = arguments;
+            let Address { host, port, .. } = &arguments.address;
             eprintln!("nearfield: {host}:{port}: {error}");
             ExitCode::FAILURE
         }
@@ -52,20 +41,16 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn show(arguments: &Arguments) -> io::Result<()> {
-    let mut source = Source::connect(&arguments.host, arguments.port)?;
-    if let Some(password) = &arguments.password {
-        let user = arguments.user.as_deref().unwrap_or("default");
-        source.command(&["AUTH", user, password])?;
-    }
-    let first = Sample::take(&mut source)?;
+    let mut client = arguments.address.connect()?;
+    let first = Sample::take(&mut client)?;
     if arguments.once {
         std::thread::sleep(EVERY);
-        let second = Sample::take(&mut source)?;
+        let second = Sample::take(&mut client)?;
         print!("{}", print(&View::new(&first, &second)));
         return Ok(());
     }
     let mut terminal = ratatui::try_init()?;
-    let result = refresh(&mut terminal, &mut source, first);
+    let result = refresh(&mut terminal, &mut client, first);
     ratatui::try_restore()?;
     result
 }
@@ -73,7 +58,7 @@ fn show(arguments: &Arguments) -> io::Result<()> {
 /// Draws until the user presses `q`.
 fn refresh(
     terminal: &mut DefaultTerminal,
-    source: &mut Source,
+    client: &mut Client,
     mut before: Sample,
 ) -> io::Result<()> {
     let mut view = View::new(&before, &before);
@@ -102,7 +87,7 @@ fn refresh(
                 _ => {}
             }
         }
-        let now = Sample::take(source)?;
+        let now = Sample::take(client)?;
         view = View::new(&before, &now);
         before = now;
     }

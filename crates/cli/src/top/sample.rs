@@ -1,6 +1,6 @@
 //! A server's state at one time.
 
-use super::source::{Answer, Source};
+use crate::client::{Client, Reply};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,25 +29,19 @@ const HOT_KEYS: &str = "12";
 
 impl Sample {
     /// Asks the server.
-    pub fn take(source: &mut Source) -> io::Result<Sample> {
+    pub fn take(client: &mut Client) -> io::Result<Sample> {
         let wrong = || io::Error::new(ErrorKind::InvalidData, "an answer of another form");
-        let Answer::Text(text) = source.command(&["METRICS"])? else {
+        let Reply::Text(text) = client.command(&["METRICS"])? else {
             return Err(wrong());
         };
-        let Answer::Array(keys) = source.command(&["HOTKEYS", HOT_KEYS])? else {
+        let Reply::Array(keys) = client.command(&["HOTKEYS", HOT_KEYS])? else {
             return Err(wrong());
         };
-        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
-        let hot_key = |answer: &Answer| match answer {
-            Answer::Array(parts) => match parts.as_slice() {
-                [
-                    Answer::Text(key),
-                    Answer::Text(database),
-                    Answer::Text(uses),
-                ] => Some((key.clone(), number(database)?, number(uses)?)),
-                _ => None,
-            },
-            Answer::Text(_) => None,
+        let hot_key = |reply: &Reply| match reply.elements() {
+            [key, database, uses] => {
+                Some((key.text()?.to_vec(), database.number()?, uses.number()?))
+            }
+            _ => None,
         };
         let hot_keys = keys.iter().filter_map(hot_key).collect();
         let at = SystemTime::now().duration_since(UNIX_EPOCH);

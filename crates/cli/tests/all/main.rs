@@ -2,6 +2,7 @@
 //!
 //! One program has all modules, so that generic code is compiled once.
 
+mod advise;
 mod dram;
 mod measure;
 mod memory_node;

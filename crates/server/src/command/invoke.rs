@@ -64,7 +64,7 @@ pub fn invoke(
     }
     account.begin(server, client, args);
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
-    keys.set_use(!only_looks);
+    keys.set_use(!only_looks && !client.leaves_no_trace());
     let mut call = Call {
         args,
         keys,

@@ -45,6 +45,18 @@ impl std::fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
+    /// A dictionary trained on the first values of a list; `None` if they have nothing in common.
+    pub(super) fn trained_on(values: &[&[u8]]) -> Option<Dictionary> {
+        let mut sample = Sample::default();
+        for value in values {
+            if sample.bytes.len() >= SAMPLE_BYTES_MAX {
+                break;
+            }
+            sample.add(value);
+        }
+        sample.train()
+    }
+
     fn new(content: &[u8]) -> Dictionary {
         let compressing = CDict::create(content, LEVEL);
         let decompressing = DDict::create(content);
@@ -89,6 +101,25 @@ struct List {
 struct Sample {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
+}
+
+impl Sample {
+    fn add(&mut self, value: &[u8]) {
+        let part = value.get(..SAMPLED_VALUE_BYTES_MAX).unwrap_or(value);
+        self.bytes.extend_from_slice(part);
+        self.lengths.push(part.len());
+    }
+
+    /// Trains a dictionary; fails if the values have nothing in common.
+    fn train(&self) -> Option<Dictionary> {
+        let limit = (self.bytes.len() / SAMPLE_FACTOR).min(DICTIONARY_BYTES_MAX);
+        let mut content = zstd::dict::from_continuous(&self.bytes, &self.lengths, limit).ok()?;
+        // A dictionary of number 0 is not named in each block.
+        if let Some(number) = content.get_mut(4..8) {
+            number.fill(0);
+        }
+        Some(Dictionary::new(&content))
+    }
 }
 
 impl Dictionaries {
@@ -148,9 +179,7 @@ impl Dictionaries {
             return;
         };
         for value in values {
-            let part = value.get(..SAMPLED_VALUE_BYTES_MAX).unwrap_or(value);
-            sample.bytes.extend_from_slice(part);
-            sample.lengths.push(part.len());
+            sample.add(value);
         }
         let wanted = match before < SAMPLE_BYTES_MAX as u64 {
             true => FIRST_SAMPLE_BYTES,
@@ -160,22 +189,17 @@ impl Dictionaries {
             return;
         }
         let sample = std::mem::take(&mut *sample);
-        let limit = (sample.bytes.len() / SAMPLE_FACTOR).min(DICTIONARY_BYTES_MAX);
         // Training fails if the values have nothing in common; the next sample may.
-        let trained = zstd::dict::from_continuous(&sample.bytes, &sample.lengths, limit);
-        if let Ok(mut content) = trained {
-            // A dictionary of number 0 is not named in each block.
-            if let Some(number) = content.get_mut(4..8) {
-                number.fill(0);
-            }
-            self.add(Dictionary::new(&content));
+        if let Some(dictionary) = sample.train() {
+            self.add(dictionary);
         }
         let next = (before + bytes as u64).max(FIRST_SAMPLE_BYTES as u64) * GROWTH;
         self.next_sample.store(next, Ordering::Relaxed);
         self.sampling.store(false, Ordering::Release);
     }
 
-    fn add(&self, dictionary: Dictionary) {
+    /// Adds a dictionary, which is the newest then, unless there are too many.
+    pub(super) fn add(&self, dictionary: Dictionary) {
         let bytes = dictionary.bytes;
         let mut list = self.list.write();
         let free = list.dictionaries.iter().position(Option::is_none);

@@ -12,11 +12,13 @@
 
 mod block;
 mod dictionary;
+mod estimate;
 
 use crate::place::Place;
 use crate::usage::{ReadError, Refused, Usage};
 use block::Block;
 use dictionary::Dictionaries;
+pub use estimate::Compression;
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,0 +1,137 @@
+//! Types of values, and how a sample of one is asked for.
+
+use super::server::with_key;
+use serde::Serialize;
+
+/// Values that take at most this much are asked for as a whole.
+pub const WHOLE_BYTES: u64 = 64 << 10;
+/// Of a string, only so many bytes are asked for. A dictionary is trained on no more of a value.
+pub const STRING_BYTES: u64 = 8 << 10;
+/// A value whose elements are larger on average is not asked for.
+const ELEMENT_BYTES_MAX: u64 = 1 << 20;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A string.
+    String,
+    /// A list.
+    List,
+    /// A hash.
+    Hash,
+    /// A set.
+    Set,
+    /// A sorted set.
+    SortedSet,
+    /// A stream, or the type of a module. These stay in memory.
+    Other,
+}
+
+impl Kind {
+    /// All types.
+    pub const ALL: [Kind; 6] = [
+        Kind::String,
+        Kind::List,
+        Kind::Hash,
+        Kind::Set,
+        Kind::SortedSet,
+        Kind::Other,
+    ];
+
+    /// The type that `TYPE` names; nothing if there is no key.
+    pub fn named(name: &[u8]) -> Option<Kind> {
+        match name {
+            b"none" => None,
+            b"string" => Some(Kind::String),
+            b"list" => Some(Kind::List),
+            b"hash" => Some(Kind::Hash),
+            b"set" => Some(Kind::Set),
+            b"zset" => Some(Kind::SortedSet),
+            _ => Some(Kind::Other),
+        }
+    }
+
+    /// The name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "strings",
+            Kind::List => "lists",
+            Kind::Hash => "hashes",
+            Kind::Set => "sets",
+            Kind::SortedSet => "sorted sets",
+            Kind::Other => "other types",
+        }
+    }
+
+    /// The command that answers the number of elements.
+    pub fn length_command(self) -> Option<&'static str> {
+        match self {
+            Kind::List => Some("LLEN"),
+            Kind::Hash => Some("HLEN"),
+            Kind::Set => Some("SCARD"),
+            Kind::SortedSet => Some("ZCARD"),
+            Kind::String | Kind::Other => None,
+        }
+    }
+
+    /// A request for a value, or for a part of it that takes about [`WHOLE_BYTES`]. `length` is
+    /// the number of elements of a large one. Nothing for values that are not asked for.
+    pub fn value_command(
+        self,
+        key: &[u8],
+        memory_bytes: u64,
+        length: Option<u64>,
+    ) -> Option<Vec<Vec<u8>>> {
+        if self == Kind::String {
+            let last = (STRING_BYTES - 1).to_string();
+            return Some(with_key(&["GETRANGE"], key, &["0", &last]));
+        }
+        if memory_bytes <= WHOLE_BYTES {
+            return match self {
+                Kind::List => Some(with_key(&["LRANGE"], key, &["0", "-1"])),
+                Kind::Hash => Some(with_key(&["HGETALL"], key, &[])),
+                Kind::Set => Some(with_key(&["SMEMBERS"], key, &[])),
+                Kind::SortedSet => Some(with_key(&["ZRANGE"], key, &["0", "-1", "WITHSCORES"])),
+                Kind::String | Kind::Other => None,
+            };
+        }
+        let element_bytes = memory_bytes / length.filter(|length| *length > 0)?;
+        if element_bytes > ELEMENT_BYTES_MAX {
+            return None;
+        }
+        let count = (WHOLE_BYTES / element_bytes.max(1)).max(1);
+        let (last, count) = ((count - 1).to_string(), count.to_string());
+        match self {
+            Kind::List => Some(with_key(&["LRANGE"], key, &["0", &last])),
+            Kind::Hash => Some(with_key(&["HSCAN"], key, &["0", "COUNT", &count])),
+            Kind::Set => Some(with_key(&["SSCAN"], key, &["0", "COUNT", &count])),
+            Kind::SortedSet => Some(with_key(&["ZRANGE"], key, &["0", &last, "WITHSCORES"])),
+            Kind::String | Kind::Other => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(kind: Kind, memory_bytes: u64, length: Option<u64>) -> Option<String> {
+        let words = kind.value_command(b"k", memory_bytes, length)?;
+        let words = words.iter().map(|word| String::from_utf8_lossy(word));
+        Some(words.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn large_values_are_asked_for_in_part() {
+        let of = |kind, bytes, length| command(kind, bytes, length).unwrap_or_default();
+        assert_eq!(of(Kind::String, 1 << 30, None), "GETRANGE k 0 8191");
+        assert_eq!(of(Kind::Hash, 1000, None), "HGETALL k");
+        assert_eq!(of(Kind::List, 100 << 20, Some(100 << 10)), "LRANGE k 0 63");
+        assert_eq!(of(Kind::Hash, 1 << 30, Some(1 << 20)), "HSCAN k 0 COUNT 64");
+        // One element alone is larger than what is asked for.
+        assert_eq!(of(Kind::List, 1 << 30, Some(3)), "");
+        assert_eq!(of(Kind::Set, 1 << 20, Some(0)), "");
+        assert_eq!(of(Kind::Other, 1000, None), "");
+    }
+}

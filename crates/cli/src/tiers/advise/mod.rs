@@ -1,0 +1,214 @@
+//! `nearfield tiers advise`: what tiers would save on a server that runs, without a change to it.
+
+mod advice;
+mod error;
+mod kind;
+mod pace;
+mod server;
+mod show;
+mod survey;
+
+use crate::client::Address;
+use advice::{Advice, HotBy};
+use clap::Args;
+use error::AdviseError;
+use serde::Serialize;
+use server::Server;
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use survey::Survey;
+
+/// Show what tiers would save on a running Redis, Valkey or Nearfield server.
+///
+/// The server is only read: SCAN names its keys, and of a sample of them it says type, memory and
+/// how hot they are (OBJECT FREQ if it evicts by LFU, else OBJECT IDLETIME). Some values are read
+/// to see how much smaller they become. After each reply the server has rest for four times as
+/// long as the reply took. Nothing is noted as a use if the server knows CLIENT NO-TOUCH (Redis
+/// 7.2, Valkey, Nearfield); otherwise the values that are read count as used once more.
+///
+/// Ctrl-C ends the look early and shows what was seen until then.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    address: Address,
+    /// About how many keys are looked at, chosen at random from all
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    samples: u64,
+    /// Write the advice to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield tiers advise --port 6379
+      A Redis server on this machine.
+  NEARFIELD_PASSWORD=secret nearfield tiers advise --host cache.example --port 6379 --user advisor
+      As a user with a password. These rights are enough:
+      ACL SETUSER advisor on >secret ~* +@read +select +info +client
+  nearfield tiers advise --port 6379 --samples 10000 --json advice.json
+      A quicker look, and the numbers in a file.";
+
+/// What a shell reports for a program ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// The content of the file.
+#[derive(Debug, Serialize)]
+struct Report {
+    host: String,
+    port: u16,
+    /// Kind and version.
+    server: String,
+    /// What it evicts.
+    policy: String,
+    hot_by: HotBy,
+    keys: u64,
+    keys_seen: u64,
+    values_seen: u64,
+    requests: u64,
+    seconds: f64,
+    /// Whether all keys were named, and nobody stopped it before.
+    complete: bool,
+    notes: Vec<String>,
+    #[serde(flatten)]
+    advice: Advice,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match advise(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(INTERRUPTED),
+        Err(error) => {
+            let Address { host, port, .. } = &arguments.address;
+            eprintln!("nearfield: {host}:{port}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers false if somebody stopped it.
+fn advise(arguments: &Arguments) -> Result<bool, AdviseError> {
+    if let Some(path) = &arguments.json {
+        // Before the server is asked.
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        opened.map_err(|source| refused(path, source))?;
+    }
+    let stop = stop_at_ctrl_c();
+    let start = Instant::now();
+    let client = arguments.address.connect()?;
+    let mut server = Server::meet(client)?;
+    let keys = server.facts.keys();
+    if keys == 0 {
+        return Err(AdviseError::Empty);
+    }
+    let survey = Survey::make(&mut server, arguments.samples, &stop, show_progress);
+    clear_progress();
+    let survey = survey?;
+    if survey.seen.is_empty() {
+        let seen = survey.named;
+        return Err(AdviseError::Nothing { seen });
+    }
+    let hot_by = server.facts.hot_by();
+    let Address { host, port, .. } = &arguments.address;
+    let report = Report {
+        host: host.clone(),
+        port: *port,
+        server: server.facts.version.clone(),
+        policy: server.facts.policy.clone(),
+        hot_by,
+        keys,
+        keys_seen: survey.seen.len() as u64,
+        values_seen: survey.values.len() as u64,
+        requests: server.pace.requests,
+        seconds: start.elapsed().as_secs_f64(),
+        complete: !survey.interrupted,
+        notes: notes(&server, &survey),
+        advice: Advice::of(&survey, keys, hot_by),
+    };
+    if let Some(path) = &arguments.json {
+        write(path, &report)?;
+    }
+    // A reader that has gone away, such as `head`, is no reason to fail.
+    let _ = write!(io::stdout(), "{}", show::text(&report));
+    Ok(!survey.interrupted)
+}
+
+/// What the reader has to know to judge the numbers.
+fn notes(server: &Server, survey: &Survey) -> Vec<String> {
+    let mut notes = Vec::new();
+    if survey.interrupted {
+        notes.push(format!(
+            "stopped early, after {} of {} keys were named; the others are taken to be like them",
+            survey.named,
+            server.facts.keys()
+        ));
+    }
+    if server.facts.in_cluster {
+        notes.push("this is one node of a cluster; all numbers are of its keys alone".to_owned());
+    }
+    if !server.without_touch {
+        notes.push(format!(
+            "the server does not let us read without a touch; {} values count as used once more",
+            survey.values.len()
+        ));
+    }
+    if server.facts.hot_by() == HotBy::IdleSeconds {
+        notes.push(
+            "the server notes when a key was used last, not how often; uses are a rough estimate"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn write(path: &Path, report: &Report) -> Result<(), AdviseError> {
+    let text = serde_json::to_string_pretty(report).map_err(io::Error::from);
+    let written = text.and_then(|text| std::fs::write(path, text + "\n"));
+    written.map_err(|source| refused(path, source))
+}
+
+fn refused(path: &Path, source: io::Error) -> AdviseError {
+    AdviseError::File {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// A flag that Ctrl-C raises. A second one ends the program at once.
+fn stop_at_ctrl_c() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&stop);
+    let handler = move || {
+        if raised.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        eprintln!("note: Ctrl-C ends the program without a result: {error}");
+    }
+    stop
+}
+
+/// Shows how far it is, on a terminal.
+fn show_progress(part: f64) {
+    if io::stderr().is_terminal() {
+        eprint!(
+            "\r\x1b[K{:.0} % of the keys; Ctrl-C shows what was seen",
+            part * 100.0
+        );
+    }
+}
+
+fn clear_progress() {
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+}

@@ -1,0 +1,300 @@
+//! The server that is looked at: what it says of itself, and of its keys. Nothing is written.
+
+use super::advice::HotBy;
+use super::error::AdviseError;
+use super::kind::Kind;
+use super::pace::Pace;
+use crate::client::{self, Client, Reply};
+use std::io;
+use std::time::Instant;
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Its kind and version, such as `valkey 9.1.2`.
+    pub version: String,
+    /// What it evicts, such as `allkeys-lfu`.
+    pub policy: String,
+    /// Whether it is a node of a cluster.
+    pub in_cluster: bool,
+    /// Databases that have keys, with the number of these.
+    pub databases: Vec<(u32, u64)>,
+}
+
+impl Facts {
+    /// Reads the pages of `INFO`.
+    pub fn parse(pages: &str) -> Facts {
+        let field = |name: &str| {
+            let line = pages.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.strip_prefix(':')).map(str::trim)
+        };
+        // All but Redis say Redis's version, too.
+        let version = ["nearfield", "valkey", "redis"].iter().find_map(|kind| {
+            let version = field(&format!("{kind}_version"))?;
+            Some(format!("{kind} {version}"))
+        });
+        let database = |line: &str| {
+            let (number, rest) = line.strip_prefix("db")?.split_once(":keys=")?;
+            let keys = rest.split(',').next()?;
+            Some((number.parse().ok()?, keys.trim().parse().ok()?))
+        };
+        Facts {
+            version: version.unwrap_or_else(|| "unknown".to_owned()),
+            policy: field("maxmemory_policy").unwrap_or("unknown").to_owned(),
+            in_cluster: field("cluster_enabled") == Some("1"),
+            databases: pages.lines().filter_map(database).collect(),
+        }
+    }
+
+    /// How the server says how hot a key is: it counts uses if it evicts by them.
+    pub fn hot_by(&self) -> HotBy {
+        match self.policy.contains("lfu") {
+            true if self.version.starts_with("nearfield") => HotBy::NearfieldCounter,
+            true => HotBy::RedisCounter,
+            false => HotBy::IdleSeconds,
+        }
+    }
+
+    /// The keys of all databases.
+    pub fn keys(&self) -> u64 {
+        self.databases.iter().map(|(_, keys)| keys).sum()
+    }
+}
+
+/// What a server says of a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seen {
+    /// The type of its value.
+    pub kind: Kind,
+    /// The bytes of the key.
+    pub key_bytes: u64,
+    /// What key and value take together, as the server counts it.
+    pub memory_bytes: u64,
+    /// The counter of uses, or the seconds since the last one.
+    pub heat: u64,
+}
+
+/// A server, whose keys are looked at.
+#[derive(Debug)]
+pub struct Server {
+    client: Client,
+    /// What it says of itself.
+    pub facts: Facts,
+    /// Whether it can be asked for a value without counting that as a use.
+    pub without_touch: bool,
+    /// How fast it is asked.
+    pub pace: Pace,
+}
+
+impl Server {
+    /// Asks what the server is.
+    pub fn meet(mut client: Client) -> Result<Server, AdviseError> {
+        let mut ask = |words: &[&str]| {
+            let mut request = Vec::new();
+            client::write(&mut request, words);
+            let replies = client.pipeline(&request, 1)?;
+            Ok::<_, io::Error>(replies.into_iter().next().unwrap_or(Reply::Null))
+        };
+        let pages = match ask(&["INFO"])? {
+            Reply::Text(pages) => pages,
+            Reply::Error(reply) => return Err(AdviseError::refusal("INFO", &reply)),
+            _ => return Err(strange("INFO")),
+        };
+        let facts = Facts::parse(&String::from_utf8_lossy(&pages));
+        if facts.in_cluster {
+            // A replica shows its keys then. Others answer an error, which changes nothing.
+            ask(&["READONLY"])?;
+        }
+        let touch = ask(&["CLIENT", "NO-TOUCH", "ON"])?;
+        Ok(Server {
+            client,
+            facts,
+            without_touch: matches!(touch, Reply::Text(_)),
+            pace: Pace::default(),
+        })
+    }
+
+    /// Sends requests together and waits as the pace demands. An error is an answer of one key.
+    fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<Reply>, AdviseError> {
+        let mut bytes = Vec::new();
+        for request in requests {
+            client::write(&mut bytes, request);
+        }
+        let start = Instant::now();
+        let replies = self.client.pipeline(&bytes, requests.len())?;
+        self.pace.rest(start.elapsed(), requests.len());
+        for (request, reply) in requests.iter().zip(&replies) {
+            if let Reply::Error(text) = reply
+                && !is_of_one_key(text)
+            {
+                return Err(AdviseError::refusal(&named(request), text));
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Turns to a database.
+    pub fn select(&mut self, database: u32) -> Result<(), AdviseError> {
+        self.ask(&[words(&["SELECT", &database.to_string()])])
+            .map(drop)
+    }
+
+    /// The next keys of the database from a cursor, and the cursor behind them, `0` at the end.
+    pub fn scan(&mut self, cursor: &str) -> Result<(String, Vec<Vec<u8>>), AdviseError> {
+        let replies = self.ask(&[words(&["SCAN", cursor, "COUNT", "500"])])?;
+        let strange = || strange("SCAN");
+        let [cursor, keys] = replies.first().map_or(&[][..], Reply::elements) else {
+            return Err(strange());
+        };
+        let cursor = std::str::from_utf8(cursor.text().ok_or_else(strange)?);
+        let keys = keys.elements().iter().filter_map(Reply::text);
+        let keys = keys.map(<[u8]>::to_vec).collect();
+        Ok((cursor.map_err(|_| strange())?.to_owned(), keys))
+    }
+
+    /// What the server says of keys; nothing of those that are gone.
+    pub fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Seen>>, AdviseError> {
+        let heat = match self.facts.hot_by() {
+            HotBy::IdleSeconds => "IDLETIME",
+            _ => "FREQ",
+        };
+        let requests = keys.iter().flat_map(|key| {
+            [
+                with_key(&["TYPE"], key, &[]),
+                with_key(&["MEMORY", "USAGE"], key, &[]),
+                with_key(&["OBJECT", heat], key, &[]),
+            ]
+        });
+        let replies = self.ask(&requests.collect::<Vec<_>>())?;
+        let seen = keys.iter().zip(replies.chunks(3)).map(|(key, replies)| {
+            let [kind, memory, heat] = replies else {
+                return None;
+            };
+            Some(Seen {
+                kind: Kind::named(kind.text()?)?,
+                key_bytes: key.len() as u64,
+                memory_bytes: memory.number()?,
+                heat: heat.number()?,
+            })
+        });
+        Ok(seen.collect())
+    }
+
+    /// The elements of each value, or as many as stand for it; nothing of those that are gone.
+    pub fn values(
+        &mut self,
+        keys: &[(Vec<u8>, Seen)],
+    ) -> Result<Vec<Option<Vec<u8>>>, AdviseError> {
+        let lengths = keys.iter().map(|(key, seen)| {
+            let large = seen.kind.length_command().filter(|_| seen.is_large());
+            large.map(|command| with_key(&[command], key, &[]))
+        });
+        let lengths: Vec<Option<_>> = lengths.collect();
+        let asked: Vec<_> = lengths.iter().flatten().cloned().collect();
+        let mut answers = self.ask(&asked)?.into_iter();
+        let mut requests = Vec::new();
+        let mut is_asked = Vec::new();
+        for ((key, seen), length) in keys.iter().zip(&lengths) {
+            let length = length.as_ref().and_then(|_| answers.next()?.number());
+            let request = seen.kind.value_command(key, seen.memory_bytes, length);
+            is_asked.push(request.is_some());
+            requests.extend(request);
+        }
+        let mut replies = self.ask(&requests)?.into_iter();
+        let value = |asked: bool| {
+            let reply = asked.then(|| replies.next())??;
+            let mut value = Vec::new();
+            flatten(&reply, &mut value);
+            (!value.is_empty()).then_some(value)
+        };
+        Ok(is_asked.into_iter().map(value).collect())
+    }
+}
+
+impl Seen {
+    /// Whether the value is only asked for in part.
+    pub fn is_large(&self) -> bool {
+        self.memory_bytes > super::kind::WHOLE_BYTES
+    }
+}
+
+/// Appends a string, or all elements with a byte for the length before each, as tiers pack them.
+fn flatten(reply: &Reply, out: &mut Vec<u8>) {
+    match reply {
+        Reply::Text(text) => out.extend_from_slice(text),
+        Reply::Array(elements) => {
+            for element in elements {
+                if let Reply::Text(text) = element {
+                    out.push(text.len() as u8);
+                }
+                flatten(element, out);
+            }
+        }
+        Reply::Null | Reply::Error(_) => {}
+    }
+}
+
+fn strange(command: &str) -> AdviseError {
+    AdviseError::Strange {
+        command: command.to_owned(),
+    }
+}
+
+/// Whether an error concerns the key alone: another node has it, or it has another type by now.
+fn is_of_one_key(error: &str) -> bool {
+    ["MOVED ", "ASK ", "TRYAGAIN", "CROSSSLOT", "WRONGTYPE"]
+        .iter()
+        .any(|kind| error.starts_with(kind))
+        || error.contains("no such key")
+}
+
+fn words(words: &[&str]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// A request of words before and behind a key.
+pub fn with_key(before: &[&str], key: &[u8], behind: &[&str]) -> Vec<Vec<u8>> {
+    let mut request = words(before);
+    request.push(key.to_vec());
+    request.extend(words(behind));
+    request
+}
+
+/// The name of a request's command, for an error.
+fn named(request: &[Vec<u8>]) -> String {
+    let word = |at: usize| String::from_utf8_lossy(request.get(at).map_or(&[], Vec::as_slice));
+    match &*word(0) {
+        "MEMORY" | "OBJECT" => format!("{} {}", word(0), word(1)),
+        first => first.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_read_from_info() {
+        let pages = "# Server\r\nredis_version:7.2.4\r\nvalkey_version:9.0.1\r\n\
+                     # Memory\r\nmaxmemory:0\r\nmaxmemory_policy:volatile-lfu\r\n\
+                     # Cluster\r\ncluster_enabled:1\r\n\
+                     # Keyspace\r\ndb0:keys=12,expires=0,avg_ttl=0\r\ndb11:keys=3,expires=1\r\n";
+        let facts = Facts::parse(pages);
+        assert_eq!(facts.version, "valkey 9.0.1");
+        assert!(facts.in_cluster);
+        assert_eq!(facts.hot_by(), HotBy::RedisCounter);
+        assert_eq!(facts.databases, [(0, 12), (11, 3)]);
+        assert_eq!(facts.keys(), 15);
+        let none = Facts::parse("");
+        assert!(none.databases.is_empty() && !none.in_cluster);
+        assert_eq!(none.hot_by(), HotBy::IdleSeconds);
+    }
+
+    #[test]
+    fn errors_of_one_key_are_told_from_others() {
+        assert!(is_of_one_key("MOVED 3999 127.0.0.1:6381"));
+        assert!(is_of_one_key("ERR no such key"));
+        assert!(!is_of_one_key("NOPERM this user has no permissions"));
+        assert!(!is_of_one_key("ERR unknown command 'MEMORY'"));
+    }
+}

@@ -1,0 +1,160 @@
+//! A look at a sample of all keys.
+
+use super::error::AdviseError;
+use super::kind::{Kind, STRING_BYTES};
+use super::server::{Seen, Server};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Keys that are looked at together.
+const LOOKED_AT: usize = 100;
+/// Values that are asked for together.
+const ASKED_FOR: usize = 32;
+/// About so many values are asked for.
+const VALUES: f64 = 8000.0;
+/// Values of less content stay where they are: a place in a tier and the record there would take
+/// about as much.
+pub const LEAST_BYTES: u64 = 64;
+const SEED: u64 = 1;
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Keys that the server has named.
+    pub named: u64,
+    /// Those of the sample that were there.
+    pub seen: Vec<Seen>,
+    /// Values, in part where they are large.
+    pub values: Vec<Vec<u8>>,
+    /// What the server takes for strings beside key and content, each time it was seen.
+    pub overheads: Vec<u64>,
+    /// By type: the content of whole values, and what the server takes for them.
+    pub contents: [(u64, u64); Kind::ALL.len()],
+    /// Whether somebody stopped it.
+    pub interrupted: bool,
+}
+
+impl Survey {
+    /// Looks at about `samples` keys, chosen at random from all, until `stop` is raised. `show`
+    /// hears what part of the server's keys are done.
+    pub fn make(
+        server: &mut Server,
+        samples: u64,
+        stop: &AtomicBool,
+        mut show: impl FnMut(f64),
+    ) -> Result<Survey, AdviseError> {
+        let keys = server.facts.keys();
+        let mut survey = Survey::default();
+        let mut random = SmallRng::seed_from_u64(SEED);
+        let looked = (samples as f64 / keys.max(1) as f64).min(1.0);
+        let asked = (VALUES / samples.min(keys).max(1) as f64).min(1.0);
+        for (database, _) in server.facts.databases.clone() {
+            server.select(database)?;
+            let mut cursor = "0".to_owned();
+            loop {
+                let (next, names) = server.scan(&cursor)?;
+                survey.named += names.len() as u64;
+                let chosen = names.into_iter().filter(|_| random.random_bool(looked));
+                let chosen: Vec<Vec<u8>> = chosen.collect();
+                for keys in chosen.chunks(LOOKED_AT) {
+                    survey.look(server, keys, asked, &mut random)?;
+                }
+                show(survey.named as f64 / keys as f64);
+                if stop.load(Ordering::Relaxed) {
+                    survey.interrupted = true;
+                    return Ok(survey);
+                }
+                if next == "0" {
+                    break;
+                }
+                cursor = next;
+            }
+        }
+        Ok(survey)
+    }
+
+    fn look(
+        &mut self,
+        server: &mut Server,
+        keys: &[Vec<u8>],
+        asked: f64,
+        random: &mut SmallRng,
+    ) -> Result<(), AdviseError> {
+        let seen = server.look(keys)?;
+        let there = keys.iter().zip(&seen);
+        let there = there.filter_map(|(key, seen)| Some((key, (*seen)?)));
+        self.seen.extend(there.clone().map(|(_, seen)| seen));
+        let wanted =
+            there.filter(|(_, seen)| seen.kind != Kind::Other && random.random_bool(asked));
+        let wanted: Vec<_> = wanted.map(|(key, seen)| (key.clone(), seen)).collect();
+        for wanted in wanted.chunks(ASKED_FOR) {
+            let values = server.values(wanted)?;
+            for ((_, seen), value) in wanted.iter().zip(values) {
+                self.keep(seen, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, seen: &Seen, value: Option<Vec<u8>>) {
+        let Some(value) = value else {
+            return;
+        };
+        let content = value.len() as u64;
+        match seen.kind {
+            Kind::String if content < STRING_BYTES => {
+                let overhead = seen.value_bytes().saturating_sub(content);
+                self.overheads.push(overhead);
+            }
+            // A part says nothing of the whole.
+            kind if !seen.is_large() => {
+                let at = Kind::ALL.iter().position(|other| *other == kind);
+                if let Some((contents, memory)) = at.and_then(|at| self.contents.get_mut(at)) {
+                    *contents += content;
+                    *memory += seen.value_bytes();
+                }
+            }
+            _ => {}
+        }
+        if content >= LEAST_BYTES {
+            self.values.push(value);
+        }
+    }
+
+    /// The estimated content of each value that was seen, in their order; nothing of those that
+    /// would not move to a tier.
+    pub fn contents(&self) -> Vec<Option<u64>> {
+        let mut overheads = self.overheads.clone();
+        overheads.sort_unstable();
+        let overhead = overheads.get(overheads.len() / 2).copied().unwrap_or(0);
+        let share = |kind: Kind| {
+            let at = Kind::ALL.iter().position(|other| *other == kind);
+            match at.and_then(|at| self.contents.get(at)) {
+                Some(&(content, memory)) if memory > 0 => (content as f64 / memory as f64).min(1.0),
+                // None was seen as a whole.
+                _ => 1.0,
+            }
+        };
+        let shares = Kind::ALL.map(|kind| (kind, share(kind)));
+        let content = |seen: &Seen| {
+            let content = match seen.kind {
+                Kind::Other => return None,
+                Kind::String => seen.value_bytes().saturating_sub(overhead),
+                kind => {
+                    let share = shares.iter().find(|(other, _)| *other == kind)?.1;
+                    (seen.value_bytes() as f64 * share) as u64
+                }
+            };
+            (content >= LEAST_BYTES).then_some(content)
+        };
+        self.seen.iter().map(content).collect()
+    }
+}
+
+impl Seen {
+    /// What the value takes.
+    pub fn value_bytes(&self) -> u64 {
+        self.memory_bytes.saturating_sub(self.key_bytes)
+    }
+}
