@@ -67,7 +67,7 @@ impl<F: LeafForm> Tree<F> {
         expected: usize,
         scratch: &mut Scratch,
         guard: &'g Guard,
-        visit: impl FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+        visit: impl FnMut(F::Key<'g>, F::Value<'_>) -> ControlFlow<()>,
     ) {
         let chunk = expected.clamp(1, CHUNK_MAX);
         let scan = Scan {
@@ -419,7 +419,7 @@ pub struct Visit<'g, F: LeafForm, V> {
 
 impl<'g, F: LeafForm, V> Reader<'g, F> for Visit<'g, F, V>
 where
-    V: FnMut(F::Key<'g>, F::Value<'g>) -> ControlFlow<()>,
+    V: FnMut(F::Key<'g>, F::Value<'_>) -> ControlFlow<()>,
 {
     fn begin(&mut self, from: Bound<F::Key<'g>>) {
         self.scan.from = from;

@@ -44,6 +44,12 @@ impl Version {
     pub fn is_obsolete(self) -> bool {
         self.0 & OBSOLETE != 0
     }
+
+    /// True if a writer was at work.
+    #[inline]
+    pub fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
 }
 
 /// The node was unlinked: a writer must restart its walk.
@@ -103,6 +109,12 @@ impl VersionLock {
             }
             pause(&mut spins);
         }
+    }
+
+    /// The version, without waiting for a writer at work.
+    #[inline]
+    pub fn now(&self) -> Version {
+        Version(self.0.load(Ordering::Acquire))
     }
 
     /// True if nothing has changed since `version` was taken: all reads in between are consistent.

@@ -15,7 +15,7 @@
 //! A change inside a node takes the node's lock. Replacing a node takes its parent's lock too. A
 //! thread that has the child's first only *tries* the parent's and otherwise restarts, while a
 //! thread that walks downwards waits, so there is no cycle. Leaves are guarded by their parent's
-//! lock, payloads of a dense node by its own. A change within one block of words may be made under
+//! lock, payloads of a dense node by its own. A change within one block may be made under
 //! its latch alone, see [`latching`](crate::latching); a thread that holds a latch never waits.
 
 use crate::build::free_outside;
@@ -155,12 +155,24 @@ impl<F: LeafForm> Tree<F> {
         probe: &mut impl Probe,
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R> {
+        let found = self.find_value(key, guard, probe)?;
+        Some(read(F::found(&found)))
+    }
+
+    /// Finds the value of a key.
+    #[inline]
+    pub fn find_value<'g>(
+        &'g self,
+        key: F::Key<'_>,
+        guard: &'g Guard,
+        probe: &mut impl Probe,
+    ) -> Option<F::Found<'g>> {
         let terminal = self.terminal(key, probe);
         if terminal.is_null() {
             return None;
         }
         probe.leaf();
-        F::lookup(&self.memory, terminal, key, F::Prepared::default(), guard).map(read)
+        F::lookup(&self.memory, terminal, key, F::Prepared::default(), guard)
     }
 
     /// Walks to the leaf or dense node that has a key if any has.

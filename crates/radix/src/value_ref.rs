@@ -1,6 +1,7 @@
 //! Values of byte strings, read where they lie.
 
 use crate::counters::Off;
+use crate::leaf::strings::Found;
 use crate::radix::{Radix, RadixForm};
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Error, Form};
@@ -8,14 +9,15 @@ use std::fmt::{self, Debug, Formatter};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// The value of a key as it was when it was found: borrowed from the index, not copied.
+/// The value of a key as it was when it was found: borrowed from the index, or a copy of a short
+/// one.
 ///
 /// It stays as it is when the key is overwritten or removed meanwhile. While a thread holds one,
 /// memory that any thread has retired since is not used again, so hold it for moments only. It
 /// cannot be sent to another thread.
 pub struct ValueRef<'m> {
-    value: *const [u8],
-    // Keeps the block behind `value` from being freed.
+    value: Found<'static>,
+    // Keeps the block behind a long value from being freed.
     _guard: Guard,
     // Keeps the index, and with it the memory, from being dropped.
     _index: PhantomData<&'m Radix<Bytes>>,
@@ -29,7 +31,13 @@ impl RadixForm for Bytes {
     fn lend<'m>(radix: &'m Radix<Bytes>, key: &[u8]) -> Result<Option<ValueRef<'m>>, Error> {
         Bytes::check(key, None)?;
         let guard = crossbeam_epoch::pin();
-        let value = radix.tree.find(key, &guard, &mut Off, std::ptr::from_ref);
+        let found = radix.tree.find_value(key, &guard, &mut Off);
+        // SAFETY: the guard is kept beside the value. Long values are never written after they are
+        // linked. The block is freed by a function deferred after it was unlinked, which does not
+        // run while the guard lives, since that was pinned before; the region that it lies in is
+        // unmapped, and entries outside are freed, when the index is dropped, which `_index`
+        // excludes.
+        let value = found.map(|found| unsafe { found.kept() });
         Ok(value.map(|value| ValueRef {
             value,
             _guard: guard,
@@ -43,12 +51,7 @@ impl Deref for ValueRef<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `lend` has taken the pointer from a reference into a block that it found in
-        // the tree under `_guard`. A block's entries are never written after it is linked.
-        // It is freed by a function deferred after it was unlinked, which does not run while
-        // `_guard` lives, since that was pinned before; the region that it lies in is unmapped,
-        // and entries outside are freed, when the index is dropped, which `_index` excludes.
-        unsafe { &*self.value }
+        self.value.value()
     }
 }
 

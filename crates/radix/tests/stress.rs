@@ -2,9 +2,11 @@
 //! AddressSanitizer, no freed memory is used.
 #![cfg(not(loom))]
 
-use nearfield_core::{Bytes, OrderedIndex, Words};
+use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
 use nearfield_radix::{EngineOptions, Radix, RadixForm};
 use nearfield_testkit::concurrent::{self, Config};
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn new<F: RadixForm>(seed: u64) -> Radix<F> {
     let index = Radix::new().expect("address space");
@@ -24,6 +26,85 @@ fn words_are_linearizable() {
 #[test]
 fn bytes_are_linearizable() {
     concurrent::check::<Bytes, _>(30, &Config::default(), new);
+}
+
+/// Threads change blocks of byte strings in place: they overwrite values by others of the same
+/// length, and insert and remove keys between those that stay. Readers find each key that stays, by
+/// each way of reading, and in each value the bytes of one write.
+#[test]
+fn readers_see_whole_values_and_all_keys_that_stay() {
+    const KEYS: u8 = 40;
+    const ROUNDS: usize = 400_000;
+    let index = Radix::<Bytes>::new().expect("address space");
+    let length = |key: u8| [16, 13, 9, 16, 15, 20][usize::from(key) / 2 % 6];
+    for key in (0..KEYS).step_by(2) {
+        index.insert(&[key], &vec![1; length(key)]).expect("insert");
+    }
+    let writers_left = AtomicUsize::new(2);
+    let check = |key: u8, value: &[u8]| {
+        let whole = value.iter().all(|&byte| byte == value[0]);
+        assert!(whole && value.len() == length(key), "{key}: {value:?}");
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (index, writers_left) = (&index, &writers_left);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let key = (round * 7 + thread) as u8 % KEYS;
+                    if key % 2 == 1 && round / 40 % 2 == 0 {
+                        index.remove(&[key]).expect("remove");
+                    } else {
+                        let value = [round as u8; 20];
+                        index.insert(&[key], &value[..length(key)]).expect("insert");
+                    }
+                }
+                writers_left.fetch_sub(1, Ordering::Release);
+            });
+        }
+        for reader in 0..2 {
+            let (index, writers_left, check) = (&index, &writers_left, &check);
+            scope.spawn(move || {
+                let mut batch = Batch::<Bytes>::new();
+                let mut round = reader;
+                while writers_left.load(Ordering::Acquire) > 0 {
+                    round += 1;
+                    let stays = (round * 2) as u8 % KEYS;
+                    assert!(index.read(&[stays], |value| check(stays, value)).is_some());
+                    batch.clear();
+                    for key in (0..KEYS).step_by(2) {
+                        batch.get(&[key]);
+                    }
+                    let scan = batch.scan(
+                        Bound::Unbounded,
+                        Bound::Unbounded,
+                        1000,
+                        Direction::Ascending,
+                    );
+                    index.execute(&mut batch).expect("a batch");
+                    for (position, key) in (0..KEYS).step_by(2).enumerate() {
+                        check(key, batch.value(position).expect("a key that stays"));
+                    }
+                    let mut stay = 0;
+                    let mut last = None;
+                    for (key, value) in batch.entries(scan) {
+                        check(key[0], value);
+                        assert!(last < Some(key[0]), "{last:?} before {key:?}");
+                        last = Some(key[0]);
+                        stay += u8::from(key[0] % 2 == 0);
+                    }
+                    assert_eq!(stay, KEYS / 2);
+                    stay = 0;
+                    index.scan(Bound::Unbounded, Direction::Descending, 64, |key, value| {
+                        check(key[0], value);
+                        stay += u8::from(key[0] % 2 == 0);
+                        ControlFlow::Continue(())
+                    });
+                    assert_eq!(stay, KEYS / 2);
+                }
+            });
+        }
+    });
+    index.check_invariants();
 }
 
 /// Threads insert and remove the same dense runs, so that nodes of all kinds grow and shrink

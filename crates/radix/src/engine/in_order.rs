@@ -9,7 +9,7 @@ use super::traverse::{Arrivals, Run, Visits, Walk};
 use super::trigger::{fold_at, is_current};
 use crate::change::Change;
 use crate::counters::Probe;
-use crate::leaf::{LeafForm, Lookup};
+use crate::leaf::{Known, LeafForm, Lookup};
 use crate::node::Ref;
 use crate::tree::{Place, Tree};
 use crate::writer::Writer;
@@ -86,8 +86,10 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
     fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
         match self.input.operations()[walk.visit() as usize] {
             Operation::Get { .. } => self.get(walk, key, prepared),
-            Operation::Insert { value, .. } => self.insert(walk, key, self.input.value(value)),
-            Operation::Update { .. } => self.update(walk, key),
+            Operation::Insert { value, .. } => {
+                self.insert(walk, key, self.input.value(value), prepared);
+            }
+            Operation::Update { .. } => self.update(walk, key, prepared),
             Operation::Remove { .. } | Operation::RemoveIf { .. } => self.write(walk, key),
             _ => unreachable!("a batch of nothing but point operations"),
         }
@@ -95,6 +97,16 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
 
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {
         unreachable!("visits that are not sorted make no runs")
+    }
+}
+
+/// What a walk has found out.
+#[inline]
+fn known<F: LeafForm>(walk: &Walk, prepared: F::Prepared) -> Known<F::Prepared> {
+    Known {
+        skipped: walk.skipped(),
+        depth: walk.depth().saturating_sub(1),
+        prepared,
     }
 }
 
@@ -112,8 +124,9 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
             Lookup::Absent if is_current(self.tree, walk, key) => None,
             _ => return self.get_from_root(walk.visit() as usize, key),
         };
+        let value = found.as_ref().map(F::found);
         self.output
-            .value(walk.visit() as usize, F::shorten_key(key), found);
+            .value(walk.visit() as usize, F::shorten_key(key), value);
     }
 
     #[cold]
@@ -130,27 +143,27 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
     /// Most inserts of many batches find their key. Without the generality of `write`, they take
     /// hardly more than a get.
     #[inline]
-    fn insert(&mut self, walk: &Walk, key: F::Key<'_>, value: F::Value<'_>) {
+    fn insert(&mut self, walk: &Walk, key: F::Key<'_>, value: F::Value<'_>, prepared: F::Prepared) {
         let output = &mut *self.output;
         let mut decide = |before: Option<F::Value<'_>>| {
             output.replaced(walk.visit() as usize, F::shorten_key(key), before);
             Change::Set(F::shorten_value(value))
         };
         let (tree, guard) = (self.tree, self.guard);
-        let leaf = (walk.node(), !walk.skipped());
-        if !tree.alter_in_leaf(leaf, key, guard, self.probe, &mut decide) {
+        let known = known::<F>(walk, prepared);
+        if !tree.alter_in_leaf(walk.node(), known, key, guard, self.probe, &mut decide) {
             self.write(walk, key);
         }
     }
 
-    fn update(&mut self, walk: &Walk, key: F::Key<'_>) {
+    fn update(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
         let (input, output) = (&self.input, &mut *self.output);
         let positions = [walk.visit()];
         let mut decide =
             |current: Option<F::Value<'_>>| fold_at(input, &positions, output, current);
         let (tree, guard) = (self.tree, self.guard);
-        let leaf = (walk.node(), !walk.skipped());
-        if !tree.alter_in_leaf(leaf, key, guard, self.probe, &mut decide) {
+        let known = known::<F>(walk, prepared);
+        if !tree.alter_in_leaf(walk.node(), known, key, guard, self.probe, &mut decide) {
             self.write(walk, key);
         }
     }

@@ -142,18 +142,18 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             let scratch = &mut scratches[i];
             let mut last = None;
             if single {
-                let mut only = None;
+                self.output.entry(position, None);
+                let output = &mut *self.output;
                 let mut reader = Visit::<F, _> {
                     scan,
                     last: None,
-                    visit: |key, value| {
-                        only = Some((key, value));
+                    visit: |key: F::Key<'e>, value: F::Value<'_>| {
+                        output.entry(position, Some((key, value)));
                         ControlFlow::Break(())
                     },
                 };
                 finish(tree, &scan, begun[i], scratch, guard, &mut reader);
-                last = only.map(|entry: (F::Key<'e>, _)| entry.0);
-                self.output.entry(position, only);
+                last = reader.last;
             } else {
                 let mut writer = self.output.begin_entries(position);
                 if scan.limit > 0 {

@@ -71,7 +71,8 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Reads<'_, '_, F, P> {
             self.probe.leaf();
             F::lookup(&self.tree.memory, walk.node(), key, prepared, self.guard)
         };
-        self.output.value(position, F::shorten_key(key), found);
+        let value = found.as_ref().map(F::found);
+        self.output.value(position, F::shorten_key(key), value);
     }
 
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {

@@ -89,7 +89,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             guard,
         ) {
             Lookup::Found(value) => {
-                self.answer(number, visit, Some(value));
+                self.answer(number, visit, Some(F::found(&value)));
                 true
             }
             _ => false,

@@ -89,7 +89,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
             Lookup::Absent if !self.plan.in_order || is_current(self.tree, walk, key) => None,
             _ => return self.visit_from_root(walk.visit()),
         };
-        self.answer(walk.visit() as usize, visit, found);
+        let value = found.as_ref().map(F::found);
+        self.answer(walk.visit() as usize, visit, value);
     }
 
     /// Answers a visit that only reads with the value of its key.

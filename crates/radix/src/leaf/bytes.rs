@@ -1,8 +1,9 @@
 //! The entries of trees of byte strings: in blocks of [strings](super::strings).
 
 use super::read::write_each;
-use super::strings::{self, Candidates, STRINGS_MAX, Strings};
-use super::{Entries, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, put_entry};
+use super::strings::{self, Candidates, Found, Latch, STRINGS_MAX, Strings};
+use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols};
+use crate::change::{Altered, Change};
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
@@ -65,7 +66,13 @@ impl ReadLeaf for Bytes {
     const LEAF_SECOND_LINE: usize = 64;
     const LEAF_LINES: usize = 8;
     type Prepared = Option<Candidates>;
+    type Found<'g> = Found<'g>;
     const MIXES_KINDS: bool = true;
+
+    #[inline]
+    fn found<'f>(found: &'f Found<'_>) -> &'f [u8] {
+        found.value()
+    }
 
     #[inline]
     fn child(node: Inner<'_>, symbol: Symbol) -> Ref {
@@ -96,9 +103,8 @@ impl ReadLeaf for Bytes {
         key: &[u8],
         prepared: Option<Candidates>,
         guard: &'g Guard,
-    ) -> Option<&'g [u8]> {
-        let found = Strings::at(memory, leaf, guard).find_prepared(key, prepared);
-        found.map(|(_, value)| value)
+    ) -> Option<Found<'g>> {
+        strings::read(memory, leaf, key, prepared, guard).0
     }
 
     #[inline]
@@ -108,12 +114,11 @@ impl ReadLeaf for Bytes {
         key: &[u8],
         prepared: Option<Candidates>,
         guard: &'g Guard,
-    ) -> Lookup<&'g [u8]> {
-        let block = Strings::at(memory, leaf, guard);
-        match block.find_prepared(key, prepared) {
-            _ if block.is_dead() => Lookup::Dead,
-            Some((_, value)) => Lookup::Found(value),
-            None => Lookup::Absent,
+    ) -> Lookup<Found<'g>> {
+        match strings::read(memory, leaf, key, prepared, guard) {
+            (_, true) => Lookup::Dead,
+            (Some(value), _) => Lookup::Found(value),
+            (None, _) => Lookup::Absent,
         }
     }
 
@@ -122,8 +127,7 @@ impl ReadLeaf for Bytes {
         if !leaf.is_leaf() {
             return None;
         }
-        let block = Strings::at(memory, leaf, guard);
-        let candidates = block.candidates(key);
+        let (block, candidates) = strings::prepare(memory, leaf, key, guard)?;
         for likely in block.likely(key, candidates) {
             crate::prefetch::prefetch(likely);
         }
@@ -132,9 +136,7 @@ impl ReadLeaf for Bytes {
 
     #[inline]
     fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
-        let block = Strings::at(memory, leaf, guard);
-        let first = block.entries().next().filter(|_| !block.is_dead())?;
-        Some(first.0)
+        strings::any_key(memory, leaf, guard)
     }
 
     #[inline]
@@ -149,13 +151,9 @@ impl ReadLeaf for Bytes {
         _from: Bound<&[u8]>,
         direction: Direction,
         guard: &'g Guard,
-        mut visit: impl FnMut(&'g [u8], &'g [u8]) -> ControlFlow<()>,
+        visit: impl FnMut(&'g [u8], &[u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut entries = Strings::at(memory, leaf, guard).entries();
-        match direction {
-            Direction::Ascending => entries.try_for_each(|(key, value)| visit(key, value)),
-            Direction::Descending => entries.rev().try_for_each(|(key, value)| visit(key, value)),
-        }
+        strings::entries(memory, leaf, direction, guard, visit)
     }
 
     /// Copies the entries of an ascending scan as they are packed in the block.
@@ -168,54 +166,15 @@ impl ReadLeaf for Bytes {
         guard: &'g Guard,
         writer: &mut EntriesWriter<'_, Self>,
     ) -> ControlFlow<()> {
-        if scan.direction == Direction::Descending {
-            return write_each(memory, leaf, scan, last, guard, writer);
-        }
-        let block = Strings::at(memory, leaf, guard);
-        let mut live = block.live();
-        if last.is_none()
-            && let Bound::Included(from) | Bound::Excluded(from) = scan.from
-        {
-            live &= u32::MAX
-                .checked_shl(block.likely_rank(from) as u32)
-                .unwrap_or(0);
-            let first = live.trailing_zeros() as usize;
-            if first < STRINGS_MAX && !scan.is_past(block.entry(first).0) {
-                live &= live - 1;
-            }
-        }
-        let greatest = |live: u32| 31 - live.leading_zeros() as usize;
-        let mut ended = false;
-        if scan.to != Bound::Unbounded {
-            while live != 0 && scan.is_behind(block.entry(greatest(live)).0) {
-                live &= !(1 << greatest(live));
-                ended = true;
-            }
-        }
-        let room = scan.limit - writer.count();
-        for _ in room..live.count_ones() as usize {
-            live &= !(1 << greatest(live));
-        }
-        if live != 0 {
-            *last = Some(block.entry(greatest(live)).0);
-        }
-        while live != 0 {
-            let first = live.trailing_zeros();
-            let count = (live >> first).trailing_ones();
-            let packed = block.packed(first as usize, (first + count - 1) as usize);
-            writer.push_packed(packed, count as usize)?;
-            live &= u32::MAX.checked_shl(first + count).unwrap_or(0);
-        }
-        match ended || writer.count() >= scan.limit {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        match scan.direction {
+            Direction::Ascending => strings::write_entries(memory, leaf, scan, last, guard, writer),
+            Direction::Descending => write_each(memory, leaf, scan, last, guard, writer),
         }
     }
 }
 
 impl ModifyLeaf for Bytes {
-    // Blocks are changed under the lock of the node above only.
-    type Latch<'m> = ();
+    type Latch<'m> = Latch<'m>;
 
     const LEAF_UNIT_BYTES: usize = strings::GRANULE_BYTES;
     const LEAF_UNITS_MAX: usize = strings::GRANULES_MAX;
@@ -240,9 +199,9 @@ impl ModifyLeaf for Bytes {
         left: &[(&[u8], &[u8])],
         right: &[(&[u8], &[u8])],
     ) -> Result<[Ref; 2], Error> {
-        let left = strings::create(memory, left)?;
-        let right =
-            strings::create(memory, right).inspect_err(|_| Self::discard_leaf(memory, left))?;
+        let left = strings::create_with_room(memory, left)?;
+        let right = strings::create_with_room(memory, right)
+            .inspect_err(|_| Self::discard_leaf(memory, left))?;
         Ok([left, right])
     }
 
@@ -257,14 +216,29 @@ impl ModifyLeaf for Bytes {
         guard: &'g Guard,
         entries: &mut Entries<'g, Self>,
     ) {
-        entries.extend(Strings::at(memory, leaf, guard).entries());
+        let block = Strings::latched(memory, leaf, guard);
+        entries.extend((0..block.count()).map(|position| block.entry(position)));
     }
 
     #[inline]
-    fn latch(_memory: &Memory, _leaf: Ref, _needed: bool) {}
+    fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
+        strings::latch(memory, leaf, needed)
+    }
+
+    #[inline]
+    fn alter_in_leaf<'v>(
+        memory: &Memory,
+        leaf: Ref,
+        key: &[u8],
+        known: Known<Option<Candidates>>,
+        guard: &Guard,
+        decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
+    ) -> Altered {
+        strings::alter(memory, leaf, key, known, guard, decide)
+    }
 
     fn count(memory: &Memory, leaf: Ref, guard: &Guard) -> usize {
-        Strings::at(memory, leaf, guard).count()
+        Strings::latched(memory, leaf, guard).count()
     }
 
     #[inline]
@@ -274,7 +248,9 @@ impl ModifyLeaf for Bytes {
         key: &[u8],
         guard: &'g Guard,
     ) -> Option<(usize, &'g [u8])> {
-        Strings::at(memory, leaf, guard).find(key)
+        let block = Strings::latched(memory, leaf, guard);
+        let position = block.position(key)?;
+        Some((position, block.entry(position).1))
     }
 
     fn set(
@@ -284,20 +260,12 @@ impl ModifyLeaf for Bytes {
         value: &[u8],
         guard: &Guard,
     ) -> Result<Room, Error> {
-        let block = Strings::at(memory, leaf, guard);
-        let (key, old) = block.entry(position);
-        let copied = match block.is_whole() {
-            // Most updates do not change the length.
-            true if old.len() == value.len() && block.is_inside() => {
-                Some(strings::create_replaced(memory, block, position, value))
-            }
-            true => strings::create_edited(memory, block, position, position + 1, (key, value)),
-            false => None,
-        };
-        match copied {
-            Some(copied) => copied.map(Room::Copy),
-            None => copy(memory, block, key, value),
+        if strings::set(memory, leaf, position, value, guard) {
+            return Ok(Room::InPlace);
         }
+        let block = Strings::latched(memory, leaf, guard);
+        let key = block.key(position);
+        edited(memory, block, position, position + 1, (key, value))
     }
 
     fn make_room(
@@ -307,33 +275,27 @@ impl ModifyLeaf for Bytes {
         value: &[u8],
         guard: &Guard,
     ) -> Result<Room, Error> {
-        let block = Strings::at(memory, leaf, guard);
-        let copied = match block.is_whole() {
-            true => {
-                let rank = block.rank(key);
-                strings::create_edited(memory, block, rank, rank, (key, value))
-            }
-            false => None,
-        };
-        match copied {
-            Some(copied) => copied.map(Room::Copy),
-            None => copy(memory, block, key, value),
+        let block = Strings::latched(memory, leaf, guard);
+        if block.has_room_for_key(key, value) {
+            return Ok(Room::InPlace);
         }
+        let rank = block.rank(key);
+        edited(memory, block, rank, rank, (key, value))
     }
 
-    fn insert(_memory: &Memory, _leaf: Ref, _key: &[u8], _value: &[u8]) {
-        unreachable!("blocks of strings are replaced")
+    fn insert(memory: &Memory, leaf: Ref, key: &[u8], value: &[u8], guard: &Guard) {
+        strings::insert(memory, leaf, key, value, guard);
     }
 
-    fn remove(memory: &Memory, leaf: Ref, position: usize) {
-        strings::remove(memory, leaf, position);
+    fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard) {
+        strings::remove(memory, leaf, position, guard);
     }
 
     fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>> {
-        let block = Strings::at(memory, leaf, guard);
-        let sparse = block.places() >= 2 * block.count();
-        sparse.then(|| {
-            let entries: Entries<'_, Bytes> = block.entries().collect();
+        let block = Strings::latched(memory, leaf, guard);
+        block.is_sparse().then(|| {
+            let mut entries = Entries::<Bytes>::new();
+            Self::gather(memory, leaf, guard, &mut entries);
             strings::create(memory, &entries)
         })
     }
@@ -357,9 +319,9 @@ impl Reclaim for Bytes {
                 memory.free_node(node);
                 continue;
             }
-            let block = Strings::at(memory, node, &guard);
+            let block = Strings::latched(memory, node, &guard);
             // Those that were removed as well: they may have been inserted before.
-            let hashes = || block.all_entries().map(|(key, _)| Self::hash(key));
+            let hashes = || block.all_keys().map(Self::hash);
             if shortcuts.purge(node, hashes) {
                 let memory = Arc::clone(memory);
                 // SAFETY: the closure owns what it uses, and may run on any thread. It runs after
@@ -379,13 +341,18 @@ impl Reclaim for Bytes {
     }
 }
 
-/// A copy of a block with an entry put in, if it fits.
-#[cold]
-fn copy(memory: &Memory, block: Strings<'_>, key: &[u8], value: &[u8]) -> Result<Room, Error> {
-    let mut entries: Entries<'_, Bytes> = block.entries().collect();
-    put_entry::<Bytes>(&mut entries, key, value);
-    match strings::fits(&entries) {
-        true => strings::create(memory, &entries).map(Room::Copy),
-        false => Ok(Room::Full),
+/// A copy of a block with an entry in the place of those from position `at` to before `behind`, if
+/// it fits.
+fn edited(
+    memory: &Memory,
+    block: Strings<'_>,
+    at: usize,
+    behind: usize,
+    entry: (&[u8], &[u8]),
+) -> Result<Room, Error> {
+    match strings::create_edited(memory, block, at, behind, entry) {
+        Some(copy) => copy.map(Room::Copy),
+        None if block.count() == behind - at => strings::create(memory, &[entry]).map(Room::Copy),
+        None => Ok(Room::Full),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A leaf is a block of entries in ascending order. It covers as many neighbouring bytes of a node
 //! as it has room for the keys of; [`write`](crate::write) has its changes. Blocks of
-//! [words](block) are changed in place, blocks of [byte strings](strings) are replaced, so that
-//! readers can use values in place.
+//! [words](block) and of [byte strings](strings) are changed in place where they have room. Keys and
+//! long values of byte strings stay where they are, so that readers can use them in place.
 //!
 //! A look-up ends by comparing whole keys, which also checks the bytes that paths skip.
 
@@ -18,7 +18,7 @@ mod symbols;
 mod word;
 
 pub use dense::DenseNodes;
-pub use modify::{Entries, InNode, ModifyLeaf, Room, Spot, put_entry};
+pub use modify::{Entries, InNode, Known, ModifyLeaf, Room, Spot, put_entry};
 pub use read::{Lookup, ReadLeaf, Scan};
 pub use reclaim::Reclaim;
 pub use symbols::Symbols;

@@ -1,6 +1,6 @@
 //! Creating and changing leaves.
 
-use super::Symbols;
+use super::ReadLeaf;
 use super::strings::STRINGS_MAX;
 use crate::change::{Altered, Change};
 use crate::memory::Memory;
@@ -22,6 +22,17 @@ pub struct Spot<'n> {
     /// True if the path to the node has skipped bytes, in which the key may differ from those
     /// below.
     pub skipped: bool,
+}
+
+/// What the walk of a key to a leaf has found out.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<P> {
+    /// True if it has skipped bytes, in which the key may differ from those of the leaf.
+    pub skipped: bool,
+    /// The depth of the node above.
+    pub depth: usize,
+    /// What was [prepared](ReadLeaf::prepare).
+    pub prepared: P,
 }
 
 /// Where a leaf has room for an entry.
@@ -52,7 +63,7 @@ pub enum InNode {
 /// A method that changes a leaf, or decides by its content, is to be called under the lock of the
 /// node above and with the leaf [latched](ModifyLeaf::latch). A leaf that comes with a guard has
 /// been read from the tree under it.
-pub trait ModifyLeaf: Symbols {
+pub trait ModifyLeaf: ReadLeaf {
     /// Holds the latch of a leaf.
     type Latch<'m>;
 
@@ -90,14 +101,14 @@ pub trait ModifyLeaf: Symbols {
     fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Self::Latch<'_>;
     /// Changes a key as `decide` says, without the lock of the node above the leaf, if the
     /// [rule](crate::latching::Rule) allows that and the change needs only the leaf. `decide` may
-    /// have been called without an effect. `belongs` tells that the walk to the leaf has skipped no
-    /// bytes.
+    /// have been called without an effect.
     #[inline]
     fn alter_in_leaf<'v>(
         _memory: &Memory,
         _leaf: Ref,
         _key: Self::Key<'_>,
-        _belongs: bool,
+        _known: Known<Self::Prepared>,
+        _guard: &Guard,
         _decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
     ) -> Altered {
         Altered::Not
@@ -129,9 +140,15 @@ pub trait ModifyLeaf: Symbols {
         guard: &Guard,
     ) -> Result<Room, Error>;
     /// Adds an entry where there is room in place.
-    fn insert(memory: &Memory, leaf: Ref, key: Self::Key<'_>, value: Self::Value<'_>);
+    fn insert(
+        memory: &Memory,
+        leaf: Ref,
+        key: Self::Key<'_>,
+        value: Self::Value<'_>,
+        guard: &Guard,
+    );
     /// Removes the entry at a place.
-    fn remove(memory: &Memory, leaf: Ref, position: usize);
+    fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard);
     /// A copy without the entries that have been removed, if they take much of the leaf.
     fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>>;
     /// Marks a leaf as replaced.

@@ -65,9 +65,13 @@ pub trait ReadLeaf: Symbols {
     const LEAF_LINES: usize;
     /// What [`prepare`](ReadLeaf::prepare) has found out; by default nothing.
     type Prepared: Copy + Default;
+    /// A value that a look-up has found: lent, or copied because it may change in place.
+    type Found<'g>: Copy;
     /// True if the nodes at one level are often of several kinds.
     const MIXES_KINDS: bool;
 
+    /// The value that was found.
+    fn found<'f>(found: &'f Self::Found<'_>) -> Self::Value<'f>;
     /// The child for a symbol. To be validated by the version unless under the lock or of a
     /// node256.
     fn child(node: Inner<'_>, symbol: Symbol) -> Ref;
@@ -83,7 +87,7 @@ pub trait ReadLeaf: Symbols {
         key: Self::Key<'_>,
         prepared: Self::Prepared,
         guard: &'g Guard,
-    ) -> Option<Self::Value<'g>>;
+    ) -> Option<Self::Found<'g>>;
     /// As [`lookup`](ReadLeaf::lookup) in a terminal that some earlier walk has reached, which may
     /// have been unlinked since. `Absent` does not prove that the key is absent now.
     fn lookup_again<'g>(
@@ -92,7 +96,7 @@ pub trait ReadLeaf: Symbols {
         key: Self::Key<'_>,
         prepared: Self::Prepared,
         guard: &'g Guard,
-    ) -> Lookup<Self::Value<'g>>;
+    ) -> Lookup<Self::Found<'g>>;
     /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
     /// been prefetched before. The result serves look-ups of the same key in this terminal.
     fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard)
@@ -110,7 +114,7 @@ pub trait ReadLeaf: Symbols {
         from: Bound<Self::Key<'_>>,
         direction: Direction,
         guard: &'g Guard,
-        visit: impl FnMut(Self::Key<'g>, Self::Value<'g>) -> ControlFlow<()>,
+        visit: impl FnMut(Self::Key<'g>, Self::Value<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
     /// Writes the entries of a terminal that a scan is to read, and sets `last` to the last.
     /// Breaks when the scan is complete.

@@ -3,7 +3,7 @@
 
 use super::block::{BLOCK_MAX, Block, Latch};
 use super::read::write_each;
-use super::{Entries, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, dense};
+use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, dense};
 use crate::change::{Altered, Change};
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Sorted, Symbol, bitmap};
@@ -68,7 +68,13 @@ impl ReadLeaf for Words {
     const LEAF_SECOND_LINE: usize = 64;
     const LEAF_LINES: usize = 2;
     type Prepared = ();
+    type Found<'g> = u64;
     const MIXES_KINDS: bool = false;
+
+    #[inline]
+    fn found(found: &u64) -> u64 {
+        *found
+    }
 
     #[inline]
     fn child(node: Inner<'_>, symbol: Symbol) -> Ref {
@@ -151,7 +157,7 @@ impl ReadLeaf for Words {
         from: Bound<u64>,
         direction: Direction,
         _guard: &'g Guard,
-        mut visit: impl FnMut(Self::Key<'g>, Self::Value<'g>) -> ControlFlow<()>,
+        mut visit: impl FnMut(Self::Key<'g>, Self::Value<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         if terminal.kind() == Kind::Dense {
             return dense::entries(memory.dense(terminal), from, direction, visit);
@@ -263,10 +269,11 @@ impl ModifyLeaf for Words {
         memory: &Memory,
         leaf: Ref,
         key: u64,
-        belongs: bool,
+        known: Known<()>,
+        _guard: &Guard,
         decide: &mut impl FnMut(Option<u64>) -> Change<Self::Value<'v>>,
     ) -> Altered {
-        block(memory, leaf).alter(key, belongs, decide)
+        block(memory, leaf).alter(key, !known.skipped, decide)
     }
 
     #[inline]
@@ -313,11 +320,11 @@ impl ModifyLeaf for Words {
     }
 
     #[inline]
-    fn insert(memory: &Memory, leaf: Ref, key: u64, payload: u64) {
+    fn insert(memory: &Memory, leaf: Ref, key: u64, payload: u64, _guard: &Guard) {
         latched(memory, leaf).insert(key, payload);
     }
 
-    fn remove(memory: &Memory, leaf: Ref, position: usize) {
+    fn remove(memory: &Memory, leaf: Ref, position: usize, _guard: &Guard) {
         latched(memory, leaf).remove(position);
     }
 

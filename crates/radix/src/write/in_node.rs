@@ -97,7 +97,7 @@ impl<F: LeafForm> Tree<F> {
         };
         let step = match F::make_room(memory, leaf, key, value, guard)? {
             Room::InPlace => {
-                F::insert(memory, leaf, key, value);
+                F::insert(memory, leaf, key, value, guard);
                 Step::Done(InNode::Unchanged)
             }
             Room::Copy(new) => Step::Done(self.exchange_leaf(node, symbol, leaf, new, guard)),
@@ -172,7 +172,7 @@ impl<F: LeafForm> Tree<F> {
                 Room::InPlace => {
                     // It must do so before it has the key, which a scan may find in it at once.
                     node.splice(start, end, &[(start, neighbour.child)]);
-                    F::insert(memory, neighbour.child, key, value);
+                    F::insert(memory, neighbour.child, key, value, guard);
                 }
                 Room::Copy(new) => {
                     F::kill(memory, neighbour.child);
@@ -335,7 +335,7 @@ impl<F: LeafForm> Tree<F> {
         guard: &Writer<'_, F>,
     ) -> InNode {
         let memory = &self.memory;
-        F::remove(memory, leaf, position);
+        F::remove(memory, leaf, position, guard);
         guard.count_entries(-1);
         let count = F::count(memory, leaf, guard);
         if count > F::JOINED_MAX / 2 {

@@ -15,7 +15,7 @@ pub mod run;
 use crate::build::is_underfull;
 use crate::change::{Altered, Change};
 use crate::counters::Probe;
-use crate::leaf::{InNode, LeafForm, Spot};
+use crate::leaf::{InNode, Known, LeafForm, Spot};
 use crate::lock::{Held, pause};
 use crate::node::{Kind, Ref};
 use crate::tree::{Place, Tree};
@@ -77,20 +77,25 @@ impl<F: LeafForm> Tree<F> {
         probe: &mut impl Probe,
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<(), Error> {
-        let leaf = (place.child, !place.skipped);
-        if self.alter_in_leaf(leaf, key, guard, probe, decide) {
+        let known = Known {
+            skipped: place.skipped,
+            depth: place.depth,
+            prepared: F::Prepared::default(),
+        };
+        if self.alter_in_leaf(place.child, known, key, guard, probe, decide) {
             return Ok(());
         }
         self.modify_below_lock(place, key, guard, probe, decide)
     }
 
     /// Makes a change without the lock of the node above the leaf that a walk has reached. The walk
-    /// comes with whether it has skipped no bytes. False if the change needs the lock; `decide` may
+    /// comes with what it knows. False if the change needs the lock; `decide` may
     /// have been called then.
     #[inline]
     pub fn alter_in_leaf<'v>(
         &self,
-        (leaf, belongs): (Ref, bool),
+        leaf: Ref,
+        known: Known<F::Prepared>,
         key: F::Key<'_>,
         guard: &Writer<'_, F>,
         probe: &mut impl Probe,
@@ -99,7 +104,7 @@ impl<F: LeafForm> Tree<F> {
         if !leaf.is_leaf() || !guard.latching().alone {
             return false;
         }
-        match F::alter_in_leaf(&self.memory, leaf, key, belongs, decide) {
+        match F::alter_in_leaf(&self.memory, leaf, key, known, guard, decide) {
             Altered::Not => return false,
             Altered::InPlace => {}
             Altered::Inserted => guard.count_entries(1),

@@ -1,0 +1,316 @@
+//! Changes of a block in place, under its latch.
+
+use super::state::State;
+use super::{
+    Candidates, GRANULE_BYTES, Header, PRINT_WORDS, SHORT_MAX, Strings, below, fingerprint, header,
+    racing,
+};
+use crate::change::{Altered, Change};
+use crate::leaf::Known;
+use crate::lock::pause;
+use crate::memory::Memory;
+use crate::node::Ref;
+use crossbeam_epoch::Guard;
+use nearfield_core::packed::{PackedLengths, packed_length};
+use std::sync::atomic::Ordering;
+
+/// Keeps other threads from changing a block.
+#[derive(Debug)]
+pub struct Latch<'m> {
+    header: &'m Header,
+    taken: bool,
+}
+
+impl Header {
+    #[inline]
+    fn try_latch(&self) -> Option<Latch<'_>> {
+        let state = self.state.load(Ordering::Relaxed);
+        let free = state & State::LATCHED == 0
+            && self
+                .state
+                .compare_exchange(
+                    state,
+                    state | State::LATCHED,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                )
+                .is_ok();
+        // Made only if this thread holds it: dropped, it would release that of another thread.
+        free.then(|| Latch {
+            header: self,
+            taken: true,
+        })
+    }
+}
+
+impl Drop for Latch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.taken {
+            let state = self.header.state.load(Ordering::Relaxed);
+            self.header
+                .state
+                .store(state & !State::LATCHED, Ordering::Release);
+        }
+    }
+}
+
+/// Takes the latch of a block, after waiting for others, if it is `needed`: see
+/// [`latching`](crate::latching). Only under the lock of the node above.
+#[inline]
+pub fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
+    let header = header(memory, leaf);
+    let mut waits = 0;
+    loop {
+        if !needed {
+            return Latch {
+                header,
+                taken: false,
+            };
+        }
+        match header.try_latch() {
+            Some(latch) => return latch,
+            None => pause(&mut waits),
+        }
+    }
+}
+
+/// Changes a key as `decide` says, under the latch alone, unless that needs more than the block,
+/// the block is dead, or another thread holds the latch. `decide` may have been called without an
+/// effect.
+///
+/// A block that is not dead is linked, or was when its latch was taken, because a thread that
+/// replaces it latches it before. It still covers its former range, because a smaller range needs
+/// another block.
+#[inline]
+pub fn alter<'v>(
+    memory: &Memory,
+    leaf: Ref,
+    key: &[u8],
+    known: Known<Option<Candidates>>,
+    guard: &Guard,
+    decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
+) -> Altered {
+    let Some(_latch) = header(memory, leaf).try_latch() else {
+        return Altered::Not;
+    };
+    let block = Strings::latched(memory, leaf, guard);
+    if block.is_dead() {
+        return Altered::Not;
+    }
+    let candidates = block.candidates_again(key, known.prepared);
+    if let Some((position, parts)) = block.find(key, candidates) {
+        return match decide(Some(parts.value())) {
+            Change::Keep => Altered::InPlace,
+            Change::Set(value) if block.set(position, value) => Altered::InPlace,
+            Change::Set(_) | Change::Remove => Altered::Not,
+        };
+    }
+    if !block.has_slot() || known.skipped && !block.has_prefix(key, known.depth) {
+        return Altered::Not;
+    }
+    let Change::Set(value) = decide(None) else {
+        return Altered::InPlace;
+    };
+    if !block.has_room(key, value) {
+        return Altered::Not;
+    }
+    block.insert(candidates.print, key, value);
+    Altered::Inserted
+}
+
+/// Sets the value at a position in place. False if there is no room. Only under the latch.
+pub fn set(memory: &Memory, leaf: Ref, position: usize, value: &[u8], guard: &Guard) -> bool {
+    Strings::latched(memory, leaf, guard).set(position, value)
+}
+
+/// Adds an entry of an absent key, for which there [is room](Strings::has_room_for_key). Only under
+/// the latch.
+pub fn insert(memory: &Memory, leaf: Ref, key: &[u8], value: &[u8], guard: &Guard) {
+    Strings::latched(memory, leaf, guard).insert(fingerprint(key), key, value);
+}
+
+/// Removes the entry at a position. Only under the latch.
+pub fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard) {
+    Strings::latched(memory, leaf, guard).remove(position);
+}
+
+/// Marks a block as replaced. Only under the latch, and before it is unlinked.
+pub fn mark_dead(memory: &Memory, leaf: Ref) {
+    header(memory, leaf).lock.retire_alone();
+}
+
+impl Strings<'_> {
+    /// The length of the block.
+    fn length(self) -> usize {
+        self.state.granules() * GRANULE_BYTES
+    }
+
+    /// True if a key begins with the bytes of its keys before a depth: those that the path to the
+    /// block may skip.
+    fn has_prefix(self, key: &[u8], depth: usize) -> bool {
+        let prefix = key.get(..depth);
+        self.count() > 0 && prefix.is_some() && prefix == self.key(0).get(..depth)
+    }
+
+    fn has_slot(self) -> bool {
+        !self.state.is_outside() && self.count() < self.state.slots()
+    }
+
+    /// True if an entry has room behind the others.
+    fn has_room(self, key: &[u8], value: &[u8]) -> bool {
+        self.state.end() + packed_length(key.len(), value.len()) <= self.length()
+    }
+
+    /// True if there is room for another key. Only under the latch.
+    pub fn has_room_for_key(self, key: &[u8], value: &[u8]) -> bool {
+        self.has_slot() && self.has_room(key, value)
+    }
+
+    /// Makes a change between two versions.
+    #[inline]
+    fn change(self, change: impl FnOnce()) {
+        let lock = &self.header().lock;
+        lock.lock_alone();
+        change();
+        lock.unlock_changed();
+    }
+
+    #[inline]
+    fn set_state(self, count: usize, end: usize) {
+        let state = &self.header().state;
+        let now = State(state.load(Ordering::Relaxed));
+        // Pairs with the load of a reader that follows the offsets of entries.
+        state.store(now.with(count, end).0, Ordering::Release);
+    }
+
+    /// Writes an entry into the room behind the others, and returns where it ends.
+    fn write_behind(self, key: &[u8], value: &[u8]) -> usize {
+        let mut end = self.state.end();
+        let lengths = PackedLengths::new(key.len(), value.len());
+        debug_assert!(self.has_room(key, value));
+        for part in [lengths.as_bytes(), key, value] {
+            // SAFETY: there is room, as the callers have checked. No offset leads there yet, so
+            // that nobody reads it, and the latch keeps others from writing.
+            unsafe {
+                let to = self.start.add(end);
+                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+            }
+            end += part.len();
+        }
+        end
+    }
+
+    #[inline]
+    fn set_offset(self, position: usize, offset: usize) {
+        // Pairs with the load of a reader that follows it.
+        self.slot(position).store(offset as u16, Ordering::Release);
+    }
+
+    fn set_jumps(self, jumps: u32) {
+        self.jumps().store(jumps, Ordering::Relaxed);
+    }
+
+    /// Sets the value at a position, if there is room in place. Only under the latch.
+    #[inline]
+    fn set(self, position: usize, value: &[u8]) -> bool {
+        if self.state.is_outside() {
+            return false;
+        }
+        let parts = self.parts(position);
+        if parts.value_length == value.len() && value.len() <= SHORT_MAX {
+            // SAFETY: the place has as many bytes. The latch keeps others from writing them, and
+            // readers copy short values by `racing::load`.
+            self.change(|| unsafe { racing::store(parts.value, value) });
+            return true;
+        }
+        self.set_behind(position, parts.key, value)
+    }
+
+    /// Puts an entry with another value behind the others, if there is room.
+    fn set_behind(self, position: usize, key: &[u8], value: &[u8]) -> bool {
+        if !self.has_room(key, value) {
+            return false;
+        }
+        self.change(|| {
+            let end = self.write_behind(key, value);
+            self.set_offset(position, self.state.end());
+            let jumps = self.jumps().load(Ordering::Relaxed);
+            self.set_jumps(jumps | below(position + 2) & !below(position));
+            self.set_state(self.count(), end);
+        });
+        true
+    }
+
+    /// Adds an entry of an absent key, for which there is room. Only under the latch.
+    fn insert(self, print: u8, key: &[u8], value: &[u8]) {
+        let (count, rank) = (self.count(), self.rank(key));
+        let is_last = rank == count;
+        let adjoins = is_last && rank > 0 && self.end_of(rank - 1) == self.state.end();
+        self.change(|| {
+            let end = self.write_behind(key, value);
+            for position in (rank..count).rev() {
+                self.set_offset(position + 1, self.offset(position));
+            }
+            self.set_offset(rank, self.state.end());
+            self.insert_print(rank, print);
+            let jumps = self.jumps().load(Ordering::Relaxed);
+            let moved = jumps & below(rank) | (jumps & !below(rank)) << 1;
+            let own = u32::from(!adjoins).checked_shl(rank as u32);
+            let next = u32::from(!is_last).checked_shl(rank as u32 + 1);
+            let cleared = moved & !(1_u32 << rank);
+            self.set_jumps(cleared | own.unwrap_or(0) | next.unwrap_or(0));
+            self.set_state(count + 1, end);
+        });
+    }
+
+    /// Makes room for a fingerprint, and sets it.
+    fn insert_print(self, rank: usize, print: u8) {
+        let shift = 8 * (rank % 8);
+        let low = (1_u64 << shift) - 1;
+        let first = self.print_word(rank / 8);
+        let word = first.load(Ordering::Relaxed);
+        let others = word & low | (word & !low) << 8;
+        first.store(others | u64::from(print) << shift, Ordering::Relaxed);
+        let mut carried = word >> 56;
+        for i in rank / 8 + 1..PRINT_WORDS {
+            let next = self.print_word(i);
+            let word = next.load(Ordering::Relaxed);
+            next.store(word << 8 | carried, Ordering::Relaxed);
+            carried = word >> 56;
+        }
+    }
+
+    /// Takes a fingerprint away, so that the others move up.
+    fn remove_print(self, position: usize) {
+        let mut carried = 0;
+        for i in (position / 8 + 1..PRINT_WORDS).rev() {
+            let next = self.print_word(i);
+            let word = next.load(Ordering::Relaxed);
+            next.store(word >> 8 | carried << 56, Ordering::Relaxed);
+            carried = word & 0xff;
+        }
+        let low = (1_u64 << (8 * (position % 8))) - 1;
+        let last = self.print_word(position / 8);
+        let word = last.load(Ordering::Relaxed);
+        let moved = (word >> 8 | carried << 56) & !low;
+        last.store(word & low | moved, Ordering::Relaxed);
+    }
+
+    /// Removes the entry at a position. Only under the latch.
+    fn remove(self, position: usize) {
+        let count = self.count();
+        self.change(|| {
+            if !self.state.is_outside() {
+                for next in position + 1..count {
+                    self.set_offset(next - 1, self.offset(next));
+                }
+                self.remove_print(position);
+                let jumps = self.jumps().load(Ordering::Relaxed);
+                let behind = jumps >> 1 & !below(position);
+                self.set_jumps(jumps & below(position) | behind | 1 << position);
+            }
+            self.set_state(count - 1, self.state.end());
+        });
+    }
+}

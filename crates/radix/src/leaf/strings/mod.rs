@@ -1,0 +1,562 @@
+//! Leaves of byte strings: blocks of up to 32 entries in ascending order.
+//!
+//! ```text
+//!   0      4       8                 40      44
+//!   │ lock │ state │ 32 fingerprints │ jumps │ offsets: 2 … │ packed entries … │ room │
+//!   │ lock │ state │ pointer │ length │                 a longer entry, alone: ──▶ │ entry │
+//! ```
+//!
+//! The entries have *positions* in the order of their keys. Each has a fingerprint, a byte of the
+//! key's hash, and an offset. One vector comparison finds the entries that may have a key. Entries
+//! are [packed](nearfield_core::packed) in the format of a scan's answer, so that a scan copies
+//! neighbours at once. An entry that does not lie right behind the one before it has a bit in
+//! `jumps`.
+//!
+//! # Changes in place
+//!
+//! The header's [state](state::State) has the block's *latch*, which keeps writers apart. A change
+//! is made between two versions of the lock, by which readers notice it:
+//!
+//! | change | in place if |
+//! |---|---|
+//! | another value of the same length | it is [short](SHORT_MAX) |
+//! | another value | there is room behind the entries for another entry; the old one is left |
+//! | a new key | there is room for an entry and its offset |
+//! | a removal | always: fingerprints and offsets move, the entry is left |
+//!
+//! Keys and longer values never change where they lie, so that readers borrow them, without a copy,
+//! as long as they are pinned. Short values are copied, and the version is checked. An offset is
+//! set after its entry has been written; a reader may thus follow each offset that it meets, also
+//! when a change will make it read again.
+//!
+//! Other changes copy the block. The block is marked *dead* before it is replaced, and never
+//! changes again.
+//!
+//! # Dead blocks
+//!
+//! A walk that has reached a block may find it dead. The block shows the state before the change,
+//! which was the tree's after the walk began. A reader that reaches a block in another way, or for
+//! visits that follow others in a batch, must check whether it is dead. A live block holds the
+//! tree's present entries for its keys.
+
+mod change;
+mod create;
+mod racing;
+mod scan;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use change::{Latch, alter, insert, latch, mark_dead, remove, set};
+pub use create::{create, create_edited, create_with_room, fits, free, joins};
+pub use scan::{entries, write_entries};
+
+use crate::lock::{Version, VersionLock};
+use crate::memory::Memory;
+use crate::node::{Ref, equal_16};
+use crossbeam_epoch::Guard;
+use nearfield_core::packed::unpack;
+use nearfield_core::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use state::State;
+use std::hash::{BuildHasher, Hasher};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// The most entries of a block.
+pub const STRINGS_MAX: usize = 32;
+
+/// The unit of leaf memory.
+pub const GRANULE_BYTES: usize = 16;
+
+/// The longest block in granules; a longer entry is kept outside the region.
+pub const GRANULES_MAX: usize = 64;
+
+/// The longest value that is changed in place.
+pub const SHORT_MAX: usize = 16;
+
+const BLOCK_MAX: usize = GRANULES_MAX * GRANULE_BYTES;
+const PRINTS_AT: usize = 8;
+const PRINT_WORDS: usize = STRINGS_MAX / 8;
+const JUMPS_AT: usize = PRINTS_AT + STRINGS_MAX;
+const OFFSETS_AT: usize = JUMPS_AT + 4;
+
+/// The last byte of a short entry behind its key: two lengths and a value of eight bytes.
+const SHORT_BYTES: usize = 9;
+
+const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES < u32::MAX as usize);
+
+/// An entry that nobody changes.
+pub type Entry<'g> = (&'g [u8], &'g [u8]);
+
+/// The beginning of every block.
+#[derive(Debug)]
+#[repr(C)]
+struct Header {
+    lock: VersionLock,
+    state: AtomicU32,
+}
+
+// loom's atomics are larger.
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Header>() == PRINTS_AT);
+
+/// What stands behind the header of a block whose entry lies outside.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Outside {
+    entry: *mut u8,
+    length: usize,
+}
+
+/// A value that was read of a block: a copy of a short one, which may have changed since, or a long
+/// one itself, which stays as long as the reader is pinned.
+// Numbers side by side, which stay in registers. As an enum, it was written in parts and read
+// as a whole, and gets took a fifth more time.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'g> {
+    copy: [u64; SHORT_MAX / 8],
+    long: *const u8,
+    length: usize,
+    guard: PhantomData<&'g Guard>,
+}
+
+impl Found<'_> {
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        let start = match self.length <= SHORT_MAX {
+            true => self.copy.as_ptr().cast(),
+            false => self.long,
+        };
+        // SAFETY: a short value has been copied to the first bytes of `copy`. A long one has so
+        // many bytes, which do not change and are not freed before the guard is gone.
+        unsafe { std::slice::from_raw_parts(start, self.length) }
+    }
+
+    /// The same value, for a caller that keeps the guard.
+    ///
+    /// # Safety
+    /// The result is not used after the guard under which the value was found.
+    pub unsafe fn kept(self) -> Found<'static> {
+        Found {
+            guard: PhantomData,
+            ..self
+        }
+    }
+}
+
+/// The positions whose fingerprint is a key's, a bit for each, and that fingerprint. They hold for
+/// one version of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidates {
+    positions: u32,
+    print: u8,
+    version: Version,
+}
+
+/// A block at one version.
+#[derive(Clone, Copy, Debug)]
+pub struct Strings<'g> {
+    start: *mut u8,
+    state: State,
+    version: Version,
+    guard: PhantomData<&'g Guard>,
+}
+
+/// Where the parts of an entry are.
+#[derive(Clone, Copy, Debug)]
+struct Parts<'g> {
+    key: &'g [u8],
+    value: *mut u8,
+    value_length: usize,
+}
+
+impl<'g> Parts<'g> {
+    /// The bytes of the entry from its start on.
+    fn length(self) -> usize {
+        nearfield_core::packed::packed_length(self.key.len(), self.value_length)
+    }
+
+    /// The value. Under the latch, or if it never changes.
+    #[inline]
+    fn value(self) -> &'g [u8] {
+        // SAFETY: the value has as many bytes. Nobody changes them: the caller holds the latch, or
+        // the value is not short. They are freed after the guard is gone.
+        unsafe { std::slice::from_raw_parts(self.value, self.value_length) }
+    }
+
+    /// A copy of the value, or a long value itself. To be validated.
+    #[inline]
+    fn found(self) -> Found<'g> {
+        let copy = match self.value_length <= SHORT_MAX {
+            // SAFETY: the value has so many bytes, which change by `racing::store` alone.
+            true => unsafe { racing::load_short(self.value, self.value_length) },
+            false => [0; 2],
+        };
+        Found {
+            copy,
+            long: self.value,
+            length: self.value_length,
+            guard: PhantomData,
+        }
+    }
+}
+
+/// A byte of a key's hash.
+#[inline]
+fn fingerprint(key: &[u8]) -> u8 {
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    hasher.write(key);
+    (hasher.finish() >> 56) as u8
+}
+
+/// The lowest `count` bits.
+#[inline]
+fn below(count: usize) -> u32 {
+    ((1_u64 << count) - 1) as u32
+}
+
+#[inline]
+fn header(memory: &Memory, leaf: Ref) -> &Header {
+    // SAFETY: leaf references are made by `create` only, within the leaf region, which is mapped
+    // as long as `memory`; granules are aligned to 16. The header is written before the leaf is
+    // linked, and is atomic.
+    unsafe { &*memory.leaf_address(leaf).cast::<Header>() }
+}
+
+impl<'g> Strings<'g> {
+    /// Reads a block that was found under `guard`, when no thread is changing it. What is read of
+    /// it is to be [validated](Strings::is_unchanged).
+    #[inline]
+    pub fn at(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
+        let header: &'g Header = header(memory, leaf);
+        Self::with(memory, leaf, header, header.lock.read())
+    }
+
+    /// A block that the caller has latched, or that nobody else knows.
+    #[inline]
+    pub fn latched(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
+        let header: &'g Header = header(memory, leaf);
+        Self::with(memory, leaf, header, header.lock.now())
+    }
+
+    #[inline]
+    fn with(memory: &'g Memory, leaf: Ref, header: &'g Header, version: Version) -> Strings<'g> {
+        Strings {
+            start: memory.leaf_address(leaf),
+            // Entries that it counts have been written.
+            state: State(header.state.load(Ordering::Acquire)),
+            version,
+            guard: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn header(&self) -> &'g Header {
+        // SAFETY: as in `header`; the region is mapped during 'g.
+        unsafe { &*self.start.cast() }
+    }
+
+    /// True if all that was read of the block was there at one instant.
+    #[inline]
+    pub fn is_unchanged(self) -> bool {
+        self.header().lock.validate(self.version)
+    }
+
+    /// True if the block has been replaced.
+    #[inline]
+    pub fn is_dead(self) -> bool {
+        self.version.is_obsolete()
+    }
+
+    /// The number of entries.
+    #[inline]
+    pub fn count(self) -> usize {
+        self.state.count()
+    }
+
+    /// A word of the fingerprints of a block that has its entries inside.
+    #[inline]
+    fn print_word(&self, word: usize) -> &'g AtomicU64 {
+        debug_assert!(!self.state.is_outside() && word < PRINT_WORDS);
+        // SAFETY: a block with its entries inside has these words, aligned, from when it is
+        // created until it is freed, which is after 'g. They are accessed as atomics alone.
+        unsafe { &*self.start.add(PRINTS_AT + 8 * word).cast() }
+    }
+
+    #[inline]
+    fn jumps(&self) -> &'g AtomicU32 {
+        debug_assert!(!self.state.is_outside());
+        // SAFETY: as for `print_word`.
+        unsafe { &*self.start.add(JUMPS_AT).cast() }
+    }
+
+    /// The offset of a slot, of a block that has its entries inside.
+    #[inline]
+    fn slot(&self, position: usize) -> &'g AtomicU16 {
+        debug_assert!(!self.state.is_outside() && position < self.state.slots());
+        // SAFETY: as for `print_word`: the block has so many slots.
+        unsafe { &*self.start.add(OFFSETS_AT + 2 * position).cast() }
+    }
+
+    /// Where the entry at a position below the count starts.
+    #[inline]
+    fn offset(self, position: usize) -> usize {
+        // Pairs with the store that links an entry.
+        usize::from(self.slot(position).load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn outside(self) -> Outside {
+        debug_assert!(self.state.is_outside());
+        // SAFETY: written behind the header before the leaf was linked, and not changed since.
+        unsafe { self.start.add(PRINTS_AT).cast::<Outside>().read() }
+    }
+
+    /// The entry at a position below the count.
+    #[inline]
+    fn parts(self, position: usize) -> Parts<'g> {
+        match self.state.is_outside() {
+            true => self.parts_outside(),
+            false => self.parts_at(self.offset(position)),
+        }
+    }
+
+    #[cold]
+    fn parts_outside(self) -> Parts<'g> {
+        let Outside { entry, length } = self.outside();
+        // SAFETY: the entry has so many bytes, which never change: a block whose entry lies outside
+        // is replaced to change it. They are freed after the guard is gone.
+        let (key, value, _) = unpack(unsafe { std::slice::from_raw_parts(entry, length) });
+        Parts {
+            key,
+            value: value.as_ptr().cast_mut(),
+            value_length: value.len(),
+        }
+    }
+
+    /// The entry at an offset.
+    #[inline]
+    fn parts_at(self, offset: usize) -> Parts<'g> {
+        // SAFETY: offsets are those of entries, which have been written completely before. An
+        // entry's lengths and key never change until the leaf is freed, which is after all guards
+        // under which it could be read are gone; the one of `at` lives for 'g.
+        unsafe {
+            let start = self.start.add(offset);
+            let [key, value] = start.cast::<[u8; 2]>().read();
+            let (mut key, mut value, mut at) = (usize::from(key), usize::from(value), 2);
+            if key == 255 || value == 255 {
+                (key, value, at) = long_lengths(start);
+            }
+            Parts {
+                key: std::slice::from_raw_parts(start.add(at), key),
+                value: start.add(at + key),
+                value_length: value,
+            }
+        }
+    }
+
+    /// Where the entry at a position ends.
+    #[inline]
+    fn end_of(self, position: usize) -> usize {
+        let offset = self.offset(position);
+        offset + self.parts_at(offset).length()
+    }
+
+    /// A key of a position below the count.
+    #[inline]
+    pub fn key(self, position: usize) -> &'g [u8] {
+        self.parts(position).key
+    }
+
+    /// The entry at a position. Only under the latch.
+    #[inline]
+    pub fn entry(self, position: usize) -> Entry<'g> {
+        let parts = self.parts(position);
+        (parts.key, parts.value())
+    }
+
+    /// The entries that may be a key's.
+    #[inline]
+    pub fn candidates(self, key: &[u8]) -> Candidates {
+        let print = fingerprint(key);
+        let count = below(self.count());
+        let positions = match self.state.is_outside() {
+            true => count,
+            false => {
+                let word = |i: usize| self.print_word(i).load(Ordering::Relaxed);
+                let low = equal_16(word(0), word(1), print);
+                let high = equal_16(word(2), word(3), print);
+                (low | high << 16) & count
+            }
+        };
+        Candidates {
+            positions,
+            print,
+            version: self.version,
+        }
+    }
+
+    /// Those that have been found before, if the block has not changed since.
+    #[inline]
+    fn candidates_again(self, key: &[u8], prepared: Option<Candidates>) -> Candidates {
+        match prepared {
+            Some(candidates) if candidates.version == self.version => candidates,
+            _ => self.candidates(key),
+        }
+    }
+
+    /// The position of a key and its parts.
+    #[inline]
+    fn find(self, key: &[u8], candidates: Candidates) -> Option<(usize, Parts<'g>)> {
+        let mut positions = candidates.positions;
+        while positions != 0 {
+            let position = positions.trailing_zeros() as usize;
+            let parts = self.parts(position);
+            if parts.key == key {
+                return Some((position, parts));
+            }
+            positions &= positions - 1;
+        }
+        None
+    }
+
+    /// The position of a key. Only under the latch.
+    #[inline]
+    pub fn position(self, key: &[u8]) -> Option<usize> {
+        let found = self.find(key, self.candidates(key));
+        found.map(|(position, _)| position)
+    }
+
+    /// Where the first entry that may be a key's begins, and where its value would end if it is a
+    /// short one: for prefetching, as half of all entries lie in two lines.
+    #[inline]
+    pub fn likely(self, key: &[u8], candidates: Candidates) -> [*const u8; 2] {
+        let start = match candidates.positions {
+            0 => 0,
+            _ if self.state.is_outside() => 0,
+            positions => self.offset(positions.trailing_zeros() as usize),
+        };
+        let first = self.start.cast_const().wrapping_add(start);
+        [first, first.wrapping_add(key.len() + SHORT_BYTES)]
+    }
+
+    /// The number of entries that stand before a key.
+    pub fn rank(self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.key(middle) < key {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// As `rank`, of a key that is likely to be there.
+    #[inline]
+    pub fn likely_rank(self, key: &[u8]) -> usize {
+        match self.find(key, self.candidates(key)) {
+            Some((position, _)) => position,
+            None => self.rank(key),
+        }
+    }
+
+    /// The bytes that the entries take, and those that replaced or removed ones have taken.
+    fn used(self) -> (usize, usize) {
+        let entries: usize = (0..self.count()).map(|i| self.parts(i).length()).sum();
+        let all = match self.state.is_outside() {
+            true => entries,
+            false => self.state.end() - (OFFSETS_AT + 2 * self.state.slots()),
+        };
+        (entries, all - entries)
+    }
+
+    /// True if more memory of entries is lost than is used. Only under the latch.
+    pub fn is_sparse(self) -> bool {
+        let (used, lost) = self.used();
+        lost > used
+    }
+
+    /// The keys of all entries that the block has ever had, removed ones too. When the block is
+    /// going to be freed.
+    pub fn all_keys(self) -> impl Iterator<Item = &'g [u8]> {
+        let outside = self.state.is_outside();
+        let mut at = OFFSETS_AT + 2 * self.state.slots();
+        let outside_key = outside.then(|| self.parts_outside().key);
+        let inside = std::iter::from_fn(move || {
+            if outside || at >= self.state.end() {
+                return None;
+            }
+            let parts = self.parts_at(at);
+            at += parts.length();
+            Some(parts.key)
+        });
+        outside_key.into_iter().chain(inside)
+    }
+}
+
+/// The lengths of key and value of an entry of which one takes four bytes, and their own.
+///
+/// # Safety
+/// An entry stands there.
+#[cold]
+unsafe fn long_lengths(start: *const u8) -> (usize, usize, usize) {
+    let mut at = 2;
+    // SAFETY: promised by the caller.
+    let lengths = unsafe {
+        start.cast::<[u8; 2]>().read().map(|short| match short {
+            u8::MAX => {
+                let long = start.add(at).cast::<[u8; 4]>().read();
+                at += 4;
+                u32::from_le_bytes(long) as usize
+            }
+            short => usize::from(short),
+        })
+    };
+    (lengths[0], lengths[1], at)
+}
+
+/// Reads the value of a key, and whether the block was dead.
+#[inline]
+pub fn read<'g>(
+    memory: &'g Memory,
+    leaf: Ref,
+    key: &[u8],
+    prepared: Option<Candidates>,
+    guard: &'g Guard,
+) -> (Option<Found<'g>>, bool) {
+    loop {
+        let block = Strings::at(memory, leaf, guard);
+        let found = block.find(key, block.candidates_again(key, prepared));
+        let value = found.map(|(_, parts)| parts.found());
+        if block.is_unchanged() {
+            return (value, block.is_dead());
+        }
+    }
+}
+
+/// Some key of a block; `None` if it is dead or empty.
+pub fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
+    loop {
+        let block = Strings::at(memory, leaf, guard);
+        let first = (block.count() > 0).then(|| block.key(0));
+        if block.is_unchanged() {
+            return first.filter(|_| !block.is_dead());
+        }
+    }
+}
+
+/// Finds out which entries may be a key's; `None` if a thread is changing the block.
+#[inline]
+pub fn prepare<'g>(
+    memory: &'g Memory,
+    leaf: Ref,
+    key: &[u8],
+    guard: &'g Guard,
+) -> Option<(Strings<'g>, Candidates)> {
+    let block = Strings::latched(memory, leaf, guard);
+    let candidates = block.candidates(key);
+    (!block.version.is_locked() && block.is_unchanged()).then_some((block, candidates))
+}

@@ -1,0 +1,196 @@
+//! Bytes that one thread copies while another may write them.
+//!
+//! Each byte of a copy is one that was there at some time. The version of a block tells whether all
+//! were there at the same time. The accesses are atomic for each byte. A processor copies more of
+//! them at once, which the language has no function for; hence the instructions.
+
+/// The bytes that an instruction copies at once.
+const CHUNK: usize = 16;
+
+/// Copies `count` bytes that another thread may be writing.
+///
+/// # Safety
+/// `from` is valid for reads of `count` bytes, of which others make changes by [`store`] alone;
+/// `to` is valid for writes of as many bytes, and no other thread uses them.
+#[inline]
+pub unsafe fn load(from: *const u8, to: *mut u8, count: usize) {
+    // SAFETY: all places lie within the bytes that the caller promises.
+    unsafe {
+        if count < CHUNK {
+            let [low, high] = load_short(from, count);
+            let bytes = u128::from(low) | u128::from(high) << 64;
+            return to.copy_from_nonoverlapping(bytes.to_le_bytes().as_ptr(), count);
+        }
+        for at in (0..count - CHUNK).step_by(CHUNK) {
+            load_chunk(from.add(at), to.add(at));
+        }
+        load_chunk(from.add(count - CHUNK), to.add(count - CHUNK));
+    }
+}
+
+/// Copies 0 to 16 bytes that another thread may be writing, as they stand in memory, with zeros
+/// behind them.
+///
+/// # Safety
+/// `from` is valid for reads of `count` bytes, of which others make changes by [`store`] alone.
+#[inline]
+pub unsafe fn load_short(from: *const u8, count: usize) -> [u64; 2] {
+    debug_assert!(count <= CHUNK);
+    // SAFETY: all places lie within the bytes that the caller promises.
+    unsafe {
+        if count == 8 {
+            return [load_8(from), 0];
+        }
+        let [mut low, mut high] = [0; 2];
+        if count > 8 {
+            low = u64::from_le(load_8(from));
+            high = u64::from_le(load_8(from.add(count - 8))) >> (8 * (16 - count));
+        } else {
+            for i in 0..count {
+                low |= u64::from(load_1(from.add(i))) << (8 * i);
+            }
+        }
+        [low.to_le(), high.to_le()]
+    }
+}
+
+/// Writes bytes that other threads may be copying by [`load`].
+///
+/// # Safety
+/// `to` is valid for writes of the bytes, which no other thread writes, and which others read by
+/// [`load`] and [`load_short`] alone.
+#[inline]
+pub unsafe fn store(to: *mut u8, bytes: &[u8]) {
+    // SAFETY: all places lie within the bytes that the caller promises.
+    unsafe {
+        match bytes.first_chunk::<8>() {
+            Some(first) if bytes.len() == 8 => store_8(to, *first),
+            _ => (0..bytes.len()).for_each(|i| store_1(to.add(i), bytes[i])),
+        }
+    }
+}
+
+/// Loads a byte.
+#[inline]
+unsafe fn load_1(from: *const u8) -> u8 {
+    use std::sync::atomic::{AtomicU8, Ordering};
+    // SAFETY: the callers promise that the byte is there. Bytes are always aligned.
+    unsafe { (*from.cast::<AtomicU8>()).load(Ordering::Relaxed) }
+}
+
+/// Stores a byte.
+#[inline]
+unsafe fn store_1(to: *mut u8, byte: u8) {
+    use std::sync::atomic::{AtomicU8, Ordering};
+    // SAFETY: the callers promise that the byte is there. Bytes are always aligned.
+    unsafe { (*to.cast::<AtomicU8>()).store(byte, Ordering::Relaxed) };
+}
+
+#[cfg(target_arch = "x86_64")]
+use instructions::{load_8, load_chunk, store_8};
+#[cfg(not(target_arch = "x86_64"))]
+use one_by_one::{load_8, load_chunk, store_8};
+
+#[cfg(target_arch = "x86_64")]
+mod instructions {
+    use super::CHUNK;
+    use std::arch::asm;
+    use std::arch::x86_64::__m128i;
+
+    /// Copies a chunk.
+    #[inline]
+    pub unsafe fn load_chunk(from: *const u8, to: *mut u8) {
+        const _: () = assert!(size_of::<__m128i>() == CHUNK);
+        // SAFETY: the instruction reads just a chunk, which the callers promise to be there, as
+        // well as the place for it.
+        unsafe {
+            let chunk: __m128i;
+            asm!(
+                "movups {chunk}, xmmword ptr [{from}]",
+                from = in(reg) from,
+                chunk = out(xmm_reg) chunk,
+                options(nostack, preserves_flags, readonly),
+            );
+            to.cast::<__m128i>().write_unaligned(chunk);
+        }
+    }
+
+    /// Loads eight bytes.
+    #[inline]
+    pub unsafe fn load_8(from: *const u8) -> u64 {
+        // SAFETY: the instruction reads just these bytes, which the callers promise to be there.
+        unsafe {
+            let word: u64;
+            asm!(
+                "mov {word}, qword ptr [{from}]",
+                from = in(reg) from,
+                word = out(reg) word,
+                options(nostack, preserves_flags, readonly),
+            );
+            word
+        }
+    }
+
+    /// Stores eight bytes.
+    #[inline]
+    pub unsafe fn store_8(to: *mut u8, bytes: [u8; 8]) {
+        // SAFETY: the instruction writes just these bytes, which the callers promise to be there.
+        unsafe {
+            asm!(
+                "mov qword ptr [{to}], {word}",
+                to = in(reg) to,
+                word = in(reg) u64::from_ne_bytes(bytes),
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod one_by_one {
+    use super::{CHUNK, load_1, store_1};
+
+    /// Copies a chunk.
+    pub unsafe fn load_chunk(from: *const u8, to: *mut u8) {
+        for i in 0..CHUNK {
+            // SAFETY: the callers promise that the bytes and the place for them are there.
+            unsafe { to.add(i).write(load_1(from.add(i))) };
+        }
+    }
+
+    /// Loads eight bytes.
+    pub unsafe fn load_8(from: *const u8) -> u64 {
+        // SAFETY: the callers promise that the bytes are there.
+        u64::from_ne_bytes(std::array::from_fn(|i| unsafe { load_1(from.add(i)) }))
+    }
+
+    /// Stores eight bytes.
+    pub unsafe fn store_8(to: *mut u8, bytes: [u8; 8]) {
+        for (i, byte) in bytes.into_iter().enumerate() {
+            // SAFETY: the callers promise that the bytes are there.
+            unsafe { store_1(to.add(i), byte) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_every_count_are_copied() {
+        let from: Vec<u8> = (1..=100).collect();
+        for count in 0..from.len() {
+            let mut to = vec![0; count + 1];
+            // SAFETY: both have so many bytes, and no other thread knows them.
+            unsafe { load(from.as_ptr(), to.as_mut_ptr(), count) };
+            assert_eq!(to[..count], from[..count]);
+            assert_eq!(to[count], 0);
+            to.fill(0);
+            // SAFETY: as above.
+            unsafe { store(to.as_mut_ptr(), &from[..count]) };
+            assert_eq!(to[..count], from[..count]);
+            assert_eq!(to[count], 0);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The state of a block, in one word that is written at once.
+
+/// See the [module](self).
+///
+/// ```text
+///   31        30        29            23         17         11        0
+///   │ outside │ latched │ granules: 7 │ slots: 6 │ count: 6 │ end: 11 │
+/// ```
+///
+/// Of a block whose entry lies outside, only the count and the marks mean anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State(pub u32);
+
+impl State {
+    /// The mark of a block whose entry lies outside the region of leaves.
+    pub const OUTSIDE: u32 = 1 << 31;
+    /// The mark of a block that a thread is going to change.
+    pub const LATCHED: u32 = 1 << 30;
+
+    /// The state of a block that has its entries inside.
+    pub fn inside(granules: usize, slots: usize, count: usize, end: usize) -> State {
+        debug_assert!(granules < 1 << 7 && count <= slots && slots < 1 << 6 && end < 1 << 11);
+        State((granules << 23 | slots << 17 | count << 11 | end) as u32)
+    }
+
+    /// The state of a block of one entry, which lies outside.
+    pub fn outside() -> State {
+        State(Self::OUTSIDE | 1 << 11)
+    }
+
+    #[inline]
+    pub fn is_outside(self) -> bool {
+        self.0 & Self::OUTSIDE != 0
+    }
+
+    /// The length of the block.
+    pub fn granules(self) -> usize {
+        (self.0 >> 23 & 0x7f) as usize
+    }
+
+    /// The places for offsets.
+    #[inline]
+    pub fn slots(self) -> usize {
+        (self.0 >> 17 & 0x3f) as usize
+    }
+
+    /// The number of entries.
+    #[inline]
+    pub fn count(self) -> usize {
+        (self.0 >> 11 & 0x3f) as usize
+    }
+
+    /// Where the room behind the entries begins.
+    #[inline]
+    pub fn end(self) -> usize {
+        (self.0 & 0x7ff) as usize
+    }
+
+    /// The state with another number of entries, which end elsewhere.
+    #[inline]
+    pub fn with(self, count: usize, end: usize) -> State {
+        debug_assert!(count < 1 << 6 && end < 1 << 11);
+        State(self.0 & !0x1_ffff | (count << 11 | end) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_state_are_read_as_they_were_written() {
+        for (granules, slots, count, end) in [(64, 32, 32, 1024), (3, 1, 1, 48), (64, 32, 0, 0)] {
+            let state = State(State::inside(granules, slots, count, end).0 | State::LATCHED);
+            assert_eq!(
+                (state.granules(), state.slots(), state.count(), state.end()),
+                (granules, slots, count, end)
+            );
+            let less = state.with(0, 1);
+            assert_eq!((less.count(), less.end(), less.slots()), (0, 1, slots));
+            assert!(!less.is_outside() && less.0 & State::LATCHED != 0);
+        }
+        assert!(State::outside().is_outside() && State::outside().count() == 1);
+    }
+}

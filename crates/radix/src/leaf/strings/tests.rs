@@ -1,0 +1,260 @@
+use super::*;
+use crate::change::{Altered, Change};
+use crate::leaf::{Known, Scan};
+use nearfield_core::{Batch, Bytes, Direction};
+use std::ops::{Bound, ControlFlow};
+
+fn memory() -> Memory {
+    Memory::new(usize::MAX, GRANULE_BYTES, GRANULES_MAX).expect("address space")
+}
+
+type Owned = (Vec<u8>, Vec<u8>);
+
+fn borrowed(entries: &[Owned]) -> Vec<Entry<'_>> {
+    entries
+        .iter()
+        .map(|(key, value)| (&key[..], &value[..]))
+        .collect()
+}
+
+/// All entries, read one by one, as a scan answers them, and by their keys.
+fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
+    let guard = crossbeam_epoch::pin();
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut read: Vec<Owned> = Vec::new();
+        let _ = entries(memory, leaf, direction, &guard, |key, value| {
+            read.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        });
+        if direction == Direction::Descending {
+            read.reverse();
+        }
+        assert_eq!(read, expected);
+    }
+    for first in 0..=expected.len() {
+        let from = match expected.get(first) {
+            Some(entry) => Bound::Included(&entry.0[..]),
+            None => Bound::Unbounded,
+        };
+        for limit in [1, 3, 100] {
+            let written = written(memory, leaf, from, limit);
+            let first = first % expected.len().max(1);
+            let behind = expected.len().min(first + limit);
+            assert_eq!(written, expected[first.min(behind)..behind]);
+        }
+    }
+    let block = Strings::latched(memory, leaf, &guard);
+    assert_eq!(block.count(), expected.len());
+    for (i, (key, value)) in expected.iter().enumerate() {
+        assert_eq!(block.position(key), Some(i));
+        assert_eq!(
+            (block.rank(key), block.entry(i)),
+            (i, (&key[..], &value[..]))
+        );
+        let (found, dead) = read(memory, leaf, key, None, &guard);
+        assert!(!dead && found.expect("a value").value() == value);
+    }
+}
+
+/// What an ascending scan writes.
+fn written(memory: &Memory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<Owned> {
+    let guard = crossbeam_epoch::pin();
+    let mut batch = Batch::<Bytes>::new();
+    batch.scan(
+        Bound::Unbounded,
+        Bound::Unbounded,
+        limit as u32,
+        Direction::Ascending,
+    );
+    let (_, mut output) = batch.begin().expect("a batch");
+    let mut writer = output.begin_entries(0);
+    let scan = Scan {
+        from,
+        to: Bound::Unbounded,
+        direction: Direction::Ascending,
+        limit,
+    };
+    let _ = write_entries(memory, leaf, &scan, &mut None, &guard, &mut writer);
+    writer.finish();
+    let owned = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
+    batch.entries(0).map(owned).collect()
+}
+
+fn known_of(
+    skipped: bool,
+    depth: usize,
+    prepared: Option<Candidates>,
+) -> Known<Option<Candidates>> {
+    Known {
+        skipped,
+        depth,
+        prepared,
+    }
+}
+
+fn number(i: usize) -> Vec<u8> {
+    format!("key {i:03}").into_bytes()
+}
+
+#[test]
+fn every_entry_is_found_and_no_other() {
+    let memory = memory();
+    let guard = crossbeam_epoch::pin();
+    for count in 1..=STRINGS_MAX {
+        let all: Vec<Owned> = (0..count)
+            .map(|i| (number(i), number(i)[4..].to_vec()))
+            .collect();
+        let leaf = create(&memory, &borrowed(&all)).expect("memory");
+        assert_has(&memory, leaf, &all);
+        for key in [&b""[..], b"key 00 ", &number(count)] {
+            assert!(read(&memory, leaf, key, None, &guard).0.is_none());
+        }
+        // SAFETY: no other thread knows the block.
+        unsafe { free(&memory, leaf) };
+    }
+    assert_eq!(memory.bytes().leaf_bytes, 0);
+}
+
+/// Random changes of a block by the functions that the tree uses, and those of a sorted list.
+#[test]
+fn a_block_is_what_its_changes_have_made_of_it() {
+    let memory = memory();
+    let mut state = 7_u64;
+    let mut random = move |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let (mut in_place, mut copied) = (0, 0);
+    for _ in 0..200 {
+        let guard = crossbeam_epoch::pin();
+        let mut model: Vec<Owned> = vec![(number(500), b"12345678".to_vec())];
+        let mut leaf = create_with_room(&memory, &borrowed(&model)).expect("memory");
+        for _ in 0..150 {
+            let key = number(random(40) + 480);
+            let lengths = [8, 8, 8, 0, 16, 17, 300];
+            let value = vec![random(256) as u8; lengths[random(lengths.len())]];
+            let block = Strings::latched(&memory, leaf, &guard);
+            let found = model.binary_search_by(|entry| entry.0.cmp(&key));
+            assert_eq!(block.position(&key), found.ok());
+            let (at, behind) = match found {
+                Ok(at) if random(3) == 0 => {
+                    if model.len() > 1 {
+                        remove(&memory, leaf, at, &guard);
+                        model.remove(at);
+                    }
+                    continue;
+                }
+                Ok(at) if set(&memory, leaf, at, &value, &guard) => {
+                    model[at].1 = value;
+                    in_place += 1;
+                    continue;
+                }
+                Ok(at) => (at, at + 1),
+                Err(at) if block.has_room_for_key(&key, &value) => {
+                    insert(&memory, leaf, &key, &value, &guard);
+                    model.insert(at, (key, value));
+                    in_place += 1;
+                    continue;
+                }
+                Err(at) => (at, at),
+            };
+            let mut edited = model.clone();
+            edited.splice(at..behind, [(key.clone(), value.clone())]);
+            let copy = create_edited(&memory, block, at, behind, (&key, &value));
+            assert_eq!(copy.is_some(), fits(&borrowed(&edited)), "{edited:?}");
+            if let Some(copy) = copy {
+                mark_dead(&memory, leaf);
+                assert!(read(&memory, leaf, &key, None, &guard).1);
+                leaf = copy.expect("memory");
+                model = edited;
+                copied += 1;
+            }
+            assert_has(&memory, leaf, &model);
+        }
+        assert_has(&memory, leaf, &model);
+        let block = Strings::latched(&memory, leaf, &guard);
+        for (key, _) in &model {
+            assert!(block.all_keys().any(|other| other == key));
+        }
+    }
+    assert!(in_place > 1000 && copied > 1000, "{in_place} {copied}");
+}
+
+#[test]
+fn what_was_prepared_serves_one_version() {
+    let memory = memory();
+    let guard = crossbeam_epoch::pin();
+    let all: Vec<Owned> = (0..8)
+        .map(|i| (number(2 * i), b"12345678".to_vec()))
+        .collect();
+    let leaf = create_with_room(&memory, &borrowed(&all)).expect("memory");
+    let key = number(8);
+    let prepared = prepare(&memory, leaf, &key, &guard).map(|(_, candidates)| candidates);
+    assert!(prepared.is_some());
+    let set = &mut |_: Option<&[u8]>| Change::Set(&b"new"[..]);
+    let known = known_of(false, 0, None);
+    assert_eq!(
+        alter(&memory, leaf, &number(1), known, &guard, set),
+        Altered::Inserted
+    );
+    // The key stands elsewhere now.
+    let (found, _) = read(&memory, leaf, &key, prepared, &guard);
+    assert_eq!(found.expect("a value").value(), b"12345678");
+    let set = &mut |value: Option<&[u8]>| {
+        assert_eq!(value, Some(&b"12345678"[..]));
+        Change::Set(&b"87654321"[..])
+    };
+    let again = known_of(false, 0, prepared);
+    let altered = alter(&memory, leaf, &key, again, &guard, set);
+    assert_eq!(altered, Altered::InPlace);
+    let (found, _) = read(&memory, leaf, &key, prepared, &guard);
+    assert_eq!(found.expect("a value").value(), b"87654321");
+}
+
+#[test]
+fn only_what_a_block_has_room_for_is_altered_in_it() {
+    let memory = memory();
+    let guard = crossbeam_epoch::pin();
+    let all: Vec<Owned> = vec![(number(1), b"1".to_vec()), (number(3), b"3".to_vec())];
+    let leaf = create(&memory, &borrowed(&all)).expect("memory");
+    let alter = |key: &[u8], belongs: bool, change: Change<&'static [u8]>| {
+        let known = known_of(!belongs, 7, None);
+        alter(&memory, leaf, key, known, &guard, &mut |_| change)
+    };
+    let set = Change::Set(&b"x"[..]);
+    let longer = Change::Set(&[1; 30][..]);
+    assert_eq!(alter(&number(2), true, longer), Altered::Not);
+    assert_eq!(alter(&number(2), false, set), Altered::Not);
+    assert_eq!(alter(&number(1), true, Change::Remove), Altered::Not);
+    assert_eq!(
+        alter(&number(1), true, Change::Set(&[1; 900])),
+        Altered::Not
+    );
+    assert_eq!(alter(&number(1), false, set), Altered::InPlace);
+    let held = latch(&memory, leaf, true);
+    assert_eq!(alter(&number(1), true, set), Altered::Not);
+    drop(held);
+    assert_has(&memory, leaf, &[(number(1), b"x".to_vec()), all[1].clone()]);
+    mark_dead(&memory, leaf);
+    assert_eq!(alter(&number(1), true, set), Altered::Not);
+}
+
+#[test]
+fn a_long_entry_is_kept_outside() {
+    let memory = memory();
+    let guard = crossbeam_epoch::pin();
+    let all: Vec<Owned> = vec![(b"long".to_vec(), vec![7; 100_000])];
+    let leaf = create(&memory, &borrowed(&all)).expect("memory");
+    assert!(memory.has_outside());
+    assert!(!fits(&[(b"long", &all[0].1), (b"other", b"")]));
+    assert_has(&memory, leaf, &all);
+    assert!(!set(&memory, leaf, 0, b"short", &guard));
+    remove(&memory, leaf, 0, &guard);
+    assert_has(&memory, leaf, &[]);
+    // SAFETY: no other thread knows the block.
+    unsafe { free(&memory, leaf) };
+    assert!(!memory.has_outside());
+    assert_eq!(memory.bytes().leaf_bytes, 0);
+}
