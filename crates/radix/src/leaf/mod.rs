@@ -2,8 +2,8 @@
 //!
 //! A leaf is a block of entries in ascending order. It covers as many neighbouring bytes of a node
 //! as it has room for the keys of; [`write`](crate::write) has its changes. Blocks of
-//! [words](block) and of [byte strings](strings) are changed in place where they have room. Keys and
-//! long values of byte strings stay where they are, so that readers can use them in place.
+//! [words](block) and of [byte strings](strings) are changed in place where they have room. Keys
+//! and long values of byte strings stay where they are, so that readers can use them in place.
 //!
 //! A look-up ends by comparing whole keys, which also checks the bytes that paths skip.
 
