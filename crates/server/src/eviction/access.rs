@@ -30,6 +30,8 @@ const CLOCKS_MAX: usize = 1 << 28;
 const LIMIT_BYTES_PER_CLOCK: u64 = 64;
 /// Of `maxmemory`, for each byte of the sketch.
 const LIMIT_BYTES_PER_SKETCH_BYTE: u64 = 32;
+/// Of the memory tier, for each byte of the sketch.
+const TIER_BYTES_PER_SKETCH_BYTE: u64 = 1024;
 /// A tick of a clock, in milliseconds as a power of two: 2^32 of them are two years.
 const TICK_SHIFT: u32 = 4;
 const DATABASE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -86,10 +88,23 @@ impl Access {
     /// Makes tables for another limit; with `counts`, frequencies are kept, too. What was known is
     /// forgotten if their sizes change.
     pub fn resize(&self, limit_bytes: u64, counts: bool) {
+        self.resize_with_tier(limit_bytes, counts, 0);
+    }
+
+    /// As [`resize`](Access::resize), for a server whose memory tier has so many bytes, if it has
+    /// tiers. Frequencies are kept then, in a table that is small enough for the caches of a
+    /// processor: it tells the keys apart that are used most, and the others need no more.
+    pub fn resize_with_tier(&self, limit_bytes: u64, counts: bool, tier_bytes: u64) {
         let clocks = (limit_bytes / LIMIT_BYTES_PER_CLOCK) as usize;
         let clocks = clocks.next_power_of_two().clamp(CLOCKS_MIN, CLOCKS_MAX);
-        let sketch = (limit_bytes / LIMIT_BYTES_PER_SKETCH_BYTE) as usize;
+        let by_limit = if counts {
+            limit_bytes / LIMIT_BYTES_PER_SKETCH_BYTE
+        } else {
+            0
+        };
+        let sketch = by_limit.max(tier_bytes / TIER_BYTES_PER_SKETCH_BYTE) as usize;
         let sketch = sketch.clamp(64 << 10, 1 << 30);
+        let counts = counts || tier_bytes > 0;
         let mut tables = self.tables.write();
         if tables.clocks.len() != clocks {
             tables.clocks = (0..clocks).map(|_| AtomicU32::new(0)).collect();
