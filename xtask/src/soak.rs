@@ -5,6 +5,7 @@
 
 use anyhow::{Context, bail};
 use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,17 +15,31 @@ use std::time::{Duration, Instant};
 struct Suite {
     name: &'static str,
     package: &'static str,
-    /// The test program, and a part of the names of its tests.
+    /// The test program, and words behind `--` that choose its tests by parts of their names.
     program: &'static str,
     filter: &'static str,
-    /// The variable that says how much one run does. Another name than that of the number of seeds
-    /// is of a suite whose runs have one seed each.
-    amount: &'static str,
+    counts: Counts,
+}
+
+/// What a suite counts, and how much of it one run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    /// Seeds, as many as the environment says.
+    Seeds,
+    /// Something else, of which each run does as much as this variable says, from one seed.
+    Work {
+        variable: &'static str,
+        /// The least for which the suite's own checks hold.
+        least: u64,
+    },
+    /// Inputs of the fuzz targets, for as many seconds as the environment says.
+    Inputs,
 }
 
 const SEEDS: &str = "NEARFIELD_SEEDS";
 const FIRST_SEED: &str = "NEARFIELD_FIRST_SEED";
 const ONE_SEED: &str = "NEARFIELD_SEED";
+const FUZZ_SECONDS: &str = "FUZZ_SECONDS";
 
 const fn suite(
     name: &'static str,
@@ -32,14 +47,26 @@ const fn suite(
     program: &'static str,
     filter: &'static str,
 ) -> Suite {
-    let amount = SEEDS;
     Suite {
         name,
         package,
         program,
         filter,
-        amount,
+        counts: Counts::Seeds,
     }
+}
+
+const fn pool(name: &'static str, filter: &'static str) -> Suite {
+    suite(name, "nearfield-pool", "all", filter)
+}
+
+const fn server(name: &'static str, filter: &'static str) -> Suite {
+    suite(name, "nearfield-server", "all", filter)
+}
+
+const fn work(suite: Suite, variable: &'static str, least: u64) -> Suite {
+    let counts = Counts::Work { variable, least };
+    Suite { counts, ..suite }
 }
 
 const SUITES: &[Suite] = &[
@@ -48,21 +75,39 @@ const SUITES: &[Suite] = &[
     suite("map-model", "nearfield", "all", "model::"),
     suite("pim-model", "nearfield-pim", "all", "model::"),
     suite("pim-threads", "nearfield-pim", "all", "concurrent::"),
-    suite("pool-tree", "nearfield-pool", "all", "simulated::"),
-    suite("pool-together", "nearfield-pool", "all", "together::"),
-    suite("pool-stores", "nearfield-pool", "all", "store::"),
+    pool("pool-model", "model:: --skip rolex"),
+    pool("pool-tree", "simulated:: --skip rolex --skip smart"),
+    pool("pool-rolex", "rolex_simulated:: rolex_map::"),
+    pool("pool-smart", "smart_simulated::"),
+    pool("pool-shared-node", "shared_compute_node::"),
+    pool("pool-coordination", "coordination::"),
+    pool("pool-stores", "store::"),
+    work(
+        server("server-differential", "random_commands"),
+        "NEARFIELD_COMMANDS",
+        1000,
+    ),
+    work(
+        server("server-crash", "survives_kills"),
+        "NEARFIELD_KILLS",
+        5,
+    ),
+    server("server-linearizability", "linearizability::commands_and"),
+    server("server-shared-pool", "pool::each_key_is_linearizable"),
+    server(
+        "server-batches",
+        "batches::a_batch_answers batches::keys_in batches::the_log",
+    ),
+    server("server-replay", "replay::"),
+    server("server-expiry", "notes::keys_expire"),
+    work(
+        server("server-tiers", "tiers::values_that_move"),
+        "NEARFIELD_EPISODES",
+        80,
+    ),
     Suite {
-        amount: "NEARFIELD_COMMANDS",
-        ..suite(
-            "server-differential",
-            "nearfield-server",
-            "all",
-            "random_commands",
-        )
-    },
-    Suite {
-        amount: "NEARFIELD_KILLS",
-        ..suite("server-crash", "nearfield-server", "all", "survives_kills")
+        counts: Counts::Inputs,
+        ..suite("fuzz", "", "", "")
     },
 ];
 
@@ -82,11 +127,10 @@ pub fn soak(arguments: &[&str]) -> anyhow::Result<ExitCode> {
     ctrlc::set_handler(move || by_signal.store(true, Ordering::Relaxed))?;
 
     for suite in &suites {
-        let built = cargo(suite).arg("--no-run").status()?;
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        if !built.success() {
+        if suite.counts != Counts::Inputs && !cargo(suite).arg("--no-run").status()?.success() {
             bail!("{} does not build", suite.name);
         }
     }
@@ -142,6 +186,7 @@ fn read(arguments: &[&str]) -> anyhow::Result<(f64, Vec<&'static Suite>)> {
     Ok((minutes, suites))
 }
 
+/// The command that builds a suite, and runs it with its filter.
 fn cargo(suite: &Suite) -> Command {
     let mut command = Command::new("cargo");
     command
@@ -151,34 +196,71 @@ fn cargo(suite: &Suite) -> Command {
     command
 }
 
+/// One run of a suite: its command, and the variables that choose what it does.
+fn run(suite: &Suite, seed: u64, amount: u64) -> (Command, Vec<(&'static str, u64)>) {
+    let mut command = cargo(suite);
+    let variables = match suite.counts {
+        Counts::Seeds => vec![(FIRST_SEED, seed), (SEEDS, amount)],
+        Counts::Work { variable, .. } => vec![(ONE_SEED, seed), (variable, amount)],
+        Counts::Inputs => {
+            command = Command::new(".ci/run");
+            command.arg("fuzz").stdin(Stdio::null());
+            vec![(FUZZ_SECONDS, amount)]
+        }
+    };
+    if suite.counts != Counts::Inputs {
+        command.arg("--").args(suite.filter.split(' '));
+    }
+    command.envs(
+        variables
+            .iter()
+            .map(|(name, value)| (*name, value.to_string())),
+    );
+    (command, variables)
+}
+
+/// How much the first run of a suite does.
+fn first_amount(suite: &Suite, share: Duration) -> anyhow::Result<u64> {
+    Ok(match suite.counts {
+        Counts::Seeds => 5,
+        Counts::Work { least, .. } => least,
+        // Each target has its part of the time at once, as the inputs that it finds are kept.
+        Counts::Inputs => {
+            let targets = std::fs::read_dir("fuzz/fuzz_targets").context("fuzz targets")?;
+            (share.as_secs() / targets.count().max(1) as u64).max(1)
+        }
+    })
+}
+
 /// Runs a suite until its share of the time is over. Runs grow while they are short.
 fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Result<Tally> {
     let mut tally = Tally::default();
     let start = Instant::now();
-    let mut amount = 5;
+    let mut amount = first_amount(suite, share)?;
     while start.elapsed() < share && !stopped.load(Ordering::Relaxed) {
         let seed = RandomState::new().hash_one(0) >> 24;
         let begin = Instant::now();
-        let first = if suite.amount == SEEDS {
-            FIRST_SEED
-        } else {
-            ONE_SEED
-        };
-        let output = cargo(suite)
-            .arg(suite.filter)
-            .env(first, seed.to_string())
-            .env(suite.amount, amount.to_string())
-            .output()?;
+        let (mut command, variables) = run(suite, seed, amount);
+        let output = command.output().context(suite.name)?;
         // A test that ends because of Ctrl-C has not failed.
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        println!("{}: {first}={seed} {}={amount}", suite.name, suite.amount);
-        tally.first.get_or_insert(seed);
-        tally.done += done(suite, amount, &output);
+        println!("{}: {}", suite.name, assignments(&variables));
+        if suite.counts != Counts::Inputs {
+            tally.first.get_or_insert(seed);
+        }
+        let done = done(suite, amount, &output);
+        tally.done += done;
         if !output.status.success() {
             tally.failures += 1;
-            println!("{}", describe(suite, first, seed, amount, &output));
+            println!("{}", describe(suite, &variables, &output));
+            let kept = keep(suite, seed, &output)?;
+            println!("  what it has printed is in {}", kept.display());
+        } else if done == 0 {
+            tally.failures += 1;
+            println!("{}: no test has run; its filter names none", suite.name);
+            break;
         }
         if output.status.success() && begin.elapsed() < share / 8 {
             amount *= 2;
@@ -188,36 +270,73 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
     Ok(tally)
 }
 
-/// The seeds that passed, as the testkit has counted them; or, in a suite whose runs have one seed
-/// each, what the tests that passed have done.
-fn done(suite: &Suite, amount: u64, output: &Output) -> u64 {
-    if suite.amount == SEEDS {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let counts = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("seeds passed: "));
-        return counts.filter_map(|count| count.parse::<u64>().ok()).sum();
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let counts = text.lines().filter_map(|line| {
-        let (before, _) = line.split_once(" passed")?;
-        before.rsplit(' ').next()?.parse::<u64>().ok()
-    });
-    amount * counts.sum::<u64>()
+/// Keeps what a run that failed has printed: a replay of threads may need several attempts.
+fn keep(suite: &Suite, seed: u64, output: &Output) -> anyhow::Result<PathBuf> {
+    let folder = PathBuf::from("target/soak");
+    std::fs::create_dir_all(&folder).context("target/soak")?;
+    let path = folder.join(format!("{}-{seed}.log", suite.name));
+    let printed = [&output.stdout[..], &output.stderr[..]].concat();
+    std::fs::write(&path, printed).with_context(|| path.display().to_string())?;
+    Ok(path)
 }
 
-/// The commands that replay a failure: those that the tests have printed, or this run again.
-fn describe(suite: &Suite, first: &str, seed: u64, amount: u64, output: &Output) -> String {
+/// The seeds that passed, as the testkit has counted them; the inputs, as the fuzzers have; or, in
+/// a suite whose runs have one seed each, what the tests that passed have done.
+fn done(suite: &Suite, amount: u64, output: &Output) -> u64 {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    let behind = |text: &str, start: &str| -> u64 {
+        let counts = text.lines().filter_map(|line| line.strip_prefix(start));
+        counts
+            .filter_map(|count| count.trim().parse::<u64>().ok())
+            .sum()
+    };
+    match suite.counts {
+        Counts::Seeds => behind(&stderr, "seeds passed: "),
+        Counts::Inputs => behind(&stdout, "stat::number_of_executed_units:"),
+        Counts::Work { .. } => {
+            let counts = stdout.lines().filter_map(|line| {
+                let (before, _) = line.split_once(" passed")?;
+                before.rsplit(' ').next()?.parse::<u64>().ok()
+            });
+            amount * counts.sum::<u64>()
+        }
+    }
+}
+
+fn assignments(variables: &[(&str, u64)]) -> String {
+    let assignments = variables
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    assignments.collect::<Vec<_>>().join(" ")
+}
+
+/// The commands that replay a failure: those that the tests have printed, or this run again. Of a
+/// fuzz target, what it has printed, which names the input.
+fn describe(suite: &Suite, variables: &[(&str, u64)], output: &Output) -> String {
     let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    let replays = text.iter().flat_map(|text| text.lines());
-    let mut lines: Vec<&str> = replays
-        .filter(|line| line.contains("NEARFIELD_SEED="))
-        .collect();
+    let printed = text.iter().flat_map(|text| text.lines());
+    let (is_replay, again): (fn(&&str) -> bool, String) = match suite.counts {
+        Counts::Inputs => (
+            |line| {
+                ["panicked at", "Test unit written to", "ERROR"]
+                    .iter()
+                    .any(|it| line.contains(it))
+            },
+            format!("{} .ci/run fuzz", assignments(variables)),
+        ),
+        _ => (
+            |line| line.contains("NEARFIELD_SEED="),
+            format!(
+                "{} cargo test -p {} --test {} -- {}",
+                assignments(variables),
+                suite.package,
+                suite.program,
+                suite.filter
+            ),
+        ),
+    };
+    let mut lines: Vec<&str> = printed.filter(is_replay).collect();
     lines.dedup();
-    let again = format!(
-        "{first}={seed} {}={amount} cargo test -p {} --test {} {}",
-        suite.amount, suite.package, suite.program, suite.filter
-    );
     if lines.is_empty() {
         lines.push(&again);
     }
@@ -261,17 +380,29 @@ mod tests {
     #[test]
     fn a_failure_is_replayed_by_what_its_test_has_printed() {
         let printed = output("panicked\nNEARFIELD_SEED=7 cargo test -p a b\n1 passed; 1 failed");
-        let last = SUITES.last().unwrap();
-        assert_eq!(done(last, 10, &printed), 10);
-        let shown = describe(&SUITES[0], FIRST_SEED, 5, 10, &printed);
+        let kills = SUITES.iter().find(|suite| suite.name == "server-crash");
+        assert_eq!(done(kills.unwrap(), 10, &printed), 10);
+        let (_, variables) = run(&SUITES[0], 5, 10);
+        let shown = describe(&SUITES[0], &variables, &printed);
         assert!(
             shown.ends_with("\n  NEARFIELD_SEED=7 cargo test -p a b"),
             "{shown}"
         );
-        let shown = describe(&SUITES[0], FIRST_SEED, 5, 10, &output("signal 11"));
+        let shown = describe(&SUITES[0], &variables, &output("signal 11"));
         assert!(
             shown.contains("NEARFIELD_FIRST_SEED=5 NEARFIELD_SEEDS=10 cargo"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn inputs_are_counted_over_all_targets() {
+        let fuzz = SUITES.last().unwrap();
+        let printed =
+            output("stat::number_of_executed_units: 30\nx\nstat::number_of_executed_units: 12");
+        assert_eq!(done(fuzz, 1, &printed), 42);
+        let printed = output("==1== ERROR: libFuzzer: timeout\nTest unit written to a/b");
+        let shown = describe(fuzz, &[(FUZZ_SECONDS, 1)], &printed);
+        assert!(shown.ends_with("written to a/b"), "{shown}");
     }
 }

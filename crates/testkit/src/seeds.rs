@@ -1,5 +1,6 @@
 //! Which seeds a test runs, and how a failure is replayed.
 
+use std::convert::Infallible;
 use std::env;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -37,6 +38,29 @@ pub fn first_failure<E: Display>(
         let _ = writeln!(io::stderr(), "seeds passed: {passed}");
     }
     failure
+}
+
+/// Calls `test` with each seed, as [`first_failure`] does. If `test` panics, the panic goes on, and
+/// the command that replays it is written to stderr.
+pub fn each(count: u64, mut test: impl FnMut(u64)) {
+    let failure = first_failure(count, |seed| {
+        let replay = ReplayOnPanic(seed);
+        test(seed);
+        drop(replay);
+        Ok::<(), Infallible>(())
+    });
+    debug_assert!(failure.is_none(), "there are no errors, only panics");
+}
+
+/// Says how to replay a seed if it is dropped while a panic unwinds.
+struct ReplayOnPanic(u64);
+
+impl Drop for ReplayOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = writeln!(io::stderr(), "{}", replay_command(self.0));
+        }
+    }
 }
 
 /// The command that runs the current test with one seed.
@@ -116,5 +140,14 @@ mod tests {
             command.starts_with("NEARFIELD_SEED=7 cargo test"),
             "{command}"
         );
+    }
+
+    #[test]
+    fn each_runs_all_seeds_and_lets_panics_go_on() {
+        let mut run = Vec::new();
+        super::each(3, |seed| run.push(seed));
+        assert_eq!(run, [0, 1, 2]);
+        let caught = std::panic::catch_unwind(|| super::each(3, |seed| assert!(seed < 1)));
+        assert!(caught.is_err());
     }
 }

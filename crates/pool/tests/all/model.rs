@@ -7,6 +7,7 @@ use nearfield_pool::layout::{
     self, Arrangement, Geometry, Leaf, LeafLayout, LockWordLayout, Metadata, Shape, Slots,
     Validation,
 };
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -195,7 +196,7 @@ fn leaves_of_many_shapes_agree_with_a_map() {
 fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
     let layout = LeafLayout::new(Geometry::default());
     let words = LockWordLayout::new(layout.span());
-    for seed in 0..200 {
+    seeds::each(200, |seed| {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut whole = Leaf::new(layout);
         let mut word = words.of_leaf(&whole);
@@ -233,7 +234,7 @@ fn the_hop_range_is_enough_to_insert_and_the_lock_word_stays_right() {
             assert_eq!(words.max_slot(word), words.max_slot(exact));
         }
         assert!(whole.occupied().count() > 40);
-    }
+    });
 }
 
 #[test]

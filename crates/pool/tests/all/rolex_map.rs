@@ -6,6 +6,7 @@ use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Geometry, Metadata, Shape};
 use nearfield_pool::rivals::rolex::{ComputeNode, Leaves, Options, Rolex};
 use nearfield_pool::{Entry, PoolError, PoolIndex};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::cell::Cell;
@@ -107,14 +108,14 @@ fn first(model: &BTreeMap<Vec<u8>, Vec<u8>>, from: &[u8], count: usize) -> Vec<E
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    for seed in 0..3 {
+    seeds::each(3, |seed| {
         // All that is used was loaded in part, or the middle of it, or nothing.
         for loaded in [0..400, 130..170, 0..0] {
             model(seed, options(|_| {}, 16), 0, 400, loaded.clone());
             let small = options(|shape| (shape.leaf_span, shape.neighborhood) = (2, 2), 0);
             model(seed, small, 0, 200, loaded);
         }
-    }
+    });
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn hash_tables_hold_what_a_map_holds() {
         options(change, 16)
     };
     let small = |shape: &mut Shape| (shape.leaf_span, shape.neighborhood) = (5, 3);
-    for seed in 0..2 {
+    seeds::each(2, |seed| {
         for loaded in [0..400, 130..170, 0..0] {
             let single = figure(Metadata::Single);
             model(seed, tables(single.clone(), false), 0, 400, loaded.clone());
@@ -135,12 +136,12 @@ fn hash_tables_hold_what_a_map_holds() {
         }
         let long = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (20, 40);
         model(seed, tables(options(long, 4), true), 7, 1000, 0..1000);
-    }
+    });
 }
 
 #[test]
 fn keys_of_other_lengths_are_told_apart_by_bytes_that_models_do_not_know() {
-    for seed in 0..3 {
+    seeds::each(3, |seed| {
         let long = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (20, 40);
         // All keys have one prefix: one vertical line.
         model(seed, options(long, 4), 7, 1000, 0..1000);
@@ -150,7 +151,7 @@ fn keys_of_other_lengths_are_told_apart_by_bytes_that_models_do_not_know() {
         model(seed, spread, 0, 1000, 0..1000);
         let short = |shape: &mut Shape| (shape.key_bytes, shape.value_bytes) = (3, 0);
         model(seed, options(short, 16), 0, 1000, 0..1000);
-    }
+    });
 }
 
 #[test]
@@ -286,7 +287,7 @@ fn a_node_without_memory_refuses_a_synonym_and_keeps_what_is_there() {
 /// them.
 #[test]
 fn scans_are_complete_while_others_insert_and_remove() {
-    for seed in 0..60 {
+    seeds::each(60, |seed| {
         let (mut simulation, nodes) = simulation(seed, Delivery::Torn);
         let options = match seed % 3 {
             0 => options(|shape| (shape.leaf_span, shape.neighborhood) = (4, 4), 2),
@@ -349,7 +350,7 @@ fn scans_are_complete_while_others_insert_and_remove() {
             assert!(scans > 3, "seed {seed}: {scans} scans");
         });
         assert_eq!(simulation.run(), 0);
-    }
+    });
 }
 
 fn open(

@@ -150,7 +150,7 @@ fn model(seed: u64, options: Options, operations: usize, key: impl Fn(u64) -> Ve
 
 #[test]
 fn it_holds_what_a_map_holds() {
-    for seed in 0..12 {
+    seeds::each(12, |seed| {
         for scan in [Scan::Complete, Scan::Cached] {
             for keys in [Keys::Wide, Keys::Deep, Keys::Long] {
                 let options = Options {
@@ -164,7 +164,7 @@ fn it_holds_what_a_map_holds() {
                 model(seed, options, 600, move |number| keys.key(number));
             }
         }
-    }
+    });
 }
 
 #[test]

@@ -20,6 +20,7 @@ use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::saving::saving_into;
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -231,6 +232,14 @@ fn is_same(one: &Value, other: &Value) -> bool {
         (Value::Integer(one), Value::Integer(other)) if TIMES.contains(one) => {
             one.abs_diff(*other) < 60_000
         }
+        // Of a transaction.
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| is_same(one, other))
+        }
         (one, other) => one == other,
     }
 }
@@ -285,7 +294,7 @@ fn shown(commands: &[Words]) -> String {
 
 #[test]
 fn a_batch_answers_as_its_commands_do_alone() {
-    for seed in 0..6 {
+    seeds::each(6, |seed| {
         let folders = [Folder::new(), Folder::new()];
         let batching = Nearfield::start(saving_into(&folders[0], 1 + seed as usize % 2));
         let single = without_batches(&folders[1]);
@@ -297,12 +306,12 @@ fn a_batch_answers_as_its_commands_do_alone() {
         let large: u64 = batched.batches.iter().skip(4).sum();
         assert!(large > ROUNDS as u64 / 4, "{batched:?}");
         assert_eq!(single.server.batches.counts().commands, 0);
-    }
+    });
 }
 
 /// Compares a server whose keys lie elsewhere with one whose keys lie in its own memory.
 fn compare_placement(home: impl Fn() -> Home, is_possible: fn(&str) -> bool) {
-    for seed in 0..2 {
+    seeds::each(2, |seed| {
         let folder = Folder::new();
         let elsewhere = Nearfield::start(Options {
             threads: 1 + seed as usize % 2,
@@ -315,7 +324,7 @@ fn compare_placement(home: impl Fn() -> Home, is_possible: fn(&str) -> bool) {
         let batched = elsewhere.server.batches.counts();
         let sent = (CONNECTIONS * ROUNDS * PIPELINE) as u64;
         assert!(batched.commands > sent / 2, "{batched:?}");
-    }
+    });
 }
 
 #[test]
@@ -424,9 +433,9 @@ fn is_replayed(seed: u64, change: impl FnOnce(&mut Connection)) -> bool {
 
 #[test]
 fn the_log_of_batches_makes_the_same_keyspace() {
-    for seed in 100..104 {
+    seeds::each(4, |seed| {
         assert!(is_replayed(seed, |_| ()), "seed {seed}");
-    }
+    });
 }
 
 #[test]

@@ -17,6 +17,7 @@ use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::stir::{small_tiers, stir};
 use nearfield_testkit::history::{Interval, Recorder};
 use nearfield_testkit::linearizability::{Operation, order};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::fmt::{self, Display, Formatter};
@@ -354,7 +355,7 @@ fn commands_take_effect_one_at_a_time_while_values_move_between_tiers() {
 }
 
 fn check_rounds(server: &Nearfield, rounds: u64) {
-    for seed in 0..rounds {
+    seeds::each(rounds, |seed| {
         let history = record(server, seed);
         assert!(history.len() >= CLIENTS as usize * TURNS / 2);
         if let Err(dead_end) = order(history) {
@@ -371,7 +372,7 @@ fn check_rounds(server: &Nearfield, rounds: u64) {
                 shown(&dead_end.stuck)
             );
         }
-    }
+    });
 }
 
 #[test]

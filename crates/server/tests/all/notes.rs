@@ -16,6 +16,7 @@ use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::state::state;
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -185,7 +186,7 @@ const COMMANDS: &[&str] = &[
 
 #[test]
 fn keys_expire_at_their_times_whatever_was_done_to_them() {
-    for seed in 0..60 {
+    seeds::each(60, |seed| {
         let mut random = SmallRng::seed_from_u64(seed);
         let server = Server::new(Options::default());
         let mut now = 1_000_000;
@@ -223,7 +224,7 @@ fn keys_expire_at_their_times_whatever_was_done_to_them() {
                 assert!(!server.keyspace.share()[0].is_note_due(now));
             }
         }
-    }
+    });
 }
 
 fn exchange(connection: &mut Connection, lines: &[String]) -> Vec<Value> {

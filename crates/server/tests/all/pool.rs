@@ -13,6 +13,7 @@ use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::Value;
 use nearfield_testkit::history::{Interval, Recorder};
 use nearfield_testkit::linearizability::{Operation, order};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::fmt::{self, Display, Formatter};
@@ -346,7 +347,7 @@ fn record(servers: &[&Nearfield], seed: u64) -> Vec<Vec<Done>> {
 fn each_key_is_linearizable_over_all_servers() {
     let servers = Servers::start();
     let all: Vec<&Nearfield> = servers.servers.iter().collect();
-    for seed in 0..ROUNDS {
+    seeds::each(ROUNDS, |seed| {
         for (key, history) in record(&all, seed).into_iter().enumerate() {
             let Err(dead_end) = order(history.clone()) else {
                 continue;
@@ -360,7 +361,7 @@ fn each_key_is_linearizable_over_all_servers() {
                 shown(&dead_end.stuck)
             );
         }
-    }
+    });
 }
 
 #[test]
