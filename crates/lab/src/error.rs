@@ -1,4 +1,4 @@
-//! What can go wrong in the lab, named by the input that caused it.
+//! Errors of the lab. Each names the input that caused it.
 
 use std::path::PathBuf;
 

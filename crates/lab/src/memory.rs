@@ -1,4 +1,4 @@
-//! How much memory the machine has left for an experiment.
+//! The memory that the machine has left for an experiment.
 
 use std::fs;
 

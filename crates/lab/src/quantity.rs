@@ -1,4 +1,4 @@
-//! Counts as people write them.
+//! Counts in the notation of people, such as 10M.
 
 use crate::error::LabError;
 use crate::text::shortened;

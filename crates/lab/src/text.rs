@@ -1,4 +1,4 @@
-//! Numbers and names as people read them.
+//! Numbers and names in the notation of people.
 
 /// A count of bytes in the largest binary unit that keeps it at or above one, for example
 /// `1.5 GiB`.

@@ -1,4 +1,4 @@
-//! Clients that wait for a key to be written (`BLPOP` and others).
+//! Clients that wait for a write of a key (`BLPOP` and others).
 //!
 //! A command that finds nothing asks to wait for its keys. Whoever writes one of these executes,
 //! still in the same exclusive phase, the commands of those who wait for it, in the order in which
@@ -117,7 +117,7 @@ impl Blocked {
         queue.iter().filter_map(waiter).collect()
     }
 
-    /// The keys of a database that somebody waits for.
+    /// The keys of a database that clients wait for.
     pub fn keys_of(&self, database: usize) -> Vec<Vec<u8>> {
         let state = self.state.lock();
         let of = |key: &&DatabaseKey| key.0 == database;

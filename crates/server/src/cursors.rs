@@ -1,4 +1,4 @@
-//! Where the scans of a keyspace stand: a cursor is a number for a key.
+//! The positions of scans over a keyspace. A cursor is a number for a key.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! What the log and the snapshots ask of a file system. Tests put one in its place that fails.
+//! The file system of the log and the snapshots. Tests replace it by one that fails.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! What can go wrong with a command, as its client is told.
+//! The errors of commands, as clients see them.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
-//! What the server tells those who run it: lines of text or of JSON, on the standard error or in
-//! a file.
+//! Messages to the operator: lines of text or of JSON, on standard error or in a file.
 
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};

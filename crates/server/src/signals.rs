@@ -1,4 +1,4 @@
-//! What signals have the server do.
+//! The server's reactions to signals.
 //!
 //! SIGTERM and SIGINT end it: what has been read is answered, what is kept on disk is made safe.
 //! A second one ends it at once. SIGHUP has it open its log file and read its certificates again.

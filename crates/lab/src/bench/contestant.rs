@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The contestants of a benchmark.
 
 use crate::error::LabError;
 use crate::text::shortened;
@@ -14,7 +14,7 @@ pub enum Contestant {
     Nearfield,
     /// The same tree with techniques of the engine chosen beforehand.
     Chosen(Techniques),
-    /// Somebody else's map, one operation at a time.
+    /// A map of another project, one operation at a time.
     Peer(PeerKind),
 }
 

@@ -1,4 +1,4 @@
-//! The contestants' processes of the moment, each with its map loaded.
+//! The running processes of the contestants, each with its map loaded.
 
 use super::contestant::Contestant;
 use super::process::Process;

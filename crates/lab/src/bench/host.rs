@@ -1,4 +1,4 @@
-//! A contestant's process: reads orders, answers them, ends with its input.
+//! The process of a contestant. It reads orders, answers them, and ends when its input ends.
 
 use super::contestant::Contestant;
 use super::engine::{Engine, NearfieldEngine, PeerEngine};

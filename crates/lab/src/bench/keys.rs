@@ -1,4 +1,4 @@
-//! The keys as a contestant's process holds them, for as long as it lives.
+//! The keys of a contestant's process. It holds them until it ends.
 
 use super::wire::{KeyForm, read_words};
 use nearfield_peers::Text;

@@ -1,4 +1,4 @@
-//! One page with every table and its plots, without anything outside it.
+//! One page with every table and its plots. It refers to no other file.
 
 use super::reading::reading;
 use super::report::{Report, Row, TableResult};

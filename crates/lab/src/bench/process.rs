@@ -1,4 +1,4 @@
-//! A contestant's process, as the conductor holds it.
+//! The conductor's handle of a contestant's process.
 
 use super::wire::{Answer, Order, read_line, write_line};
 use crate::harness::Interrupt;

@@ -1,4 +1,4 @@
-//! One line under a table that says what it says.
+//! One line under a table that sums it up.
 
 use super::contestant::Contestant;
 use super::report::TableResult;

@@ -1,4 +1,4 @@
-//! What tables come to, as rows. `docs/benchmarks.md` explains every field of the report.
+//! The results of tables, as rows. `docs/benchmarks.md` explains every field of the report.
 
 use super::contestant::Contestant;
 use super::plan::Table;

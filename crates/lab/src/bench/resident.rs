@@ -1,4 +1,4 @@
-//! What memory this process occupies.
+//! The resident memory of this process.
 
 use crate::memory::kibibytes_after;
 use std::fs;

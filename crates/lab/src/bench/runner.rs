@@ -1,4 +1,4 @@
-//! Carries out the conductor's orders on one map.
+//! Executes the conductor's orders on one map.
 
 use super::engine::{Engine, Lane};
 use super::task::{Digest, Task, Verb, tasks};

@@ -1,4 +1,4 @@
-//! What is measured when nothing is asked for.
+//! The default measurements.
 
 use super::plan::{Plan, Request};
 use crate::error::LabError;

@@ -1,4 +1,4 @@
-//! Operations as the hot loops read them.
+//! Operations in the form that the measured loops read.
 
 use crate::workload::Op;
 use nearfield_peers::{Source, Text};

@@ -1,4 +1,4 @@
-//! Numbers that papers state, or that are asked of this project, beside what came out.
+//! Numbers of papers and goals of this project, beside the results.
 
 use super::row::{Claim, Row};
 use crate::report::Kind;

@@ -74,7 +74,7 @@ pub enum PointError {
     /// What is to be compared is not there.
     #[error("{0}")]
     Missing(String),
-    /// Somebody asked to stop.
+    /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
 }

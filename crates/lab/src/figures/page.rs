@@ -1,4 +1,4 @@
-//! One page with every figure, without anything outside it.
+//! One page with every figure. It refers to no other file.
 
 use super::report::FigureReport;
 use super::row::{LASTS, Row};

@@ -1,4 +1,4 @@
-//! What a paper brings, so that its figures can be drawn again.
+//! The interface of a paper whose figures are drawn again.
 
 use super::job::Job;
 use super::row::{Claim, Device, Network, Row};

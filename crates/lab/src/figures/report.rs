@@ -1,4 +1,4 @@
-//! The report of figures as programs read it.
+//! The report of figures for programs.
 
 use super::row::{Claim, Device, Network, Omitted, Row};
 use super::scale::Scale;

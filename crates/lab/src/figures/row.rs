@@ -1,4 +1,4 @@
-//! Points, claims and models of figures as programs read them. `docs/pool-figures.md` and
+//! Points, claims and models of figures, as rows for programs. `docs/pool-figures.md` and
 //! `docs/pim-figures.md` explain every field.
 
 use crate::report::{self, Kind};

@@ -1,4 +1,4 @@
-//! How large a run is, of which paper.
+//! The size of a run and its paper.
 
 use super::chime;
 use super::paper::Paper;

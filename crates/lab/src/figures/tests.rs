@@ -1,4 +1,4 @@
-//! All figures, very small: that each has its points, and the same ones again.
+//! All figures, very small: each has its points, and a second run repeats them.
 
 use super::paper::Paper;
 use super::report::FigureReport;

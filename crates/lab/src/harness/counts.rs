@@ -1,4 +1,4 @@
-//! What operations take, counted by the map instead of timed.
+//! The costs of operations, as the map counts them.
 
 use serde::{Deserialize, Serialize};
 

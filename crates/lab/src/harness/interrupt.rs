@@ -1,4 +1,4 @@
-//! Stopping early: Ctrl-C ends the contestants' processes, and what was measured is kept.
+//! Stopping early: Ctrl-C ends the contestants' processes, and the measurements are kept.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ impl Interrupt {
         }
     }
 
-    /// Whether somebody asked to stop.
+    /// Whether the user has asked to stop.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.0.raised.load(Ordering::SeqCst)
@@ -58,6 +58,6 @@ impl Interrupt {
 pub enum Completion {
     /// Everything was measured.
     Finished,
-    /// Somebody interrupted; what was reported until then is complete.
+    /// The user interrupted. The rows that were reported until then are complete.
     Interrupted,
 }

@@ -1,4 +1,4 @@
-//! How long single operations or batches take.
+//! The latency of single operations and of batches.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};

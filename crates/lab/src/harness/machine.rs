@@ -1,4 +1,4 @@
-//! Where and with what a measurement was made.
+//! The machine and the versions of a measurement.
 
 use super::team::cores;
 use crate::memory::kibibytes_after;

@@ -1,4 +1,4 @@
-//! Sums of repeated measurements.
+//! Statistics of repeated measurements.
 
 /// The same thing measured several times.
 #[derive(Clone, Debug, PartialEq)]

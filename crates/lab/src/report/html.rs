@@ -1,4 +1,4 @@
-//! Pages without anything outside them.
+//! Pages that refer to no other file.
 
 /// A page with a body.
 pub(crate) fn frame(title: &str, heading: &str, body: &str) -> String {

@@ -1,4 +1,4 @@
-//! Files that are whole at any moment.
+//! Files that are replaced as a whole.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! How far it is, on the standard error output where that is a terminal.
+//! Progress on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;

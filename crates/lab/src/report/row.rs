@@ -1,4 +1,4 @@
-//! One row for all experiments: who did what how fast, and what an experiment adds to that.
+//! One row for all experiments: contestant, task, rate, and fields that an experiment adds.
 
 use crate::harness::Latency;
 use serde::{Deserialize, Serialize};

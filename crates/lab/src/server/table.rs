@@ -1,4 +1,4 @@
-//! The rows of a contest, for people.
+//! The rows of a contest as a table.
 
 use super::contest::{Requests, Row};
 use crate::report::table;

@@ -1,4 +1,4 @@
-//! Which keys are hot.
+//! Distributions of requests over keys.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What can be wrong with users and their rules.
+//! Errors in users and their rules.
 
 /// Why a rule is refused; the words are Redis's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

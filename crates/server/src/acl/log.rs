@@ -1,4 +1,4 @@
-//! What was denied: the latest cases, for `ACL LOG`.
+//! The latest denied commands, for `ACL LOG`.
 
 use std::collections::VecDeque;
 

@@ -15,7 +15,7 @@ pub type Hash = [u8; 32];
 pub struct User {
     /// The name.
     pub name: Vec<u8>,
-    /// Whether anybody may log in.
+    /// Whether clients may log in as this user.
     pub enabled: bool,
     /// Whether any password is right.
     pub no_password: bool,

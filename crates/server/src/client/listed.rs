@@ -1,5 +1,5 @@
-//! What `CLIENT LIST` shows of a client beyond what [`ClientShared`](super::ClientShared) knows
-//! anyway: written by the client's own thread, read by any.
+//! The fields of `CLIENT LIST` that [`ClientShared`](super::ClientShared) does not have. The
+//! client's own thread writes them, and any thread reads them.
 
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! What one client has subscribed to.
+//! The subscriptions of one client.
 
 use super::ClientShared;
 use std::collections::BTreeSet;

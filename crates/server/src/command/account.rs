@@ -1,5 +1,5 @@
-//! What is noted of each command that is executed: counters, the slow log, what long commands
-//! took, which keys a client that caches has read; and monitors are shown it.
+//! The accounting of executed commands: counters, the slow log, latencies, the keys that a caching
+//! client has read. It also shows commands to monitors.
 
 use super::{Command, Flags, find, number_of};
 use crate::client::Client;

@@ -1,4 +1,4 @@
-//! What `HELP` subcommands answer.
+//! The replies of `HELP` subcommands.
 
 use super::Call;
 

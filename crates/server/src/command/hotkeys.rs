@@ -1,4 +1,4 @@
-//! What is used how much: metrics, and the keys that are used most.
+//! Metrics of use, and the keys that are used most.
 
 use super::{Answer, Call, Command, Flags, Group};
 use crate::error::CommandError;

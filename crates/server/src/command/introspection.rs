@@ -1,4 +1,4 @@
-//! What commands there are.
+//! Commands that describe the server's commands.
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, lookup};

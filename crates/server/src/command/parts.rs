@@ -1,5 +1,4 @@
-//! What hashes, sets and sorted sets have in common: going over their elements step by step, and
-//! drawing some of them by chance.
+//! Steps that hashes, sets and sorted sets share: scans of their elements, and random elements.
 
 use super::{integer, is};
 use crate::error::CommandError;

@@ -24,7 +24,7 @@ pub struct Durability {
     pub disk: Arc<dyn Disk>,
 }
 
-/// A snapshot is taken after so many seconds if there were so many changes.
+/// A snapshot is taken after this number of seconds if there were this number of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavePoint {
     /// Since the last one.

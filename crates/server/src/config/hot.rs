@@ -1,4 +1,4 @@
-//! Parameters that code asks for often.
+//! Parameters that are read often.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 

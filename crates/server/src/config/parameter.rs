@@ -1,4 +1,4 @@
-//! One parameter: which values it may have.
+//! One parameter and its possible values.
 
 use std::borrow::Cow;
 

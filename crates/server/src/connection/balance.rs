@@ -1,5 +1,5 @@
-//! How many of a server's threads serve connections: all of them, as long as the machine has cores
-//! to run them on.
+//! The number of threads that serve connections: all of them, as long as the machine has cores to
+//! run them.
 //!
 //! Threads that share a core with each other, or with the clients, take turns on it instead of
 //! finding more to do at each turn: every switch costs, and batches get smaller. So the threads
@@ -74,7 +74,7 @@ fn decide(active: usize, threads: usize, fared: Fared, may_grow: bool) -> usize 
 }
 
 impl Balance {
-    /// Has all of so many threads serve.
+    /// Lets all of `threads` threads serve.
     pub fn new(threads: usize) -> Balance {
         let threads = threads.max(1);
         Balance {
@@ -90,7 +90,7 @@ impl Balance {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// Has so many threads serve, at least one, until it is decided otherwise.
+    /// Lets this number of threads serve, at least one, until the next decision.
     pub fn set_active(&self, active: usize) {
         let active = active.clamp(1, self.spent.len());
         self.active.store(active, Ordering::Relaxed);
@@ -215,7 +215,7 @@ mod tests {
     fn threads_that_have_cores_stay() {
         assert_eq!(decide(2, 2, fared(0.9, 0.5, 0.01, 1.0), true), 2);
         assert_eq!(decide(4, 4, fared(0.1, 0.05, 0.05, 0.0), true), 4);
-        // Their work does not fit into fewer, whoever else wants the cores.
+        // Their work does not fit into fewer threads, even if other processes want the cores.
         assert_eq!(decide(4, 4, fared(2.7, 0.7, 1.3, 0.0), true), 4);
     }
 

@@ -1,4 +1,4 @@
-//! What threads have for each other.
+//! Messages between threads.
 
 use crate::keyspace::cold::Held;
 use parking_lot::Mutex;

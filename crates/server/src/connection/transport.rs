@@ -1,4 +1,4 @@
-//! What bytes come and go through: a socket, in the open or with TLS.
+//! The transport of a connection: a plain socket, or one with TLS.
 //!
 //! Sockets say once when something has come or can be sent (edge-triggered), so whoever is told
 //! reads until there is nothing more. With TLS some of what has come may already lie within the

@@ -1,4 +1,4 @@
-//! What is known of how keys are used: when last, and how often of late.
+//! The use of keys: the time of the last use, and the recent frequency.
 //!
 //! Values lie in blocks that are not changed, so this cannot stand beside them as in Redis. It
 //! stands in tables by the hash of the key, of a size that depends on `maxmemory` and not on the

@@ -1,4 +1,4 @@
-//! Which keys are looked at for eviction.
+//! The choice of candidates for eviction.
 //!
 //! # Hands
 //!

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-/// One use of so many is looked at.
+/// One in this number of uses is sampled.
 pub const USES_PER_SAMPLE: u32 = 64;
 /// How many keys are counted.
 const COUNTERS: usize = 256;

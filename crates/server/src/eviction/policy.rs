@@ -1,4 +1,4 @@
-//! Which keys are evicted, as `maxmemory-policy` names it.
+//! The eviction policies, by their names in `maxmemory-policy`.
 
 /// Which keys are evicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

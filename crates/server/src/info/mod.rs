@@ -1,5 +1,4 @@
-//! What `INFO` tells, section by section, in Redis's names, so that tools that read it find what
-//! they look for.
+//! The sections of `INFO`. They have Redis's names, because tools read them.
 
 mod commands;
 pub mod memory;

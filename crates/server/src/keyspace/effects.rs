@@ -1,5 +1,5 @@
-//! What a command has done, for those who want to know: the log, watchers, subscribers of
-//! keyspace events, blocked clients.
+//! The effects of a command, for the log, watchers, subscribers of keyspace events and blocked
+//! clients.
 
 use super::draft::Draft;
 use crate::resp::Words;

@@ -1,4 +1,4 @@
-//! Databases that were emptied as a whole: their memory is given back.
+//! Databases that were flushed: gives their memory back.
 
 use super::record::Record;
 use super::slots::Slots;

@@ -1,4 +1,4 @@
-//! Where the keys of a server lie.
+//! The placement of a server's keys.
 
 use super::index::{AnyMap, Index};
 use nearfield::{Bytes, Error, Map, OpenError, Pim, Pool};

@@ -1,4 +1,4 @@
-//! What a command may do with keys.
+//! The interface of commands to keys.
 
 use super::draft::Committed;
 use super::effects::{Class, Effects, Event};

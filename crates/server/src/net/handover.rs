@@ -1,5 +1,5 @@
-//! Connections that go from one thread to another, as
-//! [`Balance`](crate::connection::balance::Balance) has it.
+//! Hands connections from one thread to another, as
+//! [`Balance`](crate::connection::balance::Balance) decides.
 
 use super::thread::IoThread;
 use crate::connection::balance::INTERVAL;

@@ -1,4 +1,4 @@
-//! Commands that are held back (`CLIENT PAUSE`), and go on later.
+//! Commands that `CLIENT PAUSE` holds back and that go on later.
 
 use super::thread::IoThread;
 use crate::client::Client;

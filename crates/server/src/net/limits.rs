@@ -1,5 +1,4 @@
-//! What clients may at most: how many they are, how long they may be idle, how much may wait to be
-//! understood and to be sent.
+//! Limits of clients: their number, their idle time, and the bytes that wait to be parsed or sent.
 
 use crate::client::Client;
 use crate::config::ClientClass;

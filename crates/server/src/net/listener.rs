@@ -1,4 +1,4 @@
-//! Where clients connect to: TCP in the open, TCP with TLS, or a socket in the file system.
+//! The sockets that clients connect to: plain TCP, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
 use crate::connection::Transport;

@@ -1,4 +1,4 @@
-//! What all types of objects have in common, as commands open them.
+//! The interface that all types of objects share.
 
 use super::{Hash, Kind, List, Object, Set, SortedSet, Text};
 use nearfield_tiers::Heap;

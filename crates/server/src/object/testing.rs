@@ -1,4 +1,4 @@
-//! What the tests of all containers share.
+//! Shared parts of the containers' tests.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

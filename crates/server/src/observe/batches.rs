@@ -1,4 +1,4 @@
-//! How many commands were executed together as one batch.
+//! A histogram of the number of commands in a batch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What took longer than `latency-monitor-threshold`, by kind of event (`LATENCY`).
+//! Events that took longer than `latency-monitor-threshold`, by kind (`LATENCY`).
 
 use crate::config::Hot;
 use parking_lot::Mutex;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Of each event so many samples are kept, one a second.
+/// The number of samples that are kept of each event, one a second.
 const SAMPLES_MAX: usize = 160;
 
 /// How long an event took at most within one second.

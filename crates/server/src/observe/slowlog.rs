@@ -30,9 +30,9 @@ pub struct SlowLog {
     state: Mutex<(u64, VecDeque<SlowCommand>)>,
 }
 
-/// Of longer commands only so many words are kept.
+/// The number of words that are kept of longer commands.
 const WORDS_MAX: usize = 32;
-/// Of longer words only so many bytes are kept.
+/// The number of bytes that are kept of longer words.
 const WORD_BYTES_MAX: usize = 128;
 
 impl SlowLog {

@@ -1,7 +1,7 @@
-//! What the server has done since it started: counters for each command, and for all.
+//! Counters since the start of the server, for each command and for all.
 //!
 //! Counters are kept once for each of some threads, so that counting does not have threads wait
-//! for each other, and are summed up by whoever asks.
+//! for each other, and are summed up when they are read.
 
 use crate::catalog::Registry;
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Threads beyond so many share counters.
+/// Threads beyond this number share counters.
 const SHARDS: usize = 8;
 /// Durations are counted by powers of two of nanoseconds.
 pub const BUCKETS: usize = 40;
@@ -75,7 +75,7 @@ pub struct Statistics {
     pub query_limit_closed: AtomicU64,
     /// Errors that clients were told.
     pub error_replies: AtomicU64,
-    /// The most memory that was in use when somebody asked.
+    /// The most memory that was in use at any reading.
     pub peak_memory_bytes: AtomicU64,
     rate: Mutex<Rate>,
 }
@@ -264,7 +264,7 @@ impl Statistics {
 }
 
 impl CommandCounts {
-    /// The time in microseconds that so many percent of the executions took at most.
+    /// The given percentile of the execution times, in microseconds.
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let all: u64 = self.durations.iter().sum();
         let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;

@@ -1,5 +1,5 @@
-//! What a server keeps on disk, and when: it ties the [log](crate::log) and
-//! [snapshots](crate::keyspace::snapshot) to the server's life.
+//! Persistence: starts, runs and ends the [log](crate::log) and
+//! [snapshots](crate::keyspace::snapshot) with the server.
 
 pub mod load;
 mod start;

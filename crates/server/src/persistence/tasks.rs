@@ -1,4 +1,4 @@
-//! What is done beside serving clients: snapshots, rewrites, and the log's care.
+//! Background tasks: snapshots, rewrites, and the care of the log.
 
 use super::{DUMP, create_log};
 use crate::client::ClientShared;

@@ -84,7 +84,7 @@ impl PubSub {
         self.state.read().of(topic).get(name).map_or(0, Vec::len)
     }
 
-    /// The names that somebody listens to and that are as `pattern` says, in order.
+    /// The names with subscribers that match `pattern`, in order.
     pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let state = self.state.read();
         let is =
@@ -94,7 +94,7 @@ impl PubSub {
         names
     }
 
-    /// How many names of a kind somebody listens to.
+    /// The number of names of a kind that have subscribers.
     pub fn count(&self, topic: Topic) -> usize {
         self.state.read().of(topic).len()
     }

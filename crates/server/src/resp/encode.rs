@@ -5,7 +5,7 @@ use crate::number::write_head;
 /// A command: its words.
 pub type Words = Vec<Vec<u8>>;
 
-/// Appends the head of a command of so many words.
+/// Appends the head of a command of `words` words.
 pub fn array(out: &mut Vec<u8>, words: usize) {
     write_head(out, b'*', words as i64);
 }

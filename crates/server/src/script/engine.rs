@@ -188,7 +188,7 @@ fn native_table(
     let native = lua.create_table()?;
     let guard = Arc::clone(watchdog);
     let translate = lua.create_function(move |lua, value: Value| {
-        // Whoever kills a script does not want it to go on with the error.
+        // A killed script must not catch the error and go on.
         if guard.is_killed() {
             return Err(failure::raise_reply(KILLED));
         }

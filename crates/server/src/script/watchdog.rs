@@ -1,5 +1,5 @@
-//! What looks after the script that runs: it can be killed, and once it has run for long other
-//! clients are told so instead of waiting.
+//! The watchdog of a running script. It kills the script on request. Once the script has run for
+//! long, other clients get an error instead of waiting.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! All that the threads of a server share.
+//! The state that all threads of a server share.
 
 mod busy;
 mod configure;

@@ -1,4 +1,4 @@
-//! How tasks are carried out on a map.
+//! Executes tasks on a map.
 
 mod nearfield;
 mod peer;

@@ -1,4 +1,4 @@
-//! Other people's maps: one operation at a time.
+//! Maps of other projects: one operation at a time.
 
 use super::{Engine, Lane};
 use crate::bench::task::{Task, Verb};

@@ -1,4 +1,4 @@
-//! What compute nodes keep.
+//! Figures of the caches of compute nodes.
 
 use super::contender::{Contender, Sizes};
 use super::leaves::leaf_load;

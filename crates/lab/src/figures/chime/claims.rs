@@ -1,4 +1,4 @@
-//! What the paper states and what is asked of our variant, beside what came out.
+//! The paper's claims and the goals of our variant, beside the results.
 
 use crate::figures::claim::{Stated, of, stated};
 use crate::figures::row::{Claim, Row};

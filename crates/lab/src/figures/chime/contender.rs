@@ -1,4 +1,4 @@
-//! Who takes part, under which name and with which sizes and techniques.
+//! The contenders: their names, sizes and techniques.
 
 use super::indirect::{Indirect, POINTER_BYTES};
 use super::scale::Scale;
@@ -272,7 +272,7 @@ impl Contender {
         ]
     }
 
-    /// With leaves of so many entries.
+    /// With leaves of this number of entries.
     pub(super) fn of_span(mut self, span: usize) -> Contender {
         let of_span = |shape: Shape| Shape {
             leaf_span: span,
@@ -292,7 +292,7 @@ impl Contender {
         self
     }
 
-    /// With neighborhoods of so many slots.
+    /// With neighborhoods of this number of slots.
     pub(super) fn of_neighborhood(mut self, slots: usize) -> Contender {
         if let Index::Tree(options) = &mut self.index {
             options.shape.neighborhood = slots;

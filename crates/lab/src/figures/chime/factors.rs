@@ -1,4 +1,4 @@
-//! One technique after the other.
+//! The factor analysis: techniques are added one after the other.
 
 use super::contender::{Contender, Sizes};
 use super::point::{Point, load_phase, load_setup, warming};

@@ -1,4 +1,4 @@
-//! How full tables get before a key finds no room: counted over random keys.
+//! The load factor at which a hash table refuses a key, counted over random keys.
 
 use super::leaves::leaf_load;
 use super::scale::{Figure, Scale};
@@ -15,7 +15,7 @@ const SLOTS: usize = 128;
 trait Scheme {
     /// Slots that a reader of a key reads.
     const NAME: &'static str;
-    /// A table for reads of so many slots.
+    /// A table for reads of this number of slots.
     fn new(read: usize) -> Self;
     /// The slots that it has: whole buckets, so not quite as many as there could be.
     fn slots(&self) -> usize;

@@ -1,4 +1,4 @@
-//! What a run is, for people.
+//! The text above the figures, which describes the run.
 
 use super::scale::Scale;
 use crate::figures::paper::Paper;

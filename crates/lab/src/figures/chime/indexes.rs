@@ -1,4 +1,4 @@
-//! The indexes of the pool as they take part: one implementation of [`System`] for each.
+//! The pool's indexes as contenders: one implementation of [`System`] for each.
 
 use super::system::{Entries, ROOT, System};
 use nearfield_fabric::NodeId;

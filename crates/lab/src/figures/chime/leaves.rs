@@ -1,4 +1,4 @@
-//! How full leaves get, counted over random keys.
+//! The load factor of leaves, counted over random keys.
 
 use nearfield_pool::hopscotch;
 use nearfield_pool::layout::{self, Geometry, Leaf, LeafLayout, Shape, Slots};

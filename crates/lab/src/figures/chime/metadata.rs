@@ -1,4 +1,4 @@
-//! What leaves have beside keys and values.
+//! The metadata of leaves, beside keys and values.
 
 use super::scale::{Figure, Scale};
 use crate::figures::job::Job;

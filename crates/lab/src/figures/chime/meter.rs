@@ -1,4 +1,4 @@
-//! Operations of a phase as they end.
+//! Counts the operations of a phase when they end.
 
 use crate::figures::job::PointError;
 use crate::harness::{Durations, Latency};

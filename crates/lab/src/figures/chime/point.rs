@@ -118,7 +118,7 @@ pub(super) fn load_setup(scale: &Scale, sizes: &Sizes) -> Setup {
     setup
 }
 
-/// LOAD in so many parts of equal length.
+/// LOAD in this number of parts of equal length.
 pub(super) fn load_phase(scale: &Scale, clients: usize, parts: usize) -> Phase {
     Phase {
         operations: scale.keys * 2 / parts,

@@ -51,9 +51,9 @@ pub(super) struct Phase {
 pub(super) enum Warming {
     /// It is as the phase before has left it.
     None,
-    /// By so many reads or scans of keys that are chosen as in the phase.
+    /// By this number of reads or scans of keys that are chosen as in the phase.
     Operations(usize),
-    /// By reading each key, then by so many reads as above.
+    /// By reading each key, then by this number of reads as above.
     All(usize),
 }
 

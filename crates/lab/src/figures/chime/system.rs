@@ -1,4 +1,4 @@
-//! What an index brings to take part.
+//! The interface of a contender.
 
 use super::keys::Keys;
 use crate::harness::Interrupt;
@@ -60,7 +60,7 @@ pub(super) struct Entries {
 pub(super) enum Values {
     /// The value.
     Inline,
-    /// Where it lies: blocks in the order of positions, of so many bytes.
+    /// Where it lies: blocks of this size, in the order of positions.
     At { first: GlobalAddress, stride: u64 },
 }
 

@@ -1,4 +1,4 @@
-//! How many operations a second, and how long they take.
+//! Throughput and latency.
 
 use super::contender::{Contender, Sizes};
 use super::point::{Place, Point, load_phase, load_setup, warming};

@@ -1,4 +1,4 @@
-//! Verbs without an index: what reading more, or twice, costs.
+//! Verbs without an index: the costs of longer reads and of a second read.
 
 use super::scale::{Figure, Scale};
 use crate::figures::job::Job;
@@ -57,7 +57,7 @@ fn layout(key_bytes: usize, neighborhood: usize) -> LeafLayout {
     LeafLayout::new(Geometry::new(shape).unwrap_or_default())
 }
 
-/// The bytes of so many entries, from the first slot on.
+/// The bytes of this number of entries, from the first slot on.
 fn entries(layout: &LeafLayout, count: usize) -> usize {
     let slots = Slots::new(0, count, layout.span());
     layout.entries(slots).wire_bytes()

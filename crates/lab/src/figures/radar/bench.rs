@@ -1,4 +1,4 @@
-//! Runs batches on an index in modules that are modelled, and says what they took.
+//! Runs batches on an index in modelled modules and returns their costs.
 
 use super::contender::{Contender, Index, Moved};
 use super::data::Data;

@@ -1,4 +1,4 @@
-//! What the paper states and what is asked of our variant, beside what came out.
+//! The paper's claims and the goals of our variant, beside the results.
 
 use super::contender::{
     JUMP_PUSH, NEARFIELD, PIM_TREE, PIM_TREE_TABLE, RADAR, RADAR_64, RADAR_64_BASIC, RADAR_BASIC,

@@ -1,4 +1,4 @@
-//! Who takes part, under which name and with which techniques.
+//! The contenders: their names and techniques.
 
 use crate::figures::job::PointError;
 use nearfield_core::{Batch, Error, Operation, OrderedIndex, Outcome, Words};
@@ -250,7 +250,7 @@ fn gru() -> Result<Box<dyn Predictor>, PointError> {
     Err(PointError::Missing(NO_LEARNING_LIBRARY.to_owned()))
 }
 
-/// RADAR with so many subranges for each module.
+/// RADAR with this number of subranges for each module.
 fn radar(modules: usize, subranges_per_module: usize) -> Options {
     Options {
         subranges_per_module,

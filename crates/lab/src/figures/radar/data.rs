@@ -1,4 +1,4 @@
-//! What an index has to have.
+//! The entries that an index must hold.
 
 use crate::workload::Permutation;
 
@@ -73,7 +73,8 @@ impl Data {
         (self.inserted.len() - self.coming.len()) as u64
     }
 
-    /// The key that was inserted so many insertions ago, if there were as many since the load.
+    /// The key of an earlier insertion, counted back from the last one, if there were as many since
+    /// the load.
     pub(super) fn inserted_before(&self, age: u64) -> Option<u64> {
         let position = self.inserted().checked_sub(age + 1)?;
         Some(self.inserted[position as usize])

@@ -39,7 +39,7 @@ pub(super) const SPANS: &str = "a window of radar gru";
 pub(super) const TRAINING: &str = "train";
 pub(super) const WORKING: &str = "modules";
 
-/// The part of figures 8 and 9 with so many samples.
+/// The part of figures 8 and 9 with this number of samples.
 pub(super) fn panel(samples: usize, skew: &Skew) -> String {
     match skew {
         Skew::Jump(_) => format!("{samples} samples"),

@@ -1,4 +1,4 @@
-//! Figure 11: what it takes to withstand skew, beside PIM-tree.
+//! Figure 11: the overheads of resistance to skew, beside PIM-tree.
 
 use super::contender;
 use crate::figures::row::{Quantity, Row, Work};

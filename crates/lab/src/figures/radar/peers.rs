@@ -1,4 +1,4 @@
-//! Operations one by one on other people's maps.
+//! Single operations on maps of other projects.
 
 use super::data::is_value;
 use super::work::Call;
@@ -6,7 +6,7 @@ use crate::figures::job::PointError;
 use nearfield_peers::{Peer, Session};
 use std::hint::black_box;
 
-/// Guards are taken anew after so many operations.
+/// Guards are taken anew after this number of operations.
 pub(super) const STRIDE: usize = 256;
 
 /// Calls with keys as the peer wants them.

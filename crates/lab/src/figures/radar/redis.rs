@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const VERBS: [Verb; 4] = [Verb::Get, Verb::Predecessor, Verb::Scan, Verb::Update];
-/// A clock says what some batches take, so there are at least so many that count.
+/// The clock measures some batches, so at least this number of them count.
 const BATCHES_MIN: usize = 3;
 
 /// A job for each index, and one for each server; a clock measures all.

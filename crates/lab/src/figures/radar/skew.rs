@@ -1,4 +1,4 @@
-//! Which keys are hot.
+//! The choice of hot keys.
 
 use super::data::Data;
 use crate::figures::row::Quantity;

@@ -1,4 +1,4 @@
-//! Batches with what has to come of them.
+//! Batches with their expected outcomes.
 
 use super::data::{Data, is_value};
 use super::skew::Chooser;
@@ -130,9 +130,9 @@ enum Expected {
 /// How long a scan is, in keys that it is expected to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Keys are anywhere: a part of the space of keys that has so many of them.
+    /// Keys are anywhere: a part of the key space with this number of keys.
     Space,
-    /// They are not: up to the key that is so many further on.
+    /// They are not: up to the key at this distance.
     Positions,
 }
 
@@ -146,7 +146,7 @@ pub(super) enum Call {
     Insert(u64, u64),
     Update(u64, u64),
     Remove(u64),
-    /// From a key on, so many.
+    /// From a key on, this number of keys.
     Scan(u64, usize),
 }
 

@@ -1,4 +1,4 @@
-//! Synthetic e-mail addresses: the set EA without anybody's address.
+//! Synthetic e-mail addresses: the set EA without real addresses.
 
 use std::io::Write;
 

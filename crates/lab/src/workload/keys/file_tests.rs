@@ -1,4 +1,4 @@
-//! Good and bad key files, through the public door.
+//! Good and bad key files, through the public interface.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! The radix tree that a key set would make, to compare generated sets with real ones.
+//! The shape of a key set's radix tree, to compare generated sets with real ones.
 
 /// Inner nodes of a path-compressed radix tree over bytes, by the smallest ART node kind that
 /// holds their children, and the mean number of them above a key.

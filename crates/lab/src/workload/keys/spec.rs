@@ -1,4 +1,4 @@
-//! Which key set an experiment asks for.
+//! The key set of an experiment, as its user names it.
 
 use std::fmt;
 use std::path::PathBuf;

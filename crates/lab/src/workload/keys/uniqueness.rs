@@ -1,4 +1,4 @@
-//! Which strings were already made.
+//! The set of strings that were made already.
 
 use std::collections::HashSet;
 

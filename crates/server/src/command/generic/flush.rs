@@ -1,4 +1,4 @@
-//! Whole databases.
+//! Commands on whole databases.
 
 use crate::command::{Answer, Call, is};
 use crate::error::CommandError;

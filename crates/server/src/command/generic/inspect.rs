@@ -1,4 +1,4 @@
-//! How keys are represented.
+//! Commands that show how values are represented.
 
 use super::GROUP;
 use crate::command::{Answer, Call, Command, Flags};

@@ -278,7 +278,7 @@ mod tests {
         let mut answer = [0; 20];
         strange.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"-ERR cannot do 'FLUS");
-        // Whoever speaks another language is left, and others are not.
+        // A connection that speaks another protocol is closed, and the others stay.
         strange.write_all(b"*1\r\n:7\r\n").unwrap();
         let mut rest = Vec::new();
         let _ = strange.read_to_end(&mut rest);
