@@ -18,6 +18,7 @@ mod error;
 mod files;
 mod heap;
 mod place;
+pub mod policy;
 mod specification;
 mod tiers;
 mod usage;

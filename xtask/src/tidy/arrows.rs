@@ -58,7 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             PEERS,
         ],
     ),
-    ("nearfield-tiers", &[]),
+    ("nearfield-tiers", &["nearfield-hotness"]),
     (
         "nearfield-server",
         &[

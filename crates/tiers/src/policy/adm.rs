@@ -1,0 +1,208 @@
+//! The policy of ADM as it was published.
+
+use super::lfu::{Chance, Lfu, LfuSettings};
+use super::{Move, Object, Policy, Use};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The numbers that ADM needs. The paper gives none of them; these are *assumed*, from what suits
+/// the paper's workloads: 100,000 objects, a Gaussian of deviation 1, fast memory for 30 % of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdmSettings {
+    /// An object comes in when its counter exceeds this (`T_in`).
+    pub threshold_in: u8,
+    /// An object goes out when its counter is lower than this (`T_out`).
+    pub threshold_out: u32,
+    /// The counter of an object that has come in.
+    pub counter_in: u32,
+    /// The counter of an object that has gone out.
+    pub counter_out: u8,
+    /// Of the counter in the slow tier.
+    pub lfu: LfuSettings,
+    /// Of its chance.
+    pub seed: u64,
+}
+
+impl Default for AdmSettings {
+    fn default() -> AdmSettings {
+        AdmSettings {
+            threshold_in: 9,
+            threshold_out: 13,
+            counter_in: 26,
+            counter_out: 7,
+            lfu: LfuSettings::default(),
+            seed: 1,
+        }
+    }
+}
+
+/// ADM's policy for two tiers (Zhao et al., 2022, sections 3.2 to 3.4).
+///
+/// Migr-in: an object of the slow tier that is used, and whose counter then exceeds a threshold,
+/// comes in. Migr-out: the walk, which the caller makes at its interval over all objects of the
+/// fast tier, sends out those whose counter is lower than another threshold and halves the
+/// counters of the rest. If there is no room, the move is abandoned and nothing else happens.
+///
+/// A move has five steps. The caller makes the first three: it takes space in the other tier,
+/// copies the object, and frees the old copy. [`moved`](Policy::moved) makes the other two: the
+/// initial counter, and the entry of the list of objects in the fast tier.
+///
+/// The paper keeps 24 bits in the object's header; here the policy has them by the object's hash.
+#[derive(Clone, Debug)]
+pub struct Adm {
+    settings: AdmSettings,
+    chance: Chance,
+    minutes: u16,
+    objects: HashMap<u64, Field>,
+}
+
+/// What the 24 bits of an object hold.
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    /// In the slow tier.
+    Slow(Lfu),
+    /// In the fast tier: uses, halved by each walk. At most 2^24 - 1.
+    Fast(u32),
+}
+
+const COUNTER_MAX: u32 = (1 << 24) - 1;
+
+impl Adm {
+    /// A policy that knows no objects yet.
+    pub fn new(settings: AdmSettings) -> Adm {
+        Adm {
+            chance: Chance::new(settings.seed),
+            settings,
+            minutes: 0,
+            objects: HashMap::new(),
+        }
+    }
+
+    fn begin(&self, tier: usize) -> Field {
+        match tier {
+            0 => Field::Fast(self.settings.counter_in),
+            _ => Field::Slow(Lfu::new(self.minutes)),
+        }
+    }
+}
+
+impl Policy for Adm {
+    fn used(&mut self, object: &Object, _: Use) -> Option<Move> {
+        let begin = self.begin(object.tier);
+        match self.objects.entry(object.hash).or_insert(begin) {
+            Field::Fast(counter) => {
+                *counter = (*counter + 1).min(COUNTER_MAX);
+                None
+            }
+            Field::Slow(lfu) => {
+                lfu.touch(self.minutes, self.settings.lfu, self.chance.draw());
+                let hot = lfu.counter > self.settings.threshold_in;
+                hot.then_some(Move::to(0))
+            }
+        }
+    }
+
+    fn met(&mut self, object: &Object) -> Option<Move> {
+        match self.objects.get_mut(&object.hash)? {
+            Field::Slow(_) => None,
+            Field::Fast(counter) if *counter < self.settings.threshold_out => Some(Move::to(1)),
+            Field::Fast(counter) => {
+                *counter /= 2;
+                None
+            }
+        }
+    }
+
+    fn inserted(&mut self, object: &Object) {
+        let begin = self.begin(object.tier);
+        self.objects.insert(object.hash, begin);
+    }
+
+    fn removed(&mut self, object: &Object) {
+        self.objects.remove(&object.hash);
+    }
+
+    fn moved(&mut self, object: &Object, target: usize) {
+        let field = match target {
+            0 => Field::Fast(self.settings.counter_in),
+            _ => Field::Slow(Lfu {
+                minutes: self.minutes,
+                counter: self.settings.counter_out,
+            }),
+        };
+        self.objects.insert(object.hash, field);
+    }
+
+    fn passed(&mut self, now: Duration) {
+        self.minutes = (now.as_secs() / 60) as u16;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(tier: usize) -> Object {
+        Object {
+            hash: 7,
+            bytes: 100,
+            tier,
+            heat: 0,
+        }
+    }
+
+    #[test]
+    fn an_object_comes_in_above_the_threshold_and_not_at_it() {
+        let settings = AdmSettings {
+            threshold_in: 7,
+            lfu: LfuSettings {
+                log_factor: 0,
+                decay_minutes: 1,
+            },
+            ..AdmSettings::default()
+        };
+        let mut adm = Adm::new(settings);
+        adm.inserted(&object(1));
+        // 5, and factor 0 adds 1 each time: 6, 7, 8.
+        assert_eq!(adm.used(&object(1), Use::Read), None);
+        assert_eq!(adm.used(&object(1), Use::Read), None);
+        assert_eq!(adm.used(&object(1), Use::Read), Some(Move::to(0)));
+        // Abandoned: it asks again. Two minutes take 2.
+        adm.abandoned(&object(1), 0);
+        adm.passed(Duration::from_secs(120));
+        assert_eq!(adm.used(&object(1), Use::Read), None);
+        assert_eq!(adm.used(&object(1), Use::Read), Some(Move::to(0)));
+    }
+
+    /// An object that enters with V and is never used again leaves at the walk
+    /// floor(log2(V / T_out)) + 2.
+    #[test]
+    fn an_object_that_is_not_used_leaves_at_the_walk_that_arithmetic_says() {
+        for (counter_in, threshold_out) in [(26, 13), (27, 13), (100, 13), (13, 13), (5, 1)] {
+            let mut adm = Adm::new(AdmSettings {
+                counter_in,
+                threshold_out,
+                ..AdmSettings::default()
+            });
+            adm.moved(&object(1), 0);
+            let walks = (1..).find(|_| adm.met(&object(0)).is_some());
+            let expected = (counter_in / threshold_out).ilog2() + 2;
+            assert_eq!(walks, Some(expected), "{counter_in} and {threshold_out}");
+        }
+    }
+
+    /// With r uses an interval the counter is 2r just before a walk, so the object stays while 2r
+    /// is not lower than the threshold.
+    #[test]
+    fn an_object_stays_while_twice_its_uses_reach_the_threshold() {
+        for (uses, stays) in [(6, false), (7, true)] {
+            let mut adm = Adm::new(AdmSettings::default());
+            adm.moved(&object(1), 0);
+            let left = (0..50).any(|_| {
+                (0..uses).for_each(|_| _ = adm.used(&object(0), Use::Read));
+                adm.met(&object(0)).is_some()
+            });
+            assert_eq!(left, !stays, "{uses} uses");
+        }
+    }
+}

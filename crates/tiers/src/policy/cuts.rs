@@ -1,0 +1,128 @@
+//! Marks of heat between tiers.
+
+use super::{Move, Object};
+use nearfield_hotness::Heat;
+
+/// The most tiers that a store can have.
+pub(super) const TIERS_MAX: usize = 8;
+
+/// Between an object's heat and a mark there are so many of the deviations that chance makes, so
+/// that chance does not move it to and fro. *Assumed*; the tests of the policy bound what it costs.
+const MARGIN: f32 = 1.5;
+
+/// With fewer uses an object never comes in: one is what a pass over all keys makes of each.
+const USES_MIN: u16 = 2;
+
+/// Where the tiers meet: objects whose heat is above mark `i` belong in tiers 0 to `i`. A small
+/// value, so that threads can look at a copy of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cuts {
+    marks: [f32; TIERS_MAX],
+    tiers: usize,
+}
+
+impl Cuts {
+    /// No marks yet: everything belongs in the fastest tier.
+    pub(super) fn new(tiers: usize) -> Cuts {
+        Cuts {
+            marks: [0.0; TIERS_MAX],
+            tiers: tiers.min(TIERS_MAX),
+        }
+    }
+
+    pub(super) fn set(&mut self, upper: usize, mark: f32) {
+        if let Some(entry) = self.marks.get_mut(upper) {
+            *entry = mark;
+        }
+    }
+
+    /// The heat at which an object of a tier belongs in a faster one or not; for the first tier 0.
+    pub fn mark_into(&self, tier: usize) -> f32 {
+        self.marks.get(tier).copied().unwrap_or(0.0)
+    }
+
+    /// The faster tier that an object should come into, if any. `backing_off` is how often it has
+    /// come and gone lately; each time doubles the margin.
+    pub fn inward(&self, object: &Object, backing_off: u32) -> Option<Move> {
+        if object.heat < USES_MIN {
+            return None;
+        }
+        let doubled = (1 << backing_off.min(6)) as f32;
+        let rank = rank(object);
+        let comes = |&tier: &usize| {
+            let mark = self.mark_into(tier);
+            // Where everything fits, nothing has to stand out.
+            mark == 0.0 || rank >= mark + doubled * margin(mark)
+        };
+        (0..object.tier).find(comes).map(Move::to)
+    }
+
+    /// The heat below which an object of a tier does not belong in it.
+    pub(super) fn outward(&self, tier: usize) -> f32 {
+        self.mark_into(tier) - margin(self.mark_into(tier))
+    }
+
+    /// The tier that an object belongs in, which is not faster than `fastest`.
+    pub fn home(&self, object: &Object, fastest: usize) -> usize {
+        let rank = rank(object);
+        let last = self.tiers.saturating_sub(1);
+        let home = (fastest..last).find(|&tier| rank >= self.mark_into(tier));
+        home.unwrap_or(last)
+    }
+}
+
+fn margin(mark: f32) -> f32 {
+    MARGIN * Heat::chance(mark as u16)
+}
+
+/// An object's heat, with a part of a level by its hash. So objects of one heat have an order that
+/// stays, and a mark can divide them.
+pub(super) fn rank(object: &Object) -> f32 {
+    f32::from(object.heat) + (object.hash >> 32 & 0xff) as f32 / 256.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(tier: usize, heat: u16) -> Object {
+        Object {
+            hash: 0,
+            bytes: 100,
+            tier,
+            heat,
+        }
+    }
+
+    #[test]
+    fn objects_come_in_above_a_margin_and_the_margin_doubles() {
+        let mut cuts = Cuts::new(3);
+        cuts.set(0, 100.0);
+        cuts.set(1, 20.0);
+        // The least heats above the margin, and twice the margin.
+        let once = (100.0 + margin(100.0)).ceil() as u16;
+        let twice = (100.0 + 2.0 * margin(100.0)).ceil() as u16;
+        assert!(
+            105 < once && once < twice && twice < 130,
+            "{once} and {twice}"
+        );
+        assert_eq!(cuts.inward(&object(2, 200), 0), Some(Move::to(0)));
+        assert_eq!(cuts.inward(&object(1, once - 1), 0), None);
+        assert_eq!(cuts.inward(&object(1, once), 0), Some(Move::to(0)));
+        assert_eq!(cuts.inward(&object(1, twice - 1), 1), None);
+        assert_eq!(cuts.inward(&object(1, twice), 1), Some(Move::to(0)));
+        assert_eq!(cuts.inward(&object(2, once - 1), 0), Some(Move::to(1)));
+        assert_eq!(cuts.inward(&object(2, 22), 0), None);
+        assert_eq!(cuts.inward(&object(0, 2000), 0), None);
+        assert_eq!(cuts.home(&object(0, 99), 1), 1);
+        assert_eq!(cuts.home(&object(0, 4), 1), 2);
+        assert_eq!(cuts.home(&object(0, 2000), 1), 1);
+    }
+
+    #[test]
+    fn one_use_is_not_enough_even_where_everything_fits() {
+        let cuts = Cuts::new(2);
+        assert_eq!(cuts.inward(&object(1, 1), 0), None);
+        assert_eq!(cuts.inward(&object(1, 2), 0), Some(Move::to(0)));
+    }
+}

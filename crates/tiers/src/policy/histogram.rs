@@ -1,0 +1,152 @@
+//! The bytes of a tier by the heat of the objects that have them.
+
+/// The levels of heat.
+pub(super) const LEVELS: usize = 2048;
+
+/// The sample has the weight of so many objects at most, so it is never older than a walk over
+/// twice as many. It tells the bytes above a mark to about a hundredth.
+const SAMPLED_MAX: f64 = 8192.0;
+
+/// How the bytes of a tier are distributed over heats: a sample, as the walk meets objects one
+/// after the other, and how many bytes there are exactly.
+#[derive(Clone, Debug)]
+pub(super) struct Histogram {
+    sampled: Box<[f64; LEVELS]>,
+    sum: f64,
+    /// The objects of the sample.
+    count: f64,
+    /// The bytes of the tier.
+    pub(super) bytes: u64,
+}
+
+impl Histogram {
+    pub(super) fn new() -> Histogram {
+        Histogram {
+            sampled: Box::new([0.0; LEVELS]),
+            sum: 0.0,
+            count: 0.0,
+            bytes: 0,
+        }
+    }
+
+    /// The part of the tier that is in the sample: each object stands for as many.
+    fn part(&self) -> f64 {
+        match self.bytes {
+            0 => 1.0,
+            all => self.sum / all as f64,
+        }
+    }
+
+    fn add(&mut self, level: u16, bytes: f64, count: f64) {
+        self.sampled[usize::from(level)] += bytes;
+        self.sum += bytes;
+        self.count += count;
+        if self.count > SAMPLED_MAX {
+            self.sampled.iter_mut().for_each(|bytes| *bytes /= 2.0);
+            self.sum /= 2.0;
+            self.count /= 2.0;
+        }
+    }
+
+    /// An object joins the tier. Many may at once, so each has only its part in the sample.
+    pub(super) fn join(&mut self, level: u16, bytes: u64) {
+        let part = self.part();
+        self.bytes += bytes;
+        self.add(level, bytes as f64 * part, part);
+    }
+
+    /// An object leaves the tier.
+    pub(super) fn leave(&mut self, level: u16, bytes: u64) {
+        let part = self.part();
+        self.bytes = self.bytes.saturating_sub(bytes);
+        let there = &mut self.sampled[usize::from(level)];
+        let gone = (bytes as f64 * part).min(*there);
+        *there -= gone;
+        self.sum -= gone;
+        self.count = (self.count - part).max(0.0);
+    }
+
+    /// The walk meets an object of the tier. Old samples lose weight.
+    pub(super) fn sample(&mut self, level: u16, bytes: u64) {
+        self.add(level, bytes as f64, 1.0);
+    }
+
+    /// All heats are now what `half` makes of them.
+    pub(super) fn age(&mut self, half: impl Fn(u16) -> u16) {
+        let before = std::mem::replace(&mut self.sampled, Box::new([0.0; LEVELS]));
+        for (level, bytes) in (0..LEVELS as u16).zip(*before) {
+            self.sampled[usize::from(half(level))] += bytes;
+        }
+    }
+
+    /// The bytes of a heat.
+    pub(super) fn at(&self, level: u16) -> f64 {
+        match self.sum > 0.0 {
+            true => self.sampled[usize::from(level)] * self.bytes as f64 / self.sum,
+            false => 0.0,
+        }
+    }
+}
+
+/// The mark above which there are just so many bytes, in heats and parts of a heat: of the heat at
+/// the mark, that part of the objects is above it which fits. 0 if all fit.
+pub(super) fn mark_above(at: impl Fn(u16) -> f64, bytes: f64) -> f32 {
+    let mut above = 0.0;
+    for level in (0..LEVELS as u16).rev() {
+        let here = at(level);
+        if above + here > bytes {
+            return f32::from(level) + (1.0 - (bytes - above) / here) as f32;
+        }
+        above += here;
+    }
+    0.0
+}
+
+/// The mark below which there are just so many bytes; all levels if there are not so many.
+pub(super) fn mark_below(at: impl Fn(u16) -> f64, bytes: f64) -> f32 {
+    let mut below = 0.0;
+    for level in 0..LEVELS as u16 {
+        let here = at(level);
+        if below + here > bytes {
+            return f32::from(level) + ((bytes - below) / here) as f32;
+        }
+        below += here;
+    }
+    LEVELS as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_divide_the_bytes() {
+        let mut histogram = Histogram::new();
+        for level in [0, 10, 20] {
+            (0..10).for_each(|_| histogram.join(level, 100));
+        }
+        let at = |level| histogram.at(level);
+        assert_eq!(mark_above(at, 1500.0), 10.5);
+        assert_eq!(mark_above(at, 1000.0), 11.0);
+        assert_eq!(mark_above(at, 3000.0), 0.0);
+        assert_eq!(mark_below(at, 250.0), 0.25);
+        assert_eq!(mark_below(at, 1500.0), 10.5);
+        assert_eq!(mark_below(at, 4000.0), LEVELS as f32);
+    }
+
+    #[test]
+    fn the_sample_follows_the_tier_and_the_bytes_are_exact() {
+        let mut histogram = Histogram::new();
+        (0..100).for_each(|_| histogram.join(40, 10));
+        (0..50).for_each(|_| histogram.leave(40, 10));
+        assert_eq!((histogram.bytes, histogram.at(40).round()), (500, 500.0));
+        histogram.age(|level| level / 2);
+        assert_eq!((histogram.at(40), histogram.at(20).round()), (0.0, 500.0));
+        // The objects have become hot, and the walk meets them a few times.
+        for _ in 0..1000 {
+            (0..50).for_each(|_| histogram.sample(90, 10));
+        }
+        assert!(histogram.at(90) > 490.0 && histogram.at(20) < 10.0);
+        assert_eq!(histogram.bytes, 500);
+    }
+}

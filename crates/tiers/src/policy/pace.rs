@@ -1,0 +1,106 @@
+//! How long a period of the heat is.
+
+/// Uses for each object in a period, at least and at most. Long periods tell the heats of objects
+/// apart, short ones follow a change. *Assumed*; the tests of the policy bound what they cost.
+const USES_MIN: u64 = 4;
+const USES_MAX: u64 = 64;
+/// The share of uses that the fastest tier serves is taken over so many uses.
+const CHUNK_MIN: u64 = 4096;
+/// Each chunk counts so much in what is usual.
+const WEIGHT: f64 = 1.0 / 16.0;
+/// The share has fallen if it is less than this part of what is usual.
+const FALLEN: f64 = 0.85;
+/// Chunks in a row that show it.
+const CHUNKS: u32 = 2;
+/// Doublings of heat that are forgotten then.
+const FORGOTTEN: u32 = 4;
+
+/// The period is doubled while the load stays as it is. When the fastest tier suddenly serves a
+/// smaller share of the uses, other objects have become hot: then most of the heat is forgotten,
+/// and the period is short again.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    uses_each: u64,
+    served: u64,
+    told: u64,
+    usual: Option<f64>,
+    fallen: u32,
+    forget: u32,
+}
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace {
+            uses_each: USES_MIN,
+            served: 0,
+            told: 0,
+            usual: None,
+            fallen: 0,
+            forget: 0,
+        }
+    }
+
+    /// The uses of the present period.
+    pub(super) fn period_uses(&self, objects: u64) -> u64 {
+        match self.forget {
+            0 => objects.max(1) * self.uses_each,
+            _ => 1,
+        }
+    }
+
+    pub(super) fn aged(&mut self) {
+        match self.forget {
+            0 => self.uses_each = (self.uses_each * 2).min(USES_MAX),
+            _ => self.forget -= 1,
+        }
+    }
+
+    /// So many uses there were, and so many of them the fastest tier has served.
+    pub(super) fn served(&mut self, served: u64, uses: u64, objects: u64) {
+        self.served += served;
+        self.told += uses;
+        if self.told < CHUNK_MIN.max(objects / 8) {
+            return;
+        }
+        let share = std::mem::take(&mut self.served) as f64 / std::mem::take(&mut self.told) as f64;
+        let usual = *self.usual.get_or_insert(share);
+        if share >= usual * FALLEN {
+            self.fallen = 0;
+            self.usual = Some(usual + (share - usual) * WEIGHT);
+            return;
+        }
+        self.fallen += 1;
+        if self.fallen >= CHUNKS {
+            self.fallen = 0;
+            self.usual = Some(share);
+            self.forget = FORGOTTEN;
+            self.uses_each = USES_MIN;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_period_grows_until_the_share_falls() {
+        let mut pace = Pace::new();
+        assert_eq!(pace.period_uses(100), 400);
+        for _ in 0..10 {
+            pace.served(900, 1000, 100);
+            pace.aged();
+        }
+        assert_eq!(pace.period_uses(100), 6400);
+        // A little less is chance.
+        (0..100).for_each(|_| pace.served(800, 1000, 100));
+        assert_eq!(pace.period_uses(100), 6400);
+        (0..20).for_each(|_| pace.served(300, 1000, 100));
+        assert_eq!(pace.period_uses(100), 1);
+        (0..FORGOTTEN).for_each(|_| pace.aged());
+        assert_eq!(pace.period_uses(100), 400);
+        // It is usual now.
+        (0..100).for_each(|_| pace.served(300, 1000, 100));
+        assert_eq!(pace.period_uses(100), 400);
+    }
+}

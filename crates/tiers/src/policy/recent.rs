@@ -1,0 +1,104 @@
+//! The moves of the last rounds of the walk, in a fixed memory.
+
+/// Entries of the table; 8 bytes each.
+const ENTRIES: usize = 1 << 14;
+/// A move is recent in the round of the walk in which it was made and in so many after it.
+const RECENT_ROUNDS: u16 = 2;
+
+/// Which objects moved lately, and how often to and fro. A table with one entry for each hash; a
+/// newer move takes the entry of an older one, which is then forgotten.
+#[derive(Clone, Debug)]
+pub(super) struct Recent {
+    entries: Box<[Entry]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    tag: u32,
+    round: u16,
+    /// How often the object has come back soon after it had gone.
+    returns: u8,
+    direction: Direction,
+}
+
+const _: () = assert!(size_of::<Entry>() == 8);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Direction {
+    #[default]
+    None,
+    Inward,
+    Outward,
+}
+
+impl Recent {
+    pub(super) fn new() -> Recent {
+        Recent {
+            entries: vec![Entry::default(); ENTRIES].into_boxed_slice(),
+        }
+    }
+
+    fn entry(&self, hash: u64) -> Option<&Entry> {
+        let entry = &self.entries[hash as usize % ENTRIES];
+        let known = entry.tag == tag(hash) && entry.direction != Direction::None;
+        known.then_some(entry)
+    }
+
+    /// True if the object's last move was in this direction, and recent.
+    pub(super) fn is(&self, hash: u64, direction: Direction, round: u16) -> bool {
+        let entry = self
+            .entry(hash)
+            .filter(|entry| entry.direction == direction);
+        entry.is_some_and(|entry| round.wrapping_sub(entry.round) <= RECENT_ROUNDS)
+    }
+
+    /// How often the object has lately come back soon after it had gone.
+    pub(super) fn returns(&self, hash: u64, round: u16) -> u32 {
+        let entry = self.entry(hash);
+        // Each return keeps the object in mind for twice as long.
+        let recent = |entry: &&Entry| {
+            round.wrapping_sub(entry.round) >> entry.returns.min(8) <= RECENT_ROUNDS
+        };
+        entry.filter(recent).map_or(0, |entry| entry.returns.into())
+    }
+
+    /// Notes a move. True if it undoes one that was recent: an object that comes in had just gone
+    /// out.
+    pub(super) fn note(&mut self, hash: u64, direction: Direction, round: u16) -> bool {
+        let undoes = direction == Direction::Inward && self.is(hash, Direction::Outward, round);
+        let returns = self.returns(hash, round) as u8;
+        self.entries[hash as usize % ENTRIES] = Entry {
+            tag: tag(hash),
+            round,
+            returns: returns.saturating_add(u8::from(undoes)),
+            direction,
+        };
+        undoes
+    }
+}
+
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_return_is_noticed_while_it_is_recent_and_remembered_for_longer() {
+        let mut recent = Recent::new();
+        let hash = 0x1234_5678_9abc_def0;
+        assert!(!recent.note(hash, Direction::Outward, 10));
+        assert!(recent.is(hash, Direction::Outward, 12));
+        assert!(!recent.is(hash, Direction::Outward, 13));
+        assert!(recent.note(hash, Direction::Inward, 12));
+        assert_eq!(recent.returns(hash, 12), 1);
+        assert!(!recent.note(hash, Direction::Outward, 15));
+        assert_eq!(recent.returns(hash, 20), 1);
+        assert_eq!(recent.returns(hash, 21), 0);
+        // Another object of the same entry.
+        assert!(!recent.note(hash ^ 1 << 40, Direction::Inward, 16));
+        assert_eq!(recent.returns(hash, 16), 0);
+    }
+}

@@ -1,0 +1,214 @@
+//! A store of objects without contents, on which a policy is tried.
+
+use super::{Object, Policy, Use};
+use nearfield_hotness::Heat;
+use std::time::Duration;
+
+/// Objects in tiers, of which there are only the sizes: a policy is told all that a store would
+/// tell it, and what it decides is done at once. The same calls give the same moves.
+///
+/// ```
+/// use nearfield_tiers::policy::{Adm, AdmSettings, Simulation, Use};
+///
+/// let mut store = Simulation::new(Adm::new(AdmSettings::default()), &[1 << 20, u64::MAX], 1000);
+/// let object = store.insert(500, 1);
+/// let reads = (0..1000).take_while(|_| store.request(object, Use::Read).moved_to.is_none());
+/// assert!(reads.count() > 20);
+/// assert_eq!((store.tier(object), store.used_bytes(0)), (0, 500));
+/// ```
+#[derive(Debug)]
+pub struct Simulation<P> {
+    policy: P,
+    heat: Heat,
+    objects: Vec<Entry>,
+    capacities: Vec<u64>,
+    used: Vec<u64>,
+    /// Uses in this period of the heat.
+    uses: u64,
+    /// Uses that the policy was not told of yet, and those of them that the fastest tier served.
+    untold: (u64, u64),
+    /// The object that the walk meets next.
+    walk: usize,
+}
+
+/// Uses after which the policy is told.
+const UNTOLD_MAX: u64 = 1000;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    bytes: u64,
+    tier: usize,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Played {
+    /// The tier that the object was in when it was used.
+    pub served_by: usize,
+    /// The tier to which the object moved afterwards, if it did.
+    pub moved_to: Option<usize>,
+}
+
+impl<P: Policy> Simulation<P> {
+    /// A store without objects, whose heat has 8 bytes for each of so many. Each tier takes no
+    /// more than its capacity.
+    pub fn new(policy: P, capacities: &[u64], objects: usize) -> Simulation<P> {
+        Simulation {
+            policy,
+            heat: Heat::with_bytes(objects * 8),
+            objects: Vec::with_capacity(objects),
+            capacities: capacities.to_vec(),
+            used: vec![0; capacities.len()],
+            uses: 0,
+            untold: (0, 0),
+            walk: 0,
+        }
+    }
+
+    /// Puts a new object into a tier, and answers its number. Into a slower one if there is no
+    /// room.
+    pub fn insert(&mut self, bytes: u64, tier: usize) -> usize {
+        let tier = self.roomy(bytes, tier);
+        let number = self.objects.len();
+        self.objects.push(Entry { bytes, tier });
+        self.used[tier] += bytes;
+        let object = self.object(number);
+        self.policy.inserted(&object);
+        number
+    }
+
+    fn roomy(&self, bytes: u64, tier: usize) -> usize {
+        let has_room = |&tier: &usize| self.has_room(tier, bytes);
+        let last = self.used.len() - 1;
+        (tier..last).find(has_room).unwrap_or(last)
+    }
+
+    fn has_room(&self, tier: usize, bytes: u64) -> bool {
+        self.used[tier].saturating_add(bytes) <= self.capacities[tier]
+    }
+
+    fn object(&self, number: usize) -> Object {
+        let Entry { bytes, tier } = self.objects[number];
+        let hash = mix(number as u64);
+        let heat = self.heat.level(hash);
+        Object {
+            hash,
+            bytes,
+            tier,
+            heat,
+        }
+    }
+
+    /// A client uses an object.
+    pub fn request(&mut self, number: usize, by: Use) -> Played {
+        let served_by = self.objects[number].tier;
+        if by == Use::Read || self.policy.writes_count() {
+            self.heat.record(mix(number as u64));
+            self.uses += 1;
+            if self.uses >= self.policy.period_uses() {
+                self.uses = 0;
+                self.heat.age();
+                self.policy.aged();
+            }
+        }
+        self.untold.0 += 1;
+        self.untold.1 += u64::from(served_by == 0);
+        if self.untold.0 >= UNTOLD_MAX {
+            let (uses, served) = std::mem::take(&mut self.untold);
+            self.policy.served(served, uses);
+        }
+        let object = self.object(number);
+        let step = self.policy.used(&object, by);
+        let moved_to = step.and_then(|step| self.try_move(&object, number, step.target));
+        Played {
+            served_by,
+            moved_to,
+        }
+    }
+
+    /// An object has another size from now on; it goes to a slower tier if there is no room for it.
+    pub fn resize(&mut self, number: usize, bytes: u64) {
+        let before = self.object(number);
+        self.used[before.tier] -= before.bytes;
+        let tier = self.roomy(bytes, before.tier);
+        if tier != before.tier {
+            self.policy.moved(&before, tier);
+        }
+        self.objects[number] = Entry { bytes, tier };
+        self.used[tier] += bytes;
+        let object = self.object(number);
+        self.policy.resized(&object, before.bytes);
+    }
+
+    fn try_move(&mut self, object: &Object, number: usize, target: usize) -> Option<usize> {
+        if !self.has_room(target, object.bytes) {
+            self.policy.abandoned(object, target);
+            return None;
+        }
+        self.used[object.tier] -= object.bytes;
+        self.used[target] += object.bytes;
+        self.objects[number].tier = target;
+        self.policy.moved(object, target);
+        Some(target)
+    }
+
+    /// The walk meets the next objects, round and round. Each that moves is told: its number, its
+    /// bytes, and the tiers from and to which it moves.
+    pub fn walk(&mut self, count: usize, mut moved: impl FnMut(usize, u64, usize, usize)) {
+        for _ in 0..count.min(self.objects.len()) {
+            let number = self.walk;
+            self.walk = (self.walk + 1) % self.objects.len();
+            self.meet(number, &mut moved);
+        }
+    }
+
+    /// The walk meets all objects of a tier once, as that of ADM does.
+    pub fn walk_tier(&mut self, tier: usize, mut moved: impl FnMut(usize, u64, usize, usize)) {
+        for number in 0..self.objects.len() {
+            if self.objects[number].tier == tier {
+                self.meet(number, &mut moved);
+            }
+        }
+    }
+
+    fn meet(&mut self, number: usize, moved: &mut impl FnMut(usize, u64, usize, usize)) {
+        let object = self.object(number);
+        let step = self.policy.met(&object);
+        if let Some(target) = step.and_then(|step| self.try_move(&object, number, step.target)) {
+            moved(number, object.bytes, object.tier, target);
+        }
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, now: Duration) {
+        self.policy.passed(now);
+    }
+
+    /// The tier that an object is in.
+    pub fn tier(&self, number: usize) -> usize {
+        self.objects[number].tier
+    }
+
+    /// The bytes of an object.
+    pub fn bytes(&self, number: usize) -> u64 {
+        self.objects[number].bytes
+    }
+
+    /// The bytes of a tier's objects, counted exactly.
+    pub fn used_bytes(&self, tier: usize) -> u64 {
+        self.used[tier]
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+}
+
+/// Mixes the bits of a number, so that it can stand for the hash of a key (splitmix64).
+fn mix(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}

@@ -1,0 +1,3 @@
+//! Tests of the tiers through their public names.
+
+mod policy;
