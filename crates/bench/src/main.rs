@@ -8,6 +8,7 @@ mod bench;
 mod bench_pim;
 mod bench_pool;
 mod bench_server;
+mod bench_tiers;
 mod figures;
 mod measuring;
 mod serve;
@@ -33,6 +34,7 @@ enum Command {
     BenchPim(bench_pim::Arguments),
     BenchPool(bench_pool::Arguments),
     BenchServer(bench_server::Arguments),
+    BenchTiers(bench_tiers::Arguments),
     Figures(figures::Arguments),
     /// A contestant's process of `bench`: orders on the standard input.
     #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::BenchPim(arguments) => bench_pim::run(&arguments),
         Command::BenchPool(arguments) => bench_pool::run(&arguments),
         Command::BenchServer(arguments) => bench_server::run(&arguments),
+        Command::BenchTiers(arguments) => bench_tiers::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::BenchContestant => bench::serve(),
         Command::Serve(arguments) => serve::run(&arguments),

@@ -41,6 +41,8 @@ enum Command {
     /// Measure the server beside its rivals (program nearfield-bench).
     BenchServer(measure::Arguments),
     Dram(dram::Arguments),
+    /// Measure the tiers of compressed memory and of files (program nearfield-bench).
+    BenchTiers(measure::Arguments),
     /// Print figures of papers (program nearfield-bench).
     Figures(measure::Arguments),
     #[cfg(target_os = "linux")]
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::BenchPool(arguments) => measure::run("bench-pool", &arguments),
         Command::BenchServer(arguments) => measure::run("bench-server", &arguments),
         Command::Dram(arguments) => dram::run(&arguments),
+        Command::BenchTiers(arguments) => measure::run("bench-tiers", &arguments),
         Command::Figures(arguments) => measure::run("figures", &arguments),
         #[cfg(target_os = "linux")]
         Command::MemoryNode(arguments) => memory_node::run(&arguments),

@@ -12,13 +12,17 @@ pub mod clock;
 pub mod error;
 pub mod figures;
 pub mod harness;
-#[expect(unsafe_code, reason = "maps memory in huge pages and prefetches")]
+#[expect(
+    unsafe_code,
+    reason = "maps memory in huge pages, prefetches, and reads by io_uring"
+)]
 pub mod limit;
 pub mod memory;
 mod quantity;
 pub mod report;
 pub mod server;
 mod text;
+pub mod tiers;
 pub mod workload;
 
 pub use quantity::parse_quantity;

@@ -9,6 +9,8 @@ pub struct Usage {
     pub capacity_bytes: u64,
     /// The bytes that it takes now: of memory, or of the disk.
     pub used_bytes: u64,
+    /// The part of these that dictionaries take, which all values share.
+    pub dictionary_bytes: u64,
     /// The values that lie in it.
     pub values: u64,
     /// The bytes of these values, before they were compressed.

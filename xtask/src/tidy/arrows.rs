@@ -55,6 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-radix",
             // A figure has indexes behind the protocol, which it reads and writes.
             "nearfield-server",
+            "nearfield-tiers",
             PEERS,
         ],
     ),

@@ -4,4 +4,5 @@
 
 mod bench;
 mod bench_pim;
+mod bench_tiers;
 mod figures;

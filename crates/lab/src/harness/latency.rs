@@ -41,6 +41,11 @@ impl Durations {
             .expect("both histograms have the same bounds");
     }
 
+    /// How many were recorded.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
     /// The percentiles that reports show; `None` when nothing was recorded.
     pub(crate) fn percentiles(&self) -> Option<Latency> {
         (!self.0.is_empty()).then(|| Latency {

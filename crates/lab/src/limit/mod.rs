@@ -12,6 +12,7 @@
 
 mod buffer;
 mod chase;
+pub(crate) mod device;
 
 use std::time::Duration;
 

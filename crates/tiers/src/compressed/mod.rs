@@ -74,9 +74,11 @@ impl Compressed {
 
     /// What the tier holds.
     pub fn usage(&self) -> Usage {
+        let dictionary_bytes = self.dictionaries.bytes();
         Usage {
             capacity_bytes: self.capacity_bytes,
-            used_bytes: self.used_bytes.load(Ordering::Relaxed) + self.dictionaries.bytes(),
+            used_bytes: self.used_bytes.load(Ordering::Relaxed) + dictionary_bytes,
+            dictionary_bytes,
             values: self.values.load(Ordering::Relaxed),
             value_bytes: self.value_bytes.load(Ordering::Relaxed),
         }

@@ -143,6 +143,7 @@ impl Files {
         Usage {
             capacity_bytes: self.segments_max as u64 * self.segment_bytes,
             used_bytes: segments.count as u64 * self.segment_bytes,
+            dictionary_bytes: 0,
             values: self.values.load(Ordering::Relaxed),
             value_bytes: self.value_bytes.load(Ordering::Relaxed),
         }

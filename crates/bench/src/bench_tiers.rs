@@ -1,0 +1,213 @@
+//! `nearfield bench-tiers`: the tiers of compressed memory and of files.
+
+use crate::measuring::{fail, interrupt, interrupted, print};
+use clap::Args;
+use nearfield_lab::error::LabError;
+use nearfield_lab::harness::{Interrupt, Machine, commit};
+use nearfield_lab::parse_quantity;
+use nearfield_lab::report::Sink;
+use nearfield_lab::tiers::{self, Plan, TiersError, Values};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Measure tiers: how much smaller values are in compressed memory, what a read of them takes more
+/// than one of values in memory, and how fast cold values in files are read beside a bare loop of
+/// reads of the same disk.
+///
+/// The values are records of JSON of 256 bytes, and the pieces of a text if there is one. The two
+/// sides of each comparison are measured in turns; the median counts.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// A text, which is cut into values of 200 to 2,000 bytes, and whose words records are made
+    /// of; gzip is accepted. Without it, records have words that are made up
+    #[arg(long, value_name = "FILE")]
+    values: Option<PathBuf>,
+
+    /// How many records
+    #[arg(long, value_name = "N", default_value = "100k", value_parser = count)]
+    records: u64,
+
+    /// Where files lie, on the disk that is to be measured; a temporary folder if not given
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+
+    /// Bytes of values in files, such as 1G
+    #[arg(long, value_name = "N", default_value = "500M", value_parser = count)]
+    file_bytes: u64,
+
+    /// Reads of the disk that are under way at once
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    depth: u16,
+
+    /// How often each side has its turn
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+
+    /// How long a turn is
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    seconds: Duration,
+
+    /// Write the measurements to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfield bench-tiers
+      Records of JSON, and 500 MB of them in a temporary folder; about half a minute.
+  nearfield bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4G
+      A text of one's own, on a certain disk.";
+
+/// The content of the file.
+#[derive(Debug, Serialize)]
+struct Report {
+    commit: String,
+    machine: Machine,
+    compressed: Vec<nearfield_lab::report::Row<tiers::ColdRead>>,
+    files: Vec<nearfield_lab::report::Row<tiers::DiskRead>>,
+    complete: bool,
+}
+
+fn count(text: &str) -> Result<u64, LabError> {
+    parse_quantity("count", text)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Measures, and answers how it ended: 0, 1 for a failure, 130 for Ctrl-C.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match measure(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => interrupted("the rows above were finished before"),
+        Err(error) => fail(error),
+    }
+}
+
+/// A folder that is removed if it is ours.
+struct Folder {
+    path: PathBuf,
+    ours: bool,
+}
+
+impl Folder {
+    fn new(given: Option<&Path>) -> std::io::Result<Folder> {
+        if let Some(path) = given {
+            let (path, ours) = (path.to_owned(), false);
+            return Ok(Folder { path, ours });
+        }
+        let path = std::env::temp_dir().join(format!("nearfield-tiers-{}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Folder { path, ours: true })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.ours {
+            // What is left is found in the temporary folder.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Returns false if it was interrupted.
+fn measure(arguments: &Arguments) -> Result<bool, Failure> {
+    let sink = Sink::open(arguments.json.as_deref(), None)?;
+    let interrupt = interrupt("all rows");
+    let folder = Folder::new(arguments.folder.as_deref())?;
+    let plan = Plan {
+        rounds: usize::from(arguments.rounds),
+        turn: arguments.seconds,
+        folder: folder.path.clone(),
+        file_bytes: arguments.file_bytes,
+        depth: usize::from(arguments.depth),
+    };
+    let mut report = Report {
+        commit: commit(),
+        machine: Machine::here(),
+        compressed: Vec::new(),
+        files: Vec::new(),
+        complete: false,
+    };
+    let measured = rows(arguments, &plan, &interrupt, &mut report);
+    report.complete = measured.is_ok();
+    sink.write(&report, String::new)?;
+    match measured {
+        Ok(()) => Ok(true),
+        Err(TiersError::Interrupted) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn rows(
+    arguments: &Arguments,
+    plan: &Plan,
+    interrupt: &Interrupt,
+    report: &mut Report,
+) -> Result<(), TiersError> {
+    let text = arguments.values.as_deref();
+    let records = Values::records(arguments.records as usize, text)?;
+    let mut all = vec![records];
+    all.extend(text.map(Values::pieces).transpose()?);
+    print(&format!(
+        "{:<36} {:>8} {:>7} {:>12} {:>12} {:>12} {:>14}",
+        "in compressed memory", "values", "ratio", "cold read", "hot read", "more", "dictionaries"
+    ));
+    for values in &all {
+        let row = tiers::compressed(plan, values, interrupt)?;
+        let read = &row.detail;
+        print(&format!(
+            "{:<36} {:>8} {:>6.2}x {:>9.2} µs {:>9.2} µs {:>9.2} µs {:>10} KiB",
+            read.values,
+            read.count,
+            read.ratio,
+            read.cold_ns / 1e3,
+            read.hot_ns / 1e3,
+            read.more_ns / 1e3,
+            read.dictionary_bytes >> 10
+        ));
+        report.compressed.push(row);
+    }
+    print(&format!(
+        "\n{:<36} {:>13} {:>11} {:>13} {:>11} {:>6} {:>6}",
+        "in files", "cold kreads/s", "p99", "bare kreads/s", "p99", "rate", "p99"
+    ));
+    for values in &all {
+        let row = tiers::files(plan, values, interrupt)?;
+        let read = &row.detail;
+        print(&format!(
+            "{:<36} {:>13.1} {:>8} µs {:>13.1} {:>8} µs {:>5.2}x {:>5.2}x",
+            read.values,
+            read.tier.kops,
+            read.tier.latency_ns.p99 / 1000,
+            read.bare.kops,
+            read.bare.latency_ns.p99 / 1000,
+            read.rate_ratio,
+            read.p99_ratio
+        ));
+        if !read.direct {
+            print("  note: the folder's file system has no reads past the cache; this is no disk");
+        }
+        print(&format!(
+            "  {} at once; bare loop by {}",
+            read.depth, read.bare_method
+        ));
+        report.files.push(row);
+    }
+    print(&format!(
+        "{}, {}",
+        report.machine.cpu, report.machine.kernel
+    ));
+    Ok(())
+}

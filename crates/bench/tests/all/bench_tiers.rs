@@ -1,0 +1,63 @@
+//! The command `nearfield bench-tiers`.
+
+use std::process::{Command, Output};
+
+fn nearfield(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nearfield-bench"))
+        .arg("bench-tiers")
+        .args(arguments)
+        .output()
+        .expect("the program starts")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn both_tiers_are_printed_and_written() {
+    let file = format!("nearfield-bench-tiers-{}.json", std::process::id());
+    let file = std::env::temp_dir().join(file);
+    let path = file.to_str().expect("a path");
+    let output = nearfield(&[
+        "--records",
+        "3k",
+        "--file-bytes",
+        "4M",
+        "--seconds",
+        "0.05",
+        "--rounds",
+        "2",
+        "--depth",
+        "4",
+        "--json",
+        path,
+    ]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = std::fs::read_to_string(&file).expect("a report");
+    std::fs::remove_file(&file).expect("it was written");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["complete"], true);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for tier in ["compressed", "files"] {
+        let rows = report[tier].as_array().expect("rows");
+        assert_eq!(rows.len(), 1);
+        let name = rows[0]["values"].as_str().expect("a name");
+        assert_eq!(printed.matches(name).count(), 2, "{printed}");
+    }
+    assert!(report["compressed"][0]["ratio"].as_f64() > Some(1.0));
+    assert!(report["files"][0]["rate_ratio"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    for (arguments, code, named) in [
+        (&["--depth", "0"][..], 2, "--depth"),
+        (&["--values", "/no/such/file"][..], 1, "/no/such/file"),
+        (&["--folder", "/no/such/folder"][..], 1, "/no/such/folder"),
+    ] {
+        let output = nearfield(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(stderr(&output).contains(named), "{}", stderr(&output));
+    }
+}

@@ -1,0 +1,204 @@
+//! The tier of compressed memory: how much smaller values are there, and what a read takes.
+
+use super::{Plan, TiersError, Values};
+use crate::clock::thread_cpu_time;
+use crate::harness::{Completion, Interrupt, Sample, in_turns};
+use crate::report::{self, Kind};
+use crate::workload::random;
+use nearfield_tiers::{Place, Tiers};
+use rand::RngExt;
+use serde::Serialize;
+use std::hint::black_box;
+use std::time::Duration;
+
+/// The tier in the list of tiers.
+const TIER: usize = 1;
+/// Reads between two looks at the clock.
+const READS: usize = 200;
+
+/// Values of one kind in compressed memory.
+pub type Row = report::Row<ColdRead>;
+
+/// What the tier makes of values.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ColdRead {
+    /// The kind of values.
+    pub values: String,
+    /// How many there are.
+    pub count: u64,
+    /// Their bytes.
+    pub value_bytes: u64,
+    /// What the tier takes for them, without its dictionaries.
+    pub tier_bytes: u64,
+    /// What its dictionaries take, for all values of a store together.
+    pub dictionary_bytes: u64,
+    /// The bytes of values over those of the tier, without dictionaries.
+    pub ratio: f64,
+    /// Processor time of a read from the tier, the median of the turns, in nanoseconds.
+    pub cold_ns: f64,
+    /// The same of a read from memory.
+    pub hot_ns: f64,
+    /// How much longer a read from the tier takes.
+    pub more_ns: f64,
+}
+
+/// Puts values into a tier of compressed memory, reads all of them once to check them, and then
+/// some at random, in turns with reads of the same values in memory.
+///
+/// # Errors
+/// A tier refuses a value, or answers other bytes; or somebody interrupts.
+pub fn compressed(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, TiersError> {
+    let room = (values.bytes() >> 20) + 64;
+    let tiers = ["memory=1M".parse()?, format!("compressed={room}M").parse()?];
+    let tiers = Tiers::open(&tiers)?;
+    let places = fill(&tiers, &values.list)?;
+    check(&tiers, &places, &values.list)?;
+    let mut sides =
+        [Side::Cold(&tiers, &places), Side::Hot(&values.list)].map(|side| (side, Vec::new()));
+    let ended = in_turns(
+        plan.rounds,
+        &mut sides,
+        interrupt,
+        |round, (side, turns)| {
+            turns.push(side.turn(plan.turn, round as u64)?);
+            Ok::<_, TiersError>(())
+        },
+    )?;
+    if ended == Completion::Interrupted {
+        return Err(TiersError::Interrupted);
+    }
+    let [cold_ns, hot_ns] =
+        sides.map(|(_, turns)| Sample::new(turns).map_or(0.0, |it| it.median()));
+    let usage = tiers.usage(TIER).unwrap_or_default();
+    let tier_bytes = usage.used_bytes - usage.dictionary_bytes;
+    Ok(Row {
+        setting: None,
+        peer: "compressed".to_owned(),
+        rate_mops: Some(1e3 / cold_ns),
+        latency_ns: None,
+        bytes_per_key: Some(tier_bytes as f64 / values.list.len() as f64),
+        detail: ColdRead {
+            values: values.name.clone(),
+            count: usage.values,
+            value_bytes: usage.value_bytes,
+            tier_bytes,
+            dictionary_bytes: usage.dictionary_bytes,
+            ratio: usage.value_bytes as f64 / tier_bytes as f64,
+            cold_ns,
+            hot_ns,
+            more_ns: cold_ns - hot_ns,
+        },
+        kind: Kind::Measured,
+    })
+}
+
+/// Puts values as the server does: in batches of the size that the tier wants. Those that came
+/// before the tier had a dictionary are put again.
+fn fill(tiers: &Tiers, values: &[Vec<u8>]) -> Result<Vec<Place>, TiersError> {
+    let mut places = put(tiers, values.iter().map(Vec::as_slice).collect())?;
+    let old = places.iter().enumerate();
+    let old: Vec<usize> = old
+        .filter(|(_, place)| tiers.wants_rewrite(**place))
+        .map(|(number, _)| number)
+        .collect();
+    let again = old.iter().filter_map(|&number| values.get(number));
+    let again = put(tiers, again.map(Vec::as_slice).collect())?;
+    for (number, place) in old.into_iter().zip(again) {
+        if let Some(old) = places.get_mut(number) {
+            tiers.release(std::mem::replace(old, place));
+        }
+    }
+    Ok(places)
+}
+
+fn put(tiers: &Tiers, values: Vec<&[u8]>) -> Result<Vec<Place>, TiersError> {
+    let wanted = tiers.batch_bytes(TIER);
+    let mut places = Vec::with_capacity(values.len());
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for value in values {
+        bytes += value.len();
+        batch.push(value);
+        if bytes >= wanted {
+            places.extend(tiers.put(TIER, &batch)?);
+            (batch, bytes) = (Vec::new(), 0);
+        }
+    }
+    if !batch.is_empty() {
+        places.extend(tiers.put(TIER, &batch)?);
+    }
+    Ok(places)
+}
+
+/// Compares all values with what was put.
+fn check(tiers: &Tiers, places: &[Place], values: &[Vec<u8>]) -> Result<(), TiersError> {
+    let mut read = Vec::new();
+    for (place, value) in places.iter().zip(values) {
+        read.clear();
+        tiers.read(*place, &mut read)?;
+        if read != *value {
+            return Err(TiersError::Wrong);
+        }
+    }
+    Ok(())
+}
+
+/// Where values are read from.
+enum Side<'s> {
+    Cold(&'s Tiers, &'s [Place]),
+    Hot(&'s [Vec<u8>]),
+}
+
+impl Side<'_> {
+    /// Nanoseconds of processor time for a read.
+    fn turn(&self, turn: Duration, round: u64) -> Result<f64, TiersError> {
+        let mut random = random(round, 3);
+        let (mut reads, mut out) = (0, Vec::new());
+        let start = thread_cpu_time();
+        let took = loop {
+            for _ in 0..READS {
+                out.clear();
+                match self {
+                    Side::Cold(tiers, places) => {
+                        let at = random.random_range(0..places.len());
+                        tiers.read(places[at], &mut out)?;
+                    }
+                    Side::Hot(values) => {
+                        let at = random.random_range(0..values.len());
+                        out.extend_from_slice(&values[at]);
+                    }
+                }
+                black_box(&out);
+            }
+            reads += READS;
+            let took = thread_cpu_time() - start;
+            if took >= turn {
+                break took;
+            }
+        };
+        Ok(took.as_nanos() as f64 / reads as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_become_smaller_and_take_longer_to_read() {
+        let values = Values::records(8000, None).unwrap();
+        let plan = Plan {
+            rounds: 2,
+            turn: Duration::from_millis(20),
+            folder: std::env::temp_dir(),
+            file_bytes: 0,
+            depth: 1,
+        };
+        let row = compressed(&plan, &values, &Interrupt::default()).unwrap();
+        let read = row.detail;
+        assert_eq!(read.count, 8000);
+        assert_eq!(read.value_bytes, values.bytes());
+        assert!(read.ratio > 1.5, "{read:?}");
+        assert!(read.more_ns > 0.0, "{read:?}");
+    }
+}

@@ -1,0 +1,296 @@
+//! The tier in files: reads of cold values beside a bare loop of reads of the same disk.
+
+use super::{Plan, TiersError, Values};
+use crate::harness::{Completion, Durations, Interrupt, Latency, Sample, in_turns};
+use crate::limit::device::{self, Extent, Method, SECTOR_BYTES};
+use crate::report::{self, Kind, Progress};
+use crate::workload::random;
+use nearfield_tiers::{Place, Tiers};
+use rand::RngExt;
+use serde::Serialize;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The tier in the list of tiers.
+const TIER: usize = 1;
+/// What a record has before its value.
+const HEADER_BYTES: u64 = 16;
+/// Values that are put before somebody is asked whether to stop.
+const PUT_AT_ONCE: usize = 1000;
+
+/// Values of one kind in files.
+pub type Row = report::Row<DiskRead>;
+
+/// What reads of the tier take beside bare ones.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct DiskRead {
+    /// The kind of values.
+    pub values: String,
+    /// How many there are.
+    pub count: u64,
+    /// Their bytes.
+    pub value_bytes: u64,
+    /// Reads under way at once.
+    pub depth: usize,
+    /// How the bare loop reads: `io_uring` or `threads`.
+    pub bare_method: &'static str,
+    /// Whether reads bypass the system's cache. Otherwise this is no measure of the disk.
+    pub direct: bool,
+    /// The tier.
+    pub tier: Rate,
+    /// The bare loop.
+    pub bare: Rate,
+    /// The rate of the tier over that of the loop.
+    pub rate_ratio: f64,
+    /// The 99th percentile of the tier over that of the loop.
+    pub p99_ratio: f64,
+}
+
+/// What one side did, the medians of its turns.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Rate {
+    /// Thousands of reads a second.
+    pub kops: f64,
+    /// From asking to having the bytes.
+    pub latency_ns: Latency,
+}
+
+/// Puts values into a tier in files until they have the bytes of the plan, and reads them at
+/// random, with as many reads under way at once as the plan says, in turns with a bare loop of
+/// reads of as many sectors of another file in the folder.
+///
+/// # Errors
+/// A tier or the disk refuses something, or somebody interrupts.
+pub fn files(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, TiersError> {
+    let room = (plan.file_bytes >> 20) * 3 / 2 + 64;
+    let folder = plan.folder.display();
+    let tiers = [
+        "memory=1M".parse()?,
+        format!("file:{folder}={room}M").parse()?,
+    ];
+    let tiers = Tiers::open(&tiers)?;
+    let mut progress = Progress::new("step", 2 + 2 * plan.rounds);
+    progress.step("values are written".to_owned());
+    let (places, extents) = fill(&tiers, values, plan.file_bytes, interrupt)?;
+    progress.part();
+    progress.step("a file for the bare loop is written".to_owned());
+    let (file, direct) = bare_file(&plan.folder, &extents)?;
+    progress.part();
+    let method = Method::here();
+    let bare = Side::Bare(&file, &extents, method);
+    let mut sides = [Side::Tier(&tiers, &places), bare].map(|side| (side, Vec::new()));
+    let ended = in_turns(
+        plan.rounds,
+        &mut sides,
+        interrupt,
+        |round, (side, turns)| {
+            progress.step(side.name().to_owned());
+            turns.push(side.turn(plan, round as u64)?);
+            progress.part();
+            Ok::<_, TiersError>(())
+        },
+    )?;
+    if ended == Completion::Interrupted {
+        return Err(TiersError::Interrupted);
+    }
+    let [tier, bare] = sides.map(|(_, turns)| Rate::of(&turns, plan.turn));
+    let usage = tiers.usage(TIER).unwrap_or_default();
+    Ok(Row {
+        setting: None,
+        peer: "file".to_owned(),
+        rate_mops: Some(tier.kops / 1e3),
+        latency_ns: Some(tier.latency_ns),
+        bytes_per_key: None,
+        detail: DiskRead {
+            values: values.name.clone(),
+            count: usage.values,
+            value_bytes: usage.value_bytes,
+            depth: plan.depth,
+            bare_method: method.name(),
+            direct,
+            rate_ratio: tier.kops / bare.kops,
+            p99_ratio: tier.latency_ns.p99 as f64 / bare.latency_ns.p99 as f64,
+            tier,
+            bare,
+        },
+        kind: Kind::Measured,
+    })
+}
+
+/// Puts the values one after the other, again and again, and answers where they lie, and the
+/// sectors that a file of them has.
+fn fill(
+    tiers: &Tiers,
+    values: &Values,
+    bytes: u64,
+    interrupt: &Interrupt,
+) -> Result<(Vec<Place>, Vec<Extent>), TiersError> {
+    let (mut places, mut extents, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < bytes {
+        for some in values.list.chunks(PUT_AT_ONCE) {
+            if interrupt.is_raised() {
+                return Err(TiersError::Interrupted);
+            }
+            for value in some {
+                places.extend(tiers.put(TIER, &[value])?);
+                let end = at + HEADER_BYTES + value.len() as u64;
+                let first = at / SECTOR_BYTES;
+                extents.push((first, (end.div_ceil(SECTOR_BYTES) - first) as u32));
+                at = end.next_multiple_of(HEADER_BYTES);
+            }
+            if at >= bytes {
+                break;
+            }
+        }
+    }
+    Ok((places, extents))
+}
+
+/// A file without a name that has all extents, and whether reads of it bypass the cache.
+fn bare_file(folder: &Path, extents: &[Extent]) -> io::Result<(File, bool)> {
+    const DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
+    let path = folder.join(format!("nearfield-bare-{}", std::process::id()));
+    let mut file = File::create(&path)?;
+    let end = extents
+        .last()
+        .map_or(0, |(first, count)| first + u64::from(*count));
+    // Not zeros, which some disks do not store.
+    let mut block = vec![0; 1 << 20];
+    let mut random = random(1, 6);
+    let write = || {
+        let mut left = end * SECTOR_BYTES;
+        while left > 0 {
+            random.fill(&mut block[..]);
+            let part = block.get(..left.min(1 << 20) as usize).unwrap_or_default();
+            file.write_all(part)?;
+            left -= part.len() as u64;
+        }
+        file.sync_all()
+    };
+    let mut write = write;
+    let written = write();
+    let open = |flags| {
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(&path)
+    };
+    let opened = match open(DIRECT) {
+        Ok(file) => Ok((file, true)),
+        Err(_) => open(0).map(|file| (file, false)),
+    };
+    std::fs::remove_file(&path)?;
+    written?;
+    opened
+}
+
+enum Side<'s> {
+    Tier(&'s Tiers, &'s [Place]),
+    Bare(&'s File, &'s [Extent], Method),
+}
+
+impl Side<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Side::Tier(..) => "cold values are read",
+            Side::Bare(..) => "the bare loop reads",
+        }
+    }
+
+    fn turn(&self, plan: &Plan, round: u64) -> Result<Durations, TiersError> {
+        match self {
+            Side::Tier(tiers, places) => read_tier(tiers, places, plan, round),
+            Side::Bare(file, extents, method) => Ok(device::read(
+                file, extents, *method, plan.depth, plan.turn, round,
+            )?),
+        }
+    }
+}
+
+/// As many threads as reads at once, each of which reads one value after the other.
+fn read_tier(
+    tiers: &Tiers,
+    places: &[Place],
+    plan: &Plan,
+    round: u64,
+) -> Result<Durations, TiersError> {
+    let start = Instant::now();
+    let read = |number: usize| {
+        let mut random = random(round, 100 + number as u64);
+        let (mut durations, mut out) = (Durations::new(), Vec::new());
+        while start.elapsed() < plan.turn {
+            let place = places[random.random_range(0..places.len())];
+            out.clear();
+            let since = Instant::now();
+            tiers.read(place, &mut out)?;
+            durations.record(since.elapsed());
+        }
+        Ok::<_, TiersError>(durations)
+    };
+    let read = &read;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..plan.depth)
+            .map(|number| scope.spawn(move || read(number)))
+            .collect();
+        let mut all = Durations::new();
+        for thread in threads {
+            let durations = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.merge(&durations?);
+        }
+        Ok(all)
+    })
+}
+
+impl Rate {
+    fn of(turns: &[Durations], turn: Duration) -> Rate {
+        let median = |of: &dyn Fn(&Durations) -> f64| {
+            let sample = Sample::new(turns.iter().map(of).collect());
+            sample.map_or(0.0, |sample| sample.median())
+        };
+        let latency = |pick: fn(&Latency) -> u64| {
+            median(&|it| {
+                it.percentiles()
+                    .map_or(0.0, |latency| pick(&latency) as f64)
+            }) as u64
+        };
+        Rate {
+            kops: median(&|it| it.count() as f64) / turn.as_secs_f64() / 1e3,
+            latency_ns: Latency {
+                p50: latency(|it| it.p50),
+                p99: latency(|it| it.p99),
+                p999: latency(|it| it.p999),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let values = Values::records(2000, None).unwrap();
+        let plan = Plan {
+            rounds: 2,
+            turn: Duration::from_millis(50),
+            folder: folder.path().to_owned(),
+            file_bytes: 4 << 20,
+            depth: 4,
+        };
+        let row = files(&plan, &values, &Interrupt::default()).unwrap();
+        let read = row.detail;
+        assert!(read.value_bytes >= 3 << 20, "{read:?}");
+        assert!(read.tier.kops > 0.0 && read.bare.kops > 0.0, "{read:?}");
+        // Nothing is left in the folder.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
