@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-radix", &["nearfield-core", "nearfield-hotness"]),
     ("nearfield-hardware", &[]),
     ("nearfield-fabric", &["nearfield-hardware"]),
+    ("nearfield-offload", &[]),
     (
         "nearfield-pool",
         &[
@@ -95,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-core",
             "nearfield-fabric",
             "nearfield-hardware",
+            "nearfield-offload",
             "nearfield-radix",
             "nearfield-server",
             "nearfield-tiers",

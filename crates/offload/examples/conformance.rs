@@ -1,0 +1,79 @@
+//! Runs one program, in the manner of the plugins of public BPF conformance suites.
+//!
+//! The program is hexadecimal text on standard input, or behind `--program`; memory is a
+//! hexadecimal argument. White space within both is ignored. Register 1 has the address of the
+//! memory and register 2 its length. Register 0 is printed in hexadecimal when the program has
+//! ended. The exit status is not zero if the program is malformed, or if it faults.
+//!
+//! ```text
+//! echo 'bf 20 00 00 00 00 00 00  95 00 00 00 00 00 00 00' |
+//!     cargo run -p nearfield-offload --example conformance -- '01 02 03'
+//! ```
+
+use nearfield_offload::executor::{Interpreter, Machine};
+use nearfield_offload::isa::Code;
+use std::error::Error;
+use std::io::Read;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: conformance [MEMORY] [--program HEX] < PROGRAM";
+
+/// How many backward jumps and calls a program may make. A program without end is cut off after
+/// less than a minute.
+const BUDGET: u64 = 1 << 30;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let (mut memory, mut program) = (None, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--help" => {
+                println!("{USAGE}");
+                return Ok(());
+            }
+            "--program" => program = Some(arguments.next().ok_or(USAGE)?),
+            option if option.starts_with('-') => return Err(format!("{option}? {USAGE}").into()),
+            // Suites pass an empty argument in place of options or memory.
+            "" => {}
+            _ if memory.is_some() => return Err(USAGE.into()),
+            bytes => memory = Some(bytes_of(bytes)?),
+        }
+    }
+    let program = match program {
+        Some(program) => program,
+        None => {
+            let mut program = String::new();
+            std::io::stdin().read_to_string(&mut program)?;
+            program
+        }
+    };
+    let code = Code::decode(&bytes_of(&program)?)?;
+    let mut memory = memory.unwrap_or_default();
+    let mut machine = Machine::with_memory(&mut memory);
+    let result = Interpreter.run(&code, &mut machine, BUDGET)?;
+    println!("{result:x}");
+    Ok(())
+}
+
+fn bytes_of(text: &str) -> Result<Vec<u8>, String> {
+    let mut digits = Vec::new();
+    for letter in text.chars().filter(|letter| !letter.is_whitespace()) {
+        let digit = letter.to_digit(16);
+        digits.push(digit.ok_or_else(|| format!("{letter:?} is not a hexadecimal digit"))? as u8);
+    }
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(format!("{} hexadecimal digits are odd", digits.len()));
+    }
+    Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}

@@ -1,0 +1,230 @@
+//! The executor that defines what code does.
+
+use super::machine::{CALL_DEPTH_MAX, Fault, Machine, STACK_BYTES};
+use crate::isa::arithmetic::{alu32, alu64, compare32, compare64, reorder, sign_extend};
+use crate::isa::{Code, Instruction, Operand, Register, Width};
+
+/// Runs one instruction after the other, and checks every access.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Interpreter;
+
+/// The registers that a call keeps.
+const KEPT: [Register; 4] = [Register::R6, Register::R7, Register::R8, Register::R9];
+
+/// What a function goes back to.
+struct Frame {
+    index: usize,
+    kept: [u64; 4],
+}
+
+impl Interpreter {
+    /// Runs code to its exit, and returns register 0. At most `budget` backward jumps and calls are
+    /// made, which bounds the instructions, too.
+    ///
+    /// # Errors
+    /// See [`Fault`]. Stores before the fault stay.
+    pub fn run(self, code: &Code, machine: &mut Machine<'_>, budget: u64) -> Result<u64, Fault> {
+        let mut run = Run {
+            registers: machine.registers,
+            frames: Vec::new(),
+            budget,
+            machine,
+            code,
+        };
+        let mut index = 0;
+        loop {
+            let slot = code.slot(index);
+            match run.step(index, slot)? {
+                Some(next) => index = next,
+                None => return Ok(run.get(Register::R0)),
+            }
+        }
+    }
+}
+
+struct Run<'r, 'm> {
+    registers: [u64; 11],
+    frames: Vec<Frame>,
+    budget: u64,
+    machine: &'r mut Machine<'m>,
+    code: &'r Code,
+}
+
+impl Run<'_, '_> {
+    /// Executes an instruction, and returns the index of the next one, or `None` at the end.
+    fn step(&mut self, index: usize, slot: usize) -> Result<Option<usize>, Fault> {
+        let Some(instruction) = self.code.instructions().get(index) else {
+            // Code ends with an exit or a jump, so this is not reached.
+            return Ok(None);
+        };
+        match *instruction {
+            Instruction::Load {
+                size,
+                signed,
+                destination,
+                base,
+                offset,
+            } => {
+                let address = self.get(base).wrapping_add_signed(offset.into());
+                let Some(value) = self.machine.load(address, size) else {
+                    let bytes = size.bytes();
+                    return Err(Fault::Access {
+                        slot,
+                        address,
+                        bytes,
+                    });
+                };
+                let extended = if signed {
+                    sign_extend(size, value)
+                } else {
+                    value
+                };
+                self.set(destination, extended);
+            }
+            Instruction::Store {
+                size,
+                base,
+                offset,
+                source,
+            } => {
+                let address = self.get(base).wrapping_add_signed(offset.into());
+                let value = self.operand(source);
+                if self.machine.store(address, size, value).is_none() {
+                    let bytes = size.bytes();
+                    return Err(Fault::Access {
+                        slot,
+                        address,
+                        bytes,
+                    });
+                }
+            }
+            Instruction::Jump { .. } | Instruction::LongJump { .. } => {
+                return self.jump(index, slot).map(Some);
+            }
+            Instruction::Branch {
+                width,
+                condition,
+                left,
+                right,
+                ..
+            } => {
+                let (left, right) = (self.get(left), self.operand(right));
+                let holds = match width {
+                    Width::W32 => compare32(condition, left as u32, right as u32),
+                    Width::W64 => compare64(condition, left, right),
+                };
+                if holds {
+                    return self.jump(index, slot).map(Some);
+                }
+            }
+            Instruction::Call { .. } => return self.call(index, slot).map(Some),
+            Instruction::Exit => return Ok(self.leave()),
+            _ => self.compute(instruction),
+        }
+        Ok(Some(index + 1))
+    }
+
+    /// Executes an instruction that only changes a register.
+    fn compute(&mut self, instruction: &Instruction) {
+        match *instruction {
+            Instruction::Alu {
+                width,
+                operation,
+                destination,
+                source,
+            } => {
+                let (a, b) = (self.get(destination), self.operand(source));
+                let result = match width {
+                    Width::W32 => alu32(operation, a as u32, b as u32).into(),
+                    Width::W64 => alu64(operation, a, b),
+                };
+                self.set(destination, result);
+            }
+            Instruction::Negate { width, destination } => {
+                let value = self.get(destination);
+                let result = match width {
+                    Width::W32 => (value as u32).wrapping_neg().into(),
+                    Width::W64 => value.wrapping_neg(),
+                };
+                self.set(destination, result);
+            }
+            Instruction::SignExtend {
+                width,
+                from,
+                destination,
+                source,
+            } => {
+                let value = sign_extend(from, self.get(source));
+                let result = match width {
+                    Width::W32 => u64::from(value as u32),
+                    Width::W64 => value,
+                };
+                self.set(destination, result);
+            }
+            Instruction::Reorder {
+                order,
+                size,
+                destination,
+            } => {
+                let value = self.get(destination);
+                self.set(destination, reorder(order, size, value));
+            }
+            Instruction::LoadImmediate { destination, value } => self.set(destination, value),
+            _ => {}
+        }
+    }
+
+    fn jump(&mut self, index: usize, slot: usize) -> Result<usize, Fault> {
+        let target = self.code.target(index).unwrap_or_default();
+        if target <= index {
+            self.spend(slot)?;
+        }
+        Ok(target)
+    }
+
+    fn call(&mut self, index: usize, slot: usize) -> Result<usize, Fault> {
+        self.spend(slot)?;
+        if self.frames.len() + 1 == CALL_DEPTH_MAX {
+            return Err(Fault::CallDepth { slot });
+        }
+        let frame = Frame {
+            index: index + 1,
+            kept: KEPT.map(|register| self.get(register)),
+        };
+        self.frames.push(frame);
+        let end = self.get(Register::R10) + STACK_BYTES as u64;
+        self.set(Register::R10, end);
+        Ok(self.code.target(index).unwrap_or_default())
+    }
+
+    /// Returns from a function. The index is `None` at the end of the run.
+    fn leave(&mut self) -> Option<usize> {
+        let frame = self.frames.pop()?;
+        for (register, value) in KEPT.into_iter().zip(frame.kept) {
+            self.set(register, value);
+        }
+        let end = self.get(Register::R10) - STACK_BYTES as u64;
+        self.set(Register::R10, end);
+        Some(frame.index)
+    }
+
+    fn spend(&mut self, slot: usize) -> Result<(), Fault> {
+        self.budget = self.budget.checked_sub(1).ok_or(Fault::Budget { slot })?;
+        Ok(())
+    }
+
+    fn get(&self, register: Register) -> u64 {
+        self.registers[usize::from(register.number())]
+    }
+
+    fn set(&mut self, register: Register, value: u64) {
+        self.registers[usize::from(register.number())] = value;
+    }
+
+    fn operand(&self, operand: Operand) -> u64 {
+        match operand {
+            Operand::Register(register) => self.get(register),
+            Operand::Immediate(immediate) => i64::from(immediate) as u64,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Lists of instructions whose control flow stays inside.
+
+use super::decode::{self, DecodeError};
+use super::encode::encode;
+use super::instruction::{Instruction, Register};
+
+/// Instructions that an executor can run: control never leaves them but by an exit, and no
+/// instruction writes the frame pointer. Backward jumps and calls within the code are allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    instructions: Vec<Instruction>,
+    /// The index of the instruction that a jump, branch or call goes to; 0 of other instructions.
+    targets: Vec<u32>,
+    /// The slot where each instruction begins.
+    slots: Vec<u32>,
+}
+
+/// The most slots that code may have. It is the limit of the Linux kernel for trusted programs.
+const SLOTS_MAX: usize = 1_000_000;
+
+/// The reason why instructions are no code. Slots of 8 bytes count from 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodeError {
+    /// There is no instruction.
+    #[error("there are no instructions")]
+    Empty,
+    /// There are too many instructions.
+    #[error("{slots} slots are more than {SLOTS_MAX}")]
+    TooLong {
+        /// How many slots they have.
+        slots: usize,
+    },
+    /// A jump or call leaves the code.
+    #[error("slot {slot}: the target {target} lies outside of the code")]
+    TargetOutside {
+        /// Where.
+        slot: usize,
+        /// The slot that it goes to.
+        target: i64,
+    },
+    /// A jump or call goes into the middle of a constant of 64 bits.
+    #[error("slot {slot}: the target {target} is the second half of a constant")]
+    TargetInside {
+        /// Where.
+        slot: usize,
+        /// The slot that it goes to.
+        target: usize,
+    },
+    /// Control can reach the end of the code.
+    #[error("slot {slot}: the last instruction does not exit or jump")]
+    Unterminated {
+        /// Where.
+        slot: usize,
+    },
+    /// An instruction writes register 10.
+    #[error("slot {slot}: the frame pointer r10 is written")]
+    WritesFramePointer {
+        /// Where.
+        slot: usize,
+    },
+}
+
+impl Code {
+    /// Checks instructions.
+    ///
+    /// # Errors
+    /// See [`CodeError`].
+    pub fn new(instructions: Vec<Instruction>) -> Result<Code, CodeError> {
+        let mut slots = Vec::with_capacity(instructions.len());
+        // For each slot the index of the instruction that begins there.
+        let mut indices = Vec::with_capacity(instructions.len());
+        for (index, instruction) in instructions.iter().enumerate() {
+            slots.push(indices.len() as u32);
+            indices.push(Some(index as u32));
+            if instruction.slots() == 2 {
+                indices.push(None);
+            }
+            if indices.len() > SLOTS_MAX {
+                let slots = instructions.iter().map(Instruction::slots).sum();
+                return Err(CodeError::TooLong { slots });
+            }
+        }
+        let Some((last, last_slot)) = instructions.last().zip(slots.last()) else {
+            return Err(CodeError::Empty);
+        };
+        if last.continues() {
+            let slot = *last_slot as usize;
+            return Err(CodeError::Unterminated { slot });
+        }
+        let mut targets = Vec::with_capacity(instructions.len());
+        for (instruction, &slot) in instructions.iter().zip(&slots) {
+            let slot = slot as usize;
+            if instruction.written() == Some(Register::R10) {
+                return Err(CodeError::WritesFramePointer { slot });
+            }
+            let target = match instruction.distance() {
+                Some(distance) => target(slot, distance, &indices)?,
+                None => 0,
+            };
+            targets.push(target);
+        }
+        Ok(Code {
+            instructions,
+            targets,
+            slots,
+        })
+    }
+
+    /// Decodes bytes, and checks the instructions.
+    ///
+    /// ```
+    /// use nearfield_offload::isa::{Code, DecodeError, Instruction};
+    /// let exit = [0x95, 0, 0, 0, 0, 0, 0, 0];
+    /// assert_eq!(Code::decode(&exit)?.instructions(), [Instruction::Exit]);
+    /// assert_eq!(Code::decode(&exit[..7]), Err(DecodeError::PartialSlot { bytes: 7 }));
+    /// # Ok::<(), DecodeError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`DecodeError`].
+    pub fn decode(bytes: &[u8]) -> Result<Code, DecodeError> {
+        Ok(Code::new(decode::decode(bytes)?)?)
+    }
+
+    /// The bytes. Decoding accepts them, and nothing else decodes to this code.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(8 * self.instructions.len());
+        for instruction in &self.instructions {
+            encode(instruction, &mut bytes);
+        }
+        bytes
+    }
+
+    /// The instructions. Other methods name them by their index here.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The index that a jump, branch or call goes to; `None` of other instructions.
+    pub fn target(&self, index: usize) -> Option<usize> {
+        self.instructions.get(index)?.distance()?;
+        self.targets.get(index).map(|&target| target as usize)
+    }
+
+    /// The slot of 8 bytes where an instruction begins.
+    pub fn slot(&self, index: usize) -> usize {
+        self.slots.get(index).map_or(0, |&slot| slot as usize)
+    }
+}
+
+fn target(slot: usize, distance: i64, indices: &[Option<u32>]) -> Result<u32, CodeError> {
+    let target = slot as i64 + 1 + distance;
+    let found = usize::try_from(target).ok().and_then(|at| indices.get(at));
+    match found {
+        None => Err(CodeError::TargetOutside { slot, target }),
+        Some(&Some(index)) => Ok(index),
+        Some(None) => {
+            let target = target as usize;
+            Err(CodeError::TargetInside { slot, target })
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! From bytes to instructions.
+
+use super::code::CodeError;
+use super::instruction::{ByteOrder, Instruction, Operand, Register, Size, Width};
+use super::opcode as op;
+use std::fmt;
+
+/// A field of an instruction's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// The first register.
+    Destination,
+    /// The second register, or the kind of a constant or a call.
+    Source,
+    /// The offset of 16 bits.
+    Offset,
+    /// The constant of 32 bits.
+    Immediate,
+    /// All but the constant in the second slot of a constant of 64 bits.
+    SecondSlot,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Field::Destination => "the destination register",
+            Field::Source => "the source register",
+            Field::Offset => "the offset",
+            Field::Immediate => "the immediate",
+            Field::SecondSlot => "the second slot",
+        })
+    }
+}
+
+/// Instructions of RFC 9669 that programs do not have here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// The groups atomic32 and atomic64.
+    Atomic,
+    /// The group packet: loads of the first BPF.
+    Packet,
+    /// Calls of functions outside the program.
+    HelperCall,
+    /// Constants that name a map, a variable or a function.
+    Platform,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Group::Atomic => "atomic operations",
+            Group::Packet => "legacy packet access",
+            Group::HelperCall => "calls of helper functions",
+            Group::Platform => "constants of a platform",
+        })
+    }
+}
+
+/// The reason why bytes are not code. Slots of 8 bytes count from 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The bytes do not end behind an instruction.
+    #[error("{bytes} bytes are not a multiple of 8")]
+    PartialSlot {
+        /// How many bytes there are.
+        bytes: usize,
+    },
+    /// RFC 9669 has no such instruction.
+    #[error("slot {slot}: there is no opcode {opcode:#04x}")]
+    UnknownOpcode {
+        /// Where.
+        slot: usize,
+        /// The opcode.
+        opcode: u8,
+    },
+    /// The instruction has no such variant, or does not use the field, which then has to be zero.
+    #[error("slot {slot}: opcode {opcode:#04x} does not allow {value} in {field}")]
+    Reserved {
+        /// Where.
+        slot: usize,
+        /// The opcode.
+        opcode: u8,
+        /// The field.
+        field: Field,
+        /// Its value.
+        value: i64,
+    },
+    /// There are registers 0 to 10 only.
+    #[error("slot {slot}: {field} is {number}, registers have numbers up to 10")]
+    NoSuchRegister {
+        /// Where.
+        slot: usize,
+        /// The field.
+        field: Field,
+        /// The number.
+        number: u8,
+    },
+    /// The bytes end within a constant of 64 bits.
+    #[error("slot {slot}: the second slot of the constant is missing")]
+    HalfConstant {
+        /// Where.
+        slot: usize,
+    },
+    /// A valid instruction that programs do not have here.
+    #[error("slot {slot}: {group} are not supported")]
+    Unsupported {
+        /// Where.
+        slot: usize,
+        /// What it is.
+        group: Group,
+    },
+    /// The instructions are valid one by one, but are no code.
+    #[error(transparent)]
+    Code(#[from] CodeError),
+}
+
+/// The fields of one slot.
+#[derive(Clone, Copy)]
+struct Slot {
+    slot: usize,
+    opcode: u8,
+    destination: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// The instructions of bytes. Jumps are not checked.
+pub fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, DecodeError> {
+    let (slots, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() {
+        let bytes = bytes.len();
+        return Err(DecodeError::PartialSlot { bytes });
+    }
+    let mut instructions = Vec::with_capacity(slots.len());
+    let mut remaining = slots.iter().enumerate();
+    while let Some((slot, bytes)) = remaining.next() {
+        let first = Slot::of(slot, bytes);
+        instructions.push(if first.opcode == op::LDDW {
+            let second = remaining.next().map(|(slot, bytes)| Slot::of(slot, bytes));
+            first.constant(second.ok_or(DecodeError::HalfConstant { slot })?)?
+        } else {
+            first.decode()?
+        });
+    }
+    Ok(instructions)
+}
+
+impl Slot {
+    fn of(slot: usize, bytes: &[u8; 8]) -> Slot {
+        let [opcode, registers, low, high, a, b, c, d] = *bytes;
+        Slot {
+            slot,
+            opcode,
+            destination: registers & 0x0f,
+            source: registers >> 4,
+            offset: i16::from_le_bytes([low, high]),
+            immediate: i32::from_le_bytes([a, b, c, d]),
+        }
+    }
+
+    fn decode(self) -> Result<Instruction, DecodeError> {
+        match self.opcode & op::CLASS_MASK {
+            op::LD => Err(match self.opcode & op::MODE_MASK {
+                op::ABS | op::IND if op::size(self.opcode) != Size::Double => {
+                    self.unsupported(Group::Packet)
+                }
+                _ => self.unknown(),
+            }),
+            op::LDX => self.load(),
+            op::ST | op::STX => self.store(),
+            op::ALU => self.alu(Width::W32),
+            op::ALU64 => self.alu(Width::W64),
+            op::JMP => self.jump(Width::W64),
+            _ => self.jump(Width::W32),
+        }
+    }
+
+    fn constant(self, second: Slot) -> Result<Instruction, DecodeError> {
+        self.unused(Field::Offset)?;
+        match self.source {
+            0 => {}
+            1..=6 => return Err(self.unsupported(Group::Platform)),
+            _ => return Err(self.reserved(Field::Source)),
+        }
+        let Slot {
+            opcode,
+            destination,
+            source,
+            offset,
+            ..
+        } = second;
+        if (opcode, destination, source, offset) != (0, 0, 0, 0) {
+            return Err(DecodeError::Reserved {
+                slot: self.slot,
+                opcode: self.opcode,
+                field: Field::SecondSlot,
+                value: i64::from(opcode),
+            });
+        }
+        let (low, high) = (self.immediate as u32, second.immediate as u32);
+        Ok(Instruction::LoadImmediate {
+            destination: self.destination()?,
+            value: u64::from(high) << 32 | u64::from(low),
+        })
+    }
+
+    fn load(self) -> Result<Instruction, DecodeError> {
+        let size = op::size(self.opcode);
+        let signed = match self.opcode & op::MODE_MASK {
+            op::MEM => false,
+            op::MEMSX if size != Size::Double => true,
+            _ => return Err(self.unknown()),
+        };
+        self.unused(Field::Immediate)?;
+        Ok(Instruction::Load {
+            size,
+            signed,
+            destination: self.destination()?,
+            base: self.source()?,
+            offset: self.offset,
+        })
+    }
+
+    fn store(self) -> Result<Instruction, DecodeError> {
+        let size = op::size(self.opcode);
+        let from_register = self.opcode & op::CLASS_MASK == op::STX;
+        match self.opcode & op::MODE_MASK {
+            op::MEM => {}
+            op::ATOMIC if from_register && size >= Size::Word => {
+                return Err(self.unsupported(Group::Atomic));
+            }
+            _ => return Err(self.unknown()),
+        }
+        let source = self.operand(from_register)?;
+        Ok(Instruction::Store {
+            size,
+            base: self.destination()?,
+            offset: self.offset,
+            source,
+        })
+    }
+
+    fn alu(self, width: Width) -> Result<Instruction, DecodeError> {
+        let code = self.opcode & op::CODE_MASK;
+        let from_register = self.opcode & op::SOURCE_REGISTER != 0;
+        let destination = self.destination()?;
+        match code {
+            op::NEG if from_register => Err(self.unknown()),
+            op::NEG => {
+                self.unused(Field::Source)?;
+                self.unused(Field::Offset)?;
+                self.unused(Field::Immediate)?;
+                Ok(Instruction::Negate { width, destination })
+            }
+            op::END => self.reorder(width, destination),
+            op::MOV if from_register && self.offset != 0 => {
+                let from = match self.offset {
+                    8 => Size::Byte,
+                    16 => Size::Half,
+                    32 if width == Width::W64 => Size::Word,
+                    _ => return Err(self.reserved(Field::Offset)),
+                };
+                self.unused(Field::Immediate)?;
+                Ok(Instruction::SignExtend {
+                    width,
+                    from,
+                    destination,
+                    source: self.source()?,
+                })
+            }
+            _ => {
+                if op::alu(code, 0).is_none() {
+                    return Err(self.unknown());
+                }
+                let Some(operation) = op::alu(code, self.offset) else {
+                    return Err(self.reserved(Field::Offset));
+                };
+                Ok(Instruction::Alu {
+                    width,
+                    operation,
+                    destination,
+                    source: self.operand(from_register)?,
+                })
+            }
+        }
+    }
+
+    fn reorder(self, width: Width, destination: Register) -> Result<Instruction, DecodeError> {
+        let order = match (width, self.opcode & op::SOURCE_REGISTER) {
+            (Width::W32, 0) => ByteOrder::Little,
+            (Width::W32, _) => ByteOrder::Big,
+            (Width::W64, 0) => ByteOrder::Swapped,
+            (Width::W64, _) => return Err(self.unknown()),
+        };
+        self.unused(Field::Source)?;
+        self.unused(Field::Offset)?;
+        let size = match self.immediate {
+            16 => Size::Half,
+            32 => Size::Word,
+            64 => Size::Double,
+            _ => return Err(self.reserved(Field::Immediate)),
+        };
+        Ok(Instruction::Reorder {
+            order,
+            size,
+            destination,
+        })
+    }
+
+    fn jump(self, width: Width) -> Result<Instruction, DecodeError> {
+        let code = self.opcode & op::CODE_MASK;
+        let from_register = self.opcode & op::SOURCE_REGISTER != 0;
+        match (code, width) {
+            (op::JA, _) if from_register => Err(self.unknown()),
+            (op::JA, _) => {
+                self.unused(Field::Destination)?;
+                self.unused(Field::Source)?;
+                if width == Width::W64 {
+                    self.unused(Field::Immediate)?;
+                    let distance = self.offset;
+                    return Ok(Instruction::Jump { distance });
+                }
+                self.unused(Field::Offset)?;
+                let distance = self.immediate;
+                Ok(Instruction::LongJump { distance })
+            }
+            (op::CALL | op::EXIT, Width::W32) => Err(self.unknown()),
+            (op::CALL | op::EXIT, _) if from_register => Err(self.unknown()),
+            (op::CALL, _) => {
+                self.unused(Field::Destination)?;
+                self.unused(Field::Offset)?;
+                match self.source {
+                    1 => Ok(Instruction::Call {
+                        distance: self.immediate,
+                    }),
+                    0 | 2 => Err(self.unsupported(Group::HelperCall)),
+                    _ => Err(self.reserved(Field::Source)),
+                }
+            }
+            (op::EXIT, _) => {
+                self.unused(Field::Destination)?;
+                self.unused(Field::Source)?;
+                self.unused(Field::Offset)?;
+                self.unused(Field::Immediate)?;
+                Ok(Instruction::Exit)
+            }
+            _ => {
+                let condition = op::condition(code).ok_or_else(|| self.unknown())?;
+                Ok(Instruction::Branch {
+                    width,
+                    condition,
+                    left: self.destination()?,
+                    right: self.operand(from_register)?,
+                    distance: self.offset,
+                })
+            }
+        }
+    }
+
+    /// The second operand. The field that it does not use has to be zero.
+    fn operand(self, from_register: bool) -> Result<Operand, DecodeError> {
+        if from_register {
+            self.unused(Field::Immediate)?;
+            self.source().map(Operand::Register)
+        } else {
+            self.unused(Field::Source)?;
+            Ok(Operand::Immediate(self.immediate))
+        }
+    }
+
+    fn destination(self) -> Result<Register, DecodeError> {
+        self.register(Field::Destination, self.destination)
+    }
+
+    fn source(self) -> Result<Register, DecodeError> {
+        self.register(Field::Source, self.source)
+    }
+
+    fn register(self, field: Field, number: u8) -> Result<Register, DecodeError> {
+        Register::from_number(number).ok_or(DecodeError::NoSuchRegister {
+            slot: self.slot,
+            field,
+            number,
+        })
+    }
+
+    fn value(self, field: Field) -> i64 {
+        match field {
+            Field::Destination => self.destination.into(),
+            Field::Source => self.source.into(),
+            Field::Offset => self.offset.into(),
+            Field::Immediate => self.immediate.into(),
+            Field::SecondSlot => 0,
+        }
+    }
+
+    fn unused(self, field: Field) -> Result<(), DecodeError> {
+        if self.value(field) == 0 {
+            return Ok(());
+        }
+        Err(self.reserved(field))
+    }
+
+    fn reserved(self, field: Field) -> DecodeError {
+        DecodeError::Reserved {
+            slot: self.slot,
+            opcode: self.opcode,
+            field,
+            value: self.value(field),
+        }
+    }
+
+    fn unknown(self) -> DecodeError {
+        DecodeError::UnknownOpcode {
+            slot: self.slot,
+            opcode: self.opcode,
+        }
+    }
+
+    fn unsupported(self, group: Group) -> DecodeError {
+        let slot = self.slot;
+        DecodeError::Unsupported { slot, group }
+    }
+}

@@ -1,0 +1,165 @@
+//! From instructions to bytes.
+
+use super::instruction::{ByteOrder, Instruction, Operand, Register, Size, Width};
+use super::opcode as op;
+
+/// Appends the bytes of an instruction: one slot of 8 bytes, or two.
+pub fn encode(instruction: &Instruction, bytes: &mut Vec<u8>) {
+    let mut slot = Slot::default();
+    match *instruction {
+        Instruction::Alu {
+            width,
+            operation,
+            destination,
+            source,
+        } => {
+            let (code, offset) = op::alu_code(operation);
+            slot.opcode = alu_class(width) | code;
+            slot.offset = offset;
+            slot.destination(destination).operand(source);
+        }
+        Instruction::Negate { width, destination } => {
+            slot.opcode = alu_class(width) | op::NEG;
+            slot.destination(destination);
+        }
+        Instruction::SignExtend {
+            width,
+            from,
+            destination,
+            source,
+        } => {
+            slot.opcode = alu_class(width) | op::MOV;
+            slot.offset = from.bits() as i16;
+            slot.destination(destination).operand(source.into());
+        }
+        Instruction::Reorder {
+            order,
+            size,
+            destination,
+        } => {
+            slot.opcode = op::END
+                | match order {
+                    ByteOrder::Little => op::ALU,
+                    ByteOrder::Big => op::ALU | op::SOURCE_REGISTER,
+                    ByteOrder::Swapped => op::ALU64,
+                };
+            slot.immediate = size.bits() as i32;
+            slot.destination(destination);
+        }
+        Instruction::LoadImmediate { destination, value } => {
+            slot.opcode = op::LDDW;
+            slot.immediate = value as i32;
+            slot.destination(destination);
+            slot.append(bytes);
+            slot = Slot {
+                immediate: (value >> 32) as i32,
+                ..Slot::default()
+            };
+        }
+        Instruction::Load {
+            size,
+            signed,
+            destination,
+            base,
+            offset,
+        } => {
+            let mode = if signed { op::MEMSX } else { op::MEM };
+            slot.opcode = op::LDX | mode | op::size_bits(size);
+            slot.offset = offset;
+            slot.source = base.number();
+            slot.destination(destination);
+        }
+        Instruction::Store {
+            size,
+            base,
+            offset,
+            source,
+        } => slot.store(size, base, offset, source),
+        Instruction::Jump { distance } => {
+            slot.opcode = op::JMP | op::JA;
+            slot.offset = distance;
+        }
+        Instruction::LongJump { distance } => {
+            slot.opcode = op::JMP32 | op::JA;
+            slot.immediate = distance;
+        }
+        Instruction::Branch {
+            width,
+            condition,
+            left,
+            right,
+            distance,
+        } => {
+            let class = match width {
+                Width::W32 => op::JMP32,
+                Width::W64 => op::JMP,
+            };
+            slot.opcode = class | op::condition_code(condition);
+            slot.offset = distance;
+            slot.destination(left).operand(right);
+        }
+        Instruction::Call { distance } => {
+            slot.opcode = op::JMP | op::CALL;
+            slot.source = 1;
+            slot.immediate = distance;
+        }
+        Instruction::Exit => slot.opcode = op::JMP | op::EXIT,
+    }
+    slot.append(bytes);
+}
+
+fn alu_class(width: Width) -> u8 {
+    match width {
+        Width::W32 => op::ALU,
+        Width::W64 => op::ALU64,
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    opcode: u8,
+    destination: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+impl Slot {
+    fn destination(&mut self, register: Register) -> &mut Slot {
+        self.destination = register.number();
+        self
+    }
+
+    /// The second operand of arithmetic and branches, whose opcode has a bit for its kind.
+    fn operand(&mut self, operand: Operand) {
+        match operand {
+            Operand::Register(register) => {
+                self.opcode |= op::SOURCE_REGISTER;
+                self.source = register.number();
+            }
+            Operand::Immediate(immediate) => self.immediate = immediate,
+        }
+    }
+
+    fn store(&mut self, size: Size, base: Register, offset: i16, source: Operand) {
+        let class = match source {
+            Operand::Register(register) => {
+                self.source = register.number();
+                op::STX
+            }
+            Operand::Immediate(immediate) => {
+                self.immediate = immediate;
+                op::ST
+            }
+        };
+        self.opcode = class | op::MEM | op::size_bits(size);
+        self.offset = offset;
+        self.destination(base);
+    }
+
+    fn append(&self, bytes: &mut Vec<u8>) {
+        bytes.extend([self.opcode, self.source << 4 | self.destination]);
+        bytes.extend(self.offset.to_le_bytes());
+        bytes.extend(self.immediate.to_le_bytes());
+    }
+}

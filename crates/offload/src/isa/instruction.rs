@@ -1,0 +1,338 @@
+//! Instructions, without their bytes.
+
+use std::fmt;
+
+/// A register of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names are all that there is to say")]
+pub enum Register {
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R8,
+    R9,
+    /// The frame pointer: the end of the stack. No instruction writes it.
+    R10,
+}
+
+impl Register {
+    /// All registers, in the order of their numbers.
+    pub const ALL: [Register; 11] = [
+        Register::R0,
+        Register::R1,
+        Register::R2,
+        Register::R3,
+        Register::R4,
+        Register::R5,
+        Register::R6,
+        Register::R7,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+    ];
+
+    /// The register of a number, if there is one.
+    pub fn from_number(number: u8) -> Option<Register> {
+        Register::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The number.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+impl fmt::Display for Register {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "r{}", self.number())
+    }
+}
+
+/// The second operand of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// The content of a register.
+    Register(Register),
+    /// A constant. Where an operation has 64 bits, its sign is extended.
+    Immediate(i32),
+}
+
+impl From<Register> for Operand {
+    fn from(register: Register) -> Operand {
+        Operand::Register(register)
+    }
+}
+
+impl From<i32> for Operand {
+    fn from(immediate: i32) -> Operand {
+        Operand::Immediate(immediate)
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operand::Register(register) => register.fmt(formatter),
+            Operand::Immediate(immediate) => immediate.fmt(formatter),
+        }
+    }
+}
+
+/// How many bits an operation has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// The lower 32 bits of the operands. The upper 32 bits of the result are zero.
+    W32,
+    /// All 64 bits.
+    W64,
+}
+
+/// The size of a value in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Size {
+    /// 1 byte.
+    Byte,
+    /// 2 bytes.
+    Half,
+    /// 4 bytes.
+    Word,
+    /// 8 bytes.
+    Double,
+}
+
+impl Size {
+    /// The number of bytes.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Size::Byte => 1,
+            Size::Half => 2,
+            Size::Word => 4,
+            Size::Double => 8,
+        }
+    }
+
+    /// The number of bits.
+    pub const fn bits(self) -> u32 {
+        8 * self.bytes() as u32
+    }
+}
+
+/// Operations with two operands, of which the first receives the result. Division by zero results
+/// in zero; a remainder of a division by zero is the dividend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AluOperation {
+    /// Sum, which wraps around.
+    Add,
+    /// Difference, which wraps around.
+    Subtract,
+    /// Product, which wraps around.
+    Multiply,
+    /// Quotient of unsigned numbers.
+    Divide,
+    /// Quotient of signed numbers, truncated toward zero. The least number divided by -1 is
+    /// itself.
+    SignedDivide,
+    /// Bits that are in one of both.
+    Or,
+    /// Bits that are in both.
+    And,
+    /// Shift to the left. Shifts use the lower 5 or 6 bits of the second operand.
+    ShiftLeft,
+    /// Shift to the right that fills with zeros.
+    ShiftRight,
+    /// Remainder of unsigned numbers.
+    Modulo,
+    /// Remainder of signed numbers, which has the sign of the dividend.
+    SignedModulo,
+    /// Bits that are in exactly one.
+    Xor,
+    /// The second operand.
+    Move,
+    /// Shift to the right that fills with the sign.
+    ShiftRightSigned,
+}
+
+/// What a branch compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are all that there is to say")]
+pub enum Condition {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    SignedGreater,
+    SignedGreaterOrEqual,
+    SignedLess,
+    SignedLessOrEqual,
+    /// A bit is in both operands.
+    SharesBits,
+}
+
+/// An order of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// To or from little-endian. The machine is little-endian, so that this only truncates.
+    Little,
+    /// To or from big-endian.
+    Big,
+    /// The reverse of the present order.
+    Swapped,
+}
+
+/// One instruction. Distances of jumps count slots of 8 bytes from the next instruction, as in the
+/// bytes; [`LoadImmediate`](Instruction::LoadImmediate) has two slots, other instructions one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Instruction {
+    /// `destination = destination operation source`.
+    Alu {
+        /// Of operands and result.
+        width: Width,
+        /// The operation.
+        operation: AluOperation,
+        /// The first operand, and the result.
+        destination: Register,
+        /// The second operand.
+        source: Operand,
+    },
+    /// `destination = -destination`.
+    Negate {
+        /// Of operand and result.
+        width: Width,
+        /// The operand, and the result.
+        destination: Register,
+    },
+    /// The lower bits of a register, whose sign is extended to `width`.
+    SignExtend {
+        /// Of the result.
+        width: Width,
+        /// Of the lower bits: smaller than `width`.
+        from: Size,
+        /// The result.
+        destination: Register,
+        /// The operand.
+        source: Register,
+    },
+    /// Changes the order of the lower bytes, and clears the others.
+    Reorder {
+        /// The order.
+        order: ByteOrder,
+        /// How many bytes; more than one.
+        size: Size,
+        /// The operand, and the result.
+        destination: Register,
+    },
+    /// A constant of 64 bits.
+    LoadImmediate {
+        /// The register.
+        destination: Register,
+        /// The constant.
+        value: u64,
+    },
+    /// Loads from memory, little-endian.
+    Load {
+        /// Of the value in memory.
+        size: Size,
+        /// True if its sign is extended, else zeros are put before it. Not for 8 bytes.
+        signed: bool,
+        /// The register.
+        destination: Register,
+        /// The register with the address.
+        base: Register,
+        /// Added to the address.
+        offset: i16,
+    },
+    /// Stores into memory, little-endian.
+    Store {
+        /// Of the value in memory.
+        size: Size,
+        /// The register with the address.
+        base: Register,
+        /// Added to the address.
+        offset: i16,
+        /// The value, of which the lower bytes are stored.
+        source: Operand,
+    },
+    /// Jumps always.
+    Jump {
+        /// The distance, in the field of 16 bits.
+        distance: i16,
+    },
+    /// Jumps always.
+    LongJump {
+        /// The distance, in the field of 32 bits.
+        distance: i32,
+    },
+    /// Jumps if a comparison is true.
+    Branch {
+        /// Of the operands.
+        width: Width,
+        /// The comparison.
+        condition: Condition,
+        /// The first operand.
+        left: Register,
+        /// The second operand.
+        right: Operand,
+        /// The distance.
+        distance: i16,
+    },
+    /// Calls a function of the program, with a stack of its own. Registers 6 to 9 are as before
+    /// when it has returned.
+    Call {
+        /// The distance.
+        distance: i32,
+    },
+    /// Returns from a function, or ends the program with register 0 as its result.
+    Exit,
+}
+
+impl Instruction {
+    /// How many slots of 8 bytes its bytes have.
+    pub const fn slots(&self) -> usize {
+        match self {
+            Instruction::LoadImmediate { .. } => 2,
+            _ => 1,
+        }
+    }
+
+    /// The distance of the jump or call, if it is one.
+    pub fn distance(&self) -> Option<i64> {
+        match *self {
+            Instruction::Jump { distance } | Instruction::Branch { distance, .. } => {
+                Some(distance.into())
+            }
+            Instruction::LongJump { distance } | Instruction::Call { distance } => {
+                Some(distance.into())
+            }
+            _ => None,
+        }
+    }
+
+    /// The register that it writes, calls aside.
+    pub fn written(&self) -> Option<Register> {
+        match *self {
+            Instruction::Alu { destination, .. }
+            | Instruction::Negate { destination, .. }
+            | Instruction::SignExtend { destination, .. }
+            | Instruction::Reorder { destination, .. }
+            | Instruction::LoadImmediate { destination, .. }
+            | Instruction::Load { destination, .. } => Some(destination),
+            _ => None,
+        }
+    }
+
+    /// False if the instruction behind it is never next.
+    pub fn continues(&self) -> bool {
+        !matches!(
+            self,
+            Instruction::Jump { .. } | Instruction::LongJump { .. } | Instruction::Exit
+        )
+    }
+}

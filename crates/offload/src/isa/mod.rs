@@ -1,0 +1,18 @@
+//! The instruction set: RFC 9669, conformance groups base32, base64, divmul32 and divmul64.
+
+pub mod arithmetic;
+mod builder;
+mod code;
+mod decode;
+mod encode;
+mod instruction;
+mod opcode;
+mod text;
+
+pub use builder::{BuildError, Builder, Label};
+pub use code::{Code, CodeError};
+pub use decode::{DecodeError, Field, Group};
+pub use instruction::{
+    AluOperation, ByteOrder, Condition, Instruction, Operand, Register, Size, Width,
+};
+pub use text::{AssembleError, assemble, disassemble};

@@ -1,0 +1,128 @@
+//! The numbers of RFC 9669, sections 3 to 5.
+
+use super::instruction::{AluOperation, Condition, Size};
+
+pub const CLASS_MASK: u8 = 0x07;
+pub const LD: u8 = 0x00;
+pub const LDX: u8 = 0x01;
+pub const ST: u8 = 0x02;
+pub const STX: u8 = 0x03;
+pub const ALU: u8 = 0x04;
+pub const JMP: u8 = 0x05;
+pub const JMP32: u8 = 0x06;
+pub const ALU64: u8 = 0x07;
+
+/// The bit that says that the source is a register.
+pub const SOURCE_REGISTER: u8 = 0x08;
+pub const CODE_MASK: u8 = 0xf0;
+
+pub const MODE_MASK: u8 = 0xe0;
+pub const ABS: u8 = 0x20;
+pub const IND: u8 = 0x40;
+pub const MEM: u8 = 0x60;
+pub const MEMSX: u8 = 0x80;
+pub const ATOMIC: u8 = 0xc0;
+
+pub const NEG: u8 = 0x80;
+pub const MOV: u8 = 0xb0;
+pub const END: u8 = 0xd0;
+
+pub const JA: u8 = 0x00;
+pub const CALL: u8 = 0x80;
+pub const EXIT: u8 = 0x90;
+
+pub const SIZE_MASK: u8 = 0x18;
+
+/// A load of a constant of 64 bits.
+pub const LDDW: u8 = 0x18;
+
+pub fn size(opcode: u8) -> Size {
+    match opcode & SIZE_MASK {
+        0x00 => Size::Word,
+        0x08 => Size::Half,
+        0x10 => Size::Byte,
+        _ => Size::Double,
+    }
+}
+
+pub fn size_bits(size: Size) -> u8 {
+    match size {
+        Size::Word => 0x00,
+        Size::Half => 0x08,
+        Size::Byte => 0x10,
+        Size::Double => 0x18,
+    }
+}
+
+/// The operation of a code and of the offset field, which tells signed divisions.
+pub fn alu(code: u8, offset: i16) -> Option<AluOperation> {
+    Some(match (code, offset) {
+        (0x00, 0) => AluOperation::Add,
+        (0x10, 0) => AluOperation::Subtract,
+        (0x20, 0) => AluOperation::Multiply,
+        (0x30, 0) => AluOperation::Divide,
+        (0x30, 1) => AluOperation::SignedDivide,
+        (0x40, 0) => AluOperation::Or,
+        (0x50, 0) => AluOperation::And,
+        (0x60, 0) => AluOperation::ShiftLeft,
+        (0x70, 0) => AluOperation::ShiftRight,
+        (0x90, 0) => AluOperation::Modulo,
+        (0x90, 1) => AluOperation::SignedModulo,
+        (0xa0, 0) => AluOperation::Xor,
+        (MOV, 0) => AluOperation::Move,
+        (0xc0, 0) => AluOperation::ShiftRightSigned,
+        _ => return None,
+    })
+}
+
+pub fn alu_code(operation: AluOperation) -> (u8, i16) {
+    match operation {
+        AluOperation::Add => (0x00, 0),
+        AluOperation::Subtract => (0x10, 0),
+        AluOperation::Multiply => (0x20, 0),
+        AluOperation::Divide => (0x30, 0),
+        AluOperation::SignedDivide => (0x30, 1),
+        AluOperation::Or => (0x40, 0),
+        AluOperation::And => (0x50, 0),
+        AluOperation::ShiftLeft => (0x60, 0),
+        AluOperation::ShiftRight => (0x70, 0),
+        AluOperation::Modulo => (0x90, 0),
+        AluOperation::SignedModulo => (0x90, 1),
+        AluOperation::Xor => (0xa0, 0),
+        AluOperation::Move => (MOV, 0),
+        AluOperation::ShiftRightSigned => (0xc0, 0),
+    }
+}
+
+pub fn condition(code: u8) -> Option<Condition> {
+    Some(match code {
+        0x10 => Condition::Equal,
+        0x20 => Condition::Greater,
+        0x30 => Condition::GreaterOrEqual,
+        0x40 => Condition::SharesBits,
+        0x50 => Condition::NotEqual,
+        0x60 => Condition::SignedGreater,
+        0x70 => Condition::SignedGreaterOrEqual,
+        0xa0 => Condition::Less,
+        0xb0 => Condition::LessOrEqual,
+        0xc0 => Condition::SignedLess,
+        0xd0 => Condition::SignedLessOrEqual,
+        _ => return None,
+    })
+}
+
+pub fn condition_code(condition: Condition) -> u8 {
+    match condition {
+        Condition::Equal => 0x10,
+        Condition::Greater => 0x20,
+        Condition::GreaterOrEqual => 0x30,
+        Condition::SharesBits => 0x40,
+        Condition::NotEqual => 0x50,
+        Condition::SignedGreater => 0x60,
+        Condition::SignedGreaterOrEqual => 0x70,
+        Condition::Less => 0xa0,
+        Condition::LessOrEqual => 0xb0,
+        Condition::SignedLess => 0xc0,
+        Condition::SignedLessOrEqual => 0xd0,
+    }
+}

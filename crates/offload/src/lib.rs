@@ -1,0 +1,32 @@
+//! Traversals as small programs that run where the data is.
+//!
+//! A linked structure in remote memory costs a round trip for each pointer. A *traversal program*
+//! goes to the memory instead. Programs are BPF bytecode as RFC 9669 defines it, of the
+//! conformance groups base32, base64, divmul32 and divmul64.
+//!
+//! - [`isa`]: instructions, their bytes and their text, and [`Code`](isa::Code), a list of them
+//!   whose jumps stay inside.
+//! - [`executor`]: runs code. The interpreter defines what code does.
+//!
+//! ```
+//! use nearfield_offload::executor::{Interpreter, Machine};
+//! use nearfield_offload::isa::assemble;
+//!
+//! let code = assemble("
+//!         mov r0, 0
+//!     more:
+//!         add r0, r2
+//!         sub r2, 1
+//!         jne r2, 0, more
+//!         exit
+//! ")?;
+//! let mut memory = [0; 4];
+//! let result = Interpreter.run(&code, &mut Machine::with_memory(&mut memory), 100);
+//! assert_eq!(result, Ok(4 + 3 + 2 + 1));
+//! # Ok::<(), nearfield_offload::isa::AssembleError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod executor;
+pub mod isa;
