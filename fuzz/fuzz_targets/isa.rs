@@ -1,10 +1,10 @@
 //! Decoding never panics and accepts only what encoding writes; code survives its text; running it
-//! ends, and stays in memory.
+//! ends and stays in memory, and gives the same by interpreter and native code.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_offload::executor::{Interpreter, Machine};
+use nearfield_offload::executor::{Interpreter, Machine, Native};
 use nearfield_offload::isa::{Code, assemble, disassemble};
 
 fuzz_target!(|input: (&[u8], [u8; 32], &str)| {
@@ -17,6 +17,9 @@ fuzz_target!(|input: (&[u8], [u8; 32], &str)| {
     };
     assert_eq!(code.encode(), bytes);
     assert_eq!(assemble(&disassemble(&code)), Ok(code.clone()));
-    // Its answer may be anything.
-    let _ = Interpreter.run(&code, &mut Machine::with_memory(&mut memory), 1000);
+    let mut other = memory;
+    let interpreted = Interpreter.run(&code, &mut Machine::with_memory(&mut memory), 1000);
+    let native = Native::translate(&code).expect("native code of any code this short");
+    let executed = native.run(&mut Machine::with_memory(&mut other), 1000);
+    assert_eq!((executed, other), (interpreted, memory));
 });

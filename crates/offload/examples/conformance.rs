@@ -3,20 +3,21 @@
 //! The program is hexadecimal text on standard input, or behind `--program`; memory is a
 //! hexadecimal argument. White space within both is ignored. Register 1 has the address of the
 //! memory and register 2 its length. Register 0 is printed in hexadecimal when the program has
-//! ended. The exit status is not zero if the program is malformed, or if it faults.
+//! ended; `--native` has the processor execute it. The exit status is not zero if the program is
+//! malformed, or if it faults.
 //!
 //! ```text
 //! echo 'bf 20 00 00 00 00 00 00  95 00 00 00 00 00 00 00' |
 //!     cargo run -p nearfield-offload --example conformance -- '01 02 03'
 //! ```
 
-use nearfield_offload::executor::{Interpreter, Machine};
+use nearfield_offload::executor::{Interpreter, Machine, Native};
 use nearfield_offload::isa::Code;
 use std::error::Error;
 use std::io::Read;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: conformance [MEMORY] [--program HEX] < PROGRAM";
+const USAGE: &str = "usage: conformance [MEMORY] [--program HEX] [--native] < PROGRAM";
 
 /// How many backward jumps and calls a program may make. A program without end is cut off after
 /// less than a minute.
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let (mut memory, mut program) = (None, None);
+    let (mut memory, mut program, mut native) = (None, None, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -41,6 +42,7 @@ fn run() -> Result<(), Box<dyn Error>> {
                 println!("{USAGE}");
                 return Ok(());
             }
+            "--native" => native = true,
             "--program" => program = Some(arguments.next().ok_or(USAGE)?),
             option if option.starts_with('-') => return Err(format!("{option}? {USAGE}").into()),
             // Suites pass an empty argument in place of options or memory.
@@ -60,7 +62,11 @@ fn run() -> Result<(), Box<dyn Error>> {
     let code = Code::decode(&bytes_of(&program)?)?;
     let mut memory = memory.unwrap_or_default();
     let mut machine = Machine::with_memory(&mut memory);
-    let result = Interpreter.run(&code, &mut machine, BUDGET)?;
+    let result = if native {
+        Native::translate(&code)?.run(&mut machine, BUDGET)?
+    } else {
+        Interpreter.run(&code, &mut machine, BUDGET)?
+    };
     println!("{result:x}");
     Ok(())
 }

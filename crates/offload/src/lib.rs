@@ -26,7 +26,7 @@
 //! # Ok::<(), nearfield_offload::isa::AssembleError>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod executor;
 pub mod isa;

@@ -25,6 +25,10 @@ const MAY_BE_UNSAFE: &[(&str, &str)] = &[
         "the memory of a node is an object that processes map, and UCX is a library in C",
     ),
     (
+        "nearfield-offload",
+        "native code is called, and reaches memory by pointers",
+    ),
+    (
         "nearfield-fuzz",
         "the entry point that libFuzzer calls is exported by a macro",
     ),

@@ -7,7 +7,7 @@ mod decode;
 mod encode;
 mod instruction;
 mod opcode;
-mod text;
+pub mod text;
 
 pub use builder::{BuildError, Builder, Label};
 pub use code::{Code, CodeError};

@@ -43,7 +43,7 @@ fn memory_and_program_are_hexadecimal() {
     let length = format!("bf 20 00 00 00 00 00 00  {EXIT}\n");
     let first = format!("71 10 00 00 00 00 00 00\n{EXIT}");
     let joined = first.replace([' ', '\n'], "");
-    for options in [&[][..], &[""]] {
+    for options in [&[][..], &["--native"]] {
         let with = |memory: &'static str| [&[memory], options].concat();
         assert_eq!(printed(&with("aa bb  CC"), &length), "3\n");
         assert_eq!(printed(&with("aabbcc"), &first), "aa\n");
@@ -62,7 +62,7 @@ fn memory_and_program_are_hexadecimal() {
 
 #[test]
 fn what_is_malformed_or_faults_fails() {
-    for options in [&[][..], &[""]] {
+    for options in [&[][..], &["--native"]] {
         for (input, message) in [
             ("", "there are no instructions"),
             ("95", "1 bytes are not a multiple of 8"),

@@ -1,6 +1,6 @@
 //! Runs text on every executor, which must agree.
 
-use nearfield_offload::executor::{Fault, Interpreter, Machine};
+use nearfield_offload::executor::{Fault, Interpreter, Machine, Native};
 use nearfield_offload::isa::{Code, assemble};
 
 /// How many backward jumps and calls a run may make.
@@ -20,9 +20,18 @@ pub fn interpret(code: &Code, memory: &[u8]) -> Run {
     Run { result, memory }
 }
 
+pub fn native(code: &Code, memory: &[u8]) -> Run {
+    let mut memory = memory.to_vec();
+    let mut machine = Machine::with_memory(&mut memory);
+    let result = Native::translate(code).unwrap().run(&mut machine, BUDGET);
+    Run { result, memory }
+}
+
 pub fn each<T>(text: &str, memory: &[u8], inspect: impl Fn(Run) -> T) -> T {
     let code = assemble(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    inspect(interpret(&code, memory))
+    let run = interpret(&code, memory);
+    assert_eq!(native(&code, memory), run, "native code of {text}");
+    inspect(run)
 }
 
 /// The result without memory.

@@ -1,7 +1,10 @@
 //! Tests of traversal programs by public names only.
 
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod bytes;
 mod conformance;
+mod differential;
 mod executors;
 mod instructions;
 mod text;

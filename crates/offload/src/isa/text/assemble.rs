@@ -59,7 +59,7 @@ pub enum AssembleError {
     Build(#[from] BuildError),
 }
 
-/// The code of a text. See the [names](self#) of instructions in the documentation of text.
+/// The code of a text. The module [`text`](super) lists the names of instructions.
 ///
 /// ```
 /// use nearfield_offload::isa::assemble;

@@ -1,0 +1,174 @@
+//! How translated code is called, and how it reaches memory.
+//!
+//! Translated code gets a [`Context`], where it finds the registers and leaves the fault, and the
+//! machine. It has no address of memory of its own: for each load and store it calls [`resolve`],
+//! which checks the access as the interpreter does.
+
+use super::TranslateError;
+use super::translate::{self, Names};
+use crate::executor::machine::{CALL_DEPTH_MAX, Fault, Machine};
+use crate::isa::Code;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module, ModuleError, default_libcall_names};
+use std::ffi::c_void;
+use std::mem::{ManuallyDrop, offset_of, transmute};
+
+/// What translated code and its caller exchange. The fields' places are part of the translation.
+#[repr(C)]
+pub(super) struct Context {
+    status: u64,
+    slot: u64,
+    address: u64,
+    bytes: u64,
+    budget: u64,
+    registers: [u64; 11],
+    /// For each active function but the first: registers 6 to 9 of its caller, and the number of
+    /// the call.
+    frames: [[u64; 5]; CALL_DEPTH_MAX],
+}
+
+impl Context {
+    pub(super) const SLOT: i32 = offset_of!(Context, slot) as i32;
+    pub(super) const ADDRESS: i32 = offset_of!(Context, address) as i32;
+    pub(super) const BYTES: i32 = offset_of!(Context, bytes) as i32;
+    pub(super) const STATUS: i32 = offset_of!(Context, status) as i32;
+    pub(super) const BUDGET: i32 = offset_of!(Context, budget) as i32;
+    pub(super) const REGISTERS: i32 = offset_of!(Context, registers) as i32;
+    pub(super) const FRAMES: i32 = offset_of!(Context, frames) as i32;
+    pub(super) const FRAME_BYTES: i64 = 40;
+}
+
+/// The values of the status.
+pub(super) const ACCESS: i64 = 1;
+pub(super) const CALL_DEPTH: i64 = 2;
+pub(super) const BUDGET: i64 = 3;
+
+type Entry = extern "C" fn(*mut Context, *mut c_void) -> u64;
+
+/// Code that the processor executes. Every access is checked, as by the interpreter, so that any
+/// code may run.
+///
+/// ```
+/// use nearfield_offload::executor::{Machine, Native};
+/// use nearfield_offload::isa::assemble;
+///
+/// let code = assemble("ldxw r0, [r1+4]\n be32 r0\n exit")?;
+/// let native = Native::translate(&code)?;
+/// let mut memory = [0, 0, 0, 0, 1, 2, 3, 4];
+/// let result = native.run(&mut Machine::with_memory(&mut memory), 100);
+/// assert_eq!(result, Ok(0x0102_0304));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Native {
+    /// It owns the memory of the code.
+    module: ManuallyDrop<JITModule>,
+    entry: Entry,
+}
+
+impl Native {
+    /// Translates code for the processor of this process.
+    ///
+    /// # Errors
+    /// See [`TranslateError`].
+    pub fn translate(code: &Code) -> Result<Native, TranslateError> {
+        let mut module = ManuallyDrop::new(module()?);
+        let boxed = |error: ModuleError| Box::new(error);
+        let pointer = module.target_config().pointer_type();
+        let mut signature = module.make_signature();
+        translate::entry_signature(&mut signature, pointer);
+        let entry = module
+            .declare_function("entry", Linkage::Export, &signature)
+            .map_err(boxed)?;
+        let mut resolve_signature = module.make_signature();
+        translate::resolve_signature(&mut resolve_signature, pointer);
+        let resolve = module
+            .declare_function("resolve", Linkage::Import, &resolve_signature)
+            .map_err(boxed)?;
+        let mut context = module.make_context();
+        context.func.signature = signature;
+        let names = Names {
+            resolve: module.declare_func_in_func(resolve, &mut context.func),
+            pointer,
+        };
+        translate::translate(code, &mut context.func, names);
+        module.define_function(entry, &mut context).map_err(boxed)?;
+        module.finalize_definitions().map_err(boxed)?;
+        let address = module.get_finalized_function(entry);
+        // SAFETY: the module has finished the function at this address, with the signature that
+        // `entry_signature` gives it, which is that of `Entry`, in C's convention of this target.
+        let entry = unsafe { transmute::<*const u8, Entry>(address) };
+        Ok(Native { module, entry })
+    }
+
+    /// Runs the code to its exit, and returns register 0. At most `budget` backward jumps and calls
+    /// are made.
+    ///
+    /// # Errors
+    /// See [`Fault`]. Stores before the fault stay.
+    pub fn run(&self, machine: &mut Machine<'_>, budget: u64) -> Result<u64, Fault> {
+        let mut context = Context {
+            status: 0,
+            slot: 0,
+            address: 0,
+            bytes: 0,
+            budget,
+            registers: machine.registers,
+            frames: [[0; 5]; CALL_DEPTH_MAX],
+        };
+        // The code uses the machine only as the argument of `resolve`, during this call.
+        let result = (self.entry)(&raw mut context, (&raw mut *machine).cast());
+        let slot = context.slot as usize;
+        match context.status as i64 {
+            ACCESS => Err(Fault::Access {
+                slot,
+                address: context.address,
+                bytes: context.bytes,
+            }),
+            CALL_DEPTH => Err(Fault::CallDepth { slot }),
+            BUDGET => Err(Fault::Budget { slot }),
+            _ => Ok(result),
+        }
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        // SAFETY: the module is not used again, as this is the end of its owner. The address of
+        // the code does not leave the owner, and runs borrow it, so that none is under way.
+        unsafe { ManuallyDrop::take(&mut self.module).free_memory() };
+    }
+}
+
+fn module() -> Result<JITModule, TranslateError> {
+    let processor = |reason: String| TranslateError::Processor { reason };
+    let mut flags = settings::builder();
+    for (name, value) in [
+        ("use_colocated_libcalls", "false"),
+        ("is_pic", "false"),
+        ("opt_level", "speed"),
+    ] {
+        flags
+            .set(name, value)
+            .map_err(|error| processor(error.to_string()))?;
+    }
+    let isa = cranelift_native::builder()
+        .map_err(|reason| processor(reason.to_owned()))?
+        .finish(settings::Flags::new(flags))
+        .map_err(|error| processor(error.to_string()))?;
+    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+    builder.symbol("resolve", resolve as *const u8);
+    Ok(JITModule::new(builder))
+}
+
+/// The bytes at an address of the program, or null if it has none there.
+extern "C" fn resolve(machine: *mut c_void, address: u64, bytes: u64) -> *mut u8 {
+    // SAFETY: translated code passes the machine that `run` passed to it. `run` has borrowed it
+    // exclusively and does not use it before the code returns. The lifetime of its regions is
+    // longer than that borrow.
+    let machine = unsafe { &mut *machine.cast::<Machine<'_>>() };
+    // The code accesses as many bytes as it asked for, before it calls again.
+    machine
+        .resolve(address, bytes)
+        .map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr)
+}

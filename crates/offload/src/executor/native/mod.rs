@@ -1,0 +1,22 @@
+//! The executor that translates code to the processor's own instructions.
+
+#[expect(unsafe_code, reason = "runs translated code, and lends it memory")]
+mod call;
+mod translate;
+
+pub use call::Native;
+
+/// The reason why code could not be translated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TranslateError {
+    /// Cranelift does not know this processor.
+    #[error("no native code on this processor: {reason}")]
+    Processor {
+        /// What Cranelift says.
+        reason: String,
+    },
+    /// Cranelift refuses the code.
+    #[error("no native code of this program: {0}")]
+    Refused(#[from] Box<cranelift_module::ModuleError>),
+}

@@ -1,0 +1,209 @@
+//! Random code does the same on every executor.
+
+use crate::executors::{interpret, native};
+use nearfield_offload::isa::{
+    AluOperation, ByteOrder, Code, Condition, Instruction, Operand, Register, Size, Width,
+    disassemble,
+};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt, SeedableRng};
+
+const OPERATIONS: [AluOperation; 14] = [
+    AluOperation::Add,
+    AluOperation::Subtract,
+    AluOperation::Multiply,
+    AluOperation::Divide,
+    AluOperation::SignedDivide,
+    AluOperation::Or,
+    AluOperation::And,
+    AluOperation::ShiftLeft,
+    AluOperation::ShiftRight,
+    AluOperation::Modulo,
+    AluOperation::SignedModulo,
+    AluOperation::Xor,
+    AluOperation::Move,
+    AluOperation::ShiftRightSigned,
+];
+
+const CONDITIONS: [Condition; 11] = [
+    Condition::Equal,
+    Condition::NotEqual,
+    Condition::Greater,
+    Condition::GreaterOrEqual,
+    Condition::Less,
+    Condition::LessOrEqual,
+    Condition::SignedGreater,
+    Condition::SignedGreaterOrEqual,
+    Condition::SignedLess,
+    Condition::SignedLessOrEqual,
+    Condition::SharesBits,
+];
+
+const SIZES: [Size; 4] = [Size::Byte, Size::Half, Size::Word, Size::Double];
+const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
+const EDGES: [i32; 7] = [0, 1, -1, 31, 64, i32::MIN, i32::MAX];
+
+fn one_of<T: Copy>(random: &mut impl Rng, values: &[T]) -> T {
+    *values.choose(random).unwrap()
+}
+
+fn immediate(random: &mut impl Rng) -> i32 {
+    if random.random() {
+        one_of(random, &EDGES)
+    } else {
+        random.random()
+    }
+}
+
+fn operand(random: &mut impl Rng) -> Operand {
+    if random.random() {
+        one_of(random, &Register::ALL).into()
+    } else {
+        immediate(random).into()
+    }
+}
+
+/// Register 1 has the address of memory most of the time, so it is written rarely.
+fn written(random: &mut impl Rng) -> Register {
+    let rarely = [Register::R1, Register::R2];
+    if random.random_range(0..40) == 0 {
+        return one_of(random, &rarely);
+    }
+    one_of(
+        random,
+        &[
+            Register::R0,
+            Register::R3,
+            Register::R4,
+            Register::R5,
+            Register::R6,
+            Register::R9,
+        ],
+    )
+}
+
+/// A place in memory or in the stack, or just outside, rarely somewhere.
+fn place(random: &mut impl Rng) -> (Register, i16) {
+    match random.random_range(0..20) {
+        0 => (one_of(random, &Register::ALL), random.random()),
+        1 => (Register::R1, random.random_range(-1..34)),
+        2 => (Register::R10, random.random_range(-520..2)),
+        3..=11 => (Register::R1, random.random_range(0..24)),
+        _ => (Register::R10, -random.random_range(8..60)),
+    }
+}
+
+fn instruction(random: &mut impl Rng, position: i16, count: i16) -> Instruction {
+    let distance = match random.random_range(0..8) {
+        0 => random.random_range(-position - 1..count - position),
+        _ => random.random_range(0..count - position),
+    };
+    let (base, offset) = place(random);
+    let size = one_of(random, &SIZES);
+    match random.random_range(0..20) {
+        0 => Instruction::Jump { distance },
+        1 => Instruction::LongJump {
+            distance: distance.into(),
+        },
+        2 => Instruction::Call {
+            distance: distance.into(),
+        },
+        3..=6 => Instruction::Branch {
+            width: one_of(random, &WIDTHS),
+            condition: one_of(random, &CONDITIONS),
+            left: one_of(random, &Register::ALL),
+            right: operand(random),
+            distance,
+        },
+        7 | 8 => Instruction::Load {
+            size,
+            signed: size != Size::Double && random.random(),
+            destination: written(random),
+            base,
+            offset,
+        },
+        9 | 10 => Instruction::Store {
+            size,
+            base,
+            offset,
+            source: operand(random),
+        },
+        11 => Instruction::Negate {
+            width: one_of(random, &WIDTHS),
+            destination: written(random),
+        },
+        12 => Instruction::SignExtend {
+            width: one_of(random, &WIDTHS),
+            from: one_of(random, &SIZES[..2]),
+            destination: written(random),
+            source: one_of(random, &Register::ALL),
+        },
+        13 => Instruction::Reorder {
+            order: one_of(
+                random,
+                &[ByteOrder::Little, ByteOrder::Big, ByteOrder::Swapped],
+            ),
+            size: one_of(random, &SIZES[1..]),
+            destination: written(random),
+        },
+        14 => Instruction::Exit,
+        _ => Instruction::Alu {
+            width: one_of(random, &WIDTHS),
+            operation: one_of(random, &OPERATIONS),
+            destination: written(random),
+            source: operand(random),
+        },
+    }
+}
+
+fn code(random: &mut impl Rng) -> Code {
+    let count = random.random_range(1..40);
+    let mut instructions = Vec::new();
+    // Values at the edges, in registers that the others use.
+    for register in [Register::R3, Register::R6] {
+        instructions.push(Instruction::LoadImmediate {
+            destination: register,
+            value: one_of(random, &[0, 1, u64::MAX, 1 << 63, 1 << 31, 0xffff_ffff]),
+        });
+    }
+    for position in 0..count {
+        instructions.push(instruction(random, position, count));
+    }
+    instructions.push(Instruction::Exit);
+    // Targets are counted from the instructions behind the two constants.
+    Code::new(instructions).unwrap()
+}
+
+#[test]
+fn interpreter_and_native_code_agree() {
+    let variable = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|value| value.parse().ok())
+    };
+    let first: u64 = variable("NEARFIELD_FIRST_SEED").unwrap_or(0);
+    let seeds: u64 = variable("NEARFIELD_SEEDS").unwrap_or(4000);
+    let (mut ended, mut faulted) = (0, 0);
+    for seed in first..first + seeds {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let code = code(&mut random);
+        let memory: [u8; 32] = random.random();
+        let expected = interpret(&code, &memory);
+        match expected.result {
+            Ok(_) => ended += 1,
+            Err(_) => faulted += 1,
+        }
+        assert_eq!(
+            native(&code, &memory),
+            expected,
+            "replay with NEARFIELD_FIRST_SEED={seed} NEARFIELD_SEEDS=1:\n{}",
+            disassemble(&code)
+        );
+    }
+    // Both kinds of ends are tested.
+    assert!(
+        seeds < 100 || ended > seeds / 5 && faulted > seeds / 20,
+        "{ended} {faulted}"
+    );
+}
