@@ -3,7 +3,7 @@
 use crate::measuring::{fail, interrupt, interrupted, print, reject};
 use clap::{Args, ValueEnum};
 use nearfield_lab::error::LabError;
-use nearfield_lab::figures::{ChimeScale, FigureSession, RadarScale, Request, Scale};
+use nearfield_lab::figures::{AdmScale, ChimeScale, FigureSession, RadarScale, Request, Scale};
 use nearfield_lab::harness::Completion;
 use nearfield_lab::parse_quantity;
 use std::path::PathBuf;
@@ -14,7 +14,8 @@ use std::process::ExitCode;
 /// CHIME: the indexes themselves run over a simulated network of ConnectX-6 adapters, or of memory
 /// attached by CXL; clients, nodes and their time are virtual. RADAR: they run in modelled memory
 /// modules with processors, by two sets of published figures. So all throughput and latency is
-/// modelled, and the same on any machine, unless a figure is marked as measured.
+/// modelled, and the same on any machine, unless a figure is marked as measured. ADM: policies move
+/// objects without contents between models of HBM and DRAM.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -34,16 +35,22 @@ pub(crate) struct Arguments {
     /// in the paper: cpu: ordered maps measured on this machine; load: the load of the fullest
     /// module; skew: kinds of it; sensitivity: the parameters that results depend on. 10, 10p, 11,
     /// 15 and sensitivity share their runs, and so do 8 and 9: request them together.
+    ///
+    /// ADM: 1b: requests of the hottest objects; 6a: requests that HBM serves; 6b to 6d: latency,
+    /// energy of reads, energy of writes for four types of objects; 7: larger values; 8: lines that
+    /// HBM serves; 9: more sets. Not in the paper: memories: HBM as sold, and both address maps;
+    /// moved: bytes that move; moving: a hot set that moves. All but 1b, 7 and moving share their
+    /// runs.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
-    /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, and a few points of
-    /// each axis
+    /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, ADM with 20,000
+    /// objects, and a few points of each axis
     #[arg(long)]
     quick: bool,
 
-    /// Keys in place of the paper's 60M or 500M [default: as for --quick, else those of CHIME, 125M
-    /// for RADAR, or as many as memory allows]
+    /// Keys in place of the paper's 60M, 500M or 100k [default: as for --quick, else those of CHIME
+    /// and ADM, 125M for RADAR, or as many as memory allows]
     ///
     /// CHIME's caches shrink with them. RADAR keeps 2048 modules and batches of 2M without --quick,
     /// because skew has less effect with fewer: 4M keys are enough to see it.
@@ -76,6 +83,8 @@ enum Paper {
     Chime,
     /// RADAR, TPDS 2024: ordered indexes in memory modules with processors
     Radar,
+    /// ADM, Micromachines 2022: objects in HBM and DRAM
+    Adm,
 }
 
 const EXAMPLES: &str = "\
@@ -92,6 +101,8 @@ Examples:
       How full the fullest of 2048 modules is, before and after subranges have followed the load.
   nearfield figures radar 10 --quick --modules 2048 --count 8M
       Six operations on 2048 modules, at four degrees of skew.
+  nearfield figures adm --quick --json adm.json
+      Policies that move objects between HBM and DRAM.
   nearfield figures radar 13 --quick --text documents.txt.gz
       Words of a text of yours, as often as they occur.";
 
@@ -118,6 +129,19 @@ impl Arguments {
                 };
                 let keys = self.count.map(|keys| scale.clone().with_keys(keys));
                 Scale::Chime(keys.transpose()?.unwrap_or(scale))
+            }
+            Paper::Adm => {
+                self.text
+                    .as_ref()
+                    .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
+                self.modules
+                    .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
+                let scale = match self.quick {
+                    true => AdmScale::quick(),
+                    false => AdmScale::full(),
+                };
+                let keys = self.count.map(|keys| scale.clone().with_keys(keys));
+                Scale::Adm(keys.transpose()?.unwrap_or(scale))
             }
             Paper::Radar => {
                 let scale = match self.quick {

@@ -74,8 +74,14 @@ impl Memory {
     }
 
     /// Executes until every request is answered, and reports.
-    pub fn finish(mut self) -> Report {
-        let clocks = self.settle();
+    pub fn finish(self) -> Report {
+        self.finish_at(0)
+    }
+
+    /// Executes until every request is answered, and to this clock at least, and reports: memories
+    /// that are used together take energy for the same time.
+    pub fn finish_at(mut self, clock: u64) -> Report {
+        let clocks = self.settle().max(clock);
         let mut latencies = Latencies::default();
         let mut commands = Commands::default();
         let mut requests = Requests::default();

@@ -4,6 +4,7 @@
 //! the same scale and seed give the same rows, whatever runs beside. Each paper says what its
 //! figures are, what it claims, and how large its experiments are (`paper::Paper`).
 
+mod adm;
 mod chime;
 mod claim;
 mod job;
@@ -18,6 +19,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
+pub use adm::Scale as AdmScale;
 pub use chime::Scale as ChimeScale;
 pub use job::PointError;
 pub use radar::{Scale as RadarScale, skip_list};

@@ -1,5 +1,6 @@
 //! The size of a run and its paper.
 
+use super::adm;
 use super::chime;
 use super::paper::Paper;
 use super::radar;
@@ -13,6 +14,8 @@ pub enum Scale {
     Chime(chime::Scale),
     /// RADAR.
     Radar(radar::Scale),
+    /// ADM.
+    Adm(adm::Scale),
 }
 
 impl Scale {
@@ -20,6 +23,7 @@ impl Scale {
         match self {
             Scale::Chime(scale) => scale,
             Scale::Radar(scale) => scale,
+            Scale::Adm(scale) => scale,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::paper::Paper;
 use super::report::FigureReport;
-use super::{ChimeScale, FigureSession, RadarScale, Request, Scale};
+use super::{AdmScale, ChimeScale, FigureSession, RadarScale, Request, Row, Scale};
 use crate::harness::{Completion, Interrupt};
 use crate::report::Kind;
 use std::collections::BTreeSet;
@@ -288,4 +288,53 @@ fn figures_are_named_alone_or_by_their_number() {
         Err(true)
     );
     assert!(names("").is_err() && names("3e").is_err());
+}
+
+#[test]
+fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
+    let scale = || Scale::Adm(AdmScale::tiny());
+    let (report, completion, printed) = run_at(scale(), &[], &Interrupt::default());
+    assert_eq!(completion, Completion::Finished);
+    assert!(report.failed.is_empty(), "{:?}", report.failed);
+    for figure in AdmScale::tiny().titles() {
+        let rows = report.rows.iter();
+        let rows: Vec<_> = rows
+            .filter(|row| row.detail.figure == figure.name)
+            .collect();
+        assert!(!rows.is_empty(), "{}", figure.name);
+        for row in rows {
+            assert!(row.detail.y.value.is_finite(), "{row:?}");
+            assert_eq!(row.kind, Kind::Modelled);
+        }
+    }
+    for claim in &report.claims {
+        assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
+    }
+    assert!(printed.contains("ADM, figure 6a:") && printed.contains("modelled"));
+    // What everything in one memory serves is certain.
+    let shares = |peer: &str| {
+        let of_peer = move |row: &&Row| row.peer == peer && row.detail.figure == "6a";
+        let rows: Vec<&Row> = report.rows.iter().filter(of_peer).collect();
+        assert_eq!(rows.len(), 20);
+        rows.iter().map(|row| row.detail.y.value).sum::<f64>() / 20.0
+    };
+    assert_eq!((shares("DRAM"), shares("HBM")), (0.0, 100.0));
+    // First come has its capacity's part of the requests, the ideal what the keys' distribution
+    // gives the hottest 30 %: 86.6 %.
+    assert!(
+        (shares("first come") - 30.0).abs() < 5.0,
+        "{}",
+        shares("first come")
+    );
+    assert!((shares("ideal") - 86.6).abs() < 3.0, "{}", shares("ideal"));
+    // The same again, from the same seed; and from a file.
+    let (again, _, _) = run_at(scale(), &["6a", "moved"], &Interrupt::default());
+    let of_both = |row: &&Row| ["6a", "moved"].contains(&&*row.detail.figure);
+    let rows: Vec<&Row> = report.rows.iter().filter(of_both).collect();
+    assert_eq!(rows, again.rows.iter().collect::<Vec<_>>());
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(
+        serde_json::from_value::<FigureReport>(json).unwrap(),
+        report
+    );
 }

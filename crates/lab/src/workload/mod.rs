@@ -3,6 +3,7 @@
 //! seed.
 
 mod distribution;
+mod gaussian;
 mod keys;
 mod mix;
 mod permutation;
@@ -10,6 +11,7 @@ mod stream;
 mod strings;
 
 pub use distribution::Distribution;
+pub use gaussian::Gaussian;
 pub(crate) use keys::each_line;
 pub use keys::{KeySet, KeySpec, Progress};
 pub use mix::{Mix, Shares};

@@ -1,0 +1,150 @@
+//! What the paper states and what is asked of our policy, beside what came out.
+
+use super::placement::Placement;
+use crate::figures::claim::{Stated, of, stated};
+use crate::figures::row::{Claim, Row};
+use crate::report::Kind;
+use Source::*;
+
+/// Where a number of ours comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The least difference in points of the shares of one and another that the fast memory
+    /// serves, over benches and types.
+    Points(Placement, Placement),
+    /// The least ratio of two shares, over benches and types.
+    Share(Placement, Placement),
+    /// By how much one is less than another in the panels of a figure whose names begin so: the
+    /// mean over benches and types.
+    Less(&'static str, &'static str, Placement, Placement),
+    /// The ratio of the latencies of one and another, the mean over benches and types, in a panel
+    /// of figure `memories`.
+    Speed(&'static str, Placement, Placement),
+    /// The ratio of the shares of one and another after the first minute, where the hot set moves.
+    Moving(Placement, Placement),
+    /// The ratio of the bytes that two policies move: the mean over benches and types.
+    Moved(Placement, Placement),
+    /// How much of a placement's gain over DRAM is lost from the smallest to the largest values,
+    /// in a quantity of figure 7.
+    Lost(&'static str, Placement),
+}
+
+const ADM: Placement = Placement::Adm;
+const OURS: Placement = Placement::Ours;
+const FIRST: Placement = Placement::FirstCome;
+const DRAM: Placement = Placement::Dram;
+const HBM: Placement = Placement::Hbm;
+const IDEAL: Placement = Placement::Ideal;
+
+const STATED: &[Stated<Source>] = stated! {
+    "adm.served-share" (None, "points") Points(ADM, FIRST) =>
+        "with migration, HBM serves more of the requests in all benches than first come, first \
+         served: the least difference";
+    "adm.served-share.ideal" (None, "x") Share(ADM, IDEAL) =>
+        "the same as a part of the ideal placement's: the least";
+    "adm.latency.first-come" (Some(0.20), "less") Less("6b", "", ADM, FIRST) =>
+        "migration improves performance by 20 % over first come; here as latency";
+    "adm.latency.dram" (Some(0.48), "less") Less("6b", "", ADM, DRAM) =>
+        "migration improves performance by 48 % over DRAM; here as latency";
+    "adm.speed.first-come" (Some(1.20), "x") Speed("paper's HBM, lines", ADM, FIRST) =>
+        "the same as speed, with the lines of objects in different channels";
+    "adm.speed.dram" (Some(1.48), "x") Speed("paper's HBM, lines", ADM, DRAM) =>
+        "the same beside DRAM";
+    "adm.latency.hbm" (None, "x") Speed("paper's HBM, rows", HBM, ADM) =>
+        "everything in HBM is best, and migration comes closest to it: its latency as a part of \
+         ADM's";
+    "adm.energy.read" (Some(0.26), "less") Less("6c", "", ADM, FIRST) =>
+        "migration saves 26 % of the read energy of first come";
+    "adm.energy.write" (Some(0.18), "less") Less("6d", "", ADM, FIRST) =>
+        "migration saves 18 % of the write energy of first come";
+    "adm.energy.write.string" (Some(0.18), "less") Less("6d", "String", ADM, FIRST) =>
+        "the same where a set writes the whole value, as it does in strings only";
+    "adm.size.first-come" (Some(0.27), "lost") Lost("latency", FIRST) =>
+        "first come loses 27 % of its performance from values of up to 2000 bytes to 4000; here \
+         of its gain over DRAM";
+    "adm.size.adm" (Some(0.12), "lost") Lost("latency", ADM) =>
+        "ADM loses 12 %";
+    "ours.ideal-share" (None, "x") Share(OURS, IDEAL) =>
+        "ours has at least 0.95 of the ideal placement's share of requests: the least";
+    "ours.moving-share" (None, "x") Moving(OURS, IDEAL) =>
+        "and at least 0.85 with a hot set that moves every minute";
+    "ours.bytes-migrated" (None, "x") Moved(OURS, ADM) =>
+        "ours moves fewer bytes than ADM's policy";
+};
+
+pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
+    let claim = |stated: &Stated<Source>| stated.claim(ours(rows, stated.source), Kind::Modelled);
+    STATED.iter().map(claim).collect()
+}
+
+fn ours(rows: &[Row], source: Source) -> Option<f64> {
+    let least = |numbers: Vec<f64>| numbers.into_iter().min_by(f64::total_cmp);
+    match source {
+        Points(one, other) => least(pairs(rows, "6a", "", one, other, |one, other| one - other)),
+        Share(one, other) => least(pairs(rows, "6a", "", one, other, |one, other| one / other)),
+        Less(figure, panel, one, other) => {
+            let less = |one, other| 1.0 - one / other;
+            mean(&pairs(rows, figure, panel, one, other, less))
+        }
+        Speed(panel, one, other) => {
+            mean(&pairs(rows, "memories", panel, one, other, |one, other| {
+                other / one
+            }))
+        }
+        Moving(one, other) => {
+            let after = |placement: Placement| {
+                let rows = of(rows, "moving", placement.name());
+                let shares = rows.filter(|row| row.detail.x.value > 60.0);
+                mean(&shares.map(|row| row.detail.y.value).collect::<Vec<_>>())
+            };
+            Some(after(one)? / after(other)?)
+        }
+        Moved(one, other) => mean(&pairs(rows, "moved", "", one, other, |one, other| {
+            one / other
+        })),
+        Lost(quantity, placement) => {
+            let gain = |bytes: f64| {
+                let mut rows = of(rows, "7", placement.name());
+                let row =
+                    rows.find(|row| row.detail.y.name == quantity && row.detail.x.value == bytes)?;
+                Some(1.0 - row.detail.y.value)
+            };
+            Some(1.0 - gain(4000.0)? / gain(2000.0)?)
+        }
+    }
+}
+
+/// A number for each point that two placements have in the panels of a figure whose names begin so;
+/// of latency, where a figure has energies, too.
+fn pairs(
+    rows: &[Row],
+    figure: &str,
+    panel: &str,
+    one: Placement,
+    other: Placement,
+    number: fn(f64, f64) -> f64,
+) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    for row in of(rows, figure, one.name()) {
+        let is_latency = figure != "memories" || row.detail.y.name == "latency";
+        if !row.detail.panel.starts_with(panel) || !is_latency {
+            continue;
+        }
+        let same = of(rows, figure, other.name()).find(|other| {
+            other.detail.panel == row.detail.panel
+                && other.detail.x == row.detail.x
+                && other.detail.y.name == row.detail.y.name
+        });
+        if let Some(same) = same {
+            numbers.push(number(row.detail.y.value, same.detail.y.value));
+        }
+    }
+    numbers
+}
+
+fn mean(numbers: &[f64]) -> Option<f64> {
+    match numbers.len() {
+        0 => None,
+        count => Some(numbers.iter().sum::<f64>() / count as f64),
+    }
+}

@@ -1,0 +1,111 @@
+//! Two memories that one client uses in turn.
+
+use nearfield_hardware::dram::{Access, AddressMap, Error, Memory, Preset, Report};
+
+/// A set of timings of the fast memory and an order of the fields of addresses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Variant {
+    pub name: &'static str,
+    pub fast: Preset,
+    pub map: AddressMap,
+}
+
+/// The first is the one of the paper's figures.
+pub(super) const VARIANTS: [Variant; 4] = [
+    Variant {
+        name: "paper's HBM, rows",
+        fast: Preset::Hbm2Paper,
+        map: AddressMap::ROWS,
+    },
+    Variant {
+        name: "paper's HBM, lines",
+        fast: Preset::Hbm2Paper,
+        map: AddressMap::LINES,
+    },
+    Variant {
+        name: "HBM2 as sold, rows",
+        fast: Preset::Hbm2,
+        map: AddressMap::ROWS,
+    },
+    Variant {
+        name: "HBM2 as sold, lines",
+        fast: Preset::Hbm2,
+        map: AddressMap::LINES,
+    },
+];
+
+/// The slow memory: the paper's has two channels with eight banks each.
+pub(super) const SLOW: Preset = Preset::Ddr4X16;
+
+/// Lines under way at a time.
+const WINDOW: u64 = 10;
+const LINE: u64 = 64;
+
+/// A fast memory and a slow one, and the time of their client.
+#[derive(Debug)]
+pub(super) struct Hybrid {
+    memories: [Memory; 2],
+    picoseconds: u64,
+}
+
+/// What a run has cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// The mean latency of a read of a line.
+    pub latency_ns: f64,
+    /// Energies of columns.
+    pub read_uj: f64,
+    pub write_uj: f64,
+    /// Rows and columns; and with refresh and background.
+    pub dynamic_uj: f64,
+    pub total_uj: f64,
+}
+
+impl Hybrid {
+    pub(super) fn new(variant: Variant) -> Result<Hybrid, Error> {
+        let memory = |preset: Preset| Memory::with_map(preset.parameters(), variant.map);
+        Ok(Hybrid {
+            memories: [memory(variant.fast)?, memory(SLOW)?],
+            picoseconds: 0,
+        })
+    }
+
+    /// Reads or writes the lines of some bytes, ten at a time: the next ten when these have been
+    /// answered.
+    pub(super) fn access(&mut self, tier: usize, begin: u64, end: u64, access: Access) {
+        let Some(memory) = self.memories.get_mut(tier) else {
+            return;
+        };
+        let clock_ps = memory.parameters().t_ck_ps;
+        let mut line = begin / LINE * LINE;
+        while line < end {
+            let clock = self.picoseconds.div_ceil(clock_ps);
+            let group = end.min(line + WINDOW * LINE);
+            while line < group {
+                memory.submit(line, access, clock);
+                line += LINE;
+            }
+            self.picoseconds = self.picoseconds.max(memory.settle() * clock_ps);
+        }
+    }
+
+    /// What it has cost, of the memories that there are.
+    pub(super) fn finish(self, powered: [bool; 2]) -> Cost {
+        let time = self.picoseconds;
+        let reports = self.memories.map(|memory| {
+            let clock = time.div_ceil(memory.parameters().t_ck_ps);
+            memory.finish_at(clock)
+        });
+        let there = || reports.iter().zip(powered).filter(|(_, powered)| *powered);
+        let sum = |part: fn(&Report) -> f64| there().map(|(report, _)| part(report)).sum::<f64>();
+        let reads = sum(|report| report.requests.reads as f64);
+        Cost {
+            latency_ns: sum(|report| report.latency_ns.mean * report.requests.reads as f64)
+                / reads.max(1.0),
+            read_uj: sum(|report| report.energy_uj.read),
+            write_uj: sum(|report| report.energy_uj.write),
+            dynamic_uj: sum(|report| report.energy_uj.dynamic()),
+            total_uj: sum(|report| report.energy_uj.total()),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Runs, and the points of figures from them.
+
+use super::bench::{BENCHES, Bench, Type};
+use super::hybrid::{Cost, VARIANTS};
+use super::load::Load;
+use super::placement::Placement;
+use super::run::{Outcome, PARTS, play};
+use super::scale::{Figure, Scale};
+use crate::figures::job::Job;
+use crate::figures::row::{Quantity, Row};
+use crate::report::Kind;
+
+/// The figures that share the runs of five benches and four types.
+const SHARED: [&str; 8] = ["6a", "6b", "6c", "6d", "8", "9", "memories", "moved"];
+
+/// An energy or latency, and what it is called.
+type Part = (&'static str, fn(&Cost) -> f64);
+
+const LATENCY: Part = ("latency", |cost| cost.latency_ns);
+const READS: Part = ("read energy", |cost| cost.read_uj);
+const WRITES: Part = ("write energy", |cost| cost.write_uj);
+const DYNAMIC: Part = ("dynamic energy", |cost| cost.dynamic_uj);
+const TOTAL: Part = ("total energy", |cost| cost.total_uj);
+
+/// Outcomes of all placements under a load.
+type Outcomes = Vec<(Placement, Outcome)>;
+
+fn job(
+    figures: Vec<&'static str>,
+    title: String,
+    load: Load,
+    rows: impl Fn(&Load, &Outcomes) -> Vec<Row> + Send + 'static,
+) -> Job {
+    let mut job = Job::new("", &title, Placement::ALL.len(), move |run| {
+        let mut outcomes = Vec::new();
+        for placement in Placement::ALL {
+            outcomes.push((placement, play(&load, placement, run.interrupt)?));
+            run.end_phase();
+        }
+        run.rows = rows(&load, &outcomes);
+        Ok(())
+    });
+    job.figures = figures;
+    job
+}
+
+/// The runs that figures share.
+pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
+    let wanted: Vec<_> = SHARED
+        .into_iter()
+        .filter(|name| figures.contains(name))
+        .collect();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let mut jobs = Vec::new();
+    for kind in Type::ALL {
+        for bench in BENCHES {
+            let load = Load::new(scale, bench, kind);
+            let title = format!("bench {} of {}", bench.number, kind.name());
+            let wanted = wanted.clone();
+            let figures = wanted.clone();
+            jobs.push(job(figures, title, load, move |load, outcomes| {
+                let mut rows = shared(load, outcomes);
+                rows.retain(|row| wanted.contains(&&*row.detail.figure));
+                rows
+            }));
+        }
+    }
+    jobs
+}
+
+fn row(figure: &str, placement: Placement, x: Quantity, y: Quantity) -> Row {
+    let mut row = Row::counted(figure, placement.name(), x, y);
+    row.kind = Kind::Modelled;
+    row
+}
+
+fn bench_axis(bench: Bench) -> Quantity {
+    Quantity::new("bench", "", f64::from(bench.number))
+}
+
+fn percent(name: &str, share: f64) -> Quantity {
+    Quantity::new(name, "%", 100.0 * share)
+}
+
+/// A cost as a part of that of the placement with everything in DRAM.
+fn of_dram(outcomes: &Outcomes, variant: usize, part: Part) -> Vec<(Placement, Quantity)> {
+    let cost = |outcome: &Outcome| outcome.costs.get(variant).map_or(0.0, part.1);
+    let dram = outcomes
+        .iter()
+        .find(|(placement, _)| *placement == Placement::Dram);
+    let dram = dram.map_or(1.0, |(_, outcome)| cost(outcome));
+    let ratio = |(placement, outcome): &(Placement, Outcome)| {
+        let y = Quantity::new(part.0, "of DRAM's", cost(outcome) / dram);
+        (*placement, y)
+    };
+    outcomes.iter().map(ratio).collect()
+}
+
+fn shared(load: &Load, outcomes: &Outcomes) -> Vec<Row> {
+    let (bench, kind) = (load.bench, load.kind);
+    let axis = || bench_axis(bench);
+    let mut rows = Vec::new();
+    for (placement, outcome) in outcomes {
+        let served = percent("requests served by HBM", outcome.served);
+        rows.push(row("6a", *placement, axis(), served).in_panel(kind.name()));
+        let part = outcome.moved_bytes as f64 / outcome.request_bytes.max(1) as f64;
+        let moved = percent("bytes moved", part);
+        rows.push(row("moved", *placement, axis(), moved).in_panel(kind.name()));
+        if kind == Type::String {
+            for (direction, name) in ["reads of HBM", "writes of HBM"].into_iter().enumerate() {
+                let [fast, slow] = outcome.lines.map(|lines| lines[direction] as f64);
+                let share = percent(name, fast / (fast + slow).max(1.0));
+                rows.push(row("8", *placement, axis(), share));
+            }
+        }
+    }
+    for (figure, part) in [("6b", LATENCY), ("6c", READS), ("6d", WRITES)] {
+        for (placement, y) in of_dram(outcomes, 0, part) {
+            rows.push(row(figure, placement, axis(), y.clone()).in_panel(kind.name()));
+            if kind == Type::String && [2, 3, 4].contains(&bench.number) {
+                let sets = percent("sets", bench.sets as f64 / 10.0);
+                rows.push(row("9", placement, sets, y));
+            }
+        }
+    }
+    for (variant, of) in VARIANTS.iter().enumerate() {
+        for part in [LATENCY, DYNAMIC, TOTAL] {
+            for (placement, y) in of_dram(outcomes, variant, part) {
+                let panel = format!("{}, {}", of.name, kind.name());
+                rows.push(row("memories", placement, axis(), y).in_panel(panel));
+            }
+        }
+    }
+    rows
+}
+
+/// Values of up to 2000, 3000 and 4000 bytes in a fast memory that is as large as the first needs.
+pub(super) fn sizes(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let benches = BENCHES.into_iter().filter(|bench| bench.sets == 1);
+    let capacity = Load::new(scale, BENCHES[0], Type::String).capacity;
+    let one = |bench: Bench| {
+        let load = Load {
+            capacity,
+            ..Load::new(scale, bench, Type::String)
+        };
+        let title = format!("values of up to {} bytes", bench.bytes_max);
+        job(vec![figure], title, load, move |load, outcomes| {
+            let mut rows = Vec::new();
+            let bytes = load.bench.bytes_max as f64;
+            for part in [LATENCY, READS, WRITES] {
+                for (placement, y) in of_dram(outcomes, 0, part) {
+                    let axis = Quantity::new("values up to", "bytes", bytes);
+                    rows.push(row(figure, placement, axis, y));
+                }
+            }
+            rows
+        })
+    };
+    benches.map(one).collect()
+}
+
+/// Requests for each object in a minute, at one a second.
+const MINUTE: usize = 60;
+
+/// Strings, and a hot set that moves by two deviations every minute.
+pub(super) fn moving(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let mut scale = scale.clone();
+    // Five minutes, of which the first finds the hot objects; only shares are of interest.
+    scale.requests_per_object = 5 * MINUTE;
+    scale.lines = 0;
+    let load = Load {
+        moves_after: Some(MINUTE * scale.objects),
+        ..Load::new(&scale, BENCHES[0], Type::String)
+    };
+    let job = job(
+        vec![figure],
+        "a hot set that moves".to_owned(),
+        load,
+        move |_, outcomes| {
+            let mut rows = Vec::new();
+            for (placement, outcome) in outcomes {
+                // The ideal placement does not follow: the ideal of the first minute is that of
+                // each.
+                let ideal = *placement == Placement::Ideal;
+                let first = &outcome.parts[..PARTS / 5];
+                let first = first.iter().sum::<f64>() / first.len() as f64;
+                for (number, part) in outcome.parts.iter().enumerate() {
+                    let seconds = (number as f64 + 0.5) * 5.0 * MINUTE as f64 / PARTS as f64;
+                    let axis = Quantity::new("time", "s", seconds);
+                    let share = if ideal { first } else { *part };
+                    rows.push(row(
+                        figure,
+                        *placement,
+                        axis,
+                        percent("requests served by HBM", share),
+                    ));
+                }
+            }
+            rows
+        },
+    );
+    vec![job]
+}

@@ -1,0 +1,120 @@
+//! The requests of a run: the same for all placements.
+
+use super::bench::{Bench, Type};
+use super::scale::Scale;
+use crate::workload::{Gaussian, Permutation, Random, random};
+use rand::RngExt;
+
+/// The objects and requests of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub bench: Bench,
+    pub kind: Type,
+    /// The bytes of the fast memory.
+    pub capacity: u64,
+    /// The hot set moves by two deviations after so many requests.
+    pub moves_after: Option<usize>,
+    pub scale: Scale,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Request {
+    /// The whole object is read.
+    Get(usize),
+    /// The object gets a value of this size.
+    Set(usize, u64),
+    /// An element of the object is written: one of all, as a fraction.
+    SetElement(usize, f64),
+}
+
+const SIZES: u64 = 1;
+const KEYS: u64 = 2;
+
+impl Load {
+    pub(super) fn new(scale: &Scale, bench: Bench, kind: Type) -> Load {
+        let mut load = Load {
+            bench,
+            kind,
+            capacity: 0,
+            moves_after: None,
+            scale: scale.clone(),
+        };
+        load.capacity = load.part();
+        load
+    }
+
+    /// The bytes of the fast memory that are its part of all objects.
+    pub(super) fn part(&self) -> u64 {
+        let values = self.values();
+        let bytes: u64 = values.into_iter().map(|value| self.kind.bytes(value)).sum();
+        (bytes as f64 * self.scale.capacity) as u64
+    }
+
+    /// The size of each object's value at the beginning, by its key.
+    pub(super) fn values(&self) -> Vec<u64> {
+        let mut random = random(self.scale.seed, SIZES);
+        let size = |_| random.random_range(1..=self.bench.bytes_max);
+        (0..self.scale.objects).map(size).collect()
+    }
+
+    /// All keys in the order in which they are loaded: nothing to do with how hot they are.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let count = self.scale.objects as u64;
+        let order = Permutation::new(count, self.scale.seed);
+        (0..count).map(|place| order.at(place) as usize).collect()
+    }
+
+    /// All keys, the hottest first.
+    pub(super) fn by_heat(&self) -> Vec<usize> {
+        let middle = self.scale.objects as f64 / 2.0 - 0.5;
+        let mut keys: Vec<usize> = (0..self.scale.objects).collect();
+        keys.sort_by(|one, other| {
+            let far = |key: &usize| (*key as f64 - middle).abs();
+            far(one).total_cmp(&far(other))
+        });
+        keys
+    }
+
+    pub(super) fn requests(&self) -> Requests<'_> {
+        Requests {
+            load: self,
+            keys: Gaussian::new(self.scale.objects as u64, self.scale.deviation),
+            random: random(self.scale.seed, KEYS),
+            number: 0,
+        }
+    }
+}
+
+/// Requests, one after the other.
+#[derive(Debug)]
+pub(super) struct Requests<'l> {
+    load: &'l Load,
+    keys: Gaussian,
+    random: Random,
+    number: usize,
+}
+
+impl Iterator for Requests<'_> {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        let load = self.load;
+        if self.number >= load.scale.requests() {
+            return None;
+        }
+        let moved = load.moves_after.map_or(0, |after| self.number / after);
+        let by = 2.0 * load.scale.deviation * load.scale.objects as f64;
+        let key = self.keys.draw(&mut self.random) as usize + moved * by as usize;
+        let key = key % load.scale.objects;
+        let is_set = self.number % 10 < load.bench.sets;
+        self.number += 1;
+        Some(match (is_set, load.kind) {
+            (false, _) => Request::Get(key),
+            (true, Type::String) => {
+                Request::Set(key, self.random.random_range(1..=load.bench.bytes_max))
+            }
+            (true, _) => Request::SetElement(key, self.random.random()),
+        })
+    }
+}

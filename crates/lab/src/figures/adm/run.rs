@@ -1,0 +1,261 @@
+//! One placement under one load.
+
+use super::addresses::Addresses;
+use super::hybrid::{Cost, Hybrid, VARIANTS};
+use super::load::{Load, Request};
+use super::placement::{ADM_INTERVAL, Fixed, Placement, adm, ours, time};
+use crate::figures::job::PointError;
+use crate::harness::Interrupt;
+use nearfield_hardware::dram::Access;
+use nearfield_tiers::policy::{Policy, Simulation, Use};
+use std::collections::VecDeque;
+
+/// What a placement does under a load.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    /// Requests that the fast memory served, of those of the second half, when policies have found
+    /// the hot objects; and of each part of the run, as many as `PARTS`.
+    pub served: f64,
+    pub parts: Vec<f64>,
+    /// Bytes that moved, and those that requests read and wrote, over the whole run.
+    pub moved_bytes: u64,
+    pub request_bytes: u64,
+    /// Lines that the model of memory has executed: of the fast memory and the slow one, reads
+    /// and writes, copies included.
+    pub lines: [[u64; 2]; 2],
+    /// By variant.
+    pub costs: Vec<Cost>,
+}
+
+/// Parts of a run of which each has a share of its own.
+pub(super) const PARTS: usize = 20;
+/// Requests in a row whose lines the model of memory executes.
+const WINDOW: usize = 100;
+const READ: usize = 0;
+const WRITE: usize = 1;
+
+/// Plays a load on a placement.
+pub(super) fn play(
+    load: &Load,
+    placement: Placement,
+    interrupt: &Interrupt,
+) -> Result<Outcome, PointError> {
+    match placement {
+        Placement::Adm => Run::new(load, placement, adm(&load.scale))?.play(interrupt),
+        Placement::Ours => Run::new(load, placement, ours(load))?.play(interrupt),
+        _ => Run::new(load, placement, Fixed::default())?.play(interrupt),
+    }
+}
+
+/// Copies of an object that policies have decided, and the memory has not executed yet.
+struct Copy {
+    from: (usize, u64),
+    to: (usize, u64),
+    bytes: u64,
+}
+
+struct Run<'l, P> {
+    load: &'l Load,
+    placement: Placement,
+    store: Simulation<P>,
+    /// The object of each key, and the key of each object.
+    object: Vec<usize>,
+    key: Vec<usize>,
+    /// By object: the size of its value, where it lies.
+    value: Vec<u64>,
+    place: Vec<(usize, u64)>,
+    addresses: [Addresses; 2],
+    memories: Vec<Hybrid>,
+    copies: VecDeque<Copy>,
+    /// Those of ADM's walk, which are spread over the requests to the next.
+    walked: VecDeque<Copy>,
+    walked_each: f64,
+    walked_due: f64,
+    outcome: Outcome,
+    served: [usize; PARTS],
+}
+
+impl<'l, P: Policy> Run<'l, P> {
+    fn new(load: &'l Load, placement: Placement, policy: P) -> Result<Self, PointError> {
+        let capacities = [placement.capacity(load), u64::MAX];
+        let count = load.scale.objects;
+        let values = load.values();
+        let mut run = Run {
+            load,
+            placement,
+            store: Simulation::new(policy, &capacities, count),
+            object: vec![0; count],
+            key: Vec::with_capacity(count),
+            value: Vec::with_capacity(count),
+            place: Vec::with_capacity(count),
+            addresses: Default::default(),
+            memories: Vec::new(),
+            copies: VecDeque::new(),
+            walked: VecDeque::new(),
+            walked_each: 0.0,
+            walked_due: 0.0,
+            outcome: Outcome::default(),
+            served: [0; PARTS],
+        };
+        for variant in VARIANTS {
+            let hybrid = Hybrid::new(variant);
+            let hybrid = hybrid.map_err(|error| PointError::Missing(error.to_string()))?;
+            run.memories.push(hybrid);
+        }
+        for key in placement.order(load) {
+            let bytes = load.kind.bytes(values[key]);
+            let object = run.store.insert(bytes, 0);
+            let tier = run.store.tier(object);
+            run.object[key] = object;
+            run.key.push(key);
+            run.value.push(values[key]);
+            run.place.push((tier, run.addresses[tier].take(bytes)));
+        }
+        Ok(run)
+    }
+
+    fn play(mut self, interrupt: &Interrupt) -> Result<Outcome, PointError> {
+        let load = self.load;
+        let requests = load.scale.requests();
+        // As many windows as give the wanted lines.
+        let lines_each = load.kind.bytes(load.bench.bytes_max / 2).div_ceil(64) as usize;
+        let windows = (load.scale.lines / (lines_each * WINDOW)).max(1);
+        let period = (requests / windows).max(WINDOW);
+        for (number, request) in load.requests().enumerate() {
+            if number % 4096 == 0 && interrupt.is_raised() {
+                return Err(PointError::Interrupted);
+            }
+            let sampled = number % period < WINDOW;
+            let tier = self.request(request, sampled);
+            self.served[number * PARTS / requests] += usize::from(tier == 0);
+            self.store.pass(time(&load.scale, number));
+            self.walk(number);
+            self.copy(sampled);
+        }
+        let part = requests as f64 / PARTS as f64;
+        self.outcome.parts = self.served.map(|served| served as f64 / part).to_vec();
+        let warm = &self.outcome.parts[PARTS / 2..];
+        self.outcome.served = warm.iter().sum::<f64>() / warm.len() as f64;
+        let powered = self.placement.powered();
+        let costs = self
+            .memories
+            .into_iter()
+            .map(|memory| memory.finish(powered));
+        self.outcome.costs = costs.collect();
+        Ok(self.outcome)
+    }
+
+    /// Does a request, and answers which memory served it.
+    fn request(&mut self, request: Request, sampled: bool) -> usize {
+        let (key, by) = match request {
+            Request::Get(key) => (key, Use::Read),
+            Request::Set(key, _) | Request::SetElement(key, _) => (key, Use::Write),
+        };
+        let object = self.object[key];
+        let kind = self.load.kind;
+        if let Request::Set(_, value) = request {
+            self.store.resize(object, kind.bytes(value));
+            self.resettle(object, value);
+        }
+        let (tier, address) = self.place[object];
+        let bytes = self.store.bytes(object);
+        let (begin, end) = match request {
+            Request::SetElement(_, fraction) => {
+                let value = self.value[object];
+                let number = (fraction * kind.elements(value) as f64) as u64;
+                kind.element(value, number)
+            }
+            _ => (0, bytes),
+        };
+        self.outcome.request_bytes += end - begin;
+        if sampled {
+            let access = match by {
+                Use::Read => Access::Read,
+                Use::Write => Access::Write,
+            };
+            self.access(tier, address + begin, address + end, access);
+        }
+        if let Some(target) = self.store.request(object, by).moved_to {
+            self.moved(object, target);
+        }
+        tier
+    }
+
+    /// An object has another value: it gets another block where its size needs one, or where it
+    /// had to leave the fast memory.
+    fn resettle(&mut self, object: usize, value: u64) {
+        let before = self.load.kind.bytes(self.value[object]);
+        let bytes = self.store.bytes(object);
+        let (tier, address) = self.place[object];
+        self.addresses[tier].give_back(address, before);
+        let tier = self.store.tier(object);
+        self.place[object] = (tier, self.addresses[tier].take(bytes));
+        self.value[object] = value;
+    }
+
+    /// An object has moved to another memory.
+    fn moved(&mut self, object: usize, target: usize) {
+        let bytes = self.store.bytes(object);
+        let from = self.place[object];
+        self.addresses[from.0].give_back(from.1, bytes);
+        let to = (target, self.addresses[target].take(bytes));
+        self.place[object] = to;
+        // The fixed placements do not copy: they are where they are for nothing.
+        if matches!(self.placement, Placement::Adm | Placement::Ours) {
+            self.outcome.moved_bytes += bytes;
+            self.copies.push_back(Copy { from, to, bytes });
+        }
+    }
+
+    fn walk(&mut self, number: usize) {
+        let mut moved = Vec::new();
+        let tell = |object, _, _, target| moved.push((object, target));
+        let interval = ADM_INTERVAL * self.load.scale.objects;
+        match self.placement {
+            Placement::Adm if (number + 1).is_multiple_of(interval) => {
+                self.store.walk_tier(0, tell)
+            }
+            // As the policy asks: all objects in eight requests each, sooner while it needs room.
+            Placement::Ours if self.store.policy().deficit(0) > 0 || number.is_multiple_of(8) => {
+                self.store.walk(1, tell);
+            }
+            _ => return,
+        }
+        for (object, target) in moved {
+            self.moved(object, target);
+        }
+        if self.placement == Placement::Adm {
+            self.walked.append(&mut self.copies);
+            self.walked_each = self.walked.len() as f64 / interval as f64;
+        }
+    }
+
+    /// Copies that are due after a request.
+    fn copy(&mut self, sampled: bool) {
+        self.walked_due += self.walked_each;
+        while self.walked_due >= 1.0 {
+            self.walked_due -= 1.0;
+            self.copies.extend(self.walked.pop_front());
+        }
+        while let Some(copy) = self.copies.pop_front() {
+            if sampled {
+                let (from, source) = copy.from;
+                let (to, target) = copy.to;
+                self.access(from, source, source + copy.bytes, Access::Read);
+                self.access(to, target, target + copy.bytes, Access::Write);
+            }
+        }
+    }
+
+    fn access(&mut self, tier: usize, begin: u64, end: u64, access: Access) {
+        let lines = (end.next_multiple_of(64) - begin / 64 * 64) / 64;
+        let direction = match access {
+            Access::Read => READ,
+            Access::Write => WRITE,
+        };
+        self.outcome.lines[tier][direction] += lines;
+        for memory in &mut self.memories {
+            memory.access(tier, begin, end, access);
+        }
+    }
+}
