@@ -695,11 +695,17 @@ impl EntriesWriter<'_, Words> {
 }
 
 impl EntriesWriter<'_, Bytes> {
-    /// Adds `count` entries that are [packed](crate::packed) already, at once. Breaks as `push`
-    /// does.
+    /// Bytes behind the entries so far, of any content, to pack more entries into.
     #[inline]
-    pub fn push_packed(&mut self, packed: &[u8], count: usize) -> ControlFlow<()> {
-        self.entries.extend(packed);
+    pub fn room(&mut self, bytes: usize) -> &mut [u8] {
+        self.entries.room(bytes)
+    }
+
+    /// Adds `count` entries, which have been [packed](crate::packed) into the first `bytes` bytes
+    /// of the [room](Self::room). Breaks as `push` does.
+    #[inline]
+    pub fn written(&mut self, bytes: usize, count: usize) -> ControlFlow<()> {
+        self.entries.written(bytes);
         self.added(count)
     }
 }

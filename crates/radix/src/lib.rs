@@ -47,6 +47,11 @@ mod writer;
 #[cfg(loom)]
 pub mod leaf {
     pub mod block;
+    /// The same of blocks of byte strings.
+    pub mod strings {
+        pub mod header;
+        pub mod state;
+    }
 }
 
 /// The same of memory.

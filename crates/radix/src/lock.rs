@@ -39,6 +39,9 @@ pub struct VersionLock(AtomicU32);
 pub struct Version(u32);
 
 impl Version {
+    /// The version of no node at any time: one that is locked is not obsolete.
+    pub const NEVER: Version = Version(u32::MAX);
+
     /// True if it is that of a node that had been unlinked already.
     #[inline]
     pub fn is_obsolete(self) -> bool {

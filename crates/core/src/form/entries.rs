@@ -54,39 +54,62 @@ impl WordEntries {
 
 /// [Packed] entries of byte strings.
 #[derive(Clone, Debug, Default)]
-pub struct PackedEntries(Vec<u8>);
+pub struct PackedEntries {
+    /// The entries, and bytes of no meaning behind them.
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+/// The list grows by so many bytes at most beyond what is asked for, because they are written.
+const GROWTH_MAX: usize = 64 << 10;
 
 impl EntryList<Bytes> for PackedEntries {
     type Iter<'a> = Packed<'a>;
 
     #[inline]
     fn end(&self) -> usize {
-        self.0.len()
+        self.end
     }
     #[inline]
     fn push(&mut self, key: &[u8], value: &[u8]) {
         let lengths = PackedLengths::new(key.len(), value.len());
-        self.0.extend_from_slice(lengths.as_bytes());
-        self.0.extend_from_slice(key);
-        self.0.extend_from_slice(value);
+        for part in [lengths.as_bytes(), key, value] {
+            self.room(part.len()).copy_from_slice(part);
+            self.end += part.len();
+        }
     }
     fn truncate(&mut self, end: usize) {
-        self.0.truncate(end);
+        self.end = self.end.min(end);
     }
     #[inline]
     fn read(&self, start: usize, count: usize) -> Packed<'_> {
         Packed {
-            bytes: &self.0[start..],
+            bytes: &self.bytes[start..self.end],
             count,
         }
     }
 }
 
 impl PackedEntries {
-    /// Adds entries that are packed already.
+    /// Bytes behind the entries, of any content.
     #[inline]
-    pub(crate) fn extend(&mut self, packed: &[u8]) {
-        self.0.extend_from_slice(packed);
+    pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if self.bytes.len() - self.end < bytes {
+            self.grow(bytes);
+        }
+        &mut self.bytes[self.end..][..bytes]
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let more = self.bytes.len().min(GROWTH_MAX);
+        self.bytes.resize(self.end + bytes + more, 0);
+    }
+
+    /// Adds entries that have been packed into the first bytes of the room.
+    #[inline]
+    pub(crate) fn written(&mut self, bytes: usize) {
+        self.end = self.bytes.len().min(self.end + bytes);
     }
 }
 
@@ -96,5 +119,38 @@ pub(crate) fn too_long(end: usize) -> Error {
         size: end,
         unit: "bytes or entries met by scans",
         limit: u32::MAX as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries that are pushed, entries that are packed into the room, and room that is not used.
+    #[test]
+    fn a_list_has_what_was_added_in_either_way() {
+        let mut list = PackedEntries::default();
+        for round in 0..3 {
+            let mut expected = Vec::new();
+            for i in 0..500_usize {
+                let (key, value) = (vec![i as u8; i % 40], vec![round; i % 300]);
+                if i % 3 == 0 {
+                    list.push(&key, &value);
+                } else {
+                    let mut packed = PackedLengths::new(key.len(), value.len())
+                        .as_bytes()
+                        .to_vec();
+                    packed.extend_from_slice(&key);
+                    packed.extend_from_slice(&value);
+                    list.room(packed.len() + i)[..packed.len()].copy_from_slice(&packed);
+                    list.written(packed.len());
+                }
+                expected.push((key, value));
+            }
+            let read = list.read(0, expected.len());
+            assert!(read.eq(expected.iter().map(|(key, value)| (&key[..], &value[..]))));
+            list.truncate(0);
+            assert_eq!(list.end(), 0);
+        }
     }
 }

@@ -102,7 +102,11 @@ impl Span {
             return Err(arena_too_large(end));
         }
         let start = arena.len() as u32;
-        arena.extend_from_slice(bytes);
+        match bytes.first_chunk::<8>() {
+            // Values are often of eight bytes, which are copied without a call.
+            Some(bytes) if end - start as usize == 8 => arena.extend_from_slice(bytes),
+            _ => arena.extend_from_slice(bytes),
+        }
         Ok(Span {
             start,
             length: bytes.len() as u32,

@@ -79,7 +79,8 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
 
     #[inline]
     fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
-        F::prepare(&self.tree.memory, walk.node(), key, self.guard)
+        let writes = self.input.operations()[walk.visit() as usize].is_write();
+        F::prepare(&self.tree.memory, walk.node(), key, writes, self.guard)
     }
 
     #[inline]

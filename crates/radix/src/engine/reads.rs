@@ -59,7 +59,7 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Reads<'_, '_, F, P> {
 
     #[inline]
     fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
-        F::prepare(&self.tree.memory, walk.node(), key, self.guard)
+        F::prepare(&self.tree.memory, walk.node(), key, false, self.guard)
     }
 
     #[inline]

@@ -39,7 +39,8 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
 
     #[inline]
     fn coming(&mut self, walk: &Walk, key: F::Key<'_>) -> F::Prepared {
-        F::prepare(&self.tree.memory, walk.node(), key, self.guard)
+        let writes = self.plan.visits[walk.visit() as usize].writes;
+        F::prepare(&self.tree.memory, walk.node(), key, writes, self.guard)
     }
 
     #[inline]

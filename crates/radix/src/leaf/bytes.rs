@@ -64,8 +64,8 @@ impl Symbols for Bytes {
 
 impl ReadLeaf for Bytes {
     const LEAF_SECOND_LINE: usize = 64;
-    const LEAF_LINES: usize = 8;
-    type Prepared = Option<Candidates>;
+    const LEAF_LINES: usize = 10;
+    type Prepared = Candidates;
     type Found<'g> = Found<'g>;
     const MIXES_KINDS: bool = true;
 
@@ -101,7 +101,7 @@ impl ReadLeaf for Bytes {
         memory: &'g Memory,
         leaf: Ref,
         key: &[u8],
-        prepared: Option<Candidates>,
+        prepared: Candidates,
         guard: &'g Guard,
     ) -> Option<Found<'g>> {
         strings::read(memory, leaf, key, prepared, guard).0
@@ -112,7 +112,7 @@ impl ReadLeaf for Bytes {
         memory: &'g Memory,
         leaf: Ref,
         key: &[u8],
-        prepared: Option<Candidates>,
+        prepared: Candidates,
         guard: &'g Guard,
     ) -> Lookup<Found<'g>> {
         match strings::read(memory, leaf, key, prepared, guard) {
@@ -123,15 +123,20 @@ impl ReadLeaf for Bytes {
     }
 
     #[inline]
-    fn prepare(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard) -> Option<Candidates> {
+    fn prepare(memory: &Memory, leaf: Ref, key: &[u8], writes: bool, guard: &Guard) -> Candidates {
         if !leaf.is_leaf() {
-            return None;
+            return Candidates::default();
         }
-        let (block, candidates) = strings::prepare(memory, leaf, key, guard)?;
+        let (block, candidates) = strings::prepare(memory, leaf, key, guard);
+        if writes && candidates.is_empty() {
+            // The key will be compared with others, and the block perhaps copied.
+            block.rest().for_each(crate::prefetch::prefetch);
+            return candidates;
+        }
         for likely in block.likely(key, candidates) {
             crate::prefetch::prefetch(likely);
         }
-        Some(candidates)
+        candidates
     }
 
     #[inline]
@@ -230,7 +235,7 @@ impl ModifyLeaf for Bytes {
         memory: &Memory,
         leaf: Ref,
         key: &[u8],
-        known: Known<Option<Candidates>>,
+        known: Known<Candidates>,
         guard: &Guard,
         decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
     ) -> Altered {

@@ -98,9 +98,15 @@ pub trait ReadLeaf: Symbols {
         guard: &'g Guard,
     ) -> Lookup<Self::Found<'g>>;
     /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
-    /// been prefetched before. The result serves look-ups of the same key in this terminal.
-    fn prepare(memory: &Memory, terminal: Ref, key: Self::Key<'_>, guard: &Guard)
-    -> Self::Prepared;
+    /// been prefetched before, or that a write reads. The result serves look-ups of the same key
+    /// in this terminal.
+    fn prepare(
+        memory: &Memory,
+        terminal: Ref,
+        key: Self::Key<'_>,
+        writes: bool,
+        guard: &Guard,
+    ) -> Self::Prepared;
     /// Some key of a terminal; `None` if it is dead or empty.
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
     /// True if a key that shares `shared` bytes with those of a terminal, which is a child of a

@@ -127,7 +127,7 @@ impl ReadLeaf for Words {
     }
 
     #[inline]
-    fn prepare(_memory: &Memory, _terminal: Ref, _key: u64, _guard: &Guard) {}
+    fn prepare(_memory: &Memory, _terminal: Ref, _key: u64, _writes: bool, _guard: &Guard) {}
 
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, _guard: &'g Guard) -> Option<u64> {
         if terminal.kind() == Kind::Leaf {

@@ -4,8 +4,8 @@
 //! The first half checks the lock itself. The second half models the tree: a parent whose slot
 //! names a child, readers that walk from one to the other, a writer that replaces the child, and
 //! memory that is used again once no reader can hold it. Each model has a canary, the same with a
-//! step left out, that must be caught. [`block`] has the latch of blocks of words,
-//! [`span`] the memory of byte strings.
+//! step left out, that must be caught. [`block`] has the latch of blocks of words, [`strings`] that
+//! of blocks of byte strings, [`span`] the memory of byte strings.
 //!
 //! ```console
 //! $ RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --release --test loom
@@ -14,6 +14,7 @@
 
 mod block;
 mod span;
+mod strings;
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -1,78 +1,22 @@
 //! Changes of a block in place, under its latch.
 
-use super::state::State;
+use super::header::Latch;
 use super::{
-    Candidates, GRANULE_BYTES, Header, PRINT_WORDS, SHORT_MAX, Strings, below, fingerprint, header,
-    racing,
+    Candidates, GRANULE_BYTES, PRINT_WORDS, SHORT_MAX, Strings, below, fingerprint, header, racing,
 };
 use crate::change::{Altered, Change};
 use crate::leaf::Known;
-use crate::lock::pause;
 use crate::memory::Memory;
 use crate::node::Ref;
 use crossbeam_epoch::Guard;
 use nearfield_core::packed::{PackedLengths, packed_length};
 use std::sync::atomic::Ordering;
 
-/// Keeps other threads from changing a block.
-#[derive(Debug)]
-pub struct Latch<'m> {
-    header: &'m Header,
-    taken: bool,
-}
-
-impl Header {
-    #[inline]
-    fn try_latch(&self) -> Option<Latch<'_>> {
-        let state = self.state.load(Ordering::Relaxed);
-        let free = state & State::LATCHED == 0
-            && self
-                .state
-                .compare_exchange(
-                    state,
-                    state | State::LATCHED,
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                )
-                .is_ok();
-        // Made only if this thread holds it: dropped, it would release that of another thread.
-        free.then(|| Latch {
-            header: self,
-            taken: true,
-        })
-    }
-}
-
-impl Drop for Latch<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.taken {
-            let state = self.header.state.load(Ordering::Relaxed);
-            self.header
-                .state
-                .store(state & !State::LATCHED, Ordering::Release);
-        }
-    }
-}
-
 /// Takes the latch of a block, after waiting for others, if it is `needed`: see
 /// [`latching`](crate::latching). Only under the lock of the node above.
 #[inline]
 pub fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
-    let header = header(memory, leaf);
-    let mut waits = 0;
-    loop {
-        if !needed {
-            return Latch {
-                header,
-                taken: false,
-            };
-        }
-        match header.try_latch() {
-            Some(latch) => return latch,
-            None => pause(&mut waits),
-        }
-    }
+    header(memory, leaf).latch(needed)
 }
 
 /// Changes a key as `decide` says, under the latch alone, unless that needs more than the block,
@@ -87,7 +31,7 @@ pub fn alter<'v>(
     memory: &Memory,
     leaf: Ref,
     key: &[u8],
-    known: Known<Option<Candidates>>,
+    known: Known<Candidates>,
     guard: &Guard,
     decide: &mut impl FnMut(Option<&[u8]>) -> Change<&'v [u8]>,
 ) -> Altered {
@@ -137,12 +81,13 @@ pub fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard) {
 
 /// Marks a block as replaced. Only under the latch, and before it is unlinked.
 pub fn mark_dead(memory: &Memory, leaf: Ref) {
-    header(memory, leaf).lock.retire_alone();
+    header(memory, leaf).retire();
 }
 
 impl Strings<'_> {
     /// The length of the block.
-    fn length(self) -> usize {
+    #[inline]
+    pub(super) fn length(self) -> usize {
         self.state.granules() * GRANULE_BYTES
     }
 
@@ -167,35 +112,16 @@ impl Strings<'_> {
         self.has_slot() && self.has_room(key, value)
     }
 
-    /// Makes a change between two versions.
-    #[inline]
-    fn change(self, change: impl FnOnce()) {
-        let lock = &self.header().lock;
-        lock.lock_alone();
-        change();
-        lock.unlock_changed();
-    }
-
-    #[inline]
-    fn set_state(self, count: usize, end: usize) {
-        let state = &self.header().state;
-        let now = State(state.load(Ordering::Relaxed));
-        // Pairs with the load of a reader that follows the offsets of entries.
-        state.store(now.with(count, end).0, Ordering::Release);
-    }
-
     /// Writes an entry into the room behind the others, and returns where it ends.
     fn write_behind(self, key: &[u8], value: &[u8]) -> usize {
         let mut end = self.state.end();
         let lengths = PackedLengths::new(key.len(), value.len());
         debug_assert!(self.has_room(key, value));
         for part in [lengths.as_bytes(), key, value] {
-            // SAFETY: there is room, as the callers have checked. No offset leads there yet, so
-            // that nobody reads it, and the latch keeps others from writing.
-            unsafe {
-                let to = self.start.add(end);
-                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-            }
+            // SAFETY: there is room, as the callers have checked. No offset leads there yet, and
+            // the latch keeps others from writing. Scans may copy the bytes by `racing::load`, and
+            // pay no attention to them.
+            unsafe { racing::store(self.start.add(end), part) };
             end += part.len();
         }
         end
@@ -221,7 +147,8 @@ impl Strings<'_> {
         if parts.value_length == value.len() && value.len() <= SHORT_MAX {
             // SAFETY: the place has as many bytes. The latch keeps others from writing them, and
             // readers copy short values by `racing::load`.
-            self.change(|| unsafe { racing::store(parts.value, value) });
+            self.header()
+                .change(|| unsafe { racing::store(parts.value.as_ptr(), value) });
             return true;
         }
         self.set_behind(position, parts.key, value)
@@ -232,12 +159,12 @@ impl Strings<'_> {
         if !self.has_room(key, value) {
             return false;
         }
-        self.change(|| {
+        self.header().change(|| {
             let end = self.write_behind(key, value);
             self.set_offset(position, self.state.end());
             let jumps = self.jumps().load(Ordering::Relaxed);
             self.set_jumps(jumps | below(position + 2) & !below(position));
-            self.set_state(self.count(), end);
+            self.header().set(self.count(), end);
         });
         true
     }
@@ -247,7 +174,7 @@ impl Strings<'_> {
         let (count, rank) = (self.count(), self.rank(key));
         let is_last = rank == count;
         let adjoins = is_last && rank > 0 && self.end_of(rank - 1) == self.state.end();
-        self.change(|| {
+        self.header().change(|| {
             let end = self.write_behind(key, value);
             for position in (rank..count).rev() {
                 self.set_offset(position + 1, self.offset(position));
@@ -260,7 +187,7 @@ impl Strings<'_> {
             let next = u32::from(!is_last).checked_shl(rank as u32 + 1);
             let cleared = moved & !(1_u32 << rank);
             self.set_jumps(cleared | own.unwrap_or(0) | next.unwrap_or(0));
-            self.set_state(count + 1, end);
+            self.header().set(count + 1, end);
         });
     }
 
@@ -300,7 +227,7 @@ impl Strings<'_> {
     /// Removes the entry at a position. Only under the latch.
     fn remove(self, position: usize) {
         let count = self.count();
-        self.change(|| {
+        self.header().change(|| {
             if !self.state.is_outside() {
                 for next in position + 1..count {
                     self.set_offset(next - 1, self.offset(next));
@@ -310,7 +237,7 @@ impl Strings<'_> {
                 let behind = jumps >> 1 & !below(position);
                 self.set_jumps(jumps & below(position) | behind | 1 << position);
             }
-            self.set_state(count - 1, self.state.end());
+            self.header().set(count - 1, self.state.end());
         });
     }
 }

@@ -1,17 +1,17 @@
 //! Making and freeing blocks.
 
+use super::header::Header;
 use super::state::State;
 use super::{
-    BLOCK_MAX, Entry, GRANULE_BYTES, GRANULES_MAX, Header, JUMPS_AT, OFFSETS_AT, Outside,
-    PRINTS_AT, STRINGS_MAX, Strings, fingerprint, header,
+    BLOCK_MAX, Entry, GRANULE_BYTES, GRANULES_MAX, JUMPS_AT, OFFSETS_AT, Outside, PRINTS_AT,
+    STRINGS_MAX, Strings, fingerprint, header,
 };
-use crate::lock::VersionLock;
 use crate::memory::Memory;
 use crate::node::Ref;
 use nearfield_core::Error;
 use nearfield_core::packed::{PackedLengths, packed_length};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 /// A block that was written to is made a multiple of so many granules long, so that there is room
 /// for the next entries.
@@ -235,12 +235,8 @@ fn write_outside(
 
 /// Writes the header of a block that no other thread knows.
 fn write_header(start: *mut u8, state: State) {
-    let header = Header {
-        lock: VersionLock::new(),
-        state: AtomicU32::new(state.0),
-    };
     // SAFETY: leaves begin with room for a header, aligned, and no other thread knows this one.
-    unsafe { start.cast::<Header>().write(header) };
+    unsafe { start.cast::<Header>().write(Header::new(state)) };
 }
 
 /// Frees a block.
@@ -249,7 +245,7 @@ fn write_header(start: *mut u8, state: State) {
 /// No other thread may hold a reference to the block's keys or values, and the block is freed only
 /// once.
 pub unsafe fn free(memory: &Memory, leaf: Ref) {
-    let state = State(header(memory, leaf).state.load(Ordering::Acquire));
+    let state = header(memory, leaf).state();
     if !state.is_outside() {
         return memory.free_leaf(leaf, state.granules());
     }

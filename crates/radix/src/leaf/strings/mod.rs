@@ -41,25 +41,29 @@
 
 mod change;
 mod create;
+mod header;
 mod racing;
 mod scan;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Latch, alter, insert, latch, mark_dead, remove, set};
+pub use change::{alter, insert, latch, mark_dead, remove, set};
 pub use create::{create, create_edited, create_with_room, fits, free, joins};
+pub use header::Latch;
 pub use scan::{entries, write_entries};
 
-use crate::lock::{Version, VersionLock};
+use crate::lock::Version;
 use crate::memory::Memory;
 use crate::node::{Ref, equal_16};
 use crossbeam_epoch::Guard;
+use header::Header;
 use nearfield_core::packed::unpack;
 use nearfield_core::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use state::State;
 use std::hash::{BuildHasher, Hasher};
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// The most entries of a block.
@@ -73,6 +77,9 @@ pub const GRANULES_MAX: usize = 64;
 
 /// The longest value that is changed in place.
 pub const SHORT_MAX: usize = 16;
+
+/// The size of a cache line.
+const LINE: usize = 64;
 
 const BLOCK_MAX: usize = GRANULES_MAX * GRANULE_BYTES;
 const PRINTS_AT: usize = 8;
@@ -88,16 +95,6 @@ const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES < u32::MAX as usize);
 /// An entry that nobody changes.
 pub type Entry<'g> = (&'g [u8], &'g [u8]);
 
-/// The beginning of every block.
-#[derive(Debug)]
-#[repr(C)]
-struct Header {
-    lock: VersionLock,
-    state: AtomicU32,
-}
-
-// loom's atomics are larger.
-#[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() == PRINTS_AT);
 
 /// What stands behind the header of a block whose entry lies outside.
@@ -115,7 +112,7 @@ struct Outside {
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'g> {
     copy: [u64; SHORT_MAX / 8],
-    long: *const u8,
+    start: NonNull<u8>,
     length: usize,
     guard: PhantomData<&'g Guard>,
 }
@@ -126,7 +123,7 @@ impl Found<'_> {
     pub fn value(&self) -> &[u8] {
         let start = match self.length <= SHORT_MAX {
             true => self.copy.as_ptr().cast(),
-            false => self.long,
+            false => self.start.as_ptr().cast_const(),
         };
         // SAFETY: a short value has been copied to the first bytes of `copy`. A long one has so
         // many bytes, which do not change and are not freed before the guard is gone.
@@ -145,13 +142,33 @@ impl Found<'_> {
     }
 }
 
-/// The positions whose fingerprint is a key's, a bit for each, and that fingerprint. They hold for
-/// one version of a block.
+/// The positions whose fingerprint is a key's, a bit for each, that fingerprint, and where the
+/// entry at the first position starts. They hold for one version of a block; by default for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates {
     positions: u32,
-    print: u8,
     version: Version,
+    first: u16,
+    print: u8,
+}
+
+impl Candidates {
+    /// True if there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.positions == 0
+    }
+}
+
+impl Default for Candidates {
+    fn default() -> Self {
+        Candidates {
+            positions: 0,
+            version: Version::NEVER,
+            first: 0,
+            print: 0,
+        }
+    }
 }
 
 /// A block at one version.
@@ -167,7 +184,7 @@ pub struct Strings<'g> {
 #[derive(Clone, Copy, Debug)]
 struct Parts<'g> {
     key: &'g [u8],
-    value: *mut u8,
+    value: NonNull<u8>,
     value_length: usize,
 }
 
@@ -182,7 +199,7 @@ impl<'g> Parts<'g> {
     fn value(self) -> &'g [u8] {
         // SAFETY: the value has as many bytes. Nobody changes them: the caller holds the latch, or
         // the value is not short. They are freed after the guard is gone.
-        unsafe { std::slice::from_raw_parts(self.value, self.value_length) }
+        unsafe { std::slice::from_raw_parts(self.value.as_ptr(), self.value_length) }
     }
 
     /// A copy of the value, or a long value itself. To be validated.
@@ -190,12 +207,12 @@ impl<'g> Parts<'g> {
     fn found(self) -> Found<'g> {
         let copy = match self.value_length <= SHORT_MAX {
             // SAFETY: the value has so many bytes, which change by `racing::store` alone.
-            true => unsafe { racing::load_short(self.value, self.value_length) },
+            true => unsafe { racing::load_short(self.value.as_ptr(), self.value_length) },
             false => [0; 2],
         };
         Found {
             copy,
-            long: self.value,
+            start: self.value,
             length: self.value_length,
             guard: PhantomData,
         }
@@ -244,8 +261,7 @@ impl<'g> Strings<'g> {
     fn with(memory: &'g Memory, leaf: Ref, header: &'g Header, version: Version) -> Strings<'g> {
         Strings {
             start: memory.leaf_address(leaf),
-            // Entries that it counts have been written.
-            state: State(header.state.load(Ordering::Acquire)),
+            state: header.state(),
             version,
             guard: PhantomData,
         }
@@ -330,7 +346,7 @@ impl<'g> Strings<'g> {
         let (key, value, _) = unpack(unsafe { std::slice::from_raw_parts(entry, length) });
         Parts {
             key,
-            value: value.as_ptr().cast_mut(),
+            value: NonNull::from(value).cast(),
             value_length: value.len(),
         }
     }
@@ -350,9 +366,20 @@ impl<'g> Strings<'g> {
             }
             Parts {
                 key: std::slice::from_raw_parts(start.add(at), key),
-                value: start.add(at + key),
+                value: NonNull::new_unchecked(start.add(at + key)),
                 value_length: value,
             }
+        }
+    }
+
+    /// The bytes of the entry at an offset.
+    #[inline]
+    fn length_at(self, offset: usize) -> usize {
+        // SAFETY: as in `parts_at`.
+        let [key, value] = unsafe { self.start.add(offset).cast::<[u8; 2]>().read() };
+        match key == 255 || value == 255 {
+            true => self.parts_at(offset).length(),
+            false => 2 + usize::from(key) + usize::from(value),
         }
     }
 
@@ -360,7 +387,7 @@ impl<'g> Strings<'g> {
     #[inline]
     fn end_of(self, position: usize) -> usize {
         let offset = self.offset(position);
-        offset + self.parts_at(offset).length()
+        offset + self.length_at(offset)
     }
 
     /// A key of a position below the count.
@@ -377,48 +404,63 @@ impl<'g> Strings<'g> {
     }
 
     /// The entries that may be a key's.
-    #[inline]
+    #[inline(always)]
     pub fn candidates(self, key: &[u8]) -> Candidates {
         let print = fingerprint(key);
-        let count = below(self.count());
         let positions = match self.state.is_outside() {
-            true => count,
+            true => below(self.count()),
             false => {
                 let word = |i: usize| self.print_word(i).load(Ordering::Relaxed);
                 let low = equal_16(word(0), word(1), print);
                 let high = equal_16(word(2), word(3), print);
-                (low | high << 16) & count
+                (low | high << 16) & below(self.count())
             }
+        };
+        let first = match positions {
+            0 => 0,
+            _ if self.state.is_outside() => 0,
+            // Pairs with the store that links an entry.
+            _ => self
+                .slot(positions.trailing_zeros() as usize)
+                .load(Ordering::Acquire),
         };
         Candidates {
             positions,
-            print,
             version: self.version,
+            first,
+            print,
         }
     }
 
     /// Those that have been found before, if the block has not changed since.
     #[inline]
-    fn candidates_again(self, key: &[u8], prepared: Option<Candidates>) -> Candidates {
-        match prepared {
-            Some(candidates) if candidates.version == self.version => candidates,
-            _ => self.candidates(key),
+    fn candidates_again(self, key: &[u8], prepared: Candidates) -> Candidates {
+        match prepared.version == self.version {
+            true => prepared,
+            false => self.candidates(key),
         }
     }
 
     /// The position of a key and its parts.
-    #[inline]
+    #[inline(always)]
     fn find(self, key: &[u8], candidates: Candidates) -> Option<(usize, Parts<'g>)> {
         let mut positions = candidates.positions;
-        while positions != 0 {
+        let mut parts = match positions {
+            0 => return None,
+            _ if self.state.is_outside() => self.parts_outside(),
+            _ => self.parts_at(usize::from(candidates.first)),
+        };
+        loop {
             let position = positions.trailing_zeros() as usize;
-            let parts = self.parts(position);
             if parts.key == key {
                 return Some((position, parts));
             }
             positions &= positions - 1;
+            if positions == 0 {
+                return None;
+            }
+            parts = self.parts(positions.trailing_zeros() as usize);
         }
-        None
     }
 
     /// The position of a key. Only under the latch.
@@ -432,13 +474,20 @@ impl<'g> Strings<'g> {
     /// short one: for prefetching, as half of all entries lie in two lines.
     #[inline]
     pub fn likely(self, key: &[u8], candidates: Candidates) -> [*const u8; 2] {
-        let start = match candidates.positions {
-            0 => 0,
-            _ if self.state.is_outside() => 0,
-            positions => self.offset(positions.trailing_zeros() as usize),
-        };
-        let first = self.start.cast_const().wrapping_add(start);
+        let first = self
+            .start
+            .cast_const()
+            .wrapping_add(usize::from(candidates.first));
         [first, first.wrapping_add(key.len() + SHORT_BYTES)]
+    }
+
+    /// The lines behind the first two, for prefetching.
+    #[inline]
+    pub fn rest(self) -> impl Iterator<Item = *const u8> {
+        let (start, length) = (self.start.cast_const(), self.length());
+        (2 * LINE..length)
+            .step_by(LINE)
+            .map(move |at| start.wrapping_add(at))
     }
 
     /// The number of entries that stand before a key.
@@ -519,21 +568,27 @@ unsafe fn long_lengths(start: *const u8) -> (usize, usize, usize) {
 }
 
 /// Reads the value of a key, and whether the block was dead.
-#[inline]
+#[inline(always)]
 pub fn read<'g>(
     memory: &'g Memory,
     leaf: Ref,
     key: &[u8],
-    prepared: Option<Candidates>,
-    guard: &'g Guard,
+    prepared: Candidates,
+    _guard: &'g Guard,
 ) -> (Option<Found<'g>>, bool) {
+    let header: &'g Header = header(memory, leaf);
+    // Of the version that the candidates hold for: if the block still has it, nothing has changed
+    // since they were found.
+    let mut block = Strings::with(memory, leaf, header, prepared.version);
+    let mut candidates = prepared;
     loop {
-        let block = Strings::at(memory, leaf, guard);
-        let found = block.find(key, block.candidates_again(key, prepared));
+        let found = block.find(key, candidates);
         let value = found.map(|(_, parts)| parts.found());
         if block.is_unchanged() {
             return (value, block.is_dead());
         }
+        block = Strings::with(memory, leaf, header, header.lock.read());
+        candidates = block.candidates(key);
     }
 }
 
@@ -548,15 +603,18 @@ pub fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'
     }
 }
 
-/// Finds out which entries may be a key's; `None` if a thread is changing the block.
-#[inline]
+/// Finds out which entries may be a key's; none for no version if a thread is changing the block.
+#[inline(always)]
 pub fn prepare<'g>(
     memory: &'g Memory,
     leaf: Ref,
     key: &[u8],
     guard: &'g Guard,
-) -> Option<(Strings<'g>, Candidates)> {
+) -> (Strings<'g>, Candidates) {
     let block = Strings::latched(memory, leaf, guard);
     let candidates = block.candidates(key);
-    (!block.version.is_locked() && block.is_unchanged()).then_some((block, candidates))
+    match !block.version.is_locked() && block.is_unchanged() {
+        true => (block, candidates),
+        false => (block, Candidates::default()),
+    }
 }

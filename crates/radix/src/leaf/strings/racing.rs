@@ -7,6 +7,9 @@
 /// The bytes that an instruction copies at once.
 const CHUNK: usize = 16;
 
+/// The bytes that [`load_chunks`] copies.
+pub const CHUNKS_BYTES: usize = 3 * CHUNK;
+
 /// Copies `count` bytes that another thread may be writing.
 ///
 /// # Safety
@@ -21,10 +24,28 @@ pub unsafe fn load(from: *const u8, to: *mut u8, count: usize) {
             let bytes = u128::from(low) | u128::from(high) << 64;
             return to.copy_from_nonoverlapping(bytes.to_le_bytes().as_ptr(), count);
         }
-        for at in (0..count - CHUNK).step_by(CHUNK) {
+        let mut at = 0;
+        while at + CHUNKS_BYTES < count {
+            load_chunks(from.add(at), to.add(at));
+            at += CHUNKS_BYTES;
+        }
+        while at + CHUNK < count {
             load_chunk(from.add(at), to.add(at));
+            at += CHUNK;
         }
         load_chunk(from.add(count - CHUNK), to.add(count - CHUNK));
+    }
+}
+
+/// Copies [`CHUNKS_BYTES`] that another thread may be writing.
+///
+/// # Safety
+/// As for [`load`].
+#[inline]
+pub unsafe fn load_chunks(from: *const u8, to: *mut u8) {
+    for at in (0..CHUNKS_BYTES).step_by(CHUNK) {
+        // SAFETY: all places lie within the bytes that the caller promises.
+        unsafe { load_chunk(from.add(at), to.add(at)) };
     }
 }
 
@@ -58,14 +79,23 @@ pub unsafe fn load_short(from: *const u8, count: usize) -> [u64; 2] {
 ///
 /// # Safety
 /// `to` is valid for writes of the bytes, which no other thread writes, and which others read by
-/// [`load`] and [`load_short`] alone.
+/// [`load`], [`load_chunks`] and [`load_short`] alone.
 #[inline]
 pub unsafe fn store(to: *mut u8, bytes: &[u8]) {
+    let count = bytes.len();
     // SAFETY: all places lie within the bytes that the caller promises.
     unsafe {
-        match bytes.first_chunk::<8>() {
-            Some(first) if bytes.len() == 8 => store_8(to, *first),
-            _ => (0..bytes.len()).for_each(|i| store_1(to.add(i), bytes[i])),
+        if let Some(last) = bytes.last_chunk::<CHUNK>() {
+            let (chunks, _) = bytes.as_chunks::<CHUNK>();
+            for (i, chunk) in chunks.iter().enumerate() {
+                store_chunk(to.add(CHUNK * i), chunk);
+            }
+            store_chunk(to.add(count - CHUNK), last);
+        } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk::<8>()) {
+            store_8(to, *first);
+            store_8(to.add(count - 8), *last);
+        } else {
+            (0..count).for_each(|i| store_1(to.add(i), bytes[i]));
         }
     }
 }
@@ -87,9 +117,9 @@ unsafe fn store_1(to: *mut u8, byte: u8) {
 }
 
 #[cfg(target_arch = "x86_64")]
-use instructions::{load_8, load_chunk, store_8};
+use instructions::{load_8, load_chunk, store_8, store_chunk};
 #[cfg(not(target_arch = "x86_64"))]
-use one_by_one::{load_8, load_chunk, store_8};
+use one_by_one::{load_8, load_chunk, store_8, store_chunk};
 
 #[cfg(target_arch = "x86_64")]
 mod instructions {
@@ -112,6 +142,21 @@ mod instructions {
                 options(nostack, preserves_flags, readonly),
             );
             to.cast::<__m128i>().write_unaligned(chunk);
+        }
+    }
+
+    /// Stores a chunk.
+    #[inline]
+    pub unsafe fn store_chunk(to: *mut u8, bytes: &[u8; CHUNK]) {
+        // SAFETY: the instruction writes just a chunk, which the callers promise to be there.
+        unsafe {
+            let chunk = bytes.as_ptr().cast::<__m128i>().read_unaligned();
+            asm!(
+                "movups xmmword ptr [{to}], {chunk}",
+                to = in(reg) to,
+                chunk = in(xmm_reg) chunk,
+                options(nostack, preserves_flags),
+            );
         }
     }
 
@@ -158,6 +203,14 @@ mod one_by_one {
         }
     }
 
+    /// Stores a chunk.
+    pub unsafe fn store_chunk(to: *mut u8, bytes: &[u8; CHUNK]) {
+        for (i, byte) in bytes.iter().enumerate() {
+            // SAFETY: the callers promise that the bytes are there.
+            unsafe { store_1(to.add(i), *byte) };
+        }
+    }
+
     /// Loads eight bytes.
     pub unsafe fn load_8(from: *const u8) -> u64 {
         // SAFETY: the callers promise that the bytes are there.
@@ -192,5 +245,10 @@ mod tests {
             assert_eq!(to[..count], from[..count]);
             assert_eq!(to[count], 0);
         }
+        let mut to = [0; CHUNKS_BYTES + 1];
+        // SAFETY: both have so many bytes, and no other thread knows them.
+        unsafe { load_chunks(from.as_ptr(), to.as_mut_ptr()) };
+        assert_eq!(to[..CHUNKS_BYTES], from[..CHUNKS_BYTES]);
+        assert_eq!(to[CHUNKS_BYTES], 0);
     }
 }

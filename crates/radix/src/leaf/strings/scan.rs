@@ -1,16 +1,74 @@
 //! Reading the entries of a block in order.
 
-use super::{BLOCK_MAX, STRINGS_MAX, Strings, below, racing};
+use super::racing::{self, CHUNKS_BYTES};
+use super::{BLOCK_MAX, STRINGS_MAX, Strings, below};
 use crate::leaf::Scan;
 use crate::memory::Memory;
 use crate::node::Ref;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Direction, EntriesWriter};
-use std::mem::MaybeUninit;
 use std::ops::{Bound, ControlFlow, Range};
 use std::sync::atomic::Ordering;
 
+/// The room for a copy of the entries of a block, with what is copied behind the last.
+const COPY_BYTES: usize = BLOCK_MAX + CHUNKS_BYTES;
+
+/// Entries that lie in more parts are copied one by one.
+const PARTS_MAX: u32 = 2;
+
 impl Strings<'_> {
+    /// Copies the entries of positions, which are below the count, in their order. Returns the
+    /// number of bytes. To be validated.
+    #[inline]
+    fn copy(self, range: Range<usize>, to: &mut [u8]) -> usize {
+        debug_assert!(to.len() >= COPY_BYTES);
+        let jumps = self.jumps().load(Ordering::Relaxed) & below(range.end);
+        if (jumps & !below(range.start + 1)).count_ones() >= PARTS_MAX {
+            return self.copy_each(range, to);
+        }
+        let mut length = 0;
+        self.for_runs(range, |bytes, _| {
+            // A change may have left offsets of which these are not the bytes of a run.
+            let count = bytes.len().min(BLOCK_MAX - length);
+            // SAFETY: the bytes from an offset on are the block's, as far as they reach, and are
+            // changed by `racing::store` alone. There is room for `BLOCK_MAX` bytes.
+            unsafe {
+                let to = to.as_mut_ptr().add(length);
+                racing::load(self.start.add(bytes.start), to, count);
+            }
+            length += count;
+        });
+        length
+    }
+
+    /// As `copy`, entry by entry.
+    // More bytes than a short entry has are copied of each, as its length cannot be predicted.
+    #[inline]
+    fn copy_each(self, range: Range<usize>, to: &mut [u8]) -> usize {
+        let (mut length, chunks_until) = (0, self.length() - CHUNKS_BYTES);
+        for position in range {
+            let offset = self.offset(position);
+            let own = self.length_at(offset);
+            if length + own > BLOCK_MAX {
+                // A change has left an entry at several positions.
+                break;
+            }
+            // SAFETY: an entry of `own` bytes stands at the offset, and the block, which has so
+            // many bytes, is changed by `racing::store` alone. The room for the copy has
+            // `CHUNKS_BYTES` behind its first `BLOCK_MAX`.
+            unsafe {
+                let (from, to) = (self.start.add(offset), to.as_mut_ptr().add(length));
+                if own <= CHUNKS_BYTES && offset <= chunks_until {
+                    racing::load_chunks(from, to);
+                } else {
+                    racing::load(from, to, own);
+                }
+            }
+            length += own;
+        }
+        length
+    }
+
     /// Calls `each` for the offsets of the bytes of entries that lie one behind the other, and for
     /// their positions, which together are those of `range`.
     #[inline]
@@ -87,7 +145,6 @@ pub fn write_entries<'g>(
     guard: &'g Guard,
     writer: &mut EntriesWriter<'_, Bytes>,
 ) -> ControlFlow<()> {
-    let mut packed = [MaybeUninit::<u8>::uninit(); BLOCK_MAX];
     loop {
         let block = Strings::at(memory, leaf, guard);
         let (mut first, mut behind) = (0, block.count());
@@ -110,17 +167,7 @@ pub fn write_entries<'g>(
         let greatest = (first < behind).then(|| block.key(behind - 1));
         let mut length = 0;
         if greatest.is_some() && !block.state.is_outside() {
-            block.for_runs(first..behind, |bytes, _| {
-                // A change may have left offsets of which these are not the bytes of a run.
-                let count = bytes.len().min(BLOCK_MAX - length);
-                // SAFETY: the bytes from an offset on are the block's, as far as they reach, and
-                // those of values are changed by `racing::store` alone. The buffer has room.
-                unsafe {
-                    let to = packed.as_mut_ptr().cast::<u8>().add(length);
-                    racing::load(block.start.add(bytes.start), to, count);
-                }
-                length += count;
-            });
+            length = block.copy(first..behind, writer.room(COPY_BYTES));
         }
         if !block.is_unchanged() {
             continue;
@@ -131,10 +178,7 @@ pub fn write_entries<'g>(
                 let (key, value) = block.entry(0);
                 writer.push(key, value)?;
             } else {
-                // SAFETY: so many bytes of the buffer have been written.
-                let packed =
-                    unsafe { std::slice::from_raw_parts(packed.as_ptr().cast::<u8>(), length) };
-                writer.push_packed(packed, behind - first)?;
+                writer.written(length, behind - first)?;
             }
         }
         return match ended || writer.count() >= scan.limit {

@@ -28,6 +28,7 @@ impl State {
         State(Self::OUTSIDE | 1 << 11)
     }
 
+    /// True if the entry lies outside the region of leaves.
     #[inline]
     pub fn is_outside(self) -> bool {
         self.0 & Self::OUTSIDE != 0

@@ -51,7 +51,7 @@ fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
             (block.rank(key), block.entry(i)),
             (i, (&key[..], &value[..]))
         );
-        let (found, dead) = read(memory, leaf, key, None, &guard);
+        let (found, dead) = read(memory, leaf, key, Candidates::default(), &guard);
         assert!(!dead && found.expect("a value").value() == value);
     }
 }
@@ -80,11 +80,7 @@ fn written(memory: &Memory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<
     batch.entries(0).map(owned).collect()
 }
 
-fn known_of(
-    skipped: bool,
-    depth: usize,
-    prepared: Option<Candidates>,
-) -> Known<Option<Candidates>> {
+fn known_of(skipped: bool, depth: usize, prepared: Candidates) -> Known<Candidates> {
     Known {
         skipped,
         depth,
@@ -107,7 +103,11 @@ fn every_entry_is_found_and_no_other() {
         let leaf = create(&memory, &borrowed(&all)).expect("memory");
         assert_has(&memory, leaf, &all);
         for key in [&b""[..], b"key 00 ", &number(count)] {
-            assert!(read(&memory, leaf, key, None, &guard).0.is_none());
+            assert!(
+                read(&memory, leaf, key, Candidates::default(), &guard)
+                    .0
+                    .is_none()
+            );
         }
         // SAFETY: no other thread knows the block.
         unsafe { free(&memory, leaf) };
@@ -166,7 +166,7 @@ fn a_block_is_what_its_changes_have_made_of_it() {
             assert_eq!(copy.is_some(), fits(&borrowed(&edited)), "{edited:?}");
             if let Some(copy) = copy {
                 mark_dead(&memory, leaf);
-                assert!(read(&memory, leaf, &key, None, &guard).1);
+                assert!(read(&memory, leaf, &key, Candidates::default(), &guard).1);
                 leaf = copy.expect("memory");
                 model = edited;
                 copied += 1;
@@ -191,10 +191,10 @@ fn what_was_prepared_serves_one_version() {
         .collect();
     let leaf = create_with_room(&memory, &borrowed(&all)).expect("memory");
     let key = number(8);
-    let prepared = prepare(&memory, leaf, &key, &guard).map(|(_, candidates)| candidates);
-    assert!(prepared.is_some());
+    let (_, prepared) = prepare(&memory, leaf, &key, &guard);
+    assert_ne!(prepared.version, Version::NEVER);
     let set = &mut |_: Option<&[u8]>| Change::Set(&b"new"[..]);
-    let known = known_of(false, 0, None);
+    let known = known_of(false, 0, Candidates::default());
     assert_eq!(
         alter(&memory, leaf, &number(1), known, &guard, set),
         Altered::Inserted
@@ -220,7 +220,7 @@ fn only_what_a_block_has_room_for_is_altered_in_it() {
     let all: Vec<Owned> = vec![(number(1), b"1".to_vec()), (number(3), b"3".to_vec())];
     let leaf = create(&memory, &borrowed(&all)).expect("memory");
     let alter = |key: &[u8], belongs: bool, change: Change<&'static [u8]>| {
-        let known = known_of(!belongs, 7, None);
+        let known = known_of(!belongs, 7, Candidates::default());
         alter(&memory, leaf, key, known, &guard, &mut |_| change)
     };
     let set = Change::Set(&b"x"[..]);

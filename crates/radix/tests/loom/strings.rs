@@ -1,0 +1,538 @@
+//! The latch and the version of blocks of byte strings: threads that change a block in place under
+//! the latch alone, threads that replace it under the lock of the node above, and readers.
+//!
+//! The header is the engine's own. Entries, offsets and values are modelled, because the engine
+//! keeps them as packed bytes, and loom's atomics are larger than bytes: a value is two halves that
+//! are not written at once, and an offset is the number of an entry. Keys are plain memory, so that
+//! loom notices a reader that comes to an entry before it is written. As in `block`, the rule that
+//! tells whether latches are needed is left out.
+
+use crate::{Start, check, check_within};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use nearfield_radix::leaf::strings::header::Header;
+use nearfield_radix::leaf::strings::state::State;
+use nearfield_radix::lock::Version;
+
+/// Offsets of a block, and entries that it has had, removed ones too.
+const SLOTS: usize = 3;
+
+/// The missing step of a change.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// Does not take the latch.
+    NoLatch,
+    /// Makes a change without a new version.
+    NoVersion,
+    /// Links an entry before it has been written.
+    LinkedEarly,
+    /// Never says that the block is replaced.
+    NotRetired,
+    /// Says that it is replaced after the copy was linked.
+    RetiredLate,
+}
+
+/// The missing step of a reader.
+#[derive(Clone, Copy, PartialEq)]
+enum Reading {
+    Validated,
+    Torn,
+}
+
+#[derive(Default)]
+struct Entry {
+    key: UnsafeCell<usize>,
+    value: [AtomicUsize; 2],
+}
+
+struct Block {
+    header: Header,
+    slots: [AtomicUsize; SLOTS],
+    entries: [Entry; SLOTS],
+}
+
+/// What a reader knows of a key from before: where it stood, at which version.
+#[derive(Clone, Copy)]
+struct Candidate {
+    position: Option<usize>,
+    version: Version,
+}
+
+impl Block {
+    fn new(entries: &[(usize, usize)]) -> Block {
+        let block = Block {
+            header: Header::new(State::inside(1, SLOTS, 0, 0)),
+            slots: Default::default(),
+            entries: Default::default(),
+        };
+        block.fill(entries);
+        block
+    }
+
+    /// Gives entries to a block that no other thread knows.
+    fn fill(&self, entries: &[(usize, usize)]) {
+        for (i, &(key, value)) in entries.iter().enumerate() {
+            self.write(i, key, value);
+            self.slots[i].store(i, Ordering::Relaxed);
+        }
+        self.header.set(entries.len(), entries.len());
+    }
+
+    fn write(&self, at: usize, key: usize, value: usize) {
+        // SAFETY: loom checks that no other thread accesses the cell meanwhile.
+        self.entries[at].key.with_mut(|cell| unsafe { *cell = key });
+        self.set_halves(at, value);
+    }
+
+    fn set_halves(&self, at: usize, value: usize) {
+        for half in &self.entries[at].value {
+            half.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn halves(&self, at: usize) -> [usize; 2] {
+        let [low, high] = &self.entries[at].value;
+        [low.load(Ordering::Relaxed), high.load(Ordering::Relaxed)]
+    }
+
+    /// The key at a position, and where it is.
+    fn at(&self, position: usize) -> (usize, usize) {
+        let offset = self.slots[position].load(Ordering::Acquire);
+        // SAFETY: loom checks that no thread writes the cell meanwhile.
+        let key = self.entries[offset].key.with(|cell| unsafe { *cell });
+        (key, offset)
+    }
+
+    fn find(&self, key: usize) -> Option<usize> {
+        (0..self.header.state().count()).find(|&position| self.at(position).0 == key)
+    }
+
+    /// The entries, under the latch.
+    fn entries(&self) -> Vec<(usize, usize)> {
+        let entry = |position| {
+            let (key, offset) = self.at(position);
+            let [low, high] = self.halves(offset);
+            assert_eq!(low, high, "a mixture stays");
+            (key, low)
+        };
+        (0..self.header.state().count()).map(entry).collect()
+    }
+
+    fn prepare(&self, key: usize) -> Candidate {
+        let version = self.header.lock.now();
+        let position = self.find(key);
+        match !version.is_locked() && self.header.lock.validate(version) {
+            true => Candidate { position, version },
+            false => Candidate {
+                position: None,
+                version: Version::NEVER,
+            },
+        }
+    }
+
+    /// Reads the two halves of a key's value, and whether the block was dead.
+    fn read(
+        &self,
+        key: usize,
+        prepared: Candidate,
+        reading: Reading,
+    ) -> (Option<[usize; 2]>, bool) {
+        let mut known = prepared;
+        loop {
+            let found = known.position.map(|position| self.at(position));
+            let found = found.filter(|found| found.0 == key);
+            let value = found.map(|(_, offset)| self.halves(offset));
+            let unchanged = self.header.lock.validate(known.version);
+            if unchanged || reading == Reading::Torn && known.version != Version::NEVER {
+                return (value, known.version.is_obsolete());
+            }
+            known.version = self.header.lock.read();
+            known.position = self.find(key);
+        }
+    }
+
+    /// As `read`, without knowledge.
+    fn get(&self, key: usize, reading: Reading) -> (Option<usize>, bool) {
+        let nothing = Candidate {
+            position: None,
+            version: Version::NEVER,
+        };
+        let (value, dead) = self.read(key, nothing, reading);
+        (value.map(whole), dead)
+    }
+
+    /// Makes a change, if the block is live and no other thread has the latch. Returns whether it
+    /// was.
+    fn alter(&self, fault: Fault, change: impl FnOnce()) -> bool {
+        let latch = self.header.try_latch();
+        if latch.is_none() && fault != Fault::NoLatch || self.header.lock.is_obsolete() {
+            return false;
+        }
+        match fault {
+            Fault::NoVersion => change(),
+            _ => self.header.change(change),
+        }
+        true
+    }
+
+    /// Adds to a key, or inserts it with the number, in the order of the keys.
+    fn add(&self, key: usize, number: usize, fault: Fault) -> bool {
+        self.alter(fault, || match self.find(key) {
+            Some(position) => {
+                let offset = self.at(position).1;
+                self.set_halves(offset, self.halves(offset)[0] + number);
+            }
+            None => self.insert(key, number, fault),
+        })
+    }
+
+    fn insert(&self, key: usize, value: usize, fault: Fault) {
+        let (count, end) = (self.header.state().count(), self.header.state().end());
+        let rank = (0..count).take_while(|&i| self.at(i).0 < key).count();
+        if fault != Fault::LinkedEarly {
+            self.write(end, key, value);
+        }
+        for position in (rank..count).rev() {
+            let offset = self.slots[position].load(Ordering::Relaxed);
+            self.slots[position + 1].store(offset, Ordering::Release);
+        }
+        self.slots[rank].store(end, Ordering::Release);
+        self.header.set(count + 1, end + 1);
+        if fault == Fault::LinkedEarly {
+            self.write(end, key, value);
+        }
+    }
+
+    fn remove(&self, position: usize) {
+        let state = self.header.state();
+        for next in position + 1..state.count() {
+            let offset = self.slots[next].load(Ordering::Relaxed);
+            self.slots[next - 1].store(offset, Ordering::Release);
+        }
+        self.header.set(state.count() - 1, state.end());
+    }
+}
+
+/// A value whose halves were written together.
+fn whole([low, high]: [usize; 2]) -> usize {
+    assert_eq!(low, high, "a mixture was read");
+    low
+}
+
+fn spawn_add(
+    start: &Start,
+    block: &Arc<Block>,
+    key: usize,
+    number: usize,
+    fault: Fault,
+) -> thread::JoinHandle<bool> {
+    let block = Arc::clone(block);
+    start.spawn(move || block.add(key, number, fault))
+}
+
+// Two writers.
+
+/// Two threads add to two keys of a block: what they say matches its final content, and one of them
+/// succeeds at least.
+fn two_add(keys: [usize; 2], fault: Fault) {
+    check(move || {
+        let block = Arc::new(Block::new(&[(20, 200)]));
+        let start = Start::new();
+        let other = spawn_add(&start, &block, keys[0], 1, fault);
+        start.pass();
+        let mine = block.add(keys[1], 2, fault);
+        let other = other.join().expect("writer");
+        let mut expected = vec![(20, 200)];
+        for (key, done, number) in [(keys[0], other, 1), (keys[1], mine, 2)] {
+            match expected.iter().position(|entry| entry.0 == key) {
+                _ if !done => {}
+                Some(place) => expected[place].1 += number,
+                None => expected.push((key, number)),
+            }
+        }
+        expected.sort_unstable();
+        assert_eq!(block.entries(), expected, "an update was lost");
+        assert!(mine || other, "both were sent away");
+        assert!(block.add(20, 0, Fault::None), "latched");
+    });
+}
+
+#[test]
+fn two_that_set_one_key_lose_nothing() {
+    two_add([20, 20], Fault::None);
+}
+
+#[test]
+fn two_that_insert_lose_nothing() {
+    two_add([10, 30], Fault::None);
+}
+
+#[test]
+fn two_that_insert_and_set_lose_nothing() {
+    two_add([10, 20], Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "an update was lost")]
+fn canary_two_without_the_latch_are_caught() {
+    two_add([20, 20], Fault::NoLatch);
+}
+
+// Readers.
+
+/// Reads a key while another thread sets its value.
+fn a_reader_beside_a_set(reading: Reading, fault: Fault) {
+    check(move || {
+        let block = Arc::new(Block::new(&[(20, 200)]));
+        let start = Start::new();
+        let writer = spawn_add(&start, &block, 20, 1, fault);
+        start.pass();
+        let first = block.get(20, reading).0;
+        let second = block.get(20, reading).0;
+        assert!(
+            matches!(
+                (first, second),
+                (Some(200), Some(200 | 201)) | (Some(201), Some(201))
+            ),
+            "{first:?}, then {second:?}"
+        );
+        assert!(writer.join().expect("writer"));
+        assert_eq!(block.get(20, reading).0, Some(201));
+    });
+}
+
+#[test]
+fn a_reader_finds_a_whole_value_while_it_is_set() {
+    a_reader_beside_a_set(Reading::Validated, Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a mixture was read")]
+fn canary_a_value_that_is_not_validated_is_caught() {
+    a_reader_beside_a_set(Reading::Torn, Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a mixture was read")]
+fn canary_a_set_without_a_version_is_caught() {
+    a_reader_beside_a_set(Reading::Validated, Fault::NoVersion);
+}
+
+/// Reads a key while another thread inserts one before it, which moves it. What the reader knows of
+/// it comes from before, from after or from in between.
+fn a_reader_beside_an_insert(reading: Reading, fault: Fault) {
+    check(move || {
+        let block = Arc::new(Block::new(&[(20, 200), (30, 300)]));
+        let start = Start::new();
+        let writer = spawn_add(&start, &block, 10, 100, fault);
+        start.pass();
+        let prepared = block.prepare(30);
+        let found = block.read(30, prepared, reading).0.map(whole);
+        assert_eq!(found, Some(300), "a key was missed");
+        assert!(writer.join().expect("writer"));
+        assert_eq!(block.get(10, reading).0, Some(100));
+    });
+}
+
+#[test]
+fn a_reader_finds_an_entry_while_it_moves() {
+    a_reader_beside_an_insert(Reading::Validated, Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a key was missed")]
+fn canary_a_position_that_is_not_validated_is_caught() {
+    a_reader_beside_an_insert(Reading::Torn, Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn canary_an_entry_that_is_linked_before_it_is_written_is_caught() {
+    a_reader_beside_an_insert(Reading::Validated, Fault::LinkedEarly);
+}
+
+#[test]
+fn a_reader_finds_an_entry_while_one_before_it_is_removed() {
+    check(|| {
+        let block = Arc::new(Block::new(&[(10, 100), (20, 200)]));
+        let start = Start::new();
+        let writer = {
+            let block = Arc::clone(&block);
+            start.spawn(move || block.alter(Fault::None, || block.remove(0)))
+        };
+        start.pass();
+        let prepared = block.prepare(20);
+        let found = block.read(20, prepared, Reading::Validated).0.map(whole);
+        assert_eq!(found, Some(200), "a key was missed");
+        assert!(matches!(
+            block.get(10, Reading::Validated).0,
+            None | Some(100)
+        ));
+        assert!(writer.join().expect("writer"));
+        assert_eq!(block.get(10, Reading::Validated).0, None);
+    });
+}
+
+#[test]
+fn a_reader_finds_a_value_that_is_set_while_its_entry_moves() {
+    check_within(2, || {
+        let block = Arc::new(Block::new(&[(20, 200)]));
+        let start = Start::new();
+        let inserting = spawn_add(&start, &block, 10, 100, Fault::None);
+        let setting = spawn_add(&start, &block, 20, 1, Fault::None);
+        start.pass();
+        let found = block.get(20, Reading::Validated).0;
+        assert!(
+            matches!(found, Some(200 | 201)),
+            "{found:?} was never there"
+        );
+        inserting.join().expect("writer");
+        let set = usize::from(setting.join().expect("writer"));
+        assert_eq!(block.get(20, Reading::Validated).0, Some(200 + set));
+    });
+}
+
+// A block that is replaced.
+
+/// The slot of a node and the blocks that it may lead to. There is one thread that replaces, as
+/// there is one holder of the lock of the node.
+struct Node {
+    linked: AtomicUsize,
+    blocks: [Block; 2],
+}
+
+impl Node {
+    fn new(entries: &[(usize, usize)]) -> Arc<Node> {
+        Arc::new(Node {
+            linked: AtomicUsize::new(0),
+            blocks: [Block::new(entries), Block::new(&[])],
+        })
+    }
+
+    /// The block that a walk reaches.
+    fn walk(&self) -> &Block {
+        &self.blocks[self.linked.load(Ordering::Acquire)]
+    }
+
+    /// Replaces the block by a copy.
+    fn replace(&self, fault: Fault) {
+        let [old, new] = &self.blocks;
+        let latch = old.header.latch(fault != Fault::NoLatch);
+        new.fill(&old.entries());
+        if !matches!(fault, Fault::NotRetired | Fault::RetiredLate) {
+            old.header.retire();
+        }
+        self.linked.store(1, Ordering::Release);
+        if fault == Fault::RetiredLate {
+            old.header.retire();
+        }
+        drop(latch);
+    }
+}
+
+/// Adds to a key, which exists or not, while its block is replaced.
+fn add_beside_a_replacement(key: usize, fault: Fault) {
+    check(move || {
+        let node = Node::new(&[(20, 200)]);
+        let start = Start::new();
+        let writer = {
+            let node = Arc::clone(&node);
+            start.spawn(move || node.walk().add(key, 1, Fault::None))
+        };
+        start.pass();
+        node.replace(fault);
+        let added = usize::from(writer.join().expect("writer"));
+        let expected = match key {
+            20 => Some(200 + added),
+            _ => Some(1).filter(|_| added > 0),
+        };
+        let found = node.walk().get(key, Reading::Validated).0;
+        assert_eq!(found, expected, "an update was lost");
+    });
+}
+
+#[test]
+fn a_value_that_was_set_is_in_the_copy() {
+    add_beside_a_replacement(20, Fault::None);
+}
+
+#[test]
+fn an_entry_that_was_inserted_is_in_the_copy() {
+    add_beside_a_replacement(10, Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "an update was lost")]
+fn canary_a_replacement_without_the_latch_is_caught() {
+    add_beside_a_replacement(20, Fault::NoLatch);
+}
+
+#[test]
+#[should_panic(expected = "an update was lost")]
+fn canary_a_replacement_that_does_not_retire_the_block_is_caught() {
+    add_beside_a_replacement(20, Fault::NotRetired);
+}
+
+/// Reads while the block is replaced, and its key is changed in the copy then. A walk that began
+/// before may read the old block, whole.
+#[test]
+fn a_reader_of_a_block_that_is_replaced_sees_the_state_before() {
+    check(|| {
+        let node = Node::new(&[(20, 200)]);
+        let start = Start::new();
+        let reader = {
+            let node = Arc::clone(&node);
+            start.spawn(move || {
+                let block = node.walk();
+                let prepared = block.prepare(20);
+                let (found, _) = block.read(20, prepared, Reading::Validated);
+                found.map(whole)
+            })
+        };
+        start.pass();
+        node.replace(Fault::None);
+        assert!(node.walk().add(20, 1, Fault::None));
+        let found = reader.join().expect("reader");
+        assert!(
+            matches!(found, Some(200 | 201)),
+            "{found:?} was never there"
+        );
+    });
+}
+
+/// Adds to a key in the copy, and looks it up in the old block then, as a shortcut that was made
+/// before still leads there. Only a block that is not dead may be believed.
+fn a_shortcut_beside_a_replacement(fault: Fault) {
+    check(move || {
+        let node = Node::new(&[(20, 200)]);
+        let start = Start::new();
+        let writer = {
+            let node = Arc::clone(&node);
+            start.spawn(move || {
+                let added = usize::from(node.walk().add(20, 1, Fault::None));
+                let (found, dead) = node.blocks[0].get(20, Reading::Validated);
+                assert!(
+                    dead || found == Some(200 + added),
+                    "a replaced block was believed"
+                );
+            })
+        };
+        start.pass();
+        node.replace(fault);
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+fn a_shortcut_does_not_hide_what_was_set_in_the_copy() {
+    a_shortcut_beside_a_replacement(Fault::None);
+}
+
+#[test]
+#[should_panic(expected = "a replaced block was believed")]
+fn canary_a_block_that_is_retired_after_the_copy_is_linked_is_caught() {
+    a_shortcut_beside_a_replacement(Fault::RetiredLate);
+}
