@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accelerator;
 pub mod dram;
 pub mod modules;
 pub mod network;

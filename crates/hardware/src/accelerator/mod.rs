@@ -1,0 +1,26 @@
+//! Accelerators beside memory, at the level of cycles, and the racks that they stand in.
+//!
+//! An accelerator runs *traversals*: of each it fetches a node, computes what comes next, and goes
+//! on until the traversal ends. A model knows no programs. It asks a [`Traversal`] which bytes it
+//! fetches and what it computes on them, at the moment when the hardware would. So a traversal
+//! that runs a real program gives real answers, and the model the time that they take.
+//!
+//! - [`pulse`]: the accelerator of pulse (ASPLOS 2025), with its area and energy.
+//! - [`cores`]: general-purpose cores in its place.
+//! - [`rack`]: callers, a switch, and memory nodes with either.
+//! - [`cxl`]: pulse's study of memory that is attached by CXL.
+
+pub mod cores;
+pub mod cxl;
+mod node;
+pub mod pulse;
+pub mod rack;
+mod translation;
+mod traversal;
+
+pub use node::{Departure, End, Node};
+pub use translation::{Permission, Range, Refusal, Table, TableError};
+pub use traversal::{Iteration, Span, Traversal, Verdict};
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,480 @@
+//! The accelerator, from event to event.
+
+use super::super::{Departure, End, Iteration, Node, Span, Table, Traversal, Verdict};
+use super::{Design, ParameterError, Parameters, Usage};
+use crate::Time;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// The accelerator of a memory node.
+#[derive(Debug)]
+pub struct Accelerator<T> {
+    parameters: Parameters,
+    design: Design,
+    table: Table,
+    /// What will happen, and when; events of one time in the order in which they were caused.
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    caused: u64,
+    /// Traversals in the network stack on their way in, and those that wait for a workspace.
+    arriving: VecDeque<T>,
+    waiting: VecDeque<(Time, T)>,
+    /// Traversals on their way out.
+    leaving: VecDeque<(T, End)>,
+    inward_free: Time,
+    outward_free: Time,
+    scheduler_free: Time,
+    workspaces: Vec<Option<Active<T>>>,
+    /// Workspaces that wait for a memory pipeline, and for a burst, in their order.
+    to_translate: VecDeque<usize>,
+    to_burst: Vec<usize>,
+    memory_busy: Vec<bool>,
+    channel_busy: Vec<bool>,
+    logic: Vec<Logic>,
+    usage: Usage,
+}
+
+/// A logic pipeline, and the workspaces that wait for it.
+#[derive(Clone, Debug, Default)]
+struct Logic {
+    busy: bool,
+    waiting: VecDeque<usize>,
+}
+
+/// A traversal in a workspace.
+#[derive(Debug)]
+struct Active<T> {
+    traversal: T,
+    since: Time,
+    /// What the memory pipeline moves, and how far it is.
+    moving: Moving,
+    span: Span,
+    moved: u32,
+    /// Its memory pipeline, and when it began to translate.
+    pipeline: usize,
+    began: Time,
+    /// What the last logic has come to, and how many of its stores are done.
+    iteration: Iteration,
+    stored: usize,
+    end: End,
+    /// The time it was seen to spend, to which the rest until it leaves is waiting.
+    seen: Time,
+}
+
+/// What a memory pipeline does for a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moving {
+    Fetch,
+    Store,
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The network stack has the request that came first.
+    Accepted,
+    /// The scheduler has got to a workspace.
+    Scheduled(usize, Step),
+    /// An address is translated.
+    Translated(usize),
+    /// DRAM has the first byte, or takes it.
+    Accessed(usize),
+    /// A burst is over: its workspace, channel and bytes.
+    Moved(usize, usize, u32),
+    /// All bytes are there at an edge of the clock.
+    Arrived(usize),
+    /// Logic is done.
+    Computed(usize),
+    /// The packet that was first to leave leaves.
+    Left,
+}
+
+/// What the scheduler starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Memory,
+    Logic,
+    Reply,
+}
+
+impl<T: Traversal> Accelerator<T> {
+    /// An accelerator that has nothing to do.
+    ///
+    /// # Errors
+    /// See [`Parameters::check`].
+    pub fn new(
+        parameters: Parameters,
+        design: Design,
+        table: Table,
+    ) -> Result<Accelerator<T>, ParameterError> {
+        parameters.check(design)?;
+        Ok(Accelerator {
+            parameters,
+            design,
+            table,
+            events: BinaryHeap::new(),
+            caused: 0,
+            arriving: VecDeque::new(),
+            waiting: VecDeque::new(),
+            leaving: VecDeque::new(),
+            inward_free: Time::ZERO,
+            outward_free: Time::ZERO,
+            scheduler_free: Time::ZERO,
+            workspaces: (0..design.workspaces()).map(|_| None).collect(),
+            to_translate: VecDeque::new(),
+            to_burst: Vec::new(),
+            memory_busy: vec![false; design.memory()],
+            channel_busy: vec![false; parameters.channels],
+            logic: vec![Logic::default(); design.logic()],
+            usage: Usage::default(),
+        })
+    }
+
+    /// What it has done so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    fn cause(&mut self, at: Time, event: Event) {
+        self.caused += 1;
+        self.events.push(Reverse((at, self.caused, event)));
+    }
+
+    /// The logic pipeline of a workspace.
+    fn logic_of(&self, workspace: usize) -> usize {
+        workspace % self.logic.len()
+    }
+
+    fn is_coupled(&self) -> bool {
+        matches!(self.design, Design::Coupled { .. })
+    }
+
+    fn active(&mut self, workspace: usize) -> Option<&mut Active<T>> {
+        self.workspaces.get_mut(workspace)?.as_mut()
+    }
+
+    fn happen(&mut self, now: Time, event: Event, departures: &mut Vec<Departure<T>>) {
+        match event {
+            Event::Accepted => {
+                if let Some(traversal) = self.arriving.pop_front() {
+                    self.waiting.push_back((now, traversal));
+                }
+            }
+            Event::Scheduled(workspace, Step::Memory) => self.to_translate.push_back(workspace),
+            Event::Scheduled(workspace, Step::Logic) => {
+                let logic = self.logic_of(workspace);
+                self.logic[logic].waiting.push_back(workspace);
+            }
+            Event::Scheduled(workspace, Step::Reply) => self.leave(now, workspace),
+            Event::Translated(workspace) => self.translated(now, workspace),
+            Event::Accessed(workspace) => self.to_burst.push(workspace),
+            Event::Moved(workspace, channel, bytes) => self.moved(now, workspace, channel, bytes),
+            Event::Arrived(workspace) => self.arrived(now, workspace),
+            Event::Computed(workspace) => {
+                let logic = self.logic_of(workspace);
+                self.logic[logic].busy = false;
+                self.continue_after(now, workspace);
+            }
+            Event::Left => {
+                if let Some((traversal, end)) = self.leaving.pop_front() {
+                    self.usage.departures += 1;
+                    departures.push(Departure {
+                        at: now,
+                        traversal,
+                        end,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Has the scheduler start something for a workspace.
+    fn schedule(&mut self, now: Time, workspace: usize, step: Step) {
+        let now = self.parameters.edge(now);
+        if self.is_coupled() {
+            self.cause(now, Event::Scheduled(workspace, step));
+            return;
+        }
+        let begins = now.max(self.scheduler_free);
+        self.scheduler_free = begins + self.parameters.cycle;
+        let takes = self.parameters.cycles(self.parameters.schedule_cycles);
+        self.usage.breakdown.schedule += takes;
+        if let Some(active) = self.active(workspace) {
+            active.seen += takes;
+        }
+        self.cause(begins + takes, Event::Scheduled(workspace, step));
+    }
+
+    /// Puts traversals that wait into free workspaces, at the logic pipelines with most of them.
+    fn admit(&mut self, now: Time) {
+        while !self.waiting.is_empty() {
+            let mut free = vec![0_usize; self.logic.len()];
+            for (workspace, active) in self.workspaces.iter().enumerate() {
+                free[self.logic_of(workspace)] += usize::from(active.is_none());
+            }
+            let is_free = |&workspace: &usize| self.workspaces[workspace].is_none();
+            let candidates = (0..self.workspaces.len()).filter(is_free);
+            let best = candidates
+                .max_by_key(|&workspace| (free[self.logic_of(workspace)], Reverse(workspace)));
+            let Some(workspace) = best else {
+                return;
+            };
+            let Some((since, traversal)) = self.waiting.pop_front() else {
+                return;
+            };
+            let span = traversal.fetch();
+            self.usage.breakdown.waiting += now - since;
+            self.workspaces[workspace] = Some(Active {
+                traversal,
+                since: now,
+                moving: Moving::Fetch,
+                span,
+                moved: 0,
+                pipeline: 0,
+                began: now,
+                iteration: Iteration {
+                    instructions: 0,
+                    stores: Vec::new(),
+                    verdict: Verdict::Next,
+                },
+                stored: 0,
+                end: End::Returned,
+                seen: Time::ZERO,
+            });
+            self.schedule(now, workspace, Step::Memory);
+        }
+    }
+
+    /// Starts what waits for a pipeline that is free: bursts first, which free it soonest.
+    fn start(&mut self, now: Time) {
+        let mut index = 0;
+        while let Some(&workspace) = self.to_burst.get(index) {
+            if self.start_burst(now, workspace) {
+                self.to_burst.remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        let mut index = 0;
+        while let Some(&workspace) = self.to_translate.get(index) {
+            let pipeline = match self.is_coupled() {
+                true => (!self.memory_busy[workspace]).then_some(workspace),
+                false => self.memory_busy.iter().position(|busy| !busy),
+            };
+            let Some(pipeline) = pipeline else {
+                index += 1;
+                continue;
+            };
+            self.to_translate.remove(index);
+            self.memory_busy[pipeline] = true;
+            let takes = self.parameters.cycles(self.parameters.translate_cycles);
+            self.usage.memory_busy += takes;
+            let begins = self.parameters.edge(now);
+            if let Some(active) = self.active(workspace) {
+                active.pipeline = pipeline;
+                active.began = begins;
+            }
+            self.cause(begins + takes, Event::Translated(workspace));
+        }
+        for logic in 0..self.logic.len() {
+            self.start_logic(now, logic);
+        }
+    }
+
+    /// Starts the next burst of a workspace, if its pipeline and its channel are free.
+    fn start_burst(&mut self, now: Time, workspace: usize) -> bool {
+        let parameters = self.parameters;
+        let Some(active) = self.active(workspace) else {
+            return true;
+        };
+        let pipeline = active.pipeline;
+        let at = active.span.address.saturating_add(active.moved.into());
+        let left = active.span.bytes - active.moved;
+        let Some((bytes, channel)) = parameters.bursts(at, left).next() else {
+            // Of no bytes: it is done at once.
+            let edge = parameters.edge(now);
+            self.cause(edge, Event::Arrived(workspace));
+            return true;
+        };
+        if self.memory_busy[pipeline] || self.channel_busy[channel] {
+            return false;
+        }
+        self.memory_busy[pipeline] = true;
+        self.channel_busy[channel] = true;
+        let takes = parameters.burst(bytes);
+        self.usage.memory_busy += takes;
+        self.usage.channels_busy += takes;
+        self.usage.bytes += u64::from(bytes);
+        self.cause(now + takes, Event::Moved(workspace, channel, bytes));
+        true
+    }
+
+    fn start_logic(&mut self, now: Time, logic: usize) {
+        if self.logic[logic].busy {
+            return;
+        }
+        let Some(workspace) = self.logic[logic].waiting.pop_front() else {
+            return;
+        };
+        self.logic[logic].busy = true;
+        let parameters = self.parameters;
+        let Some(active) = self.active(workspace) else {
+            return;
+        };
+        active.iteration = active.traversal.execute();
+        active.stored = 0;
+        let instructions = active.iteration.instructions;
+        let takes = parameters.logic(instructions);
+        active.seen += takes;
+        self.usage.iterations += 1;
+        self.usage.instructions += u64::from(instructions);
+        self.usage.logic_busy += takes;
+        self.usage.breakdown.logic += takes;
+        self.cause(parameters.edge(now) + takes, Event::Computed(workspace));
+    }
+
+    fn translated(&mut self, now: Time, workspace: usize) {
+        let Some(active) = self.active(workspace) else {
+            return;
+        };
+        let (pipeline, span) = (active.pipeline, active.span);
+        let stores = active.moving == Moving::Store;
+        self.memory_busy[pipeline] = false;
+        match self.table.check(span, stores) {
+            // Bytes to be written wait for nothing: the channel takes them when it is free.
+            Ok(()) if stores => self.cause(now, Event::Accessed(workspace)),
+            Ok(()) => self.cause(now + self.parameters.access, Event::Accessed(workspace)),
+            Err(refusal) => self.end(now, workspace, End::Refused(refusal)),
+        }
+    }
+
+    fn moved(&mut self, now: Time, workspace: usize, channel: usize, bytes: u32) {
+        self.channel_busy[channel] = false;
+        let Some(active) = self.active(workspace) else {
+            return;
+        };
+        let pipeline = active.pipeline;
+        active.moved += bytes;
+        let is_done = active.moved >= active.span.bytes;
+        self.memory_busy[pipeline] = false;
+        match is_done {
+            true => self.cause(self.parameters.edge(now), Event::Arrived(workspace)),
+            false => self.to_burst.push(workspace),
+        }
+    }
+
+    /// All bytes of a fetch or store have arrived.
+    fn arrived(&mut self, now: Time, workspace: usize) {
+        let Some(active) = self.active(workspace) else {
+            return;
+        };
+        let took = now - active.began;
+        active.seen += took;
+        let moving = active.moving;
+        if moving == Moving::Store {
+            active.stored += 1;
+        }
+        self.usage.breakdown.memory += took;
+        self.usage.breakdown.fetches += 1;
+        match moving {
+            Moving::Fetch => self.schedule(now, workspace, Step::Logic),
+            Moving::Store => self.continue_after(now, workspace),
+        }
+    }
+
+    /// Goes on after logic or a store: with the next store, the next fetch or the answer.
+    fn continue_after(&mut self, now: Time, workspace: usize) {
+        let table = &self.table;
+        let Some(Some(active)) = self.workspaces.get_mut(workspace) else {
+            return;
+        };
+        active.moved = 0;
+        if active.stored == 0 {
+            // All stores are permitted before the first is made.
+            let mut stores = active.iteration.stores.iter();
+            let refusal = stores.find_map(|&store| table.check(store, true).err());
+            if let Some(refusal) = refusal {
+                self.end(now, workspace, End::Refused(refusal));
+                return;
+            }
+            if !active.iteration.stores.is_empty() {
+                active.traversal.store();
+            }
+        }
+        if let Some(&store) = active.iteration.stores.get(active.stored) {
+            active.moving = Moving::Store;
+            active.span = store;
+            self.schedule(now, workspace, Step::Memory);
+            return;
+        }
+        match active.iteration.verdict {
+            Verdict::Next => {
+                active.moving = Moving::Fetch;
+                active.span = active.traversal.fetch();
+                self.schedule(now, workspace, Step::Memory);
+            }
+            Verdict::Return => self.end(now, workspace, End::Returned),
+            Verdict::Limit => self.end(now, workspace, End::Limit),
+        }
+    }
+
+    fn end(&mut self, now: Time, workspace: usize, end: End) {
+        if let Some(active) = self.active(workspace) {
+            active.end = end;
+        }
+        self.schedule(now, workspace, Step::Reply);
+    }
+
+    /// The network stack takes a traversal out of its workspace.
+    fn leave(&mut self, now: Time, workspace: usize) {
+        let Some(active) = self.workspaces.get_mut(workspace).and_then(Option::take) else {
+            return;
+        };
+        let held = now - active.since;
+        self.usage.workspaces_busy += held;
+        self.usage.breakdown.waiting += held - active.seen;
+        let departure = Departure {
+            at: now,
+            traversal: active.traversal,
+            end: active.end,
+        };
+        let packet = self.parameters.packet(departure.bytes());
+        let begins = now.max(self.outward_free);
+        self.outward_free = begins + packet;
+        let takes = packet + self.parameters.network();
+        self.usage.breakdown.network += takes;
+        self.leaving.push_back((departure.traversal, departure.end));
+        self.cause(begins + takes, Event::Left);
+    }
+}
+
+impl<T: Traversal> Node for Accelerator<T> {
+    type Work = T;
+
+    fn submit(&mut self, arrival: Time, work: T) {
+        let packet = self.parameters.packet(work.request_bytes());
+        let begins = arrival.max(self.inward_free);
+        self.inward_free = begins + packet;
+        let takes = packet + self.parameters.network();
+        self.usage.breakdown.network += takes;
+        self.arriving.push_back(work);
+        self.cause(begins + takes, Event::Accepted);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn step(&mut self, departures: &mut Vec<Departure<T>>) {
+        let Some(now) = self.next_event() else {
+            return;
+        };
+        while let Some(&Reverse((at, _, event))) = self.events.peek()
+            && at == now
+        {
+            self.events.pop();
+            self.happen(now, event, departures);
+        }
+        self.admit(now);
+        self.start(now);
+    }
+}

@@ -1,0 +1,159 @@
+//! The area of designs: the parts of a card's look-up tables and block memories that they take.
+//! Source: pulse, Table 4, whose card is an Alveo U250.
+
+use super::Design;
+
+/// Parts of the card, in percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Area {
+    /// Look-up tables.
+    pub lut: f64,
+    /// Block memories.
+    pub bram: f64,
+}
+
+/// What Table 4 states of a design.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    /// The design.
+    pub design: Design,
+    /// Its area.
+    pub area: Area,
+    /// Millions of operations a second, of the hash table of WebService on one node.
+    pub mops: f64,
+    /// Their latency, in microseconds.
+    pub latency_us: f64,
+}
+
+const fn coupled(cores: usize, lut: f64, bram: f64, mops: f64, latency_us: f64) -> Published {
+    Published {
+        design: Design::Coupled { cores },
+        area: Area { lut, bram },
+        mops,
+        latency_us,
+    }
+}
+
+const fn pulse(pipelines: [usize; 2], area: [f64; 2], mops: f64, latency_us: f64) -> Published {
+    let [logic, memory] = pipelines;
+    let [lut, bram] = area;
+    Published {
+        design: Design::Disaggregated { logic, memory },
+        area: Area { lut, bram },
+        mops,
+        latency_us,
+    }
+}
+
+/// Table 4.
+pub const TABLE_4: [Published; 20] = [
+    coupled(1, 7.37, 7.29, 0.41, 33.25),
+    coupled(2, 10.23, 9.37, 0.63, 33.73),
+    coupled(3, 14.33, 15.92, 0.87, 34.66),
+    coupled(4, 18.55, 17.09, 1.20, 35.11),
+    pulse([1, 1], [5.88, 8.17], 0.51, 37.57),
+    pulse([1, 2], [7.44, 9.14], 0.73, 36.74),
+    pulse([1, 3], [8.32, 11.19], 1.01, 38.46),
+    pulse([1, 4], [9.19, 12.92], 1.24, 38.37),
+    pulse([2, 1], [8.87, 10.19], 0.48, 40.27),
+    pulse([2, 2], [10.69, 11.19], 0.76, 39.47),
+    pulse([2, 3], [13.11, 13.38], 0.99, 41.37),
+    pulse([2, 4], [15.07, 15.61], 1.19, 40.37),
+    pulse([3, 1], [14.08, 11.93], 0.46, 42.38),
+    pulse([3, 2], [15.79, 13.78], 0.69, 43.11),
+    pulse([3, 3], [18.61, 15.06], 1.03, 40.98),
+    pulse([3, 4], [19.20, 17.47], 1.17, 44.02),
+    pulse([4, 1], [18.67, 14.17], 0.37, 42.16),
+    pulse([4, 2], [20.37, 16.02], 0.51, 43.00),
+    pulse([4, 3], [22.08, 17.86], 1.10, 43.86),
+    pulse([4, 4], [23.21, 19.92], 1.14, 41.47),
+];
+
+impl Area {
+    /// As Table 4 states it, if it has the design.
+    pub fn published(design: Design) -> Option<Area> {
+        let row = TABLE_4.iter().find(|row| row.design == design);
+        row.map(|row| row.area)
+    }
+
+    /// A part for each logic pipeline, for each memory pipeline and for the rest that together come
+    /// closest to Table 4: the least sum of squares, of both kinds of designs for themselves. For
+    /// designs that the table lacks.
+    ///
+    /// ```
+    /// use nearfield_hardware::accelerator::pulse::{Design, area::Area};
+    /// let large = Area::fitted(Design::Disaggregated { logic: 3, memory: 8 });
+    /// assert!(large.lut > Area::fitted(Design::PROTOTYPE).lut);
+    /// ```
+    pub fn fitted(design: Design) -> Area {
+        let is_same_kind = |other: Design| {
+            matches!(other, Design::Coupled { .. }) == matches!(design, Design::Coupled { .. })
+        };
+        let rows: Vec<&Published> = TABLE_4
+            .iter()
+            .filter(|row| is_same_kind(row.design))
+            .collect();
+        let fit = |part: fn(&Area) -> f64| {
+            let mean = |number: &dyn Fn(&Published) -> f64| {
+                rows.iter().map(|row| number(row)).sum::<f64>() / rows.len() as f64
+            };
+            let (logic, memory) = (
+                mean(&|row| row.design.logic() as f64),
+                mean(&|row| row.design.memory() as f64),
+            );
+            let all = mean(&|row| part(&row.area));
+            // The table has all pairs of one to four pipelines, so both numbers can be fitted
+            // alone; coupled ones are equal, so one of them is enough.
+            let slope = |count: fn(Design) -> usize, middle: f64| {
+                let distance = |row: &Published| count(row.design) as f64 - middle;
+                let products = mean(&|row| distance(row) * (part(&row.area) - all));
+                products / mean(&|row| distance(row).powi(2))
+            };
+            let of_logic = slope(Design::logic, logic) * (design.logic() as f64 - logic);
+            let of_memory = match design {
+                Design::Coupled { .. } => 0.0,
+                Design::Disaggregated { .. } => {
+                    slope(Design::memory, memory) * (design.memory() as f64 - memory)
+                }
+            };
+            all + of_logic + of_memory
+        };
+        Area {
+            lut: fit(|area| area.lut),
+            bram: fit(|area| area.bram),
+        }
+    }
+
+    /// Both parts added up, as the paper compares designs.
+    pub fn sum(&self) -> f64 {
+        self.lut + self.bram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_logic_and_four_memory_pipelines_save_38_percent() {
+        let area = |design| Area::published(design).unwrap().sum();
+        let one = area(Design::Disaggregated {
+            logic: 1,
+            memory: 4,
+        });
+        let coupled = area(Design::Coupled { cores: 4 });
+        assert!((1.0 - one / coupled - 0.38).abs() < 0.001);
+    }
+
+    #[test]
+    fn the_fit_is_close_to_the_table() {
+        let deviation = |row: &Published| {
+            let fitted = Area::fitted(row.design);
+            (fitted.sum() / row.area.sum() - 1.0).abs()
+        };
+        let worst = TABLE_4.iter().map(deviation).fold(0.0, f64::max);
+        let mean = TABLE_4.iter().map(deviation).sum::<f64>() / TABLE_4.len() as f64;
+        println!("area: mean deviation {mean:.3}, worst {worst:.3}");
+        assert!(worst < 0.13 && mean < 0.06, "{worst} {mean}");
+    }
+}

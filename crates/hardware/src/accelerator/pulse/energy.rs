@@ -1,0 +1,106 @@
+//! The energy of requests: of the accelerator, of it as an ASIC, and of processors in its place.
+//!
+//! The paper measured all rails of its card and the package and DRAM of its processor; its numbers
+//! are lost but for the ratio. So each power here is *assumed* unless a source is named.
+
+use super::Design;
+use super::area::Area;
+
+/// The power of an accelerator: half of the paper's card.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AcceleratorPower {
+    /// What does not depend on the design, in watts: half of what a card takes with its interfaces.
+    pub rest: f64,
+    /// Watts of each percent of the card's look-up tables and block memories.
+    pub per_percent: f64,
+    /// The power of the pipelines as an ASIC, as a part of that.
+    pub asic: f64,
+}
+
+/// The power of a processor that executes traversals.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessorPower {
+    /// Its name.
+    pub name: &'static str,
+    /// Watts that do not depend on the cores in use.
+    pub rest: f64,
+    /// Watts of a core in use.
+    pub per_core: f64,
+}
+
+/// Joules of a byte between DRAM and whatever reads it: 8 pJ for a bit. *Assumed*; DDR4 takes 5 to
+/// 10 by its currents and a full bus.
+pub const DRAM_JOULES_PER_BYTE: f64 = 64e-12;
+
+impl AcceleratorPower {
+    /// `rest` and `per_percent` *assumed*: 26 W for a card without a design, and 0.1 W for each
+    /// percent. An ASIC takes a twelfth of the dynamic power of the same logic in an FPGA (Kuon and
+    /// Rose, FPGA 2006), the method that the paper names.
+    pub const PAPER: AcceleratorPower = AcceleratorPower {
+        rest: 13.0,
+        per_percent: 0.1,
+        asic: 1.0 / 12.0,
+    };
+
+    /// Watts of a design, without DRAM.
+    pub fn watts(&self, design: Design) -> f64 {
+        self.rest + self.pipelines(design)
+    }
+
+    /// The same with the pipelines as an ASIC, and all else as before.
+    pub fn watts_as_asic(&self, design: Design) -> f64 {
+        self.rest + self.asic * self.pipelines(design)
+    }
+
+    fn pipelines(&self, design: Design) -> f64 {
+        let area = Area::published(design).unwrap_or_else(|| Area::fitted(design));
+        self.per_percent * area.sum()
+    }
+}
+
+impl ProcessorPower {
+    /// A Xeon Gold 6240: 150 W with 18 cores in use (Intel's data sheet: its thermal design power).
+    /// A third of them without any is *assumed*.
+    pub const XEON: ProcessorPower = ProcessorPower {
+        name: "Xeon Gold 6240",
+        rest: 50.0,
+        per_core: 100.0 / 18.0,
+    };
+
+    /// Cores of a BlueField-2. *Assumed*: 1.5 W for a Cortex-A72 at 2.5 GHz, and 12 W for the rest.
+    pub const ARM: ProcessorPower = ProcessorPower {
+        name: "BlueField-2, Cortex-A72",
+        rest: 12.0,
+        per_core: 1.5,
+    };
+
+    /// Watts with so many cores in use, without DRAM.
+    pub fn watts(&self, cores: usize) -> f64 {
+        self.rest + self.per_core * cores as f64
+    }
+}
+
+/// Microjoules of a request: of a power at a rate of requests a second, and of bytes of DRAM.
+pub fn microjoules(watts: f64, requests_per_second: f64, bytes: f64) -> f64 {
+    (watts / requests_per_second + bytes * DRAM_JOULES_PER_BYTE) * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_asic_takes_less_by_its_pipelines_only() {
+        let power = AcceleratorPower::PAPER;
+        let saved = power.watts(Design::PROTOTYPE) - power.watts_as_asic(Design::PROTOTYPE);
+        let area = Area::published(Design::PROTOTYPE).unwrap().sum();
+        assert!((saved - 0.1 * area * 11.0 / 12.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_request_takes_its_part_of_the_power_and_its_bytes() {
+        // 20 W at a million a second, and 12,500 bytes at 64 pJ.
+        let energy = microjoules(20.0, 1e6, 12_500.0);
+        assert!((energy - 20.8).abs() < 1e-9, "{energy}");
+    }
+}

@@ -1,0 +1,82 @@
+//! The schedule of appendix A, with which all pipelines are busy all the time.
+//!
+//! The paper's algorithm is lost; this one is equivalent by its claim. Let a fetch take `d`, the
+//! logic after it `η·d` with `η` logic pipelines for each memory pipeline, and let there be as many
+//! traversals as pipelines. Fetches begin `d / memory` apart, in turns on the memory pipelines; the
+//! logic of each begins as it ends, in turns on the logic pipelines. A pipeline is free exactly
+//! when the next that is due on it begins, and a traversal's next fetch is due exactly when its
+//! logic ends.
+
+use crate::Time;
+
+/// A fetch and the logic after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The traversal.
+    pub traversal: usize,
+    /// Its iteration.
+    pub iteration: usize,
+    /// The memory pipeline, and when the fetch begins.
+    pub memory: (usize, Time),
+    /// The logic pipeline, and when the logic begins.
+    pub logic: (usize, Time),
+}
+
+/// The first iterations of as many traversals as there are pipelines, for fetches that take
+/// `memory` units of time each. Their logic takes `logic` units.
+pub fn staggered(logic: usize, memory: usize, iterations: usize, unit: Time) -> Vec<Slot> {
+    let traversals = logic + memory;
+    let units = |count: usize| Time::from_picoseconds(unit.as_picoseconds() * count as u64);
+    (0..traversals * iterations)
+        .map(|number| Slot {
+            traversal: number % traversals,
+            iteration: number / traversals,
+            memory: (number % memory, units(number)),
+            logic: (number % logic, units(number + memory)),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pipelines_are_busy_all_the_time() {
+        let unit = Time::from_nanoseconds(10);
+        for logic in 1..=4 {
+            for memory in 1..=6 {
+                let slots = staggered(logic, memory, 5, unit);
+                let times = |count: usize| Time::from_nanoseconds(10 * count as u64);
+                for pipeline in 0..memory {
+                    let on = slots.iter().filter(|slot| slot.memory.0 == pipeline);
+                    let begins: Vec<Time> = on.map(|slot| slot.memory.1).collect();
+                    // The next begins when this one has taken its `memory` units.
+                    assert!(
+                        begins
+                            .windows(2)
+                            .all(|pair| pair[1] - pair[0] == times(memory))
+                    );
+                }
+                for pipeline in 0..logic {
+                    let on = slots.iter().filter(|slot| slot.logic.0 == pipeline);
+                    let begins: Vec<Time> = on.map(|slot| slot.logic.1).collect();
+                    assert!(
+                        begins
+                            .windows(2)
+                            .all(|pair| pair[1] - pair[0] == times(logic))
+                    );
+                }
+                for traversal in 0..logic + memory {
+                    let own = slots.iter().filter(|slot| slot.traversal == traversal);
+                    let own: Vec<&Slot> = own.collect();
+                    for pair in own.windows(2) {
+                        // Logic follows its fetch, and the next fetch the logic.
+                        assert_eq!(pair[0].logic.1 - pair[0].memory.1, times(memory));
+                        assert_eq!(pair[1].memory.1 - pair[0].logic.1, times(logic));
+                    }
+                }
+            }
+        }
+    }
+}

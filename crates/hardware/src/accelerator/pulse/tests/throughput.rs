@@ -1,0 +1,140 @@
+//! Throughput against its bound.
+
+use super::super::super::Node;
+use super::super::super::testing::Loop;
+use super::super::bound::{Part, Profile};
+use super::super::{Design, Parameters};
+use super::{accelerator, run};
+use crate::Time;
+
+/// The rate of as many equal traversals as this, whose nodes lie at random, and the bound of it.
+fn rate(parameters: Parameters, design: Design, work: &Loop) -> (f64, f64, Part) {
+    const REQUESTS: u64 = 600;
+    let mut accelerator = accelerator(parameters, design);
+    let mut state = 1_u64;
+    for _ in 0..REQUESTS {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let address = (state >> 36) & !255;
+        accelerator.submit(
+            Time::ZERO,
+            Loop {
+                address: address % (1 << 29),
+                ..work.clone()
+            },
+        );
+    }
+    let departures = run(&mut accelerator);
+    let seconds = departures.last().unwrap().at.as_seconds();
+    let profile = Profile {
+        iterations: vec![(work.bytes, work.instructions); work.left as usize],
+        request_bytes: 128,
+        reply_bytes: 128,
+    };
+    let (bound, part) = parameters.bound(design, &profile);
+    (REQUESTS as f64 / seconds, bound, part)
+}
+
+fn design(logic: usize, memory: usize) -> Design {
+    Design::Disaggregated { logic, memory }
+}
+
+#[test]
+fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
+    let parameters = Parameters::PAPER;
+    let work = |instructions, stride| Loop {
+        instructions,
+        stride,
+        ..Loop::new(0, 40)
+    };
+    // Strides that are odd multiples of a burst take the channels in turns.
+    let cases = [
+        ("slow logic", design(1, 4), work(1600, 256 * 7), Part::Logic),
+        ("more of it", design(3, 4), work(1600, 256 * 7), Part::Logic),
+        (
+            "one memory pipeline",
+            design(4, 1),
+            work(8, 256 * 7),
+            Part::Memory,
+        ),
+        ("channels", design(4, 8), work(8, 256 * 7), Part::Channels),
+        (
+            "few workspaces",
+            design(1, 2),
+            work(8, 256 * 7),
+            Part::Workspaces,
+        ),
+        (
+            "cores",
+            Design::Coupled { cores: 2 },
+            work(8, 256 * 7),
+            Part::Workspaces,
+        ),
+    ];
+    for (name, design, work, expected) in cases {
+        let (rate, bound, part) = rate(parameters, design, &work);
+        println!("{name}: {rate:.0} of {bound:.0}, {}", part.name());
+        assert_eq!(part, expected, "{name}");
+        assert!(rate <= bound * 1.000_001, "{name}: {rate} {bound}");
+        assert!(rate >= bound * 0.9, "{name}: {rate} {bound}");
+    }
+}
+
+#[test]
+fn no_design_exceeds_its_bound() {
+    for logic in 1..=4 {
+        for memory in 1..=4 {
+            for instructions in [8, 80, 200] {
+                let work = Loop {
+                    instructions,
+                    stride: 256 * 3,
+                    ..Loop::new(0, 20)
+                };
+                let design = design(logic, memory);
+                let (rate, bound, part) = rate(Parameters::PAPER, design, &work);
+                let name = part.name();
+                assert!(
+                    rate <= bound * 1.000_001,
+                    "{design}, {instructions}: {name}"
+                );
+                assert!(
+                    rate > bound * 0.6,
+                    "{design}, {instructions}: {rate} {bound}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn short_traversals_are_bound_by_the_network_stack() {
+    let parameters = Parameters {
+        network_bytes_per_cycle: 1,
+        ..Parameters::PAPER
+    };
+    let (rate, bound, part) = rate(parameters, design(4, 8), &Loop::new(0, 1));
+    assert_eq!(part, Part::Network);
+    assert!(rate <= bound && rate > 0.9 * bound, "{rate} {bound}");
+}
+
+#[test]
+fn a_model_that_is_too_fast_would_be_seen() {
+    // The canary: twice the channels, against the bound of the paper's two.
+    let faster = Parameters {
+        channels: 4,
+        ..Parameters::PAPER
+    };
+    let work = Loop {
+        stride: 256 * 7,
+        ..Loop::new(0, 40)
+    };
+    let (rate, _, _) = rate(faster, design(4, 8), &work);
+    let profile = Profile {
+        iterations: vec![(256, 8); 40],
+        request_bytes: 128,
+        reply_bytes: 128,
+    };
+    let (bound, _) = Parameters::PAPER.bound(design(4, 8), &profile);
+    assert!(rate > bound);
+}

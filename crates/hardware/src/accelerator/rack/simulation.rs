@@ -1,0 +1,305 @@
+//! Requests on their way, from event to event.
+
+use super::super::{Departure, End, Iteration, Node, Refusal, Span, Traversal};
+use super::{Parameters, Rerouting};
+use crate::Time;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Memory nodes behind a switch, and one machine with callers.
+pub struct Rack<T, N> {
+    parameters: Parameters,
+    rerouting: Rerouting,
+    nodes: Vec<N>,
+    /// The ranges of the switch: where each begins and ends, and the node that has it.
+    routes: BTreeMap<u64, (u64, usize)>,
+    /// What will happen, and when; events of one time in the order in which they were caused.
+    events: BTreeMap<(Time, u64), Event<T>>,
+    caused: u64,
+    /// When each direction of the callers' wire and of each node's is free.
+    caller_out: Time,
+    caller_in: Time,
+    node_in: Vec<Time>,
+    node_out: Vec<Time>,
+    departures: Vec<Departure<Request<T>>>,
+    summary: Summary,
+}
+
+/// A request under way. Nodes execute its traversal.
+#[derive(Clone, Debug)]
+pub struct Request<T> {
+    traversal: T,
+    /// When its caller began.
+    begun: Time,
+    /// How often it was sent to a node.
+    visits: u32,
+    end: End,
+}
+
+impl<T: Traversal> Traversal for Request<T> {
+    fn fetch(&self) -> Span {
+        self.traversal.fetch()
+    }
+
+    fn execute(&mut self) -> Iteration {
+        self.traversal.execute()
+    }
+
+    fn store(&mut self) {
+        self.traversal.store();
+    }
+
+    fn request_bytes(&self) -> u32 {
+        self.traversal.request_bytes()
+    }
+
+    fn reply_bytes(&self) -> u32 {
+        self.traversal.reply_bytes()
+    }
+}
+
+impl<T: Traversal> Request<T> {
+    /// The bytes of its packet, there or back.
+    fn bytes(&self) -> u32 {
+        match self.end {
+            End::Returned => self.reply_bytes(),
+            End::Limit | End::Refused(_) => self.request_bytes(),
+        }
+    }
+
+    fn address(&self) -> u64 {
+        self.traversal.fetch().address
+    }
+}
+
+enum Event<T> {
+    /// The caller's software has a request for its interface.
+    Sends(Request<T>),
+    /// A request is at the switch.
+    Switched(Request<T>),
+    /// A request is at a node.
+    Delivered(usize, Request<T>),
+    /// An answer is at the callers' side of the switch.
+    Answers(Request<T>),
+    /// The caller's software has it.
+    Received(Request<T>),
+}
+
+/// What a caller gets.
+#[derive(Clone, Debug)]
+pub struct Answer<T> {
+    /// The traversal.
+    pub traversal: T,
+    /// How it has ended. A miss means that no node has the address.
+    pub end: End,
+    /// When its caller began, and has it.
+    pub begun: Time,
+    /// See above.
+    pub done: Time,
+    /// How often it went from one memory node to another.
+    pub crossings: u32,
+}
+
+/// Sums over all answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Answers.
+    pub answers: u64,
+    /// When the last one came.
+    pub end: Time,
+    /// How often requests went from one memory node to another.
+    pub crossings: u64,
+    /// Bytes that the callers' wire has carried, there and back.
+    pub caller_bytes: [u64; 2],
+}
+
+impl<T: Traversal, N: Node<Work = Request<T>>> Rack<T, N> {
+    /// Nodes, and the addresses that the switch sends to each.
+    pub fn new(
+        parameters: Parameters,
+        rerouting: Rerouting,
+        nodes: Vec<N>,
+        ranges: &[Vec<Range<u64>>],
+    ) -> Rack<T, N> {
+        let mut routes = BTreeMap::new();
+        for (node, ranges) in ranges.iter().enumerate().take(nodes.len()) {
+            routes.extend(ranges.iter().map(|range| (range.start, (range.end, node))));
+        }
+        let wires = vec![Time::ZERO; nodes.len()];
+        Rack {
+            parameters,
+            rerouting,
+            nodes,
+            routes,
+            events: BTreeMap::new(),
+            caused: 0,
+            caller_out: Time::ZERO,
+            caller_in: Time::ZERO,
+            node_in: wires.clone(),
+            node_out: wires,
+            departures: Vec::new(),
+            summary: Summary::default(),
+        }
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &[N] {
+        &self.nodes
+    }
+
+    /// Sums so far.
+    pub fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    /// Executes requests, of which so many are under way at the same time, and has each answer
+    /// seen. `next` makes a request, or `None` when there are no more.
+    pub fn run(
+        &mut self,
+        under_way: usize,
+        mut next: impl FnMut() -> Option<T>,
+        mut seen: impl FnMut(Answer<T>),
+    ) {
+        let start = self.summary.end;
+        for _ in 0..under_way {
+            if let Some(traversal) = next() {
+                self.call(start, traversal);
+            }
+        }
+        while let Some(now) = self.next_event() {
+            if let Some(answer) = self.step(now) {
+                let done = answer.done;
+                seen(answer);
+                if let Some(traversal) = next() {
+                    self.call(done, traversal);
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, now: Time, traversal: T) {
+        let request = Request {
+            traversal,
+            begun: now,
+            visits: 0,
+            end: End::Limit,
+        };
+        self.cause(now + self.parameters.caller, Event::Sends(request));
+    }
+
+    fn cause(&mut self, at: Time, event: Event<T>) {
+        self.caused += 1;
+        self.events.insert((at, self.caused), event);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let own = self.events.keys().next().map(|&(at, _)| at);
+        let nodes = self.nodes.iter().filter_map(Node::next_event);
+        nodes.chain(own).min()
+    }
+
+    fn step(&mut self, now: Time) -> Option<Answer<T>> {
+        let own = self
+            .events
+            .first_entry()
+            .filter(|first| first.key().0 == now);
+        if let Some(event) = own {
+            let event = event.remove();
+            return self.happen(now, event);
+        }
+        let is_next = |node: &N| node.next_event() == Some(now);
+        let node = self.nodes.iter().position(is_next)?;
+        let mut departures = std::mem::take(&mut self.departures);
+        self.nodes[node].step(&mut departures);
+        for departure in departures.drain(..) {
+            self.depart(node, departure);
+        }
+        self.departures = departures;
+        None
+    }
+
+    /// Takes a wire for a packet, and answers when its last byte is through.
+    fn carry(parameters: &Parameters, free: &mut Time, now: Time, bytes: u32) -> Time {
+        *free = now.max(*free) + parameters.carried(bytes);
+        *free
+    }
+
+    fn happen(&mut self, now: Time, event: Event<T>) -> Option<Answer<T>> {
+        let parameters = self.parameters;
+        match event {
+            Event::Sends(request) => {
+                let bytes = request.request_bytes();
+                self.summary.caller_bytes[0] += u64::from(parameters.wire_bytes(bytes));
+                let sent = Self::carry(&parameters, &mut self.caller_out, now, bytes);
+                let at = sent + parameters.interface + parameters.switch;
+                self.cause(at, Event::Switched(request));
+            }
+            Event::Switched(mut request) => match self.route(request.address()) {
+                Some(node) if request.visits < parameters.visits_max => {
+                    request.visits += 1;
+                    let bytes = request.request_bytes();
+                    let at = Self::carry(&parameters, &mut self.node_in[node], now, bytes);
+                    self.cause(at, Event::Delivered(node, request));
+                }
+                _ => {
+                    request.end = End::Refused(Refusal::Miss);
+                    self.cause(now, Event::Answers(request));
+                }
+            },
+            Event::Delivered(node, request) => self.nodes[node].submit(now, request),
+            Event::Answers(request) => {
+                let bytes = request.bytes();
+                self.summary.caller_bytes[1] += u64::from(parameters.wire_bytes(bytes));
+                let sent = Self::carry(&parameters, &mut self.caller_in, now, bytes);
+                let at = sent + parameters.interface + parameters.caller;
+                self.cause(at, Event::Received(request));
+            }
+            Event::Received(request) => return self.received(now, request),
+        }
+        None
+    }
+
+    /// A request leaves a node: to the switch and another node, or to its caller.
+    fn depart(&mut self, node: usize, departure: Departure<Request<T>>) {
+        let Departure { at, traversal, end } = departure;
+        let mut request = traversal;
+        request.end = end;
+        let parameters = self.parameters;
+        let bytes = request.bytes();
+        let sent = Self::carry(&parameters, &mut self.node_out[node], at, bytes);
+        let at = sent + parameters.switch;
+        match (end, self.rerouting) {
+            (End::Refused(Refusal::Miss), Rerouting::Switch) => {
+                self.cause(at, Event::Switched(request));
+            }
+            _ => self.cause(at, Event::Answers(request)),
+        }
+    }
+
+    fn received(&mut self, now: Time, request: Request<T>) -> Option<Answer<T>> {
+        let is_elsewhere = request.end == End::Refused(Refusal::Miss)
+            && self.rerouting == Rerouting::Caller
+            && request.visits < self.parameters.visits_max
+            && self.route(request.address()).is_some();
+        if is_elsewhere {
+            self.cause(now + self.parameters.caller, Event::Sends(request));
+            return None;
+        }
+        let crossings = request.visits.saturating_sub(1);
+        self.summary.answers += 1;
+        self.summary.crossings += u64::from(crossings);
+        self.summary.end = now;
+        Some(Answer {
+            traversal: request.traversal,
+            end: request.end,
+            begun: request.begun,
+            done: now,
+            crossings,
+        })
+    }
+
+    fn route(&self, address: u64) -> Option<usize> {
+        let (_, &(end, node)) = self.routes.range(..=address).next_back()?;
+        (address < end).then_some(node)
+    }
+}

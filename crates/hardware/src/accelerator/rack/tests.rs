@@ -1,0 +1,125 @@
+//! Times of requests on their way, and where they go.
+
+use super::super::cores::{self, Cores};
+use super::super::pulse::{self, Accelerator, Design};
+use super::super::testing::Loop;
+use super::super::{End, Node, Permission, Refusal, Table};
+use super::{Answer, Parameters, Rack, Request, Rerouting};
+
+type Work = Request<Loop>;
+
+fn table(range: &std::ops::Range<u64>) -> Table {
+    let permission = Permission::ReadWrite;
+    let (start, end) = (range.start, range.end);
+    let range = super::super::Range {
+        start,
+        end,
+        permission,
+    };
+    Table::new(vec![range]).unwrap()
+}
+
+/// Nodes of 4 KiB each.
+fn ranges(nodes: u64) -> Vec<Vec<std::ops::Range<u64>>> {
+    let range = |node| std::iter::once(node * 4096..(node + 1) * 4096).collect();
+    (0..nodes).map(range).collect()
+}
+
+fn accelerators(nodes: u64) -> Vec<Accelerator<Work>> {
+    let new = |ranges: &Vec<std::ops::Range<u64>>| {
+        let table = table(&ranges[0]);
+        Accelerator::new(pulse::Parameters::PAPER, Design::PROTOTYPE, table).unwrap()
+    };
+    ranges(nodes).iter().map(new).collect()
+}
+
+fn run<N: Node<Work = Work>>(
+    nodes: Vec<N>,
+    rerouting: Rerouting,
+    works: Vec<Loop>,
+    under_way: usize,
+) -> Vec<Answer<Loop>> {
+    let ranges = ranges(nodes.len() as u64);
+    let mut rack = Rack::new(Parameters::PAPER, rerouting, nodes, &ranges);
+    let mut works = works.into_iter();
+    let mut answers = Vec::new();
+    rack.run(under_way, || works.next(), |answer| answers.push(answer));
+    assert_eq!(rack.summary().answers, answers.len() as u64);
+    answers
+}
+
+/// A traversal that begins at the end of a node, and takes eight steps of 256 bytes into the next.
+fn crossing() -> Loop {
+    Loop::new(4096 - 1024, 8)
+}
+
+#[test]
+fn the_switch_saves_what_the_caller_would_add() {
+    let latency = |rerouting| {
+        let answers = run(accelerators(2), rerouting, vec![crossing()], 1);
+        assert_eq!(answers[0].crossings, 1);
+        assert_eq!(answers[0].end, End::Returned);
+        assert_eq!(answers[0].traversal.left, 0);
+        (answers[0].done - answers[0].begun).as_nanoseconds()
+    };
+    let saved = latency(Rerouting::Caller) - latency(Rerouting::Switch);
+    // Software twice, interface twice, once more through the switch, and two packets on the
+    // callers' wire.
+    let packets = 2.0 * (128.0 + 130.0) / 12.5;
+    let expected = 2000.0 + 800.0 + 500.0 + packets;
+    // To an edge of the accelerator's clock.
+    assert!((saved - expected).abs() < 4.1, "{saved} {expected}");
+}
+
+#[test]
+fn both_ways_are_the_same_on_one_node() {
+    let works = || (0..20).map(|_| Loop::new(0, 16)).collect::<Vec<_>>();
+    let times = |rerouting| -> Vec<_> {
+        let answers = run(accelerators(1), rerouting, works(), 4);
+        answers.iter().map(|answer| answer.done).collect()
+    };
+    assert_eq!(times(Rerouting::Caller), times(Rerouting::Switch));
+}
+
+#[test]
+fn an_address_of_no_node_goes_back_to_its_caller() {
+    // It leaves the second node, and no other has its address.
+    let lost = Loop::new(8192 - 512, 4);
+    for rerouting in [Rerouting::Switch, Rerouting::Caller] {
+        let answers = run(accelerators(2), rerouting, vec![lost.clone()], 1);
+        assert_eq!(answers[0].end, End::Refused(Refusal::Miss));
+        assert_eq!(answers[0].traversal.left, 2);
+    }
+    let never = Loop::new(1 << 40, 4);
+    let answers = run(accelerators(1), Rerouting::Switch, vec![never], 1);
+    assert_eq!(answers[0].crossings, 0);
+    assert_eq!(answers[0].end, End::Refused(Refusal::Miss));
+}
+
+#[test]
+fn tables_that_contradict_each_other_do_not_send_a_request_for_ever() {
+    // The switch sends to a node whose own table lacks the address.
+    let table = table(&(0..256));
+    let node = Accelerator::new(pulse::Parameters::PAPER, Design::PROTOTYPE, table).unwrap();
+    for rerouting in [Rerouting::Switch, Rerouting::Caller] {
+        let node = Cores::new(cores::Parameters::XEON, self::table(&(0..256)));
+        let answers = run(vec![node], rerouting, vec![Loop::new(0, 2)], 1);
+        assert_eq!(answers[0].end, End::Refused(Refusal::Miss));
+        assert_eq!(answers[0].crossings, Parameters::PAPER.visits_max - 1);
+    }
+    let answers = run(vec![node], Rerouting::Switch, vec![Loop::new(0, 2)], 1);
+    assert_eq!(answers[0].traversal.left, 1);
+}
+
+#[test]
+fn as_many_requests_as_allowed_are_under_way() {
+    let works: Vec<Loop> = (0..200).map(|_| Loop::new(0, 16)).collect();
+    let end = |under_way| {
+        let answers = run(accelerators(1), Rerouting::Switch, works.clone(), under_way);
+        assert_eq!(answers.len(), 200);
+        answers.iter().map(|answer| answer.done).max().unwrap()
+    };
+    let (one, two) = (end(1).as_seconds(), end(2).as_seconds());
+    // Two are nearly twice as fast as one, as they wait for each other seldom.
+    assert!((1.8..2.01).contains(&(one / two)), "{}", one / two);
+}

@@ -1,0 +1,72 @@
+//! Traversals of made-up iterations, for the tests of models.
+
+use super::{Iteration, Span, Traversal, Verdict};
+
+/// Fetches the same number of bytes and computes as long in each iteration.
+#[derive(Clone, Debug)]
+pub(super) struct Loop {
+    pub address: u64,
+    /// How far apart nodes lie.
+    pub stride: u64,
+    pub bytes: u32,
+    pub instructions: u32,
+    pub left: u32,
+    /// Bytes that each iteration stores at its address.
+    pub stored: u32,
+    pub stores_made: u32,
+}
+
+impl Loop {
+    pub(super) fn new(address: u64, iterations: u32) -> Loop {
+        Loop {
+            address,
+            stride: 256,
+            bytes: 256,
+            instructions: 8,
+            left: iterations,
+            stored: 0,
+            stores_made: 0,
+        }
+    }
+}
+
+impl Traversal for Loop {
+    fn fetch(&self) -> Span {
+        Span {
+            address: self.address,
+            bytes: self.bytes,
+        }
+    }
+
+    fn execute(&mut self) -> Iteration {
+        let stores = match self.stored {
+            0 => Vec::new(),
+            bytes => vec![Span {
+                address: self.address,
+                bytes,
+            }],
+        };
+        self.left -= 1;
+        self.address += self.stride;
+        Iteration {
+            instructions: self.instructions,
+            stores,
+            verdict: match self.left {
+                0 => Verdict::Return,
+                _ => Verdict::Next,
+            },
+        }
+    }
+
+    fn store(&mut self) {
+        self.stores_made += 1;
+    }
+
+    fn request_bytes(&self) -> u32 {
+        128
+    }
+
+    fn reply_bytes(&self) -> u32 {
+        128
+    }
+}
