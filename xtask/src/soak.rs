@@ -105,6 +105,12 @@ const SUITES: &[Suite] = &[
         "NEARFIELD_EPISODES",
         80,
     ),
+    suite(
+        "offload-programs",
+        "nearfield-offload",
+        "all",
+        "differential:: programs::",
+    ),
     Suite {
         counts: Counts::Inputs,
         ..suite("fuzz", "", "", "")

@@ -6,7 +6,10 @@
 //!
 //! - [`isa`]: instructions, their bytes and their text, and [`Code`](isa::Code), a list of them
 //!   whose jumps stay inside.
-//! - [`executor`]: runs code. The interpreter defines what code does.
+//! - [`program`]: code that the verifier has accepted: one iteration of a traversal, which ends,
+//!   and accesses only the node, the scratchpad, a new allocation and its stack.
+//! - [`executor`]: runs code and programs. The interpreter defines what they do.
+//! - [`traversal`]: the programming model: queries, iterations, and where they run.
 //!
 //! ```
 //! use nearfield_offload::executor::{Interpreter, Machine};
@@ -30,3 +33,5 @@
 
 pub mod executor;
 pub mod isa;
+pub mod program;
+pub mod traversal;

@@ -1,8 +1,11 @@
 //! The executor that defines what code does.
 
-use super::machine::{CALL_DEPTH_MAX, Fault, Machine, STACK_BYTES};
+use super::machine::{CALL_DEPTH_MAX, Fault, Machine};
+use super::memory::Memory;
+use super::workspace::{Windows, Workspace};
 use crate::isa::arithmetic::{alu32, alu64, compare32, compare64, reorder, sign_extend};
-use crate::isa::{Code, Instruction, Operand, Register, Width};
+use crate::isa::{Code, Instruction, Operand, Register, STACK_BYTES, Width};
+use crate::program::{NodeLoad, Program};
 
 /// Runs one instruction after the other, and checks every access.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,33 +27,87 @@ impl Interpreter {
     /// # Errors
     /// See [`Fault`]. Stores before the fault stay.
     pub fn run(self, code: &Code, machine: &mut Machine<'_>, budget: u64) -> Result<u64, Fault> {
-        let mut run = Run {
-            registers: machine.registers,
+        let registers = machine.registers;
+        Run::new(code, registers, machine, budget).finish()
+    }
+
+    /// Runs one iteration of a program, and returns the address of the next node, or zero at the
+    /// end of the traversal.
+    ///
+    /// # Errors
+    /// None of a verified program: a fault is a mistake of the verifier.
+    pub fn iterate(self, program: &Program, workspace: &mut Workspace) -> Result<u64, Fault> {
+        self.iterate_code(program.code(), program.node_load(), workspace, 0)
+    }
+
+    /// Runs one iteration of any code, verified or not. Each access is checked against the windows,
+    /// of which the node has the bytes of `load`. Registers and bytes of the stack that are not set
+    /// hold `garbage`; a program's results do not depend on it.
+    ///
+    /// # Errors
+    /// See [`Fault`]: also of backward jumps and calls, which programs do not have.
+    pub fn iterate_code(
+        self,
+        code: &Code,
+        load: NodeLoad,
+        workspace: &mut Workspace,
+        garbage: u64,
+    ) -> Result<u64, Fault> {
+        let mut windows = Windows::new(workspace, load, garbage);
+        let registers = windows.registers(garbage);
+        Run::new(code, registers, &mut windows, 0).finish()
+    }
+
+    /// As [`iterate`](Interpreter::iterate), and counts the instructions, too.
+    ///
+    /// # Errors
+    /// As [`iterate`](Interpreter::iterate).
+    pub fn iterate_counting(
+        self,
+        program: &Program,
+        workspace: &mut Workspace,
+    ) -> Result<(u64, u64), Fault> {
+        let mut windows = Windows::new(workspace, program.node_load(), 0);
+        let registers = windows.registers(0);
+        let mut run = Run::new(program.code(), registers, &mut windows, 0);
+        let next = run.finish()?;
+        Ok((next, run.instructions))
+    }
+}
+
+struct Run<'r, M> {
+    registers: [u64; 11],
+    frames: Vec<Frame>,
+    budget: u64,
+    machine: &'r mut M,
+    code: &'r Code,
+    instructions: u64,
+}
+
+impl<'r, M: Memory> Run<'r, M> {
+    fn new(code: &'r Code, registers: [u64; 11], machine: &'r mut M, budget: u64) -> Run<'r, M> {
+        Run {
+            registers,
             frames: Vec::new(),
             budget,
             machine,
             code,
-        };
+            instructions: 0,
+        }
+    }
+
+    fn finish(&mut self) -> Result<u64, Fault> {
         let mut index = 0;
         loop {
-            let slot = code.slot(index);
-            match run.step(index, slot)? {
+            let slot = self.code.slot(index);
+            self.instructions += 1;
+            match self.step(index, slot)? {
                 Some(next) => index = next,
-                None => return Ok(run.get(Register::R0)),
+                None => return Ok(self.get(Register::R0)),
             }
         }
     }
-}
 
-struct Run<'r, 'm> {
-    registers: [u64; 11],
-    frames: Vec<Frame>,
-    budget: u64,
-    machine: &'r mut Machine<'m>,
-    code: &'r Code,
-}
-
-impl Run<'_, '_> {
     /// Executes an instruction, and returns the index of the next one, or `None` at the end.
     fn step(&mut self, index: usize, slot: usize) -> Result<Option<usize>, Fault> {
         let Some(instruction) = self.code.instructions().get(index) else {

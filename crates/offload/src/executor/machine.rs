@@ -1,9 +1,7 @@
 //! Memory and registers of a run.
 
-use crate::isa::{Register, Size};
-
-/// The stack of one function, in bytes.
-pub const STACK_BYTES: usize = 512;
+use super::memory::Memory;
+use crate::isa::{Register, STACK_BYTES};
 
 /// How many functions may be active at once, the first included. It is the limit of the Linux
 /// kernel.
@@ -94,9 +92,11 @@ impl<'m> Machine<'m> {
             self.registers[usize::from(register.number())] = value;
         }
     }
+}
 
-    /// The bytes at an address, if they lie within one region.
-    pub(super) fn resolve(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
+impl Memory for Machine<'_> {
+    /// The bytes have to lie within one region.
+    fn resolve(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
         let within = |start: u64, length: usize| {
             let offset = address.checked_sub(start)?;
             let end = offset.checked_add(bytes)?;
@@ -113,22 +113,7 @@ impl<'m> Machine<'m> {
         None
     }
 
-    pub(super) fn load(&mut self, address: u64, size: Size) -> Option<u64> {
-        let bytes = self.resolve(address, size.bytes())?;
-        let mut word = [0; 8];
-        for (to, from) in word.iter_mut().zip(bytes) {
-            *to = *from;
-        }
-        Some(u64::from_le_bytes(word))
-    }
-
-    pub(super) fn store(&mut self, address: u64, size: Size, value: u64) -> Option<()> {
-        let bytes = self.resolve(address, size.bytes())?;
-        for (to, from) in bytes.iter_mut().zip(value.to_le_bytes()) {
-            *to = from;
-        }
-        Some(())
-    }
+    fn stored(&mut self, _address: u64, _bytes: u64) {}
 }
 
 impl Default for Machine<'_> {

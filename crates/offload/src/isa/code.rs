@@ -143,6 +143,11 @@ impl Code {
         self.targets.get(index).map(|&target| target as usize)
     }
 
+    /// How many slots of 8 bytes it has.
+    pub fn slots(&self) -> usize {
+        self.instructions.iter().map(Instruction::slots).sum()
+    }
+
     /// The slot of 8 bytes where an instruction begins.
     pub fn slot(&self, index: usize) -> usize {
         self.slots.get(index).map_or(0, |&slot| slot as usize)

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The stack of one function, in bytes. It lies below register 10.
+pub const STACK_BYTES: usize = 512;
+
 /// A register of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

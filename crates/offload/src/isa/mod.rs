@@ -13,6 +13,6 @@ pub use builder::{BuildError, Builder, Label};
 pub use code::{Code, CodeError};
 pub use decode::{DecodeError, Field, Group};
 pub use instruction::{
-    AluOperation, ByteOrder, Condition, Instruction, Operand, Register, Size, Width,
+    AluOperation, ByteOrder, Condition, Instruction, Operand, Register, STACK_BYTES, Size, Width,
 };
 pub use text::{AssembleError, assemble, disassemble};

@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 
-const OPERATIONS: [AluOperation; 14] = [
+pub const OPERATIONS: [AluOperation; 14] = [
     AluOperation::Add,
     AluOperation::Subtract,
     AluOperation::Multiply,
@@ -26,7 +26,7 @@ const OPERATIONS: [AluOperation; 14] = [
     AluOperation::ShiftRightSigned,
 ];
 
-const CONDITIONS: [Condition; 11] = [
+pub const CONDITIONS: [Condition; 11] = [
     Condition::Equal,
     Condition::NotEqual,
     Condition::Greater,
@@ -40,15 +40,15 @@ const CONDITIONS: [Condition; 11] = [
     Condition::SharesBits,
 ];
 
-const SIZES: [Size; 4] = [Size::Byte, Size::Half, Size::Word, Size::Double];
-const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
+pub const SIZES: [Size; 4] = [Size::Byte, Size::Half, Size::Word, Size::Double];
+pub const WIDTHS: [Width; 2] = [Width::W32, Width::W64];
 const EDGES: [i32; 7] = [0, 1, -1, 31, 64, i32::MIN, i32::MAX];
 
-fn one_of<T: Copy>(random: &mut impl Rng, values: &[T]) -> T {
+pub fn one_of<T: Copy>(random: &mut impl Rng, values: &[T]) -> T {
     *values.choose(random).unwrap()
 }
 
-fn immediate(random: &mut impl Rng) -> i32 {
+pub fn immediate(random: &mut impl Rng) -> i32 {
     if random.random() {
         one_of(random, &EDGES)
     } else {
@@ -175,15 +175,23 @@ fn code(random: &mut impl Rng) -> Code {
     Code::new(instructions).unwrap()
 }
 
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Where random tests begin.
+pub fn first_seed() -> u64 {
+    variable("NEARFIELD_FIRST_SEED").unwrap_or(0)
+}
+
+/// How many seeds random tests have.
+pub fn seeds(default: u64) -> u64 {
+    variable("NEARFIELD_SEEDS").unwrap_or(default)
+}
+
 #[test]
 fn interpreter_and_native_code_agree() {
-    let variable = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .and_then(|value| value.parse().ok())
-    };
-    let first: u64 = variable("NEARFIELD_FIRST_SEED").unwrap_or(0);
-    let seeds: u64 = variable("NEARFIELD_SEEDS").unwrap_or(4000);
+    let (first, seeds) = (first_seed(), seeds(4000));
     let (mut ended, mut faulted) = (0, 0);
     for seed in first..first + seeds {
         let mut random = SmallRng::seed_from_u64(seed);

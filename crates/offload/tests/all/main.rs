@@ -7,4 +7,6 @@ mod conformance;
 mod differential;
 mod executors;
 mod instructions;
+mod programs;
+mod random_program;
 mod text;

@@ -5,12 +5,13 @@
 //! which checks the access as the interpreter does.
 
 use super::TranslateError;
-use super::translate::{self, Names};
+use super::module::{finish, module};
+use super::translate::checked::{self, Names};
 use crate::executor::machine::{CALL_DEPTH_MAX, Fault, Machine};
+use crate::executor::memory::Memory;
 use crate::isa::Code;
-use cranelift_codegen::settings::{self, Configurable};
-use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleError, default_libcall_names};
+use cranelift_jit::JITModule;
+use cranelift_module::{Linkage, Module, ModuleError};
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, offset_of, transmute};
 
@@ -72,29 +73,22 @@ impl Native {
     /// # Errors
     /// See [`TranslateError`].
     pub fn translate(code: &Code) -> Result<Native, TranslateError> {
-        let mut module = ManuallyDrop::new(module()?);
+        let mut module = ManuallyDrop::new(module(&[("resolve", resolve as *const u8)])?);
         let boxed = |error: ModuleError| Box::new(error);
         let pointer = module.target_config().pointer_type();
-        let mut signature = module.make_signature();
-        translate::entry_signature(&mut signature, pointer);
-        let entry = module
-            .declare_function("entry", Linkage::Export, &signature)
-            .map_err(boxed)?;
         let mut resolve_signature = module.make_signature();
-        translate::resolve_signature(&mut resolve_signature, pointer);
+        checked::resolve_signature(&mut resolve_signature, pointer);
         let resolve = module
             .declare_function("resolve", Linkage::Import, &resolve_signature)
             .map_err(boxed)?;
         let mut context = module.make_context();
-        context.func.signature = signature;
+        checked::entry_signature(&mut context.func.signature, pointer);
         let names = Names {
             resolve: module.declare_func_in_func(resolve, &mut context.func),
             pointer,
         };
-        translate::translate(code, &mut context.func, names);
-        module.define_function(entry, &mut context).map_err(boxed)?;
-        module.finalize_definitions().map_err(boxed)?;
-        let address = module.get_finalized_function(entry);
+        checked::translate(code, &mut context.func, names);
+        let address = finish(&mut module, context)?;
         // SAFETY: the module has finished the function at this address, with the signature that
         // `entry_signature` gives it, which is that of `Entry`, in C's convention of this target.
         let entry = unsafe { transmute::<*const u8, Entry>(address) };
@@ -138,27 +132,6 @@ impl Drop for Native {
         // the code does not leave the owner, and runs borrow it, so that none is under way.
         unsafe { ManuallyDrop::take(&mut self.module).free_memory() };
     }
-}
-
-fn module() -> Result<JITModule, TranslateError> {
-    let processor = |reason: String| TranslateError::Processor { reason };
-    let mut flags = settings::builder();
-    for (name, value) in [
-        ("use_colocated_libcalls", "false"),
-        ("is_pic", "false"),
-        ("opt_level", "speed"),
-    ] {
-        flags
-            .set(name, value)
-            .map_err(|error| processor(error.to_string()))?;
-    }
-    let isa = cranelift_native::builder()
-        .map_err(|reason| processor(reason.to_owned()))?
-        .finish(settings::Flags::new(flags))
-        .map_err(|error| processor(error.to_string()))?;
-    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
-    builder.symbol("resolve", resolve as *const u8);
-    Ok(JITModule::new(builder))
 }
 
 /// The bytes at an address of the program, or null if it has none there.

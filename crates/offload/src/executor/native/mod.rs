@@ -2,9 +2,13 @@
 
 #[expect(unsafe_code, reason = "runs translated code, and lends it memory")]
 mod call;
+mod module;
+#[expect(unsafe_code, reason = "runs translated programs")]
+mod program;
 mod translate;
 
 pub use call::Native;
+pub use program::NativeProgram;
 
 /// The reason why code could not be translated.
 #[derive(Debug, thiserror::Error)]

@@ -23,14 +23,22 @@ pub fn disassemble(code: &Code) -> String {
             // Writing to a string does not fail.
             let _ = writeln!(text, "L{}:", code.slot(index));
         }
-        let label = code.target(index).map(|target| code.slot(target));
-        let line = line(instruction, label.unwrap_or_default());
-        let _ = writeln!(text, "    {line}");
+        let _ = writeln!(text, "    {}", line(code, index, instruction));
     }
     text
 }
 
-fn line(instruction: &Instruction, label: usize) -> String {
+impl Code {
+    /// The text of one instruction; empty if there is none at the index.
+    pub fn instruction_text(&self, index: usize) -> String {
+        let instruction = self.instructions().get(index);
+        instruction.map_or_else(String::new, |instruction| line(self, index, instruction))
+    }
+}
+
+fn line(code: &Code, index: usize, instruction: &Instruction) -> String {
+    let label = code.target(index).map(|target| code.slot(target));
+    let label = label.unwrap_or_default();
     match *instruction {
         Instruction::Alu {
             width,

@@ -1,0 +1,168 @@
+//! Instructions that compute, and comparisons.
+
+use super::{Accesses, Translation, integer};
+use crate::isa::{AluOperation, ByteOrder, Condition, Instruction, Operand, Register, Size, Width};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+
+impl<A: Accesses> Translation<'_, A> {
+    pub fn compute(&mut self, instruction: &Instruction) {
+        match *instruction {
+            Instruction::Alu {
+                width,
+                operation,
+                destination,
+                source,
+            } => {
+                let (a, b) = (self.get(destination), self.operand(source));
+                let result = match width {
+                    Width::W64 => self.alu(types::I64, operation, a, b),
+                    Width::W32 => {
+                        let (a, b) = (self.low(Size::Word, a), self.low(Size::Word, b));
+                        let result = self.alu(types::I32, operation, a, b);
+                        self.builder.ins().uextend(types::I64, result)
+                    }
+                };
+                self.set(destination, result);
+            }
+            Instruction::Negate { width, destination } => {
+                let value = self.get(destination);
+                let result = self.builder.ins().ineg(value);
+                let result = self.narrowed(width, result);
+                self.set(destination, result);
+            }
+            Instruction::SignExtend {
+                width,
+                from,
+                destination,
+                source,
+            } => {
+                let value = self.get(source);
+                let value = self.low(from, value);
+                let result = self.builder.ins().sextend(types::I64, value);
+                let result = self.narrowed(width, result);
+                self.set(destination, result);
+            }
+            Instruction::Reorder {
+                order,
+                size,
+                destination,
+            } => {
+                let value = self.get(destination);
+                let mut value = self.low(size, value);
+                if order != ByteOrder::Little {
+                    value = self.builder.ins().bswap(value);
+                }
+                if size != Size::Double {
+                    value = self.builder.ins().uextend(types::I64, value);
+                }
+                self.set(destination, value);
+            }
+            Instruction::LoadImmediate { destination, value } => {
+                let value = self.constant(value as i64);
+                self.set(destination, value);
+            }
+            _ => {}
+        }
+    }
+
+    fn alu(&mut self, kind: Type, operation: AluOperation, a: Value, b: Value) -> Value {
+        match operation {
+            AluOperation::Divide
+            | AluOperation::SignedDivide
+            | AluOperation::Modulo
+            | AluOperation::SignedModulo => return self.divide(kind, operation, a, b),
+            _ => {}
+        }
+        let ins = self.builder.ins();
+        match operation {
+            AluOperation::Add => ins.iadd(a, b),
+            AluOperation::Subtract => ins.isub(a, b),
+            AluOperation::Multiply => ins.imul(a, b),
+            AluOperation::Or => ins.bor(a, b),
+            AluOperation::And => ins.band(a, b),
+            // Cranelift's shifts use the lower bits of the distance, too.
+            AluOperation::ShiftLeft => ins.ishl(a, b),
+            AluOperation::ShiftRight => ins.ushr(a, b),
+            AluOperation::ShiftRightSigned => ins.sshr(a, b),
+            AluOperation::Xor => ins.bxor(a, b),
+            _ => b,
+        }
+    }
+
+    /// Division traps in Cranelift where it does not here, so those divisors are replaced by 1, and
+    /// then the results.
+    fn divide(&mut self, kind: Type, operation: AluOperation, a: Value, b: Value) -> Value {
+        let is_zero = self.builder.ins().icmp_imm(IntCC::Equal, b, 0);
+        let one = self.builder.ins().iconst(kind, 1);
+        let divisor = self.builder.ins().select(is_zero, one, b);
+        let zero = self.builder.ins().iconst(kind, 0);
+        match operation {
+            AluOperation::Divide => {
+                let quotient = self.builder.ins().udiv(a, divisor);
+                self.builder.ins().select(is_zero, zero, quotient)
+            }
+            AluOperation::Modulo => {
+                let rest = self.builder.ins().urem(a, divisor);
+                self.builder.ins().select(is_zero, a, rest)
+            }
+            _ => {
+                let is_minus_one = self.builder.ins().icmp_imm(IntCC::Equal, b, -1);
+                let divisor = self.builder.ins().select(is_minus_one, one, divisor);
+                if operation == AluOperation::SignedModulo {
+                    // The remainder of a division by 1 is that of one by -1: zero.
+                    let rest = self.builder.ins().srem(a, divisor);
+                    return self.builder.ins().select(is_zero, a, rest);
+                }
+                let quotient = self.builder.ins().sdiv(a, divisor);
+                let negative = self.builder.ins().ineg(a);
+                let quotient = self.builder.ins().select(is_minus_one, negative, quotient);
+                self.builder.ins().select(is_zero, zero, quotient)
+            }
+        }
+    }
+
+    pub fn compare(
+        &mut self,
+        width: Width,
+        condition: Condition,
+        left: Register,
+        right: Operand,
+    ) -> Value {
+        let (mut a, mut b) = (self.get(left), self.operand(right));
+        if width == Width::W32 {
+            (a, b) = (self.low(Size::Word, a), self.low(Size::Word, b));
+        }
+        let code = match condition {
+            Condition::Equal => IntCC::Equal,
+            Condition::NotEqual => IntCC::NotEqual,
+            Condition::Greater => IntCC::UnsignedGreaterThan,
+            Condition::GreaterOrEqual => IntCC::UnsignedGreaterThanOrEqual,
+            Condition::Less => IntCC::UnsignedLessThan,
+            Condition::LessOrEqual => IntCC::UnsignedLessThanOrEqual,
+            Condition::SignedGreater => IntCC::SignedGreaterThan,
+            Condition::SignedGreaterOrEqual => IntCC::SignedGreaterThanOrEqual,
+            Condition::SignedLess => IntCC::SignedLessThan,
+            Condition::SignedLessOrEqual => IntCC::SignedLessThanOrEqual,
+            Condition::SharesBits => return self.builder.ins().band(a, b),
+        };
+        self.builder.ins().icmp(code, a, b)
+    }
+
+    /// The lower bytes of a value.
+    pub fn low(&mut self, size: Size, value: Value) -> Value {
+        match size {
+            Size::Double => value,
+            _ => self.builder.ins().ireduce(integer(size), value),
+        }
+    }
+
+    /// A value of 64 bits, or its lower 32 bits.
+    fn narrowed(&mut self, width: Width, value: Value) -> Value {
+        if width == Width::W64 {
+            return value;
+        }
+        let low = self.low(Size::Word, value);
+        self.builder.ins().uextend(types::I64, low)
+    }
+}

@@ -1,0 +1,183 @@
+//! A verified program: accesses go straight to the windows, and stores are noted.
+
+use super::{Accesses, Translation, blocks};
+use crate::executor::stores::Stores;
+use crate::isa::{Register, STACK_BYTES, Size};
+use crate::program::{Access, Program, Window};
+use cranelift_codegen::ir::{
+    AbiParam, Function, InstBuilder, MemFlags, Signature, StackSlotData, StackSlotKind, Type,
+    Value, types,
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::mem::offset_of;
+
+/// The node's origin, the scratchpad, the current address, the allocation, its address, and the
+/// stores; the result is register 0.
+pub fn signature(signature: &mut Signature, pointer: Type) {
+    let kinds = [pointer, pointer, types::I64, pointer, types::I64, pointer];
+    signature.params.extend(kinds.map(AbiParam::new));
+    signature.returns.push(AbiParam::new(types::I64));
+}
+
+/// Fills the body of a function.
+pub fn translate(program: &Program, function: &mut Function) {
+    let mut frontend = FunctionBuilderContext::new();
+    let mut builder = FunctionBuilder::new(function, &mut frontend);
+    let registers = std::array::from_fn(|_| builder.declare_var(types::I64));
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    let parameters = match *builder.block_params(entry) {
+        [a, b, c, d, e, f] => [a, b, c, d, e, f],
+        _ => unreachable!("the signature has six parameters"),
+    };
+    let [node, scratchpad, address, allocation, region, stores] = parameters;
+    let code = program.code();
+    let mut translation = Translation {
+        blocks: blocks(code, &mut builder),
+        builder,
+        code,
+        registers,
+        accesses: Verified {
+            program,
+            node,
+            allocation,
+            stores,
+        },
+    };
+    // A verified program reads no register that is not set, but Cranelift does not know that.
+    let zero = translation.constant(0);
+    for register in Register::ALL {
+        translation.set(register, zero);
+    }
+    translation.set(Register::R1, node);
+    translation.set(Register::R2, scratchpad);
+    translation.set(Register::R3, address);
+    translation.set(Register::R4, allocation);
+    translation.set(Register::R5, region);
+    let stack_is_used = (0..code.instructions().len())
+        .filter_map(|index| program.access(index))
+        .any(|access| access.window == Window::Stack);
+    if stack_is_used {
+        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, STACK_BYTES as u32, 3);
+        let slot = translation.builder.create_sized_stack_slot(data);
+        let end = STACK_BYTES as i32;
+        let ins = translation.builder.ins();
+        let end = ins.stack_addr(types::I64, slot, end);
+        translation.set(Register::R10, end);
+    }
+    translation.go_to(0);
+    translation.instructions();
+    translation.builder.seal_all_blocks();
+    translation.builder.finalize();
+}
+
+/// What a verified program uses.
+pub struct Verified<'p> {
+    program: &'p Program,
+    /// Where the current address lies.
+    node: Value,
+    allocation: Value,
+    /// A pointer to [`Stores`].
+    stores: Value,
+}
+
+impl Accesses for Verified<'_> {
+    fn place(
+        translation: &mut Translation<'_, Self>,
+        _: usize,
+        _: Size,
+        base: Register,
+        offset: i16,
+    ) -> Value {
+        let base = translation.get(base);
+        let ins = translation.builder.ins();
+        ins.iadd_imm(base, i64::from(offset))
+    }
+
+    fn stored(translation: &mut Translation<'_, Self>, index: usize, place: Value) {
+        let Some(access) = translation.accesses.program.access(index) else {
+            return;
+        };
+        let start = i64::from(translation.accesses.program.node_load().start);
+        let (origin, start, set) = match access.window {
+            Window::Node => {
+                let set = offset_of!(Stores, node);
+                (translation.accesses.node, start, set)
+            }
+            Window::Allocation => {
+                let set = offset_of!(Stores, allocation);
+                (translation.accesses.allocation, 0, set)
+            }
+            Window::Scratchpad | Window::Stack => return,
+        };
+        if access.min == access.max {
+            translation.note_fixed(set, access.min - start, access);
+        } else {
+            translation.note_computed(set, place, origin, start, access);
+        }
+    }
+
+    // The verifier refuses code with calls and backward jumps.
+    fn jumps_back(_: &mut Translation<'_, Self>, _: usize) {}
+
+    fn call(translation: &mut Translation<'_, Self>, _: usize) {
+        translation.end_program();
+    }
+
+    fn exit(translation: &mut Translation<'_, Self>) {
+        translation.end_program();
+    }
+}
+
+/// A bit for each byte of an access.
+fn bits(access: Access) -> i64 {
+    (1 << access.bytes) - 1
+}
+
+impl Translation<'_, Verified<'_>> {
+    /// Notes a store at a place that the verifier knows.
+    fn note_fixed(&mut self, set: usize, place: i64, access: Access) {
+        let bits = i128::from(bits(access)) << (place % 64);
+        let word = set as i64 + place / 64 * 8;
+        for (offset, bits) in [(word, bits as i64), (word + 8, (bits >> 64) as i64)] {
+            if bits != 0 {
+                let bits = self.constant(bits);
+                self.add_bits(self.accesses.stores, offset as i32, bits);
+            }
+        }
+    }
+
+    /// Notes a store at a place that depends on data: the store's bytes lie within at most two
+    /// words of the set.
+    fn note_computed(
+        &mut self,
+        set: usize,
+        place: Value,
+        origin: Value,
+        start: i64,
+        access: Access,
+    ) {
+        let distance = self.builder.ins().isub(place, origin);
+        let byte = self.builder.ins().iadd_imm(distance, -start);
+        let word = self.builder.ins().ushr_imm(byte, 6);
+        let word = self.builder.ins().ishl_imm(word, 3);
+        let word = self.builder.ins().iadd(self.accesses.stores, word);
+        let shift = self.builder.ins().band_imm(byte, 63);
+        let bits = self.constant(bits(access));
+        let low = self.builder.ins().ishl(bits, shift);
+        let half = self.builder.ins().ushr_imm(bits, 1);
+        let back = self.constant(63);
+        let back = self.builder.ins().isub(back, shift);
+        let high = self.builder.ins().ushr(half, back);
+        self.add_bits(word, set as i32, low);
+        self.add_bits(word, set as i32 + 8, high);
+    }
+
+    fn add_bits(&mut self, base: Value, offset: i32, bits: Value) {
+        let flags = MemFlags::trusted();
+        let before = self.builder.ins().load(types::I64, flags, base, offset);
+        let after = self.builder.ins().bor(before, bits);
+        self.builder.ins().store(flags, after, base, offset);
+    }
+}

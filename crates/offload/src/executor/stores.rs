@@ -1,0 +1,77 @@
+//! Which bytes of a window an iteration has stored.
+
+use std::ops::Range;
+
+const WORDS: usize = 4;
+
+/// A set of the bytes of a window of 256.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ByteSet {
+    /// A bit for each byte, and one word more, as native code changes two at once.
+    words: [u64; WORDS + 1],
+}
+
+/// The stores of an iteration into memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Stores {
+    /// Into the node, counted from the first byte that was loaded.
+    pub node: ByteSet,
+    /// Into the new allocation.
+    pub allocation: ByteSet,
+}
+
+impl ByteSet {
+    /// No byte.
+    pub const EMPTY: ByteSet = ByteSet {
+        words: [0; WORDS + 1],
+    };
+
+    /// True if no byte is in it.
+    pub fn is_empty(&self) -> bool {
+        *self == ByteSet::EMPTY
+    }
+
+    /// Adds bytes, of which those beyond 256 are left out.
+    pub fn insert(&mut self, bytes: Range<usize>) {
+        for byte in bytes {
+            if let Some(word) = self.words.get_mut(byte / 64) {
+                *word |= 1 << (byte % 64);
+            }
+        }
+    }
+
+    fn contains(&self, byte: usize) -> bool {
+        let word = self.words.get(byte / 64);
+        word.is_some_and(|word| word >> (byte % 64) & 1 == 1)
+    }
+
+    /// The ranges of successive bytes, in order.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let start = (at..64 * WORDS).find(|&byte| self.contains(byte))?;
+            at = (start..64 * WORDS)
+                .find(|&byte| !self.contains(byte))
+                .unwrap_or(64 * WORDS);
+            Some(start..at)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_what_was_inserted() {
+        let mut set = ByteSet::EMPTY;
+        assert!(set.is_empty() && set.ranges().next().is_none());
+        for range in [60..68, 0..1, 250..256, 68..72] {
+            set.insert(range);
+        }
+        let ranges: Vec<_> = set.ranges().collect();
+        assert_eq!(ranges, [0..1, 60..72, 250..256]);
+    }
+}

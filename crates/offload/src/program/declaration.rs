@@ -1,0 +1,34 @@
+//! What code does not say itself.
+
+use super::window::SCRATCHPAD_BYTES_MAX;
+
+/// The part of a program beside its code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Declaration {
+    /// The length of the scratchpad, in bytes.
+    pub scratchpad: u16,
+    /// Where the list of free regions lies in the scratchpad, if the program allocates: a count of
+    /// 8 bytes at a multiple of 8, then that many addresses. An iteration that stores into the new
+    /// allocation takes the last one.
+    pub regions_at: Option<u16>,
+}
+
+impl Declaration {
+    /// A program without allocations.
+    pub const fn scratchpad(bytes: u16) -> Declaration {
+        Declaration {
+            scratchpad: bytes,
+            regions_at: None,
+        }
+    }
+
+    pub(super) fn has_valid_regions(&self) -> bool {
+        self.regions_at.is_none_or(|at| {
+            at.is_multiple_of(8) && usize::from(at) + 16 <= usize::from(self.scratchpad)
+        })
+    }
+
+    pub(super) fn has_valid_scratchpad(&self) -> bool {
+        usize::from(self.scratchpad) <= SCRATCHPAD_BYTES_MAX
+    }
+}

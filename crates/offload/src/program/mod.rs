@@ -1,0 +1,17 @@
+//! Programs: code that the verifier has accepted.
+
+mod declaration;
+mod hash;
+#[expect(
+    clippy::module_inception,
+    reason = "the module holds more than the type"
+)]
+mod program;
+mod verify;
+mod window;
+
+pub use declaration::Declaration;
+pub use hash::ProgramHash;
+pub use program::{Access, INSTRUCTIONS_MAX, NodeLoad, Program, ProgramError};
+pub use verify::{Refusal, VerifyError};
+pub use window::{NODE_BYTES_MAX, REGION_BYTES, SCRATCHPAD_BYTES_MAX, Window};

@@ -1,0 +1,241 @@
+//! Verified programs.
+
+use super::declaration::Declaration;
+use super::hash::ProgramHash;
+use super::verify::{self, VerifyError};
+use super::window::Window;
+use crate::isa::{Code, DecodeError};
+
+/// The most slots of 8 bytes that a program has. The largest program of the paper's applications,
+/// a B+ tree with aggregates over nine keys, has 314.
+pub const INSTRUCTIONS_MAX: usize = 512;
+
+/// A load or store of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Where it goes.
+    pub window: Window,
+    /// The least place of its first byte, counted from the window's origin: the current address,
+    /// the start of scratchpad or allocation, the end of the stack.
+    pub min: i64,
+    /// The greatest place of its first byte.
+    pub max: i64,
+    /// How many bytes.
+    pub bytes: usize,
+    /// True of a store.
+    pub stores: bool,
+}
+
+/// The bytes of a node that an iteration loads at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeLoad {
+    /// The first byte, counted from the current address.
+    pub start: i16,
+    /// How many; at most [`NODE_BYTES_MAX`](super::NODE_BYTES_MAX).
+    pub bytes: u16,
+}
+
+/// Code of which every iteration ends, and accesses only its windows.
+///
+/// One iteration is one run of the code. It begins with these registers, and ends with the address
+/// of the next node in register 0, or with zero if the traversal is done.
+///
+/// | register | content |
+/// |---|---|
+/// | 1 | the node at the current address |
+/// | 2 | the scratchpad |
+/// | 3 | the current address, as a number |
+/// | 4 | the new allocation, if the program declares a list of free regions |
+/// | 5 | the address of the new allocation, as a number, or zero if no region is free |
+/// | 10 | the end of the stack |
+///
+/// ```
+/// use nearfield_offload::isa::assemble;
+/// use nearfield_offload::program::{Declaration, Program};
+///
+/// // The last node of a list whose links lie at byte 8.
+/// let code = assemble("
+///         ldxdw r0, [r1+8]
+///         jne r0, 0, on
+///         stxdw [r2], r3
+///     on:
+///         exit
+/// ")?;
+/// let program = Program::verify(code, Declaration::scratchpad(8))?;
+/// assert_eq!((program.node_load().start, program.node_load().bytes), (8, 8));
+///
+/// let code = assemble("ldxdw r0, [r2+8]\n exit")?;
+/// let error = Program::verify(code, Declaration::scratchpad(8)).unwrap_err().to_string();
+/// assert!(error.starts_with("slot 0 (ldxdw r0, [r2+8]): bytes 8 to 16 are not all within"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    code: Code,
+    declaration: Declaration,
+    accesses: Vec<Option<Access>>,
+    node_load: NodeLoad,
+    longest_path: usize,
+    hash: ProgramHash,
+}
+
+/// The reason why bytes are no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// There is no declaration before the code.
+    #[error("{bytes} bytes have no room for a declaration of {DECLARATION_BYTES}")]
+    Short {
+        /// How many bytes there are.
+        bytes: usize,
+    },
+    /// The last bytes of the declaration are not zero.
+    #[error("the reserved bytes of the declaration are {value:#x}, not zero")]
+    Reserved {
+        /// Their content.
+        value: u32,
+    },
+    /// The rest is no code.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The code is no program.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+}
+
+/// The bytes before the code: the scratchpad's length, the place of the list of regions (all bits
+/// if there is none), four zeros.
+const DECLARATION_BYTES: usize = 8;
+const NO_REGIONS: u16 = u16::MAX;
+
+impl Program {
+    /// Checks code.
+    ///
+    /// # Errors
+    /// See [`VerifyError`].
+    pub fn verify(code: Code, declaration: Declaration) -> Result<Program, VerifyError> {
+        let slots = code.slots();
+        if slots > INSTRUCTIONS_MAX {
+            return Err(VerifyError::TooLong { slots });
+        }
+        let bytes = usize::from(declaration.scratchpad);
+        if !declaration.has_valid_scratchpad() {
+            return Err(VerifyError::Scratchpad { bytes });
+        }
+        if let Some(at) = declaration.regions_at
+            && !declaration.has_valid_regions()
+        {
+            let at = at.into();
+            return Err(VerifyError::Regions { at, bytes });
+        }
+        let findings = verify::verify(&code, bytes, declaration.regions_at.is_some())?;
+        let (start, end) = findings.node;
+        let hash = ProgramHash::of(&encode(&code, declaration));
+        Ok(Program {
+            code,
+            declaration,
+            accesses: findings.accesses,
+            // Offsets of loads have 16 bits and at most 256 bytes lie between them, but an address
+            // may be moved before the load.
+            node_load: NodeLoad {
+                start: i16::try_from(start).map_err(|_| VerifyError::FarNode { start })?,
+                bytes: (end - start) as u16,
+            },
+            longest_path: findings.longest_path,
+            hash,
+        })
+    }
+
+    /// Decodes and checks bytes.
+    ///
+    /// # Errors
+    /// See [`ProgramError`].
+    pub fn decode(bytes: &[u8]) -> Result<Program, ProgramError> {
+        let Some((head, code)) = bytes.split_first_chunk::<DECLARATION_BYTES>() else {
+            let bytes = bytes.len();
+            return Err(ProgramError::Short { bytes });
+        };
+        let [a, b, c, d, e, f, g, h] = *head;
+        let value = u32::from_le_bytes([e, f, g, h]);
+        if value != 0 {
+            return Err(ProgramError::Reserved { value });
+        }
+        let regions_at = u16::from_le_bytes([c, d]);
+        let declaration = Declaration {
+            scratchpad: u16::from_le_bytes([a, b]),
+            regions_at: (regions_at != NO_REGIONS).then_some(regions_at),
+        };
+        let slots = code.len() / 8;
+        if slots > INSTRUCTIONS_MAX {
+            return Err(VerifyError::TooLong { slots }.into());
+        }
+        Ok(Program::verify(Code::decode(code)?, declaration)?)
+    }
+
+    /// The bytes. Decoding accepts them.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(&self.code, self.declaration)
+    }
+
+    /// The code.
+    pub fn code(&self) -> &Code {
+        &self.code
+    }
+
+    /// What was declared.
+    pub fn declaration(&self) -> Declaration {
+        self.declaration
+    }
+
+    /// The length of the scratchpad, in bytes.
+    pub fn scratchpad_bytes(&self) -> usize {
+        self.declaration.scratchpad.into()
+    }
+
+    /// The load with which an iteration begins.
+    pub fn node_load(&self) -> NodeLoad {
+        self.node_load
+    }
+
+    /// The load or store of an instruction, if it is one.
+    pub fn access(&self, index: usize) -> Option<Access> {
+        self.accesses.get(index).copied().flatten()
+    }
+
+    /// True if it may load from a window, or store into it.
+    pub fn accesses(&self, window: Window) -> bool {
+        let mut accesses = self.accesses.iter().flatten();
+        accesses.any(|access| access.window == window)
+    }
+
+    /// True if it may store into a window.
+    pub fn stores_into(&self, window: Window) -> bool {
+        let mut accesses = self.accesses.iter().flatten();
+        accesses.any(|access| access.stores && access.window == window)
+    }
+
+    /// True if it may change memory: nodes, or regions that it allocates.
+    pub fn changes_memory(&self) -> bool {
+        self.stores_into(Window::Node) || self.stores_into(Window::Allocation)
+    }
+
+    /// How many instructions the longest path of an iteration has.
+    pub fn longest_path(&self) -> usize {
+        self.longest_path
+    }
+
+    /// The name by which it is found again.
+    pub fn hash(&self) -> ProgramHash {
+        self.hash
+    }
+}
+
+fn encode(code: &Code, declaration: Declaration) -> Vec<u8> {
+    let regions_at = declaration.regions_at.unwrap_or(NO_REGIONS);
+    let mut bytes = Vec::with_capacity(DECLARATION_BYTES + 8 * code.slots());
+    bytes.extend(declaration.scratchpad.to_le_bytes());
+    bytes.extend(regions_at.to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(code.encode());
+    bytes
+}

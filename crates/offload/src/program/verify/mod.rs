@@ -1,0 +1,429 @@
+//! The verifier: which code is a program.
+//!
+//! Jumps go forward only, so one pass in the order of the instructions sees every path. It follows
+//! what each register and each word of the stack may hold: a number in an interval, or an address
+//! at a distance from the origin of a window. Where paths meet, it keeps what is true on both. Each
+//! access is within its window for all that is known, so executors need not check it again.
+
+mod interval;
+mod refusal;
+mod state;
+mod value;
+
+pub use refusal::{Refusal, VerifyError};
+
+use super::program::Access;
+use super::window::{NODE_BYTES_MAX, REGION_BYTES, Window};
+use crate::isa::{
+    AluOperation, Code, Condition, Instruction, Operand, Register, STACK_BYTES, Size, Width,
+};
+use interval::{Interval, opposite};
+use state::State;
+use value::{DISTANCE_MAX, Value};
+
+/// What the verifier finds out about code.
+#[derive(Debug)]
+pub struct Findings {
+    /// Of each instruction, if it is a load or a store.
+    pub accesses: Vec<Option<Access>>,
+    /// The bytes of the node that are accessed, counted from the current address.
+    pub node: (i64, i64),
+    /// The instructions of the longest path.
+    pub longest_path: usize,
+}
+
+/// Checks all instructions.
+pub fn verify(code: &Code, scratchpad: usize, allocates: bool) -> Result<Findings, VerifyError> {
+    let count = code.instructions().len();
+    let mut pass = Pass {
+        code,
+        scratchpad: scratchpad as i64,
+        states: vec![None; count],
+        lengths: vec![0; count],
+        accesses: vec![None; count],
+        node: None,
+    };
+    if let Some(first) = pass.states.first_mut() {
+        *first = Some(State::new(allocates));
+    }
+    let mut longest_path = 0;
+    for (index, instruction) in code.instructions().iter().enumerate() {
+        pass.instruction(index, instruction)
+            .map_err(|refusal| VerifyError::Instruction {
+                slot: code.slot(index),
+                text: code.instruction_text(index),
+                refusal,
+            })?;
+        longest_path = longest_path.max(pass.lengths[index] + 1);
+    }
+    Ok(Findings {
+        accesses: pass.accesses,
+        node: pass.node.unwrap_or_default(),
+        longest_path,
+    })
+}
+
+struct Pass<'c> {
+    code: &'c Code,
+    scratchpad: i64,
+    /// What is known before each instruction; `None` where no path has led so far.
+    states: Vec<Option<State>>,
+    /// The instructions of the longest path to each.
+    lengths: Vec<usize>,
+    accesses: Vec<Option<Access>>,
+    node: Option<(i64, i64)>,
+}
+
+impl Pass<'_> {
+    fn instruction(&mut self, index: usize, instruction: &Instruction) -> Result<(), Refusal> {
+        let mut state = self.states[index].take().ok_or(Refusal::Unreachable)?;
+        match *instruction {
+            Instruction::Call { .. } => return Err(Refusal::Call),
+            Instruction::Exit => {
+                return match known(&state, Register::R0)? {
+                    Value::Address { .. } => Err(Refusal::ReturnsAddress),
+                    _ => Ok(()),
+                };
+            }
+            Instruction::Jump { .. } | Instruction::LongJump { .. } => {
+                return self.jump(index, state);
+            }
+            Instruction::Branch {
+                width,
+                condition,
+                left,
+                right,
+                ..
+            } => {
+                let taken = refined(&state, width, condition, left, right)?;
+                self.jump(index, taken)?;
+                if let Some(opposite) = opposite(condition) {
+                    state = refined(&state, width, opposite, left, right)?;
+                }
+            }
+            Instruction::Load {
+                size,
+                signed,
+                destination,
+                base,
+                offset,
+            } => {
+                let access = self.access(index, &state, base, offset, size, false)?;
+                let value = loaded(&state, access, size, signed)?;
+                state.set(destination, value);
+            }
+            Instruction::Store {
+                size,
+                base,
+                offset,
+                source,
+            } => {
+                let value = match source {
+                    Operand::Register(register) => known(&state, register)?,
+                    Operand::Immediate(value) => Value::Number(constant(value)),
+                };
+                let access = self.access(index, &state, base, offset, size, true)?;
+                store(&mut state, access, source, value)?;
+            }
+            _ => compute(&mut state, instruction)?,
+        }
+        self.reach(index + 1, index, state);
+        Ok(())
+    }
+
+    /// The bytes of a load or store, which have to lie in their window.
+    fn access(
+        &mut self,
+        index: usize,
+        state: &State,
+        base: Register,
+        offset: i16,
+        size: Size,
+        stores: bool,
+    ) -> Result<Access, Refusal> {
+        let Value::Address { window, min, max } = known(state, base)? else {
+            return Err(Refusal::NotAnAddress { register: base });
+        };
+        let bytes = size.bytes() as i64;
+        let (min, max) = (min + i64::from(offset), max + i64::from(offset));
+        let (start, end) = (min, max + bytes);
+        let bounds = match window {
+            Window::Node => None,
+            Window::Scratchpad => Some((0, self.scratchpad)),
+            Window::Allocation => Some((0, REGION_BYTES as i64)),
+            Window::Stack => Some((-(STACK_BYTES as i64), 0)),
+        };
+        if let Some((from, to)) = bounds
+            && (start < from || end > to)
+        {
+            return Err(Refusal::OutOfBounds {
+                window,
+                start,
+                end,
+                from,
+                to,
+            });
+        }
+        if window == Window::Node {
+            let (first, last) = self.node.unwrap_or((start, end));
+            let (start, end) = (first.min(start), last.max(end));
+            if end - start > NODE_BYTES_MAX as i64 {
+                return Err(Refusal::NodeTooLong { start, end });
+            }
+            self.node = Some((start, end));
+        }
+        let access = Access {
+            window,
+            min,
+            max,
+            bytes: size.bytes() as usize,
+            stores,
+        };
+        self.accesses[index] = Some(access);
+        Ok(access)
+    }
+
+    fn jump(&mut self, index: usize, state: State) -> Result<(), Refusal> {
+        let target = self.code.target(index).unwrap_or_default();
+        if target <= index {
+            return Err(Refusal::BackwardJump);
+        }
+        self.reach(target, index, state);
+        Ok(())
+    }
+
+    /// A path leads from one instruction to another behind it.
+    fn reach(&mut self, target: usize, from: usize, state: State) {
+        let length = self.lengths[from] + 1;
+        // Code ends with an exit or a jump, so there is such an instruction.
+        if let Some(there) = self.states.get_mut(target) {
+            match there {
+                Some(there) => there.join(&state),
+                None => *there = Some(state),
+            }
+            self.lengths[target] = self.lengths[target].max(length);
+        }
+    }
+}
+
+fn constant(value: i32) -> Interval {
+    Interval::one(i64::from(value) as u64)
+}
+
+/// What a register holds, which has to be written.
+fn known(state: &State, register: Register) -> Result<Value, Refusal> {
+    match state.get(register) {
+        Value::Unknown => Err(Refusal::Uninitialised { register }),
+        value => Ok(value),
+    }
+}
+
+/// The interval of a register that may not hold an address.
+fn number(state: &State, register: Register) -> Result<Interval, Refusal> {
+    match known(state, register)? {
+        Value::Number(interval) => Ok(interval),
+        _ => Err(Refusal::AddressArithmetic { register }),
+    }
+}
+
+fn loaded(state: &State, access: Access, size: Size, signed: bool) -> Result<Value, Refusal> {
+    if access.window == Window::Stack {
+        let (min, max) = places(access);
+        if let Some(value) = state.word(min, max, access.bytes) {
+            return Ok(value);
+        }
+        if let Some(byte) = state.unwritten(min..max + access.bytes) {
+            let offset = byte as i64 - STACK_BYTES as i64;
+            return Err(Refusal::UninitialisedStack { offset });
+        }
+    }
+    Ok(Value::Number(match signed {
+        true => Interval::ALL,
+        false => Interval::of_bits(size.bits()),
+    }))
+}
+
+fn store(state: &mut State, access: Access, source: Operand, value: Value) -> Result<(), Refusal> {
+    let (min, max) = places(access);
+    if let (Value::Address { .. }, Operand::Register(register)) = (value, source) {
+        let whole = access.window == Window::Stack
+            && access.bytes == 8
+            && min == max
+            && min.is_multiple_of(8);
+        if !whole {
+            return Err(Refusal::StoresAddress { register });
+        }
+    }
+    if access.window == Window::Stack {
+        state.store(min, max, access.bytes, value);
+    }
+    Ok(())
+}
+
+/// The first and last place of an access to the stack, counted from the stack's start. Of other
+/// windows the places mean nothing.
+fn places(access: Access) -> (usize, usize) {
+    let place = |offset: i64| (offset + STACK_BYTES as i64) as usize;
+    (place(access.min), place(access.max))
+}
+
+/// An instruction that only changes a register.
+fn compute(state: &mut State, instruction: &Instruction) -> Result<(), Refusal> {
+    match *instruction {
+        Instruction::Alu {
+            width,
+            operation,
+            destination,
+            source,
+        } => {
+            let value = alu(state, width, operation, destination, source)?;
+            state.set(destination, value);
+        }
+        Instruction::Negate { width, destination } => {
+            number(state, destination)?;
+            let bits = bits(width);
+            state.set(destination, Value::Number(Interval::of_bits(bits)));
+        }
+        Instruction::SignExtend {
+            width,
+            destination,
+            source,
+            ..
+        } => {
+            number(state, source)?;
+            let bits = bits(width);
+            state.set(destination, Value::Number(Interval::of_bits(bits)));
+        }
+        Instruction::Reorder {
+            size, destination, ..
+        } => {
+            number(state, destination)?;
+            let bits = size.bits();
+            state.set(destination, Value::Number(Interval::of_bits(bits)));
+        }
+        Instruction::LoadImmediate { destination, value } => {
+            state.set(destination, Value::Number(Interval::one(value)));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn bits(width: Width) -> u32 {
+    match width {
+        Width::W32 => 32,
+        Width::W64 => 64,
+    }
+}
+
+fn alu(
+    state: &State,
+    width: Width,
+    operation: AluOperation,
+    destination: Register,
+    source: Operand,
+) -> Result<Value, Refusal> {
+    let right = match source {
+        Operand::Register(register) => known(state, register)?,
+        Operand::Immediate(value) => Value::Number(constant(value)),
+    };
+    if operation == AluOperation::Move {
+        return match (width, right, source) {
+            (Width::W64, _, _) => Ok(right),
+            (Width::W32, Value::Number(interval), _) => Ok(Value::Number(interval.low_half())),
+            (Width::W32, _, Operand::Register(register)) => {
+                Err(Refusal::AddressArithmetic { register })
+            }
+            _ => Ok(Value::NUMBER),
+        };
+    }
+    let left = known(state, destination)?;
+    let refused = |register| Err(Refusal::AddressArithmetic { register });
+    let source = match source {
+        Operand::Register(register) => register,
+        Operand::Immediate(_) => destination,
+    };
+    match (left, right, operation, width) {
+        (Value::Number(a), Value::Number(b), _, _) => Ok(Value::Number(a.alu(width, operation, b))),
+        (address, Value::Number(by), AluOperation::Add, Width::W64) => moved(address, by, false),
+        (Value::Number(by), address, AluOperation::Add, Width::W64) => moved(address, by, false),
+        (address, Value::Number(by), AluOperation::Subtract, Width::W64) => {
+            moved(address, by, true)
+        }
+        (Value::Number(_), _, _, _) => refused(source),
+        _ => refused(destination),
+    }
+}
+
+/// An address, moved by a number.
+fn moved(address: Value, by: Interval, back: bool) -> Result<Value, Refusal> {
+    let (least, most) = match by.single() {
+        Some(value) => (value as i64, value as i64),
+        // As seen with a sign, the interval has to lie on one side.
+        None if by.max <= DISTANCE_MAX as u64 => (by.min as i64, by.max as i64),
+        None => return Err(Refusal::Unbounded),
+    };
+    if least < -DISTANCE_MAX || most > DISTANCE_MAX {
+        return Err(Refusal::Unbounded);
+    }
+    let (least, most) = if back { (-most, -least) } else { (least, most) };
+    let Value::Address { window, min, max } = address else {
+        return Ok(Value::NUMBER);
+    };
+    Ok(Value::Address {
+        window,
+        min: min + least,
+        max: max + most,
+    })
+}
+
+/// What is known if a comparison holds.
+fn refined(
+    state: &State,
+    width: Width,
+    condition: Condition,
+    left: Register,
+    right: Operand,
+) -> Result<State, Refusal> {
+    let interval = |register| match known(state, register)? {
+        Value::Number(interval) => Ok(interval),
+        _ => Err(Refusal::ComparesAddress {
+            register,
+            condition,
+        }),
+    };
+    let mut a = interval(left)?;
+    let mut b = match right {
+        Operand::Register(register) => interval(register)?,
+        Operand::Immediate(value) => constant(value),
+    };
+    let mut refined = state.clone();
+    if width == Width::W32 {
+        b = match right {
+            Operand::Immediate(_) => b.low_half(),
+            Operand::Register(_) => b,
+        };
+        // Then the halves compare as the whole numbers do.
+        let most = match condition {
+            Condition::SignedGreater
+            | Condition::SignedGreaterOrEqual
+            | Condition::SignedLess
+            | Condition::SignedLessOrEqual => i32::MAX as u64,
+            _ => u32::MAX.into(),
+        };
+        if a.max > most || b.max > most {
+            return Ok(refined);
+        }
+    }
+    (a, b) = a.where_holds(condition, b);
+    refined.set(left, Value::Number(a));
+    if let Operand::Register(register) = right
+        && register != left
+    {
+        refined.set(register, Value::Number(b));
+    }
+    Ok(refined)
+}
+
+#[cfg(test)]
+mod tests;

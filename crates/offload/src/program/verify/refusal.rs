@@ -1,0 +1,136 @@
+//! Why the verifier refuses code.
+
+use super::value::DISTANCE_MAX;
+use crate::isa::{Condition, Register};
+use crate::program::{INSTRUCTIONS_MAX, NODE_BYTES_MAX, SCRATCHPAD_BYTES_MAX, Window};
+
+/// The reason why code is no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// The code has too many slots of 8 bytes.
+    #[error("{slots} slots of 8 bytes are more than {INSTRUCTIONS_MAX}")]
+    TooLong {
+        /// How many it has.
+        slots: usize,
+    },
+    /// The scratchpad is too long.
+    #[error("a scratchpad of {bytes} bytes is longer than {SCRATCHPAD_BYTES_MAX}")]
+    Scratchpad {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The list of free regions does not lie in the scratchpad, or not at a multiple of 8.
+    #[error(
+        "the list of free regions at byte {at} is not aligned, or not within a scratchpad of \
+         {bytes} bytes"
+    )]
+    Regions {
+        /// Where it begins.
+        at: usize,
+        /// The length of the scratchpad.
+        bytes: usize,
+    },
+    /// The node's bytes begin too far from the current address.
+    #[error("the node's bytes begin at {start}, which does not fit 16 bits")]
+    FarNode {
+        /// The first byte.
+        start: i64,
+    },
+    /// An instruction is refused.
+    #[error("slot {slot} ({text}): {refusal}")]
+    Instruction {
+        /// The slot of 8 bytes, counted from 0.
+        slot: usize,
+        /// The instruction.
+        text: String,
+        /// The cause.
+        refusal: Refusal,
+    },
+}
+
+/// The reason why an instruction is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A jump does not go forward.
+    #[error("the jump goes back")]
+    BackwardJump,
+    /// A function is called.
+    #[error("programs have no calls")]
+    Call,
+    /// No path leads here.
+    #[error("no path leads here")]
+    Unreachable,
+    /// A register is read that is not written on all paths, or holds a number on one and an address
+    /// on another.
+    #[error("{register} is not written on all paths, or not the same kind on all")]
+    Uninitialised {
+        /// The register.
+        register: Register,
+    },
+    /// Bytes of the stack are loaded that were not stored in this iteration, or are a part of an
+    /// address.
+    #[error("byte {offset} of the stack is not written on all paths, or is part of an address")]
+    UninitialisedStack {
+        /// Counted from register 10.
+        offset: i64,
+    },
+    /// The base of a load or store is a number.
+    #[error("{register} is a number, not an address in a window")]
+    NotAnAddress {
+        /// The base.
+        register: Register,
+    },
+    /// A load or store may lie outside of its window.
+    #[error("bytes {start} to {end} are not all within {window}, which has {from} to {to}")]
+    OutOfBounds {
+        /// The window.
+        window: Window,
+        /// The least first byte.
+        start: i64,
+        /// Behind the greatest last byte.
+        end: i64,
+        /// The window's first byte.
+        from: i64,
+        /// Behind the window's last byte.
+        to: i64,
+    },
+    /// The accesses to the node up to here are too far apart for one load.
+    #[error(
+        "with bytes {start} to {end} of the node, one load would have more than {NODE_BYTES_MAX} \
+         bytes"
+    )]
+    NodeTooLong {
+        /// The first byte of the load.
+        start: i64,
+        /// Behind its last byte.
+        end: i64,
+    },
+    /// An operation on an address that is not the addition or subtraction of 64 bits of a number.
+    #[error("this operation on the address in {register} is not allowed")]
+    AddressArithmetic {
+        /// The register.
+        register: Register,
+    },
+    /// A number that is added to an address may be too large.
+    #[error("the number added to an address may exceed {DISTANCE_MAX}; mask it before")]
+    Unbounded,
+    /// An address is compared.
+    #[error("{register} is an address, which cannot be compared by {condition:?}")]
+    ComparesAddress {
+        /// The register.
+        register: Register,
+        /// The comparison.
+        condition: Condition,
+    },
+    /// An address is stored outside of the stack, or not as a whole aligned word.
+    #[error("{register} is an address, which only a whole aligned word of the stack may hold")]
+    StoresAddress {
+        /// The register.
+        register: Register,
+    },
+    /// The program ends with an address as its result.
+    #[error("the result in r0 is an address within a window, not one of memory")]
+    ReturnsAddress,
+}

@@ -1,0 +1,107 @@
+//! What the verifier knows before an instruction.
+
+use super::value::Value;
+use crate::isa::{Register, STACK_BYTES};
+use crate::program::Window;
+use std::ops::Range;
+
+const WORDS: usize = STACK_BYTES / 8;
+
+/// Registers and stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    registers: [Value; 11],
+    /// The words of the stack that were stored as a whole.
+    words: [Value; WORDS],
+    /// A bit for each byte of the stack that was written on all paths.
+    written: [u64; WORDS / 8],
+}
+
+impl State {
+    /// An iteration begins.
+    pub fn new(allocates: bool) -> State {
+        let mut state = State {
+            registers: [Value::Unknown; 11],
+            words: [Value::Unknown; WORDS],
+            written: [0; WORDS / 8],
+        };
+        state.set(Register::R1, Value::origin(Window::Node));
+        state.set(Register::R2, Value::origin(Window::Scratchpad));
+        state.set(Register::R3, Value::NUMBER);
+        if allocates {
+            state.set(Register::R4, Value::origin(Window::Allocation));
+            state.set(Register::R5, Value::NUMBER);
+        }
+        state.set(Register::R10, Value::origin(Window::Stack));
+        state
+    }
+
+    pub fn get(&self, register: Register) -> Value {
+        self.registers[usize::from(register.number())]
+    }
+
+    pub fn set(&mut self, register: Register, value: Value) {
+        self.registers[usize::from(register.number())] = value;
+    }
+
+    /// What is known where two paths meet.
+    pub fn join(&mut self, other: &State) {
+        for (value, other) in self.registers.iter_mut().zip(other.registers) {
+            *value = value.join(other);
+        }
+        for (bits, other) in self.written.iter_mut().zip(other.written) {
+            *bits &= other;
+        }
+        for word in 0..WORDS {
+            let (mine, other) = (self.words[word], other.words[word]);
+            let joined = mine.join(other);
+            if joined == Value::Unknown && (is_address(mine) || is_address(other)) {
+                self.unwrite(word);
+            }
+            self.words[word] = joined;
+        }
+    }
+
+    /// A store into the stack of a value at any of the places from `min` to `max`, counted from the
+    /// stack's start. `value` is what the whole word then holds.
+    pub fn store(&mut self, min: usize, max: usize, bytes: usize, value: Value) {
+        for word in min / 8..(max + bytes).div_ceil(8) {
+            // What is left of an address is no number that a program may see.
+            if is_address(self.words[word]) {
+                self.unwrite(word);
+            }
+            self.words[word] = Value::Unknown;
+        }
+        if min == max {
+            for byte in min..min + bytes {
+                self.written[byte / 64] |= 1 << (byte % 64);
+            }
+            if bytes == 8 && min.is_multiple_of(8) {
+                self.words[min / 8] = value;
+            }
+        }
+    }
+
+    /// The word of a load of 8 bytes, if it was stored as a whole and lies at one place.
+    pub fn word(&self, min: usize, max: usize, bytes: usize) -> Option<Value> {
+        let whole = min == max && bytes == 8 && min.is_multiple_of(8);
+        let word = self.words.get(min / 8).filter(|_| whole)?;
+        (*word != Value::Unknown).then_some(*word)
+    }
+
+    /// The first byte of a range of the stack that is not written, or holds a part of an address.
+    pub fn unwritten(&self, range: Range<usize>) -> Option<usize> {
+        let is_written = |byte: usize| self.written[byte / 64] >> (byte % 64) & 1 == 1;
+        range
+            .into_iter()
+            .find(|&byte| !is_written(byte) || is_address(self.words[byte / 8]))
+    }
+
+    fn unwrite(&mut self, word: usize) {
+        self.written[word / 8] &= !(0xff << (8 * (word % 8)));
+    }
+}
+
+fn is_address(value: Value) -> bool {
+    matches!(value, Value::Address { .. })
+}

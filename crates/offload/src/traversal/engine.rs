@@ -1,0 +1,50 @@
+//! Programs, ready to run.
+
+#[cfg(feature = "native")]
+use crate::executor::NativeProgram;
+use crate::executor::{Fault, Interpreter, Workspace};
+use crate::program::Program;
+use std::sync::Arc;
+
+/// A program with what runs it.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// The interpreter.
+    Interpreter(Arc<Program>),
+    /// The processor.
+    #[cfg(feature = "native")]
+    Native(Arc<NativeProgram>),
+}
+
+impl Engine {
+    /// The fastest engine of a program: native code, if this crate has the feature and knows the
+    /// processor, or else the interpreter.
+    pub fn new(program: Arc<Program>) -> Engine {
+        #[cfg(feature = "native")]
+        if let Ok(native) = NativeProgram::translate(Arc::clone(&program)) {
+            return Engine::Native(native.into());
+        }
+        Engine::Interpreter(program)
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        match self {
+            Engine::Interpreter(program) => program,
+            #[cfg(feature = "native")]
+            Engine::Native(native) => native.program(),
+        }
+    }
+
+    /// Runs one iteration. The scratchpad has to have the declared length.
+    ///
+    /// # Errors
+    /// See [`Interpreter::iterate`].
+    pub fn iterate(&self, workspace: &mut Workspace) -> Result<u64, Fault> {
+        match self {
+            Engine::Interpreter(program) => Interpreter.iterate(program, workspace),
+            #[cfg(feature = "native")]
+            Engine::Native(native) => Ok(native.iterate(workspace)),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! One iteration, from load to stores.
+
+use super::engine::Engine;
+use super::memory::NodeMemory;
+use super::status::Status;
+use crate::executor::Workspace;
+use crate::program::Program;
+
+/// What follows an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another one, at this address.
+    Node(u64),
+    /// Nothing: the traversal is done.
+    Done,
+}
+
+/// Runs one iteration at the workspace's address. If it cannot take effect, it has none, and the
+/// workspace's scratchpad is as before.
+///
+/// Stores become visible at its end: first those into the new allocation, then those into the node,
+/// which may publish it. All are checked before the first.
+///
+/// # Errors
+/// The status with which the traversal stops.
+pub fn iterate(
+    engine: &Engine,
+    memory: &impl NodeMemory,
+    workspace: &mut Workspace,
+) -> Result<Next, Status> {
+    let program = engine.program();
+    let load = program.node_load();
+    workspace.begin(program.declaration());
+    let from = workspace.address.wrapping_add_signed(load.start.into());
+    if load.bytes == 0 {
+        // The traversal still has to be where its node is.
+        memory.load(from, &mut [0])?;
+    } else {
+        memory.load(from, workspace.node_mut(load))?;
+    }
+    // An iteration that may be undone keeps the state before it.
+    let before = program
+        .changes_memory()
+        .then(|| workspace.scratchpad.clone());
+    let next = engine.iterate(workspace).map_err(|_| Status::Malfunction)?;
+    if workspace.has_stores()
+        && let Err(status) = store(program, memory, workspace)
+    {
+        if let Some(before) = before {
+            workspace.scratchpad = before;
+        }
+        return Err(status);
+    }
+    Ok(match next {
+        0 => Next::Done,
+        address => Next::Node(address),
+    })
+}
+
+fn store(
+    program: &Program,
+    memory: &impl NodeMemory,
+    workspace: &mut Workspace,
+) -> Result<(), Status> {
+    let load = program.node_load();
+    if workspace.allocates() && workspace.region == 0 {
+        return Err(Status::OutOfRegions);
+    }
+    let region = workspace.region;
+    let address = workspace.address;
+    let allocated = |distance: u64| region.wrapping_add(distance);
+    let of_node = |distance: i64| address.wrapping_add_signed(distance);
+    for (distance, bytes) in workspace.stored_allocation() {
+        memory.check_store(allocated(distance), bytes.len())?;
+    }
+    for (distance, bytes) in workspace.stored_node(load) {
+        memory.check_store(of_node(distance), bytes.len())?;
+    }
+    for (distance, bytes) in workspace.stored_allocation() {
+        memory.store(allocated(distance), bytes)?;
+    }
+    for (distance, bytes) in workspace.stored_node(load) {
+        memory.store(of_node(distance), bytes)?;
+    }
+    workspace.take_region(program.declaration());
+    Ok(())
+}
