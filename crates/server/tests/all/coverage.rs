@@ -1,68 +1,109 @@
-//! The table of commands in docs/server.md is that of the program.
+//! The tables of commands in docs/server-commands*.md are those of the program.
 //!
-//! `NEARFIELD_UPDATE_DOCS=1` writes it anew.
+//! `NEARFIELD_UPDATE_DOCS=1` writes them anew.
 
+use nearfield_server::catalog::Group;
 use nearfield_server::command::{Command, Flags, Run, all};
+use std::collections::BTreeMap;
 
 const BEGIN: &str = "<!-- commands: begin -->\n";
 const END: &str = "<!-- commands: end -->";
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+const PAGES: [&str; 2] = ["server-commands.md", "server-commands-other.md"];
 
-/// A row for each command and subcommand, by group and name.
-fn table() -> String {
-    let mut rows: Vec<(String, String)> = Vec::new();
+/// The page that lists a group.
+fn page_of(group: Group) -> &'static str {
+    match group {
+        Group::String
+        | Group::Generic
+        | Group::Ordered
+        | Group::List
+        | Group::Hash
+        | Group::Set
+        | Group::SortedSet => PAGES[0],
+        Group::Transactions
+        | Group::PubSub
+        | Group::Scripting
+        | Group::Connection
+        | Group::Server => PAGES[1],
+    }
+}
+
+/// The rows of each group, by the names of commands and subcommands.
+fn rows() -> BTreeMap<Group, BTreeMap<String, String>> {
+    let mut groups = BTreeMap::<Group, BTreeMap<String, String>>::new();
+    let mut add = |command: &Command, name: &str| {
+        let name = name.to_ascii_uppercase();
+        let row = row(command, &name);
+        let is_new = groups
+            .entry(command.group)
+            .or_default()
+            .insert(name, row)
+            .is_none();
+        assert!(is_new, "{} is there twice", command.name);
+    };
     for command in all() {
         match command.run {
-            Run::Command(_) | Run::Planned(_) => rows.push(row(command, command.name.to_owned())),
+            Run::Command(_) | Run::Planned(_) => add(command, command.name),
             Run::Container(subcommands) => {
-                let name = |sub: &Command| format!("{} {}", command.name, sub.name);
-                rows.extend(subcommands.iter().map(|sub| row(sub, name(sub))));
+                for sub in subcommands {
+                    add(sub, &format!("{} {}", command.name, sub.name));
+                }
             }
         }
     }
-    rows.sort();
-    let count = rows.len();
-    let rows: String = rows.into_iter().map(|(_, row)| row).collect();
-    format!(
-        "{count} commands and subcommands.\n\n| group | command | since Redis | on a \
-            pool | differs from Redis |\n|---|---|---|---|---|\n{rows}"
-    )
+    groups
 }
 
-fn row(command: &Command, name: String) -> (String, String) {
+fn row(command: &Command, name: &str) -> String {
     let since = if command.flags.has(Flags::OWN) {
         "own"
     } else {
         command.since
     };
-    let name = name.to_ascii_uppercase();
     let pool = match (command.is_for_pools(), command.flags.has(Flags::KEY_BY_KEY)) {
         (false, _) => "no",
         (true, true) => "key by key",
         (true, false) => "yes",
     };
-    let (group, differs) = (command.group.name(), command.deviation.replace('|', "\\|"));
-    let sorted = format!("{:02} {name}", command.group as u8);
-    (
-        sorted,
-        format!("| {group} | {name} | {since} | {pool} | {differs} |\n"),
-    )
+    let differs = command.deviation.replace('|', "\\|");
+    format!("| {name} | {since} | {pool} | {differs} |\n")
+}
+
+/// The tables of a page.
+fn tables(page: &str) -> String {
+    let mut groups = rows();
+    groups.retain(|&group, _| page_of(group) == page);
+    let count: usize = groups.values().map(BTreeMap::len).sum();
+    let mut text = format!("{count} commands and subcommands.\n");
+    for (group, rows) in groups {
+        text += &format!(
+            "\n### {}\n\n| command | since Redis | on a pool | differs from Redis |\n\
+             |---|---|---|---|\n",
+            group.name()
+        );
+        text.extend(rows.into_values());
+    }
+    text
 }
 
 #[test]
 fn the_documentation_lists_the_commands_that_there_are() {
-    let text = std::fs::read_to_string(PATH).expect("docs/server.md is there");
-    let (before, rest) = text.split_once(BEGIN).expect("the table has a beginning");
-    let (shown, after) = rest.split_once(END).expect("the table has an end");
-    let made = table();
-    if std::env::var_os("NEARFIELD_UPDATE_DOCS").is_some() {
-        let text = format!("{before}{BEGIN}{made}{END}{after}");
-        std::fs::write(PATH, text).expect("docs/server.md can be written");
-        return;
+    for page in PAGES {
+        let path = format!("{FOLDER}/{page}");
+        let text = std::fs::read_to_string(&path).expect("the page is there");
+        let (before, rest) = text.split_once(BEGIN).expect("the tables have a beginning");
+        let (shown, after) = rest.split_once(END).expect("the tables have an end");
+        let made = tables(page);
+        if std::env::var_os("NEARFIELD_UPDATE_DOCS").is_some() {
+            let text = format!("{before}{BEGIN}{made}{END}{after}");
+            std::fs::write(&path, text).expect("the page can be written");
+            continue;
+        }
+        assert!(
+            shown == made,
+            "docs/{page} lists other commands than there are; NEARFIELD_UPDATE_DOCS=1 \
+             cargo test -p nearfield-server --test all coverage:: writes it anew"
+        );
     }
-    assert!(
-        shown == made,
-        "docs/server.md lists other commands than there are; \
-         NEARFIELD_UPDATE_DOCS=1 cargo test -p nearfield-server --test all coverage writes it anew"
-    );
 }
