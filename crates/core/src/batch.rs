@@ -2,7 +2,8 @@
 
 use crate::form::{EntryList, too_long};
 use crate::{
-    Bytes, Direction, Error, Form, Operation, Outcome, Previous, ScanRange, StoredOutcome, Words,
+    Bytes, Direction, Error, Form, Operation, Outcome, Previous, ScanRange, Span, StoredOutcome,
+    Words,
 };
 use std::ops::{Bound, ControlFlow};
 
@@ -374,6 +375,83 @@ impl<F: Form> Batch<F> {
             Bound::Excluded(key) => Bound::Excluded(F::store_key(&mut self.input, key)?),
             Bound::Unbounded => Bound::Unbounded,
         })
+    }
+}
+
+/// Operations on bytes that the batch has already, so that a caller who receives keys and values
+/// with other bytes between them copies all of them at once.
+///
+/// ```
+/// use nearfield_core::{Batch, Bytes, Operation, Span};
+///
+/// let mut batch = Batch::<Bytes>::new();
+/// let start = batch.stage(b"key=value")?.start();
+/// let (key, value) = (Span::new(start, 3), Span::new(start + 4, 5));
+/// assert_eq!(batch.staged(value), b"value");
+/// batch.insert_staged(key, value);
+/// let input = batch.input()?;
+/// let Operation::Insert { key, value } = input.operations()[0] else {
+///     unreachable!("an insert was added");
+/// };
+/// assert_eq!((input.key(key), input.value(value)), (&b"key"[..], &b"value"[..]));
+/// # Ok::<(), nearfield_core::Error>(())
+/// ```
+impl Batch<Bytes> {
+    /// Copies bytes into the batch, where they stay until it is [cleared](Batch::clear).
+    ///
+    /// # Errors
+    /// `BatchTooLarge`.
+    #[inline]
+    pub fn stage(&mut self, bytes: &[u8]) -> Result<Span, Error> {
+        Span::store(&mut self.input, bytes)
+    }
+
+    /// Bytes of the batch.
+    ///
+    /// # Panics
+    /// If `span` lies beyond what was staged. So do the methods below.
+    #[inline]
+    pub fn staged(&self, span: Span) -> &[u8] {
+        span.load(&self.input)
+    }
+
+    /// Bytes of the batch, to be changed before an operation on them is added.
+    #[inline]
+    pub fn staged_mut(&mut self, span: Span) -> &mut [u8] {
+        &mut self.input[span.start()..][..span.length()]
+    }
+
+    /// Adds a get, as [`get`](Batch::get) does.
+    #[inline]
+    pub fn get_staged(&mut self, key: Span) -> usize {
+        let checked = Bytes::check(self.staged(key), None);
+        self.push(checked.map(|()| Operation::Get { key }))
+    }
+
+    /// Adds an insert, as [`insert`](Batch::insert) does.
+    #[inline]
+    pub fn insert_staged(&mut self, key: Span, value: Span) -> usize {
+        let checked = Bytes::check(self.staged(key), Some(self.staged(value)));
+        self.push(checked.map(|()| Operation::Insert { key, value }))
+    }
+
+    /// Adds a remove, as [`remove`](Batch::remove) does.
+    #[inline]
+    pub fn remove_staged(&mut self, key: Span) -> usize {
+        let checked = Bytes::check(self.staged(key), None);
+        self.push(checked.map(|()| Operation::Remove { key }))
+    }
+
+    /// Adds a search, as [`predecessor`](Batch::predecessor) does.
+    pub fn predecessor_staged(&mut self, key: Span) -> usize {
+        let checked = Bytes::check(self.staged(key), None);
+        self.push(checked.map(|()| Operation::Predecessor { key }))
+    }
+
+    /// Adds a search, as [`successor`](Batch::successor) does.
+    pub fn successor_staged(&mut self, key: Span) -> usize {
+        let checked = Bytes::check(self.staged(key), None);
+        self.push(checked.map(|()| Operation::Successor { key }))
     }
 }
 

@@ -66,7 +66,7 @@ pub use form::MapForm;
 pub use map::{Map, Range, Updated, WordMap};
 pub use nearfield_core::{
     Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
-    Words, codec,
+    Span, Words, codec,
 };
 #[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};

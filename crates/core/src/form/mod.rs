@@ -95,8 +95,40 @@ pub struct Span {
 }
 
 impl Span {
+    /// The byte string of so many bytes from an offset on.
     #[inline]
-    fn store(arena: &mut Vec<u8>, bytes: &[u8]) -> Result<Span, Error> {
+    pub fn new(start: usize, length: usize) -> Span {
+        // An arena has less than 2^32 bytes.
+        Span {
+            start: start as u32,
+            length: length as u32,
+        }
+    }
+
+    /// The offset of its first byte.
+    #[inline]
+    pub fn start(self) -> usize {
+        self.start as usize
+    }
+
+    /// Its number of bytes.
+    #[inline]
+    pub fn length(self) -> usize {
+        self.length as usize
+    }
+
+    /// Itself with the byte before it, which there must be.
+    #[inline]
+    #[must_use]
+    pub fn with_byte_before(self) -> Span {
+        Span {
+            start: self.start - 1,
+            length: self.length + 1,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn store(arena: &mut Vec<u8>, bytes: &[u8]) -> Result<Span, Error> {
         let end = arena.len() + bytes.len();
         if end > u32::MAX as usize {
             return Err(arena_too_large(end));
@@ -113,7 +145,8 @@ impl Span {
         })
     }
 
-    fn load(self, arena: &[u8]) -> &[u8] {
+    #[inline]
+    pub(crate) fn load(self, arena: &[u8]) -> &[u8] {
         &arena[self.start as usize..][..self.length as usize]
     }
 }

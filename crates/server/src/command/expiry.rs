@@ -1,6 +1,6 @@
 //! Times at which keys expire.
 
-use super::{Answer, Call, Command, Group, Planned, Touch, integer, is};
+use super::{Answer, Command, Group, Planned, Touch, integer, is};
 use crate::error::{CommandError, shown};
 use crate::keyspace::Class;
 
@@ -8,32 +8,32 @@ const GROUP: Group = Group::Generic;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("expire", -3, |call| {
-        expire(call, "expire", Time::IN_SECONDS)
+    Command::planned("expire", -3, Touch::Change, |planned| {
+        expire(planned, "expire", Time::IN_SECONDS)
     })
     .writes()
     .fast()
     .key(1)
     .about(GROUP, "1.0.0", "O(log N)")
     .summary("Has a key expire after some seconds."),
-    Command::new("pexpire", -3, |call| {
-        expire(call, "pexpire", Time::IN_MILLISECONDS)
+    Command::planned("pexpire", -3, Touch::Change, |planned| {
+        expire(planned, "pexpire", Time::IN_MILLISECONDS)
     })
     .writes()
     .fast()
     .key(1)
     .about(GROUP, "2.6.0", "O(log N)")
     .summary("Has a key expire after some milliseconds."),
-    Command::new("expireat", -3, |call| {
-        expire(call, "expireat", Time::AT_SECONDS)
+    Command::planned("expireat", -3, Touch::Change, |planned| {
+        expire(planned, "expireat", Time::AT_SECONDS)
     })
     .writes()
     .fast()
     .key(1)
     .about(GROUP, "1.2.0", "O(log N)")
     .summary("Has a key expire at a time in seconds since 1970."),
-    Command::new("pexpireat", -3, |call| {
-        expire(call, "pexpireat", Time::AT_MILLISECONDS)
+    Command::planned("pexpireat", -3, Touch::Change, |planned| {
+        expire(planned, "pexpireat", Time::AT_MILLISECONDS)
     })
     .writes()
     .fast()
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
     .key(1)
     .about(GROUP, "7.0.0", "O(1)")
     .summary("Returns when a key expires, in milliseconds since 1970."),
-    Command::new("persist", 2, persist)
+    Command::planned("persist", 2, Touch::Change, persist)
         .writes()
         .fast()
         .key(1)
@@ -195,37 +195,37 @@ impl Conditions {
     }
 }
 
-fn expire(call: &mut Call<'_>, name: &str, time: Time) -> Answer {
-    let key = call.args[1];
-    let conditions = Conditions::parse(call.rest(3))?;
-    let value = call.integer(2)?;
-    let Some(at) = time.milliseconds(value, call.keys.now_ms()) else {
+fn expire(planned: &mut Planned<'_>, name: &str, time: Time) -> Answer {
+    let conditions = Conditions::parse(planned.rest(3))?;
+    let value = planned.integer(2)?;
+    let Some(at) = time.milliseconds(value, planned.now_ms()) else {
         return Err(invalid_time(name));
     };
-    let found = call.keys.peek(key)?;
+    let found = planned.peek(0)?;
     if !found.is_some_and(|found| conditions.allow(found.expires_at_ms, at)) {
-        call.reply.integer(0);
+        planned.reply.integer(0);
         return Ok(());
     }
-    expire_at(call, key, at)?;
-    call.reply.integer(1);
+    expire_at(planned, at)?;
+    planned.reply.integer(1);
     Ok(())
 }
 
-/// Has a key that is there expire at a time; at once if that is over.
-pub(super) fn expire_at(call: &mut Call<'_>, key: &[u8], at_ms: i64) -> Answer {
+/// Has the command's key, which is there, expire at a time; at once if that is over.
+pub(super) fn expire_at(planned: &mut Planned<'_>, at_ms: i64) -> Answer {
+    let key = planned.key(0);
     let at = u64::try_from(at_ms).unwrap_or(0);
-    if call.keys.is_over(Some(at)) {
-        call.keys.remove(key)?;
-        call.keys.changed(key, Class::Generic, "del");
-        call.keys.effects().log_instead(&[b"DEL", key]);
+    if planned.is_over(at) {
+        planned.remove(0)?;
+        planned.changed(0, Class::Generic, "del");
+        planned.log_instead(&[b"DEL", key]);
         return Ok(());
     }
-    call.keys.set_expiry(key, Some(at))?;
-    call.keys.changed(key, Class::Generic, "expire");
-    let at = itoa::Buffer::new().format(at).to_owned();
-    let words = [b"PEXPIREAT", key, at.as_bytes()];
-    call.keys.effects().log_instead(&words);
+    planned.set_expiry(0, Some(at))?;
+    planned.changed(0, Class::Generic, "expire");
+    let mut buffer = itoa::Buffer::new();
+    let at = buffer.format(at).as_bytes();
+    planned.log_instead(&[b"PEXPIREAT", key, at]);
     Ok(())
 }
 
@@ -245,14 +245,13 @@ fn remaining(planned: &mut Planned<'_>, time: Time) -> Answer {
     Ok(())
 }
 
-fn persist(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    let found = call.keys.peek(key)?;
+fn persist(planned: &mut Planned<'_>) -> Answer {
+    let found = planned.peek(0)?;
     let expires = found.is_some_and(|found| found.expires_at_ms.is_some());
     if expires {
-        call.keys.set_expiry(key, None)?;
-        call.keys.changed(key, Class::Generic, "persist");
+        planned.set_expiry(0, None)?;
+        planned.changed(0, Class::Generic, "persist");
     }
-    call.reply.integer(i64::from(expires));
+    planned.reply.integer(i64::from(expires));
     Ok(())
 }

@@ -14,19 +14,19 @@ const GROUP: Group = Group::Hash;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("hset", -4, hset)
+    Command::planned("hset", -4, Touch::Change, hset)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Sets the values of fields. Creates the key if it is not there."),
-    Command::new("hmset", -4, hmset)
+    Command::planned("hmset", -4, Touch::Change, hmset)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Sets the values of fields, as HSET does."),
-    Command::new("hsetnx", 4, hsetnx)
+    Command::planned("hsetnx", 4, Touch::Change, hsetnx)
         .grows()
         .fast()
         .key(1)
@@ -77,13 +77,13 @@ pub const COMMANDS: &[Command] = &[
         .key(1)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Says whether a field has a value."),
-    Command::new("hdel", -3, hdel)
+    Command::planned("hdel", -3, Touch::Change, hdel)
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Removes fields. Deletes the key if none is left."),
-    Command::new("hincrby", 4, hincrby)
+    Command::planned("hincrby", 4, Touch::Change, hincrby)
         .grows()
         .fast()
         .key(1)
@@ -109,40 +109,39 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// Sets all fields of the command and answers how many had no value before.
-fn set_all(call: &mut Call<'_>, name: &'static str) -> Result<usize, CommandError> {
-    let (key, fields) = (call.args[1], call.rest(2));
-    let (pairs, []) = fields.as_chunks::<2>() else {
+fn set_all(planned: &mut Planned<'_>, name: &'static str) -> Result<usize, CommandError> {
+    let (pairs, []) = planned.rest(2).as_chunks::<2>() else {
         return Err(CommandError::WrongArity(name.into()));
     };
-    let created = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+    let created = planned.edit::<Hash<Heap>, _>(0, |hash, limits| {
         let set = |&[field, value]: &[&[u8]; 2]| usize::from(hash.set(limits, field, value));
         pairs.iter().map(set).sum()
     })?;
-    call.keys.changed(key, Class::Hash, "hset");
+    planned.changed(0, Class::Hash, "hset");
     Ok(created)
 }
 
-fn hset(call: &mut Call<'_>) -> Answer {
-    let created = set_all(call, "hset")?;
-    call.reply.count(created);
+fn hset(planned: &mut Planned<'_>) -> Answer {
+    let created = set_all(planned, "hset")?;
+    planned.reply.count(created);
     Ok(())
 }
 
-fn hmset(call: &mut Call<'_>) -> Answer {
-    set_all(call, "hmset")?;
-    call.reply.ok();
+fn hmset(planned: &mut Planned<'_>) -> Answer {
+    set_all(planned, "hmset")?;
+    planned.reply.ok();
     Ok(())
 }
 
-fn hsetnx(call: &mut Call<'_>) -> Answer {
-    let (key, field, value) = (call.args[1], call.args[2], call.args[3]);
-    let created = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+fn hsetnx(planned: &mut Planned<'_>) -> Answer {
+    let (field, value) = (planned.args[2], planned.args[3]);
+    let created = planned.edit::<Hash<Heap>, _>(0, |hash, limits| {
         !hash.contains(field) && hash.set(limits, field, value)
     })?;
     if created {
-        call.keys.changed(key, Class::Hash, "hset");
+        planned.changed(0, Class::Hash, "hset");
     }
-    call.reply.integer(i64::from(created));
+    planned.reply.integer(i64::from(created));
     Ok(())
 }
 
@@ -216,22 +215,22 @@ fn hexists(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn hdel(call: &mut Call<'_>) -> Answer {
-    let (key, fields) = (call.args[1], call.rest(2));
-    let removed = call.keys.edit_present::<Hash<Heap>, _>(key, |hash| {
+fn hdel(planned: &mut Planned<'_>) -> Answer {
+    let fields = planned.rest(2);
+    let removed = planned.edit_present::<Hash<Heap>, _>(0, |_, hash| {
         fields.iter().filter(|field| hash.remove(field)).count()
     })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
-        call.keys.changed(key, Class::Hash, "hdel");
+        planned.changed(0, Class::Hash, "hdel");
     }
-    call.reply.count(removed);
+    planned.reply.count(removed);
     Ok(())
 }
 
-fn hincrby(call: &mut Call<'_>) -> Answer {
-    let (key, field, summand) = (call.args[1], call.args[2], call.integer(3)?);
-    let sum = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+fn hincrby(planned: &mut Planned<'_>) -> Answer {
+    let (field, summand) = (planned.args[2], planned.integer(3)?);
+    let sum = planned.edit::<Hash<Heap>, _>(0, |hash, limits| {
         let value = match hash.get(field) {
             Some(value) => parse_integer(value)
                 .ok_or(CommandError::text("ERR hash value is not an integer"))?,
@@ -243,8 +242,8 @@ fn hincrby(call: &mut Call<'_>) -> Answer {
         hash.set(limits, field, itoa::Buffer::new().format(sum).as_bytes());
         Ok::<_, CommandError>(sum)
     })??;
-    call.keys.changed(key, Class::Hash, "hincrby");
-    call.reply.integer(sum);
+    planned.changed(0, Class::Hash, "hincrby");
+    planned.reply.integer(sum);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Lists.
 
 use super::arguments::{count, position, positions};
-use super::{Answer, Call, Command, Group, integer, is};
+use super::{Answer, Call, Command, Group, Planned, Touch, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::{Limits, List};
@@ -11,13 +11,13 @@ const GROUP: Group = Group::List;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("lpush", -3, |call| push(call, End::Left))
+    Command::planned("lpush", -3, Touch::Change, |it| push(it, End::Left))
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1) for each element")
         .summary("Puts elements before all others of a list. Creates the key if it is not there."),
-    Command::new("rpush", -3, |call| push(call, End::Right))
+    Command::planned("rpush", -3, Touch::Change, |it| push(it, End::Right))
         .grows()
         .fast()
         .key(1)
@@ -35,13 +35,13 @@ pub const COMMANDS: &[Command] = &[
         .key(1)
         .about(GROUP, "2.2.0", "O(1) for each element")
         .summary("Appends elements to a list that is there."),
-    Command::new("lpop", -2, |call| pop(call, End::Left))
+    Command::planned("lpop", -2, Touch::Change, |it| pop(it, End::Left))
         .writes()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(N) for N elements")
         .summary("Removes the first elements of a list and returns them."),
-    Command::new("rpop", -2, |call| pop(call, End::Right))
+    Command::planned("rpop", -2, Touch::Change, |it| pop(it, End::Right))
         .writes()
         .fast()
         .key(1)
@@ -155,16 +155,16 @@ impl End {
     }
 }
 
-fn push(call: &mut Call<'_>, end: End) -> Answer {
-    let (key, elements) = (call.args[1], call.rest(2));
-    let len = call.keys.edit::<List<Heap>, _>(key, |list, limits| {
+fn push(planned: &mut Planned<'_>, end: End) -> Answer {
+    let elements = planned.rest(2);
+    let len = planned.edit::<List<Heap>, _>(0, |list, limits| {
         for element in elements {
             end.push(list, limits, element);
         }
         list.len()
     })?;
-    call.keys.changed(key, Class::List, end.pushed());
-    call.reply.count(len);
+    planned.changed(0, Class::List, end.pushed());
+    planned.reply.count(len);
     Ok(())
 }
 
@@ -184,14 +184,12 @@ fn push_present(call: &mut Call<'_>, end: End) -> Answer {
     Ok(())
 }
 
-fn pop(call: &mut Call<'_>, end: End) -> Answer {
-    if call.args.len() > 3 {
+fn pop(planned: &mut Planned<'_>, end: End) -> Answer {
+    if planned.args.len() > 3 {
         return Err(CommandError::WrongArity(end.popped().into()));
     }
-    let key = call.args[1];
-    let limit = call.args.get(2).map(|limit| count(limit)).transpose()?;
-    let reply = &mut *call.reply;
-    let popped = call.keys.edit_present::<List<Heap>, _>(key, |list| {
+    let limit = planned.args.get(2).map(|limit| count(limit)).transpose()?;
+    let popped = planned.edit_present::<List<Heap>, _>(0, |reply, list| {
         let Some(limit) = limit else {
             reply.bulk_or_null(end.peek(list));
             end.remove(list, 1);
@@ -203,10 +201,10 @@ fn pop(call: &mut Call<'_>, end: End) -> Answer {
         count > 0
     })?;
     match popped {
-        Some(true) => call.keys.changed(key, Class::List, end.popped()),
+        Some(true) => planned.changed(0, Class::List, end.popped()),
         Some(false) => {}
-        None if limit.is_some() => call.reply.null_array(),
-        None => call.reply.null(),
+        None if limit.is_some() => planned.reply.null_array(),
+        None => planned.reply.null(),
     }
     Ok(())
 }

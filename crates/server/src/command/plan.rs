@@ -17,7 +17,7 @@ use super::Answer;
 use crate::error::CommandError;
 use crate::keyspace::{Class, Found, InBatch, Keys, Keyspace, Record};
 use crate::number::parse_integer;
-use crate::object::Container;
+use crate::object::{Container, Limits};
 use crate::resp::Reply;
 use nearfield::Direction;
 
@@ -240,6 +240,14 @@ impl<'p> Planned<'p> {
         write(self.reply, keyspace, found)
     }
 
+    /// True if a key that expires then is gone.
+    pub fn is_over(&self, expires_at_ms: u64) -> bool {
+        match &self.keys {
+            Source::Alone(keys) => keys.is_over(Some(expires_at_ms)),
+            Source::InBatch(keys) => expires_at_ms <= keys.now_ms,
+        }
+    }
+
     // ---- Changing --------------------------------------------------------------------------
 
     /// Sets a key to a string, whatever it held before; it expires at `expires_at_ms` from then
@@ -258,6 +266,57 @@ impl<'p> Planned<'p> {
         match &mut self.keys {
             Source::Alone(keys) => keys.set_string(key, value, expires_at_ms),
             Source::InBatch(keys) => keys.set_string(position, key, value, expires_at_ms),
+        }
+    }
+
+    /// Changes when a key expires; it must be there.
+    ///
+    /// # Errors
+    /// `NoSuchKey`; those of the index.
+    pub fn set_expiry(&mut self, position: usize, expires_at_ms: Option<u64>) -> Answer {
+        let key = self.key(position);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.set_expiry(key, expires_at_ms),
+            Source::InBatch(keys) => keys.set_expiry(position, expires_at_ms),
+        }
+    }
+
+    /// Gives the object of a key to `edit`, an empty one if there is no key. A key whose object is
+    /// empty afterwards is deleted, or not created.
+    ///
+    /// # Errors
+    /// `WrongType`; those of the index.
+    #[inline]
+    pub fn edit<T: Container, R>(
+        &mut self,
+        position: usize,
+        edit: impl FnOnce(&mut T, &Limits) -> R,
+    ) -> Result<R, CommandError> {
+        let key = self.key(position);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.edit(key, edit),
+            Source::InBatch(keys) => keys.edit(position, key, edit),
+        }
+    }
+
+    /// Gives the object of a key to `edit`, if there is one; `edit` may write to the reply. A key
+    /// whose object is empty afterwards is deleted.
+    ///
+    /// # Errors
+    /// `WrongType`; those of the index.
+    pub fn edit_present<T: Container, R>(
+        &mut self,
+        position: usize,
+        edit: impl FnOnce(&mut Reply, &mut T) -> R,
+    ) -> Result<Option<R>, CommandError> {
+        let key = self.key(position);
+        let reply = &mut *self.reply;
+        match &mut self.keys {
+            Source::Alone(keys) => keys.edit_present(key, |object| edit(reply, object)),
+            Source::InBatch(keys) => match keys.peek(position, key)? {
+                Some(_) => keys.edit(position, key, |object, _| Some(edit(reply, object))),
+                None => Ok(None),
+            },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::arguments::count;
 use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
-use super::{Answer, Call, Command, Group};
+use super::{Answer, Call, Command, Group, Planned, Touch};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::{Member, Set};
@@ -12,13 +12,13 @@ const GROUP: Group = Group::Set;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("sadd", -3, sadd)
+    Command::planned("sadd", -3, Touch::Change, sadd)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1) for each member")
         .summary("Adds members to a set. Creates the key if it is not there."),
-    Command::new("srem", -3, srem)
+    Command::planned("srem", -3, Touch::Change, srem)
         .writes()
         .fast()
         .key(1)
@@ -72,31 +72,31 @@ pub const COMMANDS: &[Command] = &[
         .summary("Goes over the members of a set step by step."),
 ];
 
-fn sadd(call: &mut Call<'_>) -> Answer {
-    let (key, members) = (call.args[1], call.rest(2));
-    let added = call.keys.edit::<Set<Heap>, _>(key, |set, limits| {
+fn sadd(planned: &mut Planned<'_>) -> Answer {
+    let members = planned.rest(2);
+    let added = planned.edit::<Set<Heap>, _>(0, |set, limits| {
         members
             .iter()
             .filter(|member| set.add(limits, member))
             .count()
     })?;
     if added > 0 {
-        call.keys.changed(key, Class::Set, "sadd");
+        planned.changed(0, Class::Set, "sadd");
     }
-    call.reply.count(added);
+    planned.reply.count(added);
     Ok(())
 }
 
-fn srem(call: &mut Call<'_>) -> Answer {
-    let (key, members) = (call.args[1], call.rest(2));
-    let removed = call.keys.edit_present::<Set<Heap>, _>(key, |set| {
+fn srem(planned: &mut Planned<'_>) -> Answer {
+    let members = planned.rest(2);
+    let removed = planned.edit_present::<Set<Heap>, _>(0, |_, set| {
         members.iter().filter(|member| set.remove(member)).count()
     })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
-        call.keys.changed(key, Class::Set, "srem");
+        planned.changed(0, Class::Set, "srem");
     }
-    call.reply.count(removed);
+    planned.reply.count(removed);
     Ok(())
 }
 

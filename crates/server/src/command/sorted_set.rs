@@ -1,7 +1,7 @@
 //! Sorted sets.
 
 use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
-use super::{Answer, Call, Command, Group, is};
+use super::{Answer, Call, Command, Group, Planned, Touch, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::number::{format_double, parse_double};
@@ -13,13 +13,13 @@ const GROUP: Group = Group::SortedSet;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("zadd", -4, zadd)
+    Command::planned("zadd", -4, Touch::Change, zadd)
         .grows()
         .fast()
         .key(1)
         .about(GROUP, "1.2.0", "O(log N) for each member")
         .summary("Adds members or changes their scores. Creates the key if it is not there."),
-    Command::new("zincrby", 4, zincrby)
+    Command::planned("zincrby", 4, Touch::Change, zincrby)
         .grows()
         .fast()
         .key(1)
@@ -55,7 +55,7 @@ pub const COMMANDS: &[Command] = &[
         .key(1)
         .about(GROUP, "2.0.0", "O(log N)")
         .summary("Returns how many members have a higher score."),
-    Command::new("zrem", -3, zrem)
+    Command::planned("zrem", -3, Touch::Change, zrem)
         .writes()
         .fast()
         .key(1)
@@ -191,36 +191,35 @@ fn score_of(argument: &[u8]) -> Result<f64, CommandError> {
     parse_double(argument).ok_or(CommandError::NotFloat)
 }
 
-fn zadd(call: &mut Call<'_>) -> Answer {
-    let (options, pairs) = Options::parse(call.rest(2))?;
+fn zadd(planned: &mut Planned<'_>) -> Answer {
+    let (options, pairs) = Options::parse(planned.rest(2))?;
     let (pairs, _) = pairs.as_chunks::<2>();
     // All scores are read before any is set.
     let scores = pairs.iter().map(|[score, _]| score_of(score));
     let scores: SmallVec<[f64; 4]> = scores.collect::<Result<_, _>>()?;
     let members = pairs.iter().map(|&[_, member]| member);
-    add(call, options, members.zip(scores))
+    add(planned, options, members.zip(scores))
 }
 
-fn zincrby(call: &mut Call<'_>) -> Answer {
+fn zincrby(planned: &mut Planned<'_>) -> Answer {
     // Redis looks for the options of ZADD here, too, and then finds too few scores.
-    Options::parse(call.rest(2))?;
+    Options::parse(planned.rest(2))?;
     let options = Options {
         increment: true,
         ..Options::default()
     };
-    let (summand, member) = (score_of(call.args[2])?, call.args[3]);
-    add(call, options, std::iter::once((member, summand)))
+    let (summand, member) = (score_of(planned.args[2])?, planned.args[3]);
+    add(planned, options, std::iter::once((member, summand)))
 }
 
 /// Sets or changes the scores of members and answers as `ZADD` does.
 fn add<'a>(
-    call: &mut Call<'_>,
+    planned: &mut Planned<'_>,
     options: Options,
     mut members: impl Iterator<Item = (&'a [u8], f64)>,
 ) -> Answer {
-    let key = call.args[1];
     let (mut added, mut changed, mut last) = (0, 0, None);
-    let result: Answer = call.keys.edit::<SortedSet<Heap>, _>(key, |set, limits| {
+    let result: Answer = planned.edit::<SortedSet<Heap>, _>(0, |set, limits| {
         members.try_for_each(|(member, score)| {
             last = match options.apply(set, limits, member, score)? {
                 Applied::Refused => None,
@@ -240,7 +239,7 @@ fn add<'a>(
     result?;
     if added + changed > 0 {
         let event = if options.increment { "zincr" } else { "zadd" };
-        call.keys.changed(key, Class::SortedSet, event);
+        planned.changed(0, Class::SortedSet, event);
     }
     match last {
         _ if !options.increment => {
@@ -249,10 +248,10 @@ fn add<'a>(
             } else {
                 added
             };
-            call.reply.integer(counted);
+            planned.reply.integer(counted);
         }
-        Some(score) => call.reply.double(score),
-        None => call.reply.null(),
+        Some(score) => planned.reply.double(score),
+        None => planned.reply.null(),
     }
     Ok(())
 }
@@ -321,17 +320,17 @@ fn rank(call: &mut Call<'_>, reverse: bool) -> Answer {
     Ok(())
 }
 
-fn zrem(call: &mut Call<'_>) -> Answer {
-    let (key, members) = (call.args[1], call.rest(2));
-    let removed = call.keys.edit_present::<SortedSet<Heap>, _>(key, |set| {
+fn zrem(planned: &mut Planned<'_>) -> Answer {
+    let members = planned.rest(2);
+    let removed = planned.edit_present::<SortedSet<Heap>, _>(0, |_, set| {
         let removed = members.iter().filter(|member| set.remove(member).is_some());
         removed.count()
     })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
-        call.keys.changed(key, Class::SortedSet, "zrem");
+        planned.changed(0, Class::SortedSet, "zrem");
     }
-    call.reply.count(removed);
+    planned.reply.count(removed);
     Ok(())
 }
 

@@ -16,12 +16,15 @@
 
 use super::notes::NoteChanges;
 use super::record::{PLAIN_STRING, Payload, Record, is_plain};
+use super::slots::Slot;
 use super::{Database, Entry, Found, Keyspace, Outside};
 use crate::error::CommandError;
-use crate::object::{Container, Kind, Text};
+use crate::object::{Container, Kind, Limits, Object, Text};
 use crate::resp::encode;
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Place;
 use nearfield::{Batch, Bytes, Direction, Error, Outcome};
+use nearfield_core::Span;
 use nearfield_tiers::Heap;
 use std::ops::Range;
 
@@ -42,6 +45,9 @@ pub struct Ledger {
     pub log: Vec<u8>,
     /// What becomes of the notes of the keys.
     pub notes: NoteChanges,
+    /// Whether the command has changed an object that its key has had before the batch, so that
+    /// this stays done.
+    pub in_place: bool,
     changes_before: u64,
     log_before: usize,
     told: bool,
@@ -64,14 +70,15 @@ impl Ledger {
         self.changes_before = self.changes;
         self.log_before = self.log.len();
         self.told = false;
+        self.in_place = false;
     }
 
-    /// Ends a command, which is logged as it was sent if it has changed something and has not
-    /// said otherwise. Answers where in the log its part lies.
+    /// Ends a command, of which the log has `request` if it has changed something and has not said
+    /// otherwise. Answers where in the log its part lies.
     #[inline]
-    pub fn end(&mut self, args: &[&[u8]]) -> Range<usize> {
+    pub fn end(&mut self, request: &[u8]) -> Range<usize> {
         if self.logging && self.changes > self.changes_before && !self.told {
-            encode::words(&mut self.log, args);
+            self.log.extend_from_slice(request);
         }
         self.log_before..self.log.len()
     }
@@ -82,6 +89,8 @@ impl Ledger {
 pub struct Folded {
     /// Which get has read the key of an operation, by the operation's number.
     gets: Vec<u32>,
+    /// The key of each get, as clients name it and as it is stored.
+    keys: Vec<(Span, Span)>,
     /// Finds the get of a key.
     by_key: HashTable<u32>,
     /// What has become of the key of each get.
@@ -90,6 +99,7 @@ pub struct Folded {
     values: Vec<u8>,
     /// The gets whose keys were changed.
     changed: Vec<u32>,
+    scratch: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -106,32 +116,50 @@ impl Folded {
     /// Makes ready for the next batch and keeps the memory.
     pub fn clear(&mut self) {
         self.gets.clear();
+        self.keys.clear();
         self.by_key.clear();
         self.states.clear();
         self.values.clear();
         self.changed.clear();
     }
 
-    /// Adds an operation on `key`, whose hash is given, and has `batch` read the key, `stored_key`
-    /// in the index, unless it does so already. `key_of` answers the key of a get.
-    pub fn add<'k>(
+    /// Adds an operation on `key`, and has `batch` read it, `stored_key` in the index, unless it
+    /// does so already. Answers the key's hash.
+    #[inline]
+    pub fn add(
         &mut self,
         batch: &mut Batch<Bytes>,
-        (key, stored_key): (&[u8], &[u8]),
-        hash: u64,
-        key_of: impl Fn(u32) -> &'k [u8],
+        key: Span,
+        stored_key: Span,
         hash_of: impl Fn(&[u8]) -> u64,
-    ) -> bool {
-        if let Some(&get) = self.by_key.find(hash, |&get| key_of(get) == key) {
-            self.gets.push(get);
-            return false;
+    ) -> u64 {
+        let name = |get: u32| {
+            let keys = self.keys.get(get as usize);
+            keys.map(|&(key, _)| batch.staged(key)).unwrap_or_default()
+        };
+        let bytes = batch.staged(key);
+        let hash = hash_of(bytes);
+        let entry = self
+            .by_key
+            .entry(hash, |&get| name(get) == bytes, |&get| hash_of(name(get)));
+        match entry {
+            Place::Occupied(entry) => self.gets.push(*entry.get()),
+            Place::Vacant(entry) => {
+                let get = self.keys.len() as u32;
+                entry.insert(get);
+                batch.get_staged(stored_key);
+                self.keys.push((key, stored_key));
+                self.states.push(State::Unchanged);
+                self.gets.push(get);
+            }
         }
-        let get = batch.get(stored_key) as u32;
-        self.by_key
-            .insert_unique(hash, get, |&get| hash_of(key_of(get)));
-        self.states.push(State::Unchanged);
-        self.gets.push(get);
-        true
+        hash
+    }
+
+    /// The key of a get.
+    pub fn key<'b>(&self, batch: &'b Batch<Bytes>, get: u32) -> &'b [u8] {
+        let keys = self.keys.get(get as usize);
+        keys.map(|&(key, _)| batch.staged(key)).unwrap_or_default()
     }
 
     /// The get that has read the key of an operation.
@@ -153,7 +181,15 @@ impl Folded {
         }
     }
 
-    fn change(&mut self, operation: usize, value: Option<Record<'_>>) {
+    /// Sets what is stored for the key of an operation. Answers what the value before refers to, if
+    /// that is to be given up: the batch has made it, and the value does not refer to it any more.
+    #[inline]
+    fn change(
+        &mut self,
+        batch: &Batch<Bytes>,
+        operation: usize,
+        value: Option<Record<'_>>,
+    ) -> Option<Outside> {
         let get = self.get_of(operation);
         let state = match value {
             None => State::Absent,
@@ -163,33 +199,57 @@ impl Folded {
                 State::Stored(start..self.values.len())
             }
         };
-        if let Some(before) = self.states.get_mut(get) {
-            if matches!(before, State::Unchanged) {
+        let before = std::mem::replace(self.states.get_mut(get)?, state);
+        match before {
+            State::Unchanged => {
                 self.changed.push(get as u32);
+                None
             }
-            *before = state;
+            State::Absent => None,
+            State::Stored(place) => {
+                let before = Record::parse(self.values.get(place)?).outside()?;
+                let is_kept = value.and_then(|value| value.outside()) == Some(before);
+                // What was read is given up when the batch is written.
+                (!is_kept && self.read(batch, operation) != Some(before)).then_some(before)
+            }
         }
     }
 
-    /// Fills `writes` with what has become of the keys, and answers of which gets they are. If the
-    /// keys are shared with other servers, each write compares with what `batch` has read.
-    pub fn plan_writes<'k>(
+    /// The note that the key of an operation has until the batch is written: that of what was read.
+    fn note(&self, batch: &Batch<Bytes>, operation: usize) -> Option<u64> {
+        let read = batch.value(self.get_of(operation))?;
+        Record::parse(read).note()
+    }
+
+    /// What the value that the batch has read for the key of an operation refers to.
+    fn read(&self, batch: &Batch<Bytes>, operation: usize) -> Option<Outside> {
+        let read = batch.value(self.get_of(operation))?;
+        Record::parse(read).outside()
+    }
+
+    /// Fills `writes` with what has become of the keys that `read` has read, and answers of which
+    /// gets they are. If the keys are shared with other servers, each write compares with what was
+    /// read.
+    pub fn plan_writes(
         &self,
         writes: &mut Batch<Bytes>,
-        shared: Option<&Batch<Bytes>>,
-        key_of: impl Fn(u32) -> &'k [u8],
+        read: &Batch<Bytes>,
+        is_shared: bool,
     ) -> &[u32] {
         for &get in &self.changed {
-            let (key, now) = (key_of(get), self.now(get));
-            match (shared, now) {
-                (None, Some(value)) => writes.insert(key, value),
-                (None, None) => writes.remove(key),
-                (Some(read), now) => match (read.value(get as usize), now) {
-                    (before, Some(value)) => writes.update(key, before, value),
-                    (Some(before), None) => writes.remove_if(key, before),
+            let key = self.keys.get(get as usize);
+            let key = key.map(|&(_, key)| read.staged(key)).unwrap_or_default();
+            let now = self.now(get);
+            let before = || read.value(get as usize);
+            match now {
+                Some(value) if is_shared => writes.update(key, before(), value),
+                Some(value) => writes.insert(key, value),
+                None if is_shared => match before() {
+                    Some(before) => writes.remove_if(key, before),
                     // It was absent, and is absent again.
-                    (None, None) => writes.get(key),
+                    None => writes.get(key),
                 },
+                None => writes.remove(key),
             };
         }
         &self.changed
@@ -273,7 +333,8 @@ impl InBatch<'_> {
             Some(folded) => {
                 let stored = folded.stored(self.batch, operation)?;
                 if self.writes && stored.is_some_and(is_over) {
-                    folded.change(operation, None);
+                    let given_up = folded.change(self.batch, operation, None);
+                    self.keyspace.retire(given_up);
                     self.ledger.expired += 1;
                     if self.ledger.logging {
                         encode::words(&mut self.ledger.log, &[b"DEL", key]);
@@ -417,15 +478,13 @@ impl InBatch<'_> {
                 expires_at_ms,
                 ..Record::string(value)
             };
-            // The key has the note of what the batch has read until the batch is written.
             let note = match expires_at_ms {
-                Some(_) if !self.keyspace.is_shared() => {
-                    let read = self.batch.value(folded.get_of(operation));
-                    read.and_then(|read| Record::parse(read).note())
-                }
+                Some(_) if !self.keyspace.is_shared() => folded.note(self.batch, operation),
                 _ => None,
             };
-            folded.change(operation, Some(record.keeping_note(note)));
+            let record = record.keeping_note(note);
+            let given_up = folded.change(self.batch, operation, Some(record));
+            self.keyspace.retire(given_up);
             return Ok(());
         }
         match self.batch.value(operation) {
@@ -446,6 +505,110 @@ impl InBatch<'_> {
         }
     }
 
+    /// Changes when a key expires.
+    ///
+    /// # Errors
+    /// `NoSuchKey`; those of the index.
+    pub fn set_expiry(
+        &mut self,
+        position: usize,
+        expires_at_ms: Option<u64>,
+    ) -> Result<(), CommandError> {
+        let operation = self.first + position;
+        let Some(folded) = &mut self.folded else {
+            return Err(CommandError::NoSuchKey);
+        };
+        let mut value = std::mem::take(&mut folded.scratch);
+        value.clear();
+        let stored = folded.stored(self.batch, operation)?;
+        value.extend_from_slice(stored.ok_or(CommandError::NoSuchKey)?);
+        let note = match self.keyspace.is_shared() {
+            true => None,
+            false => folded.note(self.batch, operation),
+        };
+        let record = Record {
+            expires_at_ms,
+            ..Record::parse(&value)
+        };
+        let given_up = folded.change(self.batch, operation, Some(record.keeping_note(note)));
+        folded.scratch = value;
+        self.keyspace.retire(given_up);
+        Ok(())
+    }
+
+    /// Gives the object of a key to `edit`, as [`Keys::edit`](super::Keys::edit) does.
+    ///
+    /// # Errors
+    /// `WrongType`; those of the index.
+    pub fn edit<T: Container, R>(
+        &mut self,
+        position: usize,
+        key: &[u8],
+        edit: impl FnOnce(&mut T, &Limits) -> R,
+    ) -> Result<R, CommandError> {
+        let limits = self.keyspace.limits();
+        let Some(found) = self.peek(position, key)? else {
+            let mut object = T::create(&self.keyspace.heap);
+            let result = edit(&mut object, &limits);
+            if !object.is_empty() {
+                self.put_object(position, object.wrap(), None)?;
+            }
+            return Ok(result);
+        };
+        let slot = match found.outside.filter(|_| found.kind == T::KIND) {
+            Some(Outside::Slot(slot)) => slot,
+            Some(Outside::Place(place)) => {
+                let heap = &self.keyspace.heap;
+                let object = self.keyspace.thaw(key, found.kind, place, heap)?;
+                let bytes = object.heap_bytes();
+                let slot = self.put_object(position, object, found.expires_at_ms)?;
+                self.keyspace.cold.count_move(place.tier(), 0, bytes);
+                slot
+            }
+            None => return Err(CommandError::WrongType),
+        };
+        let operation = self.first + position;
+        let folded = self.folded.as_deref();
+        let read = folded.and_then(|folded| folded.read(self.batch, operation));
+        self.ledger.in_place |= read == Some(Outside::Slot(slot));
+        let mut guard = self.keyspace.slots.open_to_change(slot);
+        let Some(object) = guard.as_mut().and_then(T::of_mut) else {
+            unreachable!("the slot of a key holds its object")
+        };
+        let result = edit(object, &limits);
+        let is_empty = object.is_empty();
+        drop(guard);
+        if is_empty {
+            self.remove(position, key)?;
+        }
+        Ok(result)
+    }
+
+    /// Sets a key to an object.
+    fn put_object(
+        &mut self,
+        position: usize,
+        object: Object,
+        expires_at_ms: Option<u64>,
+    ) -> Result<Slot, CommandError> {
+        let operation = self.first + position;
+        let Some(folded) = &mut self.folded else {
+            unreachable!("a batch in which a key is edited is folded")
+        };
+        let kind = object.kind();
+        let Some(slot) = self.keyspace.slots.put(object) else {
+            return Err(CommandError::text("OOM too many objects"));
+        };
+        let record = Record {
+            expires_at_ms,
+            ..Record::object(kind, slot)
+        };
+        let record = record.keeping_note(folded.note(self.batch, operation));
+        let given_up = folded.change(self.batch, operation, Some(record));
+        self.keyspace.retire(given_up);
+        Ok(slot)
+    }
+
     /// Deletes a key and says whether it was there. In a batch that is applied this has been done,
     /// and is only settled.
     ///
@@ -456,7 +619,8 @@ impl InBatch<'_> {
         if self.folded.is_some() {
             let was_there = self.met(position, key)?.is_some();
             if let (true, Some(folded)) = (was_there, &mut self.folded) {
-                folded.change(operation, None);
+                let given_up = folded.change(self.batch, operation, None);
+                self.keyspace.retire(given_up);
             }
             return Ok(was_there);
         }

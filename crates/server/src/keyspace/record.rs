@@ -18,8 +18,10 @@ const NOTED_EARLY: u8 = 0b0100_0000;
 /// The payload is a place in a cold tier.
 const IN_TIER: u8 = 0b1000_0000;
 
-/// The first byte of a string that does not expire, which is followed by the string itself.
-pub const PLAIN_STRING: u8 = 0;
+/// The first byte of a string that does not expire, which is followed by the string itself. It is
+/// the byte that stands before each word of a request, so that a request has its words in their
+/// stored form. All first bytes are stored by their difference to it.
+pub const PLAIN_STRING: u8 = b'\n';
 
 /// True if a string is stored that does not expire, so that nothing but the string is to be
 /// looked at.
@@ -94,7 +96,7 @@ impl<'a> Record<'a> {
         reason = "only `write` makes what is read here"
     )]
     pub fn parse(stored: &'a [u8]) -> Record<'a> {
-        let tag = stored[0];
+        let tag = stored[0] ^ PLAIN_STRING;
         let mut rest = &stored[1..];
         let expires_at_ms = (tag & EXPIRES != 0).then(|| {
             let (time, after) = rest.split_at(8);
@@ -141,7 +143,7 @@ impl<'a> Record<'a> {
         if is_early {
             tag |= NOTED_EARLY;
         }
-        out.push(tag);
+        out.push(tag ^ PLAIN_STRING);
         if let Some(time) = self.expires_at_ms {
             out.extend_from_slice(&time.to_le_bytes());
         }

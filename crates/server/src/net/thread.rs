@@ -622,7 +622,8 @@ impl<'s> IoThread<'s> {
                     break (rest, end, Added::Never);
                 }
                 let parser = &connection.parser;
-                match self.round.add(index as u32, database, parser, rest) {
+                let request = rest.get(..end).unwrap_or_default();
+                match self.round.add(index as u32, database, parser, request) {
                     Added::Yes if !self.round.is_full() => {}
                     added => break (rest, end, added),
                 }
@@ -635,7 +636,8 @@ impl<'s> IoThread<'s> {
             if added == Added::Later {
                 // The round is empty now. It takes the request, or never does.
                 let parser = &self.connections.0[index].parser;
-                if self.round.add(index as u32, database, parser, rest) == Added::Yes {
+                let request = rest.get(..end).unwrap_or_default();
+                if self.round.add(index as u32, database, parser, request) == Added::Yes {
                     continue;
                 }
             }

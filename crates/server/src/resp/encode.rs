@@ -1,9 +1,44 @@
 //! Commands as the log holds them: arrays of byte strings.
 
 use crate::number::write_head;
+use std::ops::Range;
 
 /// A command: its words.
 pub type Words = Vec<Vec<u8>>;
+
+/// What ends heads and words.
+pub const LINE_END: &[u8] = b"\r\n";
+
+/// The bytes of a head with this number.
+#[inline]
+pub fn head_bytes(number: usize) -> usize {
+    // Nearly all numbers have one or two digits.
+    let digits = match number {
+        0..=9 => 1,
+        10..=99 => 2,
+        _ => number.ilog10() as usize + 1,
+    };
+    1 + digits + LINE_END.len()
+}
+
+/// True if `bytes` are a command as it is written here, with words at these places. The numbers in
+/// its heads are those of the words: whoever has found the places has read them.
+#[inline]
+pub fn is_encoded(bytes: &[u8], places: &[Range<usize>]) -> bool {
+    let is_line_end = |end: usize| bytes.get(end - LINE_END.len()..end) == Some(LINE_END);
+    if bytes.first() != Some(&b'*') {
+        return false;
+    }
+    // A number that is written otherwise, with zeros before it, is longer.
+    let mut end = head_bytes(places.len());
+    let mut is_encoded = is_line_end(end);
+    for place in places {
+        is_encoded &= place.start == end + head_bytes(place.len()) && is_line_end(place.start);
+        end = place.end + LINE_END.len();
+        is_encoded &= is_line_end(end);
+    }
+    is_encoded && end == bytes.len()
+}
 
 /// Appends the head of a command of `words` words.
 pub fn array(out: &mut Vec<u8>, words: usize) {
@@ -37,5 +72,50 @@ pub fn words(out: &mut Vec<u8>, words: &[&[u8]]) {
     array(out, words.len());
     for bytes in words {
         word(out, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::Parser;
+    use crate::resp::request::{RequestLimits, Step};
+
+    /// Whether a request that the parser takes is written as it is here, and its words.
+    fn parse(request: &[u8]) -> (bool, Vec<Vec<u8>>) {
+        let mut parser = Parser::new();
+        let step = parser.next(request, &RequestLimits::default());
+        assert_eq!(step, Ok(Step::Complete(request.len())));
+        let words = parser.arguments(request).map(<[u8]>::to_vec).collect();
+        (is_encoded(request, parser.places()), words)
+    }
+
+    #[test]
+    fn commands_are_recognized_that_are_written_here() {
+        for lengths in [&[3][..], &[0, 9, 10], &[99, 100, 1000], &[1; 120]] {
+            let command: Vec<_> = lengths.iter().map(|&length| vec![b'a'; length]).collect();
+            let mut request = Vec::new();
+            super::command(&mut request, &command);
+            assert_eq!(parse(&request), (true, command));
+        }
+    }
+
+    #[test]
+    fn other_forms_of_a_command_are_recognized() {
+        let request = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+        let words = vec![b"GET".to_vec(), b"k".to_vec()];
+        assert_eq!(parse(request), (true, words.clone()));
+        for request in [
+            &b"GET k\r\n"[..],
+            b"GET 'k'\r\n",
+            b"*02\r\n$3\r\nGET\r\n$1\r\nk\r\n",
+            b"*2\r\n$03\r\nGET\r\n$1\r\nk\r\n",
+            // The parser does not look at these line ends.
+            b"*2\r\n$3\r\nGET\r\n$1\r\nkxx",
+            b"*2\r\n$3\rxGET\r\n$1\r\nk\r\n",
+            b"*2\rx$3\r\nGET\r\n$1\r\nk\r\n",
+        ] {
+            assert_eq!(parse(request), (false, words.clone()), "{request:?}");
+        }
     }
 }

@@ -218,6 +218,16 @@ impl Parser {
         }
     }
 
+    /// Where the arguments of the request that was found lie in it; nowhere if they lie elsewhere,
+    /// as quotes make them differ from what was sent.
+    #[inline]
+    pub fn places(&self) -> &[Range<usize>] {
+        match self.unquoted {
+            true => &[],
+            false => &self.ranges,
+        }
+    }
+
     /// An argument of the request that was found in `bytes`.
     #[inline]
     pub fn argument<'a>(&'a self, bytes: &'a [u8], position: usize) -> &'a [u8] {

@@ -58,7 +58,7 @@ pub const COMMANDS: &[Command] = &[
         .key(1)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns the string value of a key and deletes the key."),
-    Command::new("getex", -2, options::getex)
+    Command::planned("getex", -2, Touch::Change, options::getex)
         .writes()
         .fast()
         .key(1)

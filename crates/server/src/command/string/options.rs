@@ -2,7 +2,7 @@
 
 use super::super::expiry::{Time, expire_at};
 use super::{get, set_plain};
-use crate::command::{Answer, Call, Planned, is};
+use crate::command::{Answer, Planned, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
@@ -144,20 +144,19 @@ fn log_set(planned: &mut Planned<'_>, value: &[u8], expires_at_ms: Option<u64>) 
     }
 }
 
-pub(super) fn getex(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    let options = Options::parse(Of::GetEx, call.rest(2))?;
-    get(&mut call.planned())?;
-    let Some(found) = call.keys.peek(key)? else {
+pub(super) fn getex(planned: &mut Planned<'_>) -> Answer {
+    let options = Options::parse(Of::GetEx, planned.rest(2))?;
+    get(planned)?;
+    let Some(found) = planned.peek(0)? else {
         return Ok(());
     };
     if let Some((time, argument)) = options.expiry {
-        let at = time.parse(argument, call.keys.now_ms(), "getex")?;
-        expire_at(call, key, i64::try_from(at).unwrap_or(i64::MAX))?;
+        let at = time.parse(argument, planned.now_ms(), "getex")?;
+        expire_at(planned, i64::try_from(at).unwrap_or(i64::MAX))?;
     } else if options.persist && found.expires_at_ms.is_some() {
-        call.keys.set_expiry(key, None)?;
-        call.keys.changed(key, Class::Generic, "persist");
-        call.keys.effects().log_instead(&[b"PERSIST", key]);
+        planned.set_expiry(0, None)?;
+        planned.changed(0, Class::Generic, "persist");
+        planned.log_instead(&[b"PERSIST", planned.key(0)]);
     }
     Ok(())
 }

@@ -3,13 +3,15 @@
 //!
 //! # From commands to a batch
 //!
-//! [`Round::add`] keeps the words of each command. [`Round::execute`] then
+//! [`Round::add`] copies each request into the batch, whose operations have their keys and values
+//! there. [`Round::execute`] then
 //!
 //! 1. chooses a phase of the keyspace. Commands that change several keys, and searches for the
 //!    nearest key, need the exclusive phase, because single reads hold no stripe and would see
 //!    half of the change, or a key that was never the nearest one. All others share.
 //! 2. adds the operations of all commands to one [`Batch`], as the commands' plans say, and takes
-//!    the stripes of all keys that are changed and of commands that read several keys.
+//!    the stripes of all keys that are changed and of commands that read several keys. In the
+//!    exclusive phase it needs no stripes.
 //! 3. executes the batch and completes the commands, one after the other. In a batch that is
 //!    folded (see [`InBatch`]) a second batch then writes what was changed.
 //! 4. logs what was changed, while the stripes are held.
@@ -22,22 +24,24 @@
 //! If somebody observes each write, if writes are refused, or if a script holds the keyspace for
 //! long, the commands are executed one by one, with all that a command may bring with it.
 
+mod pending;
+
 use super::limits;
 use crate::client::Client;
-use crate::command::{
-    Batchable, Batchables, Flags, NAME_BYTES_MAX, Planned, Touch, batchables, packed,
-};
+use crate::command::{Batchables, Planned, Touch, batchables};
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
-use crate::keyspace::record::{HEAD_BYTES_MAX, PLAIN_STRING, is_plain};
+use crate::keyspace::record::{HEAD_BYTES_MAX, is_plain};
 use crate::keyspace::stripes::{StripeSet, Stripes};
 use crate::keyspace::{
     Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Outside, Record,
 };
-use crate::resp::{Parser, Reply};
+use crate::resp::{Parser, Reply, encode};
 use crate::server::Server;
 use nearfield::{Batch, Bytes, Direction, Outcome};
+use nearfield_core::Span;
+use pending::{Kind, Needs, Sent};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -49,10 +53,9 @@ pub struct Round {
     names: &'static Batchables,
     /// All commands of a batch are of one database.
     database: usize,
-    pending: Vec<Pending>,
+    sent: Sent,
     /// What the commands have told, in the same order, once they are completed.
     told: Vec<Told>,
-    words: Words,
     needs: Needs,
     /// The operations of all commands.
     operations: usize,
@@ -61,8 +64,6 @@ pub struct Round {
     tally: usize,
     batch: Batch<Bytes>,
     folded: Folded,
-    /// The words that are the keys of the gets of a batch that is folded.
-    keys: Vec<u32>,
     writes: Batch<Bytes>,
     /// What records that writes have replaced refer to, each with its get.
     retired: Vec<(u32, Outside)>,
@@ -75,63 +76,13 @@ pub struct Round {
     is_shared: bool,
 }
 
-/// A command of a batch.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    connection: u32,
-    batchable: &'static Batchable,
-    touch: Touch,
-    /// Its name as it was sent.
-    name: [u8; NAME_BYTES_MAX],
-    /// Its first word behind the name, and how many there are.
-    words: u32,
-    count: u32,
-    /// Its number of keys, and the step from one to the next.
-    keys: u32,
-    step: u32,
-    /// Its first operation.
-    first: u32,
-}
-
 /// Where a command's parts of the reply and of the log lie.
 #[derive(Clone, Debug, Default)]
 struct Told {
     reply: Range<usize>,
     log: Range<usize>,
-}
-
-/// The words of commands, one behind the other, each behind a byte that makes the stored form of
-/// a string of it.
-#[derive(Debug, Default)]
-struct Words {
-    bytes: Vec<u8>,
-    /// Where each ends. The next one begins there.
-    ends: Vec<usize>,
-    /// Keys have the prefix of the index in place of that byte.
-    prefixed: bool,
-}
-
-/// The words of a command, its name first.
-type Arguments<'w> = SmallVec<[&'w [u8]; 16]>;
-
-/// What the commands of a batch need.
-#[derive(Clone, Copy, Debug, Default)]
-struct Needs {
-    /// Keys are changed.
-    writes: bool,
-    /// Memory may be taken.
-    grows: bool,
-    /// Some command decides by what it reads.
-    fold: bool,
-    /// Some command has several keys.
-    several: bool,
-    /// The keyspace for itself.
-    alone: bool,
-    /// The nearest key is searched for, which has to see the writes before it in the index.
-    nearest: bool,
-    /// Keys that are changed, and the bytes of the commands that do so.
-    written_keys: usize,
-    written_bytes: usize,
+    /// It has changed an object in place, and can not be taken back.
+    in_place: bool,
 }
 
 /// The longest word of a command that goes through a batch, which copies it.
@@ -139,6 +90,12 @@ const WORD_BYTES_MAX: usize = 4096;
 
 /// Batches end with the command that has more operations than this.
 const OPERATIONS_MAX: usize = 1024;
+
+/// The most words of a command that goes through a batch: a key and a value for each operation.
+const WORDS_MAX: usize = 1 + 2 * OPERATIONS_MAX;
+
+/// The words of so small a batch are looked at without memory of their own.
+const WORDS_INLINE: usize = 64;
 
 /// What becomes of a command that is to be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,142 +114,6 @@ pub trait Clients {
     fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply);
 }
 
-impl Needs {
-    /// Adds what a command needs, apart from what is written.
-    fn add(&mut self, pending: &Pending) {
-        let (several, writes) = (pending.keys > 1, pending.writes());
-        self.nearest |= pending.is_nearest();
-        self.several |= several;
-        self.alone |= pending.is_nearest() || writes && several;
-        self.writes |= writes;
-        self.grows |= writes && pending.batchable.command.flags.has(Flags::DENYOOM);
-        self.fold |= pending.folds();
-    }
-}
-
-impl Words {
-    #[inline]
-    fn push(&mut self, word: &[u8]) {
-        self.bytes.push(PLAIN_STRING);
-        self.bytes.extend_from_slice(word);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.prefixed = false;
-    }
-
-    /// Puts the prefix of the index before a key.
-    fn set_prefix(&mut self, number: usize, prefix: u8) {
-        let start = self.start(number);
-        if let Some(byte) = self.bytes.get_mut(start) {
-            *byte = prefix;
-        }
-        self.prefixed = true;
-    }
-
-    /// A key as the index stores it.
-    #[inline]
-    fn stored_key(&self, number: usize) -> &[u8] {
-        match self.prefixed {
-            true => self.stored(number),
-            false => self.get(number),
-        }
-    }
-
-    /// The stored form of a word.
-    #[inline]
-    fn stored(&self, number: usize) -> &[u8] {
-        let start = self.start(number);
-        let end = self.ends.get(number).copied().unwrap_or(start);
-        self.bytes.get(start..end).unwrap_or_default()
-    }
-
-    /// Where the stored form of a word begins.
-    #[inline]
-    fn start(&self, number: usize) -> usize {
-        match number.checked_sub(1) {
-            Some(before) => self.ends.get(before).copied().unwrap_or(0),
-            None => 0,
-        }
-    }
-
-    #[inline]
-    fn get(&self, number: usize) -> &[u8] {
-        self.stored(number).get(1..).unwrap_or_default()
-    }
-
-    /// The words of a command, its name first.
-    fn of<'w>(&'w self, pending: &'w Pending) -> Arguments<'w> {
-        let mut words = Arguments::new();
-        words.push(pending.name());
-        self.push_arguments(pending, &mut words);
-        words
-    }
-
-    /// Appends the words of a command behind its name.
-    #[inline]
-    fn push_arguments<'w>(&'w self, pending: &Pending, words: &mut Arguments<'w>) {
-        let first = pending.words as usize;
-        let mut start = self.start(first);
-        let ends = self.ends.get(first..first + pending.count as usize);
-        for &end in ends.unwrap_or_default() {
-            words.push(self.bytes.get(start + 1..end).unwrap_or_default());
-            start = end;
-        }
-    }
-}
-
-impl Pending {
-    fn name(&self) -> &[u8] {
-        let length = self.batchable.command.name.len();
-        self.name.get(..length).unwrap_or_default()
-    }
-
-    /// The numbers of the words that are its keys.
-    #[inline]
-    fn keys(&self) -> impl Iterator<Item = usize> {
-        let first = self.words as usize;
-        let step = self.step as usize;
-        (0..self.keys as usize).map(move |key| first + key * step)
-    }
-
-    /// True if it is what was sent as `name` with so many words, the name among them.
-    #[inline]
-    fn is_sent_as(&self, name: &[u8], words: usize) -> bool {
-        self.count as usize + 1 == words
-            && self.batchable.command.name.len() == name.len()
-            && packed(name) == Some(u64::from_le_bytes(self.name))
-    }
-
-    #[inline]
-    fn writes(&self) -> bool {
-        self.batchable.command.flags.has(Flags::WRITE)
-    }
-
-    /// True if it decides by what it reads.
-    fn folds(&self) -> bool {
-        self.writes() && matches!(self.touch, Touch::Change)
-    }
-
-    fn is_nearest(&self) -> bool {
-        matches!(self.touch, Touch::Nearest(_))
-    }
-
-    /// True if its keys are keys of its own, and it is a use of them.
-    fn uses_keys(&self) -> bool {
-        let looks_only = self.batchable.command.flags.has(Flags::LOOKS_ONLY);
-        !looks_only && !self.is_nearest()
-    }
-
-    /// True if the stripes of its keys are to be held.
-    fn locks(&self) -> bool {
-        self.writes() || self.keys > 1
-    }
-}
-
 impl Round {
     /// A round of a server, which shares its keys with other servers or not.
     pub fn new(is_shared: bool) -> Round {
@@ -303,16 +124,14 @@ impl Round {
         Round {
             names: batchables(),
             database: 0,
-            pending: Vec::new(),
+            sent: Sent::default(),
             told: Vec::new(),
-            words: Words::default(),
             needs: Needs::default(),
             operations: 0,
             tallies: Vec::new(),
             tally: 0,
             batch,
             folded: Folded::default(),
-            keys: Vec::new(),
             writes,
             retired: Vec::new(),
             conflicts: Vec::new(),
@@ -327,7 +146,8 @@ impl Round {
         self.operations >= OPERATIONS_MAX
     }
 
-    /// Adds the request that `parser` has found in `bytes`, if it is one for a batch.
+    /// Adds the request that `parser` has found, and that is all of `bytes`, if it is one for a
+    /// batch.
     #[inline]
     pub fn add(
         &mut self,
@@ -339,90 +159,106 @@ impl Round {
         let count = parser.argument_count();
         let name = parser.argument(bytes, 0);
         // Clients mostly send the same command again. What holds for the last one holds for it.
-        let last = self.pending.last();
+        let last = self.sent.last_kind();
         let again = last.filter(|last| database == self.database && last.is_sent_as(name, count));
-        let pending = match again {
-            Some(last) => *last,
+        let (keys, writes, new) = match again {
+            Some(kind) => (kind.keys as usize, kind.writes, None),
             None => match self.begin(database, name, count) {
-                Ok(pending) => pending,
+                Ok(kind) => (kind.keys as usize, kind.writes, Some(kind)),
                 Err(added) => return added,
             },
         };
-        let is_new = again.is_none();
-        let (words, before) = (self.words.ends.len(), self.words.bytes.len());
-        for position in 1..count {
-            let word = parser.argument(bytes, position);
-            if word.len() > WORD_BYTES_MAX {
-                self.words.bytes.truncate(before);
-                self.words.ends.truncate(words);
-                return Added::Never;
-            }
-            self.words.push(word);
-        }
-        if is_new {
+        let words = self.sent.words.len();
+        let Some(request) = self.copy(parser, bytes) else {
+            return Added::Never;
+        };
+        if let Some(kind) = new {
             self.database = database;
-            self.needs.add(&pending);
-            self.tally = self.tally_of(pending.batchable.number);
+            self.needs.add(&kind);
+            self.tally = self.tally_of(kind.batchable.number);
+            self.sent.begin_kind(kind);
         }
-        if pending.writes() {
-            self.needs.written_keys += pending.keys as usize;
-            self.needs.written_bytes += self.words.bytes.len() - before;
+        if writes {
+            self.needs.written_keys += keys;
+            self.needs.written_bytes += request.len();
         }
         if let Some(tally) = self.tallies.get_mut(self.tally) {
             tally.calls += 1;
-            tally.operations += pending.keys as usize;
+            tally.operations += keys;
         }
-        self.pending.push(Pending {
-            connection,
-            words: words as u32,
-            first: self.operations as u32,
-            ..pending
-        });
-        self.operations += pending.keys as usize;
+        let request = Span::new(request.start, request.len());
+        self.sent.push(connection, request, words, self.operations);
+        self.operations += keys;
         Added::Yes
+    }
+
+    /// Copies a request into the batch, as the log would have it, and notes its words. Answers
+    /// where it lies, `None` if a word is too long.
+    #[inline]
+    fn copy(&mut self, parser: &Parser, bytes: &[u8]) -> Option<Range<usize>> {
+        let places = parser.places();
+        if !encode::is_encoded(bytes, places) {
+            return self.copy_encoded(parser, bytes);
+        }
+        let is_long = |place: &Range<usize>| place.len() > WORD_BYTES_MAX;
+        if bytes.len() > WORD_BYTES_MAX && places.iter().any(is_long) {
+            return None;
+        }
+        let start = self.batch.stage(bytes).ok()?.start();
+        let word = |place: &Range<usize>| Span::new(start + place.start, place.len());
+        self.sent.words.extend(places.iter().map(word));
+        Some(start..start + bytes.len())
+    }
+
+    /// Copies a request that is a line, or otherwise not as we would write it.
+    #[cold]
+    fn copy_encoded(&mut self, parser: &Parser, bytes: &[u8]) -> Option<Range<usize>> {
+        let words: Vec<&[u8]> = parser.arguments(bytes).collect();
+        if words.iter().any(|word| word.len() > WORD_BYTES_MAX) {
+            return None;
+        }
+        let mut request = Vec::new();
+        encode::words(&mut request, &words);
+        let staged = self.batch.stage(&request).ok()?.start();
+        let mut end = staged + encode::head_bytes(words.len());
+        for word in words {
+            let start = end + encode::head_bytes(word.len());
+            self.sent.words.push(Span::new(start, word.len()));
+            end = start + word.len() + encode::LINE_END.len();
+        }
+        Some(staged..end)
     }
 
     /// What is known of a command of so many words, its name among them, before its words are
     /// added. Says what becomes of it if it cannot be added.
-    fn begin(&self, database: usize, name: &[u8], count: usize) -> Result<Pending, Added> {
+    fn begin(&self, database: usize, name: &[u8], count: usize) -> Result<Kind, Added> {
         let (batchable, name) = self.names.find(name).ok_or(Added::Never)?;
         let command = batchable.command;
         if !command.accepts(count) || self.is_shared && !command.is_for_pools() {
             return Err(Added::Never);
         }
-        let (keys, step) = command.keys.count(count);
-        if keys > OPERATIONS_MAX {
+        let kind = Kind::new(batchable, name, count);
+        if kind.keys as usize > OPERATIONS_MAX || count > WORDS_MAX {
             return Err(Added::Never);
         }
-        let pending = Pending {
-            connection: 0,
-            batchable,
-            touch: batchable.plan.touch(count, keys),
-            name,
-            words: 0,
-            count: count as u32 - 1,
-            keys: keys as u32,
-            step: step as u32,
-            first: 0,
-        };
-        let (several, fold) = (keys > 1, pending.folds());
+        let (several, fold) = (kind.keys > 1, kind.folds());
         if self.is_shared && (fold || self.needs.fold) && (several || self.needs.several) {
             // Of the comparisons that a fold ends with, some may fail. A command on several keys
             // would then be done in part. One that only reads would run again, and see what later
             // commands of its connection have done to the other keys.
-            return Err(match self.pending.is_empty() {
+            return Err(match self.sent.is_empty() {
                 true => Added::Never,
                 false => Added::Later,
             });
         }
-        if !self.pending.is_empty()
+        if !self.sent.is_empty()
             && (database != self.database
-                || pending.writes() && self.needs.nearest
-                || pending.is_nearest() && self.needs.writes)
+                || kind.writes && self.needs.nearest
+                || kind.is_nearest() && self.needs.writes)
         {
             return Err(Added::Later);
         }
-        Ok(pending)
+        Ok(kind)
     }
 
     /// The place of the tally of the command of this number.
@@ -447,7 +283,7 @@ impl Round {
         now_ms: u64,
         clients: &mut impl Clients,
     ) {
-        if self.pending.is_empty() {
+        if self.sent.is_empty() {
             return;
         }
         executor.pause();
@@ -458,7 +294,7 @@ impl Round {
                 .may_be_over(&server.keyspace, &server.access)
             || executor.make_room(now_ms);
         if room && self.execute_in_phase(executor, now_ms, clients) {
-            server.batches.count(self.pending.len());
+            server.batches.count(self.sent.len());
             if !self.conflicts.is_empty() {
                 self.execute_again(executor, now_ms, clients);
             }
@@ -466,8 +302,7 @@ impl Round {
         } else {
             self.execute_singly(executor, now_ms, clients);
         }
-        self.pending.clear();
-        self.words.clear();
+        self.sent.clear();
         self.needs = Needs::default();
         self.operations = 0;
         self.tallies.clear();
@@ -482,6 +317,15 @@ impl Round {
         clients: &mut impl Clients,
     ) -> bool {
         let server = executor.server();
+        let locks = self.needs.writes || self.needs.several;
+        if locks
+            && server.balance.active() == 1
+            && let Some(databases) = server.keyspace.try_exclude()
+        {
+            // No other thread serves, so that none waits, and one lock takes the place of stripes.
+            self.needs.alone = true;
+            return self.execute_as_batch(executor, &databases, now_ms, clients);
+        }
         if self.needs.alone {
             let databases = server.exclude_unless_busy();
             return databases.is_some_and(|databases| {
@@ -515,12 +359,16 @@ impl Round {
             return false;
         };
         if let Some(prefix) = entries.prefix() {
-            for word in self.pending.iter().flat_map(Pending::keys) {
-                self.words.set_prefix(word, prefix);
+            for number in self.sent.iter().flat_map(|(sent, kind)| sent.keys(kind)) {
+                // In place of the line end before the key.
+                let stored = self.sent.word(number).with_byte_before();
+                if let Some(first) = self.batch.staged_mut(stored).first_mut() {
+                    *first = prefix;
+                }
             }
         }
         let started = Instant::now();
-        let stripes = self.plan(&keyspace.stripes);
+        let stripes = self.plan(&keyspace.stripes, entries.prefix().is_some());
         let held = if self.needs.alone {
             SmallVec::new()
         } else {
@@ -540,7 +388,7 @@ impl Round {
         }
         if !self.ledger.log.is_empty() {
             let position = server.log.append_encoded(self.database, &self.ledger.log);
-            for (pending, told) in self.pending.iter().zip(&self.told) {
+            for ((pending, _), told) in self.sent.iter().zip(&self.told) {
                 if !told.log.is_empty() {
                     clients.client(pending.connection).0.logged_up_to = position;
                 }
@@ -563,45 +411,46 @@ impl Round {
     }
 
     /// Adds the operations of all commands to the batch, and answers the stripes that they need.
-    fn plan(&mut self, stripes: &Stripes) -> StripeSet {
+    /// Stored keys begin with the byte before them if they are `prefixed`.
+    fn plan(&mut self, stripes: &Stripes, prefixed: bool) -> StripeSet {
         let mut set = StripeSet::default();
-        let (words, keys) = (&self.words, &mut self.keys);
         if self.needs.fold {
             self.folded.clear();
-            keys.clear();
         }
-        for pending in &self.pending {
-            let locks = pending.locks() && !self.needs.alone;
-            for word in pending.keys() {
-                let key = words.get(word);
+        for (pending, kind) in self.sent.iter() {
+            let locks = kind.locks() && !self.needs.alone;
+            for number in pending.keys(kind) {
+                let key = self.sent.word(number);
+                let stored_key = match prefixed {
+                    true => key.with_byte_before(),
+                    false => key,
+                };
                 if self.needs.fold {
-                    let hash = stripes.hash(key);
+                    let hash_of = |key: &[u8]| stripes.hash(key);
+                    let hash = self.folded.add(&mut self.batch, key, stored_key, hash_of);
                     if locks {
                         set.add(hash);
-                    }
-                    let key_of = |get: u32| {
-                        let word = keys.get(get as usize).copied().unwrap_or(0);
-                        words.get(word as usize)
-                    };
-                    let hash_of = |key: &[u8]| stripes.hash(key);
-                    let key = (key, words.stored_key(word));
-                    if self.folded.add(&mut self.batch, key, hash, key_of, hash_of) {
-                        keys.push(word as u32);
                     }
                     continue;
                 }
                 if locks {
-                    set.add(stripes.hash(key));
+                    set.add(stripes.hash(self.batch.staged(key)));
                 }
-                let key = words.stored_key(word);
-                match pending.touch {
-                    Touch::Read | Touch::Change => self.batch.get(key),
-                    Touch::Set => self.batch.insert(key, words.stored(word + 1)),
-                    Touch::Remove => self.batch.remove(key),
-                    Touch::Nearest(direction) => match direction(&words.of(pending)) {
-                        Direction::Ascending => self.batch.successor(key),
-                        Direction::Descending => self.batch.predecessor(key),
-                    },
+                match kind.touch {
+                    Touch::Read | Touch::Change => self.batch.get_staged(stored_key),
+                    Touch::Set => {
+                        let value = self.sent.word(number + 1).with_byte_before();
+                        self.batch.insert_staged(stored_key, value)
+                    }
+                    Touch::Remove => self.batch.remove_staged(stored_key),
+                    Touch::Nearest(direction) => {
+                        let direction =
+                            direction(&self.sent.words_of(&self.batch, (pending, kind)));
+                        match direction {
+                            Direction::Ascending => self.batch.successor_staged(stored_key),
+                            Direction::Descending => self.batch.predecessor_staged(stored_key),
+                        }
+                    }
                 };
             }
         }
@@ -617,38 +466,57 @@ impl Round {
         clients: &mut impl Clients,
     ) {
         self.told.clear();
-        let mut args = Arguments::new();
-        for pending in &self.pending {
+        let batch = &self.batch;
+        let words = self.sent.words.iter().map(|&word| batch.staged(word));
+        let words: SmallVec<[&[u8]; WORDS_INLINE]> = words.collect();
+        // Nobody asks what commands have told whose work is done with their completion.
+        let tells = self.needs.fold || self.ledger.logging;
+        for (pending, kind) in self.sent.iter() {
             let (client, reply) = clients.client(pending.connection);
-            let writes = pending.writes();
+            let writes = kind.writes;
             if !writes && limits::is_too_much(server, client, reply) {
                 self.told.push(Told::default());
                 continue;
             }
-            args.clear();
-            args.push(pending.name());
-            self.words.push_arguments(pending, &mut args);
+            let args = words.get(pending.words(kind)).unwrap_or_default();
             let start = reply.len();
             self.ledger.begin();
             let keys = InBatch {
                 keyspace: &server.keyspace,
                 database,
-                batch: &self.batch,
+                batch,
                 first: pending.first as usize,
                 folded: self.needs.fold.then_some(&mut self.folded),
                 ledger: &mut self.ledger,
                 writes,
                 now_ms,
             };
-            let mut planned = Planned::in_batch(&args, pending.step as usize, keys, reply);
-            let answer = (pending.batchable.plan.complete)(&mut planned);
-            let log = if writes { self.ledger.end(&args) } else { 0..0 };
+            let mut planned = Planned::in_batch(args, kind.step as usize, keys, reply);
+            let answer = (kind.batchable.plan.complete)(&mut planned);
+            let log = match writes {
+                true => self.ledger.end(batch.staged(pending.request)),
+                false => 0..0,
+            };
             if let Err(error) = answer {
                 reply.truncate(start);
-                refuse(server, &mut self.tallies, pending, &error, reply);
+                refuse(
+                    server,
+                    &mut self.tallies,
+                    kind.batchable.number,
+                    &error,
+                    reply,
+                );
+            }
+            if !tells {
+                continue;
             }
             let reply = start..reply.len();
-            self.told.push(Told { reply, log });
+            let in_place = self.ledger.in_place;
+            self.told.push(Told {
+                reply,
+                log,
+                in_place,
+            });
         }
     }
 
@@ -662,12 +530,10 @@ impl Round {
         entries: &Index,
         clients: &mut impl Clients,
     ) {
-        let (words, keys) = (&self.words, &self.keys);
-        let word_of = |get: u32| keys.get(get as usize).copied().unwrap_or(0) as usize;
         self.writes.clear();
-        let shared = self.is_shared.then_some(&self.batch);
-        let key_of = |get: u32| words.stored_key(word_of(get));
-        let gets = self.folded.plan_writes(&mut self.writes, shared, key_of);
+        let gets = self
+            .folded
+            .plan_writes(&mut self.writes, &self.batch, self.is_shared);
         let executed = entries.execute(&mut self.writes);
         let notes = &mut self.ledger.notes;
         let mut failed: Vec<(u32, CommandError)> = Vec::new();
@@ -684,18 +550,22 @@ impl Round {
             }
             let error = match (&executed, self.writes.outcome(position)) {
                 (Err(error), _) => error.clone(),
-                (_, Outcome::Failed(error)) => entries.own_error(error, words.get(word_of(get))),
+                (_, Outcome::Failed(error)) => {
+                    entries.own_error(error, self.folded.key(&self.batch, get))
+                }
                 (_, Outcome::Updated { applied: false, .. }) => {
                     self.conflicts.push(get);
                     continue;
                 }
                 _ => {
-                    let key = words.get(word_of(get));
+                    let key = self.folded.key(&self.batch, get);
                     let old = old.map(Record::parse);
                     let before = old.and_then(|old| old.note());
                     let after = now.and_then(|now| Record::parse(now).note());
-                    if let Some(outside) = old.and_then(|old| old.outside()) {
-                        self.retired.push((get, outside));
+                    let outside = |record: Option<Record<'_>>| record.and_then(|it| it.outside());
+                    let (given_up, made) = (outside(old), outside(now.map(Record::parse)));
+                    if let Some(given_up) = given_up.filter(|_| given_up != made) {
+                        self.retired.push((get, given_up));
                     }
                     if !self.is_shared {
                         notes.add(get, key, before, after);
@@ -708,7 +578,7 @@ impl Round {
             failed.push((get, error.into()));
         }
         for (get, error) in notes.apply(database) {
-            let key = words.get(word_of(get));
+            let key = self.folded.key(&self.batch, get);
             put_back(database, entries, key, self.batch.value(get as usize));
             self.retired.retain(|(retired, _)| *retired != get);
             failed.push((get, entries.own_error(error, key).into()));
@@ -717,6 +587,12 @@ impl Round {
             keyspace.retire(Some(outside));
         }
         if !failed.is_empty() {
+            for &(get, _) in &failed {
+                let outside = |stored: Option<&[u8]>| Record::parse(stored?).outside();
+                let old = outside(self.batch.value(get as usize));
+                let made = outside(self.folded.now(get));
+                keyspace.retire(made.filter(|_| made != old));
+            }
             self.take_back(&failed, clients);
         }
     }
@@ -732,8 +608,8 @@ impl Round {
     ) {
         let conflicts = std::mem::take(&mut self.conflicts);
         let mut answers = Vec::new();
-        for (pending, told) in self.pending.iter().zip(&self.told) {
-            let mut operations = pending.first as usize..(pending.first + pending.keys) as usize;
+        for ((pending, kind), told) in self.sent.iter().zip(&self.told) {
+            let mut operations = pending.operations(kind);
             let is_met = operations.any(|operation| {
                 let get = self.folded.get_of(operation) as u32;
                 conflicts.contains(&get)
@@ -741,7 +617,8 @@ impl Round {
             if is_met && !told.reply.is_empty() {
                 let (client, reply) = clients.client(pending.connection);
                 let mut answer = Reply::new(reply.protocol());
-                executor.run(client, &self.words.of(pending), now_ms, &mut answer);
+                let words = self.sent.words_of(&self.batch, (pending, kind));
+                executor.run(client, &words, now_ms, &mut answer);
                 answers.push((pending.connection, told.reply.clone(), answer));
             }
         }
@@ -757,13 +634,14 @@ impl Round {
     #[cold]
     fn take_back(&mut self, failed: &[(u32, CommandError)], clients: &mut impl Clients) {
         // From the last one on, so that what lies before stays where it is.
-        for (pending, told) in self.pending.iter().zip(&self.told).rev() {
-            let operations = pending.first as usize..(pending.first + pending.keys) as usize;
+        for ((pending, kind), told) in self.sent.iter().zip(&self.told).rev() {
+            let operations = pending.operations(kind);
             let error = failed.iter().find(|(get, _)| {
                 let mut operations = operations.clone();
                 operations.any(|operation| self.folded.get_of(operation) == *get as usize)
             });
-            let Some((_, error)) = error.filter(|_| !told.reply.is_empty()) else {
+            let is_kept = told.in_place || told.reply.is_empty();
+            let Some((_, error)) = error.filter(|_| !is_kept) else {
                 continue;
             };
             let reply = clients.client(pending.connection).1;
@@ -785,25 +663,25 @@ impl Round {
             server.eviction.note_writes(written_keys, written_bytes);
         }
         let noting = server.access.noting();
-        for pending in &self.pending {
-            if !pending.uses_keys() {
+        for (pending, kind) in self.sent.iter() {
+            if !kind.uses_keys {
                 continue;
             }
-            for word in pending.keys() {
-                noting.note(self.database, self.words.get(word));
+            for word in pending.keys(kind) {
+                noting.note(self.database, self.batch.staged(self.sent.word(word)));
             }
         }
         drop(noting);
         self.uses += self.operations as u32;
         while self.uses >= USES_PER_SAMPLE {
             self.uses -= USES_PER_SAMPLE;
-            let pending = self.pending.get(rand::random_range(0..self.pending.len()));
-            if let Some(pending) = pending.filter(|pending| pending.uses_keys())
+            let sent = self.sent.get(rand::random_range(0..self.sent.len()));
+            if let Some((pending, kind)) = sent.filter(|(_, kind)| kind.uses_keys)
                 && let Some(word) = pending
-                    .keys()
-                    .nth(rand::random_range(0..pending.keys as usize))
+                    .keys(kind)
+                    .nth(rand::random_range(0..kind.keys as usize))
             {
-                let key = self.words.get(word);
+                let key = self.batch.staged(self.sent.word(word));
                 server.access.hot_keys.sample(self.database, key);
             }
         }
@@ -811,10 +689,11 @@ impl Round {
 
     /// Executes the commands one by one, each with all that a command may bring with it.
     fn execute_singly(&self, executor: &mut Executor<'_>, now_ms: u64, clients: &mut impl Clients) {
-        for pending in &self.pending {
+        for (pending, kind) in self.sent.iter() {
             let (client, reply) = clients.client(pending.connection);
-            if pending.writes() || !limits::is_too_much(executor.server(), client, reply) {
-                executor.run(client, &self.words.of(pending), now_ms, reply);
+            if kind.writes || !limits::is_too_much(executor.server(), client, reply) {
+                let words = self.sent.words_of(&self.batch, (pending, kind));
+                executor.run(client, &words, now_ms, reply);
             }
         }
     }
@@ -847,12 +726,12 @@ fn replace(reply: &mut Reply, answer: &Range<usize>, write: impl FnOnce(&mut Rep
 fn refuse(
     server: &Server,
     tallies: &mut [Tally],
-    pending: &Pending,
+    number: usize,
     error: &CommandError,
     reply: &mut Reply,
 ) {
     let mut tallies = tallies.iter_mut();
-    if let Some(tally) = tallies.find(|tally| tally.number == pending.batchable.number) {
+    if let Some(tally) = tallies.find(|tally| tally.number == number) {
         tally.failed += 1;
     }
     let text = error.to_string();
