@@ -169,12 +169,20 @@ impl Heat {
     /// Counts a use and answers the level with it. Touches one cache line.
     #[inline]
     pub fn record(&self, hash: u64) -> u16 {
+        self.record_as(hash, 1)
+    }
+
+    /// Counts a use as so many, for a store that tells of one use in as many, drawn by chance.
+    #[inline]
+    pub fn record_as(&self, hash: u64, uses: u16) -> u16 {
         let (scale, period) = (&*SCALE, self.period.load(Relaxed));
         let (line, cells) = self.cells(hash);
         let levels = cells.map(|cell| level_at(scale, line.0[cell].load(Relaxed), period));
-        let least = levels[0].min(levels[1]);
-        let raises = line.draw(hash) < scale.chance[usize::from(least)];
-        let raised = (least + u16::from(raises)).min(LEVELS as u16 - 1);
+        let mut raised = levels[0].min(levels[1]);
+        for _ in 0..uses {
+            let raises = line.draw(hash) < scale.chance[usize::from(raised)];
+            raised = (raised + u16::from(raises)).min(LEVELS as u16 - 1);
+        }
         for (cell, level) in cells.into_iter().zip(levels) {
             // A higher one is too high already, for it is shared with other keys.
             line.0[cell].store(pack(period, level.max(raised)), Relaxed);
@@ -264,6 +272,26 @@ mod tests {
                 "{uses} uses are told as {mean}"
             );
         }
+    }
+
+    #[test]
+    fn one_use_in_four_that_counts_as_four_tells_as_many() {
+        let heat = Heat::with_bytes(1 << 20);
+        let random = &mut SmallRng::seed_from_u64(3);
+        let told = (0..200).map(|_| {
+            let hash = random.random();
+            for _ in 0..400 {
+                if random.random_ratio(1, 4) {
+                    heat.record_as(hash, 4);
+                }
+            }
+            Heat::uses(heat.level(hash))
+        });
+        let mean = told.sum::<f32>() / 200.0;
+        assert!(
+            (380.0..420.0).contains(&mean),
+            "400 uses are told as {mean}"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::place::Place;
 use crate::specification::{Specification, TierKind};
 use crate::usage::{ReadError, Refused, Usage};
 use std::path::Path;
+use std::time::Duration;
 
 /// The tiers of a store, the fastest first. All threads may use them at once.
 ///
@@ -94,6 +95,15 @@ impl Tiers {
         })
     }
 
+    /// How many values a cold tier holds; 0 where there is no such tier. Takes nanoseconds.
+    #[inline]
+    pub fn values(&self, tier: usize) -> u64 {
+        self.cold(tier).map_or(0, |cold| match cold {
+            Cold::Compressed(tier) => tier.values(),
+            Cold::Files(tier) => tier.values(),
+        })
+    }
+
     /// How many bytes of values are best put at once.
     pub fn batch_bytes(&self, tier: usize) -> usize {
         match self.cold(tier) {
@@ -114,6 +124,16 @@ impl Tiers {
         }
     }
 
+    /// Does what takes long and need not be done at once: trains dictionaries. To be called from
+    /// time to time, by a thread for which nobody waits.
+    pub fn tend(&self) {
+        for cold in &self.cold {
+            if let Cold::Compressed(tier) = cold {
+                tier.tend();
+            }
+        }
+    }
+
     /// Appends the value at a place to `out`. May wait for a disk.
     ///
     /// # Errors
@@ -123,6 +143,25 @@ impl Tiers {
             Some(Cold::Compressed(tier)) => tier.read(place, out),
             Some(Cold::Files(tier)) => tier.read(place, out),
             None => Err(ReadError::Absent),
+        }
+    }
+
+    /// As [`read`](Tiers::read), but waits no longer than `limit` for a disk.
+    ///
+    /// # Errors
+    /// As of `read`, and if the disk does not answer in time.
+    pub fn read_within(
+        &self,
+        limit: Duration,
+        place: Place,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        match self.cold(place.tier()) {
+            Some(Cold::Files(tier)) => {
+                let pending = tier.pending(place).ok_or(ReadError::Absent)?;
+                pending.run_within(limit, out)
+            }
+            _ => self.read(place, out),
         }
     }
 
@@ -149,6 +188,16 @@ impl Tiers {
     pub fn wants_rewrite(&self, place: Place) -> bool {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.wants_rewrite(place),
+            Some(Cold::Files(tier)) => tier.wants_rewrite(place),
+            None => false,
+        }
+    }
+
+    /// True if most of what lies around the value at a place was released, so that putting it again
+    /// makes room.
+    pub fn is_sparse(&self, place: Place) -> bool {
+        match self.cold(place.tier()) {
+            Some(Cold::Compressed(tier)) => tier.is_sparse(place),
             Some(Cold::Files(tier)) => tier.wants_rewrite(place),
             None => false,
         }

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// The tier in the list of tiers.
 const TIER: usize = 1;
+/// Passes over the values in which old ones are put again, at most.
+const REWRITES_MAX: usize = 4;
 /// Reads between two looks at the clock.
 const READS: usize = 200;
 
@@ -94,19 +96,24 @@ pub fn compressed(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result
 }
 
 /// Puts values as the server does: in batches of the size that the tier wants. Those that came
-/// before the tier had a dictionary are put again.
+/// before the newest dictionary are put again.
 fn fill(tiers: &Tiers, values: &[Vec<u8>]) -> Result<Vec<Place>, TiersError> {
     let mut places = put(tiers, values.iter().map(Vec::as_slice).collect())?;
-    let old = places.iter().enumerate();
-    let old: Vec<usize> = old
-        .filter(|(_, place)| tiers.wants_rewrite(**place))
-        .map(|(number, _)| number)
-        .collect();
-    let again = old.iter().filter_map(|&number| values.get(number));
-    let again = put(tiers, again.map(Vec::as_slice).collect())?;
-    for (number, place) in old.into_iter().zip(again) {
-        if let Some(old) = places.get_mut(number) {
-            tiers.release(std::mem::replace(old, place));
+    for _ in 0..REWRITES_MAX {
+        let old = places.iter().enumerate();
+        let old: Vec<usize> = old
+            .filter(|(_, place)| tiers.wants_rewrite(**place))
+            .map(|(number, _)| number)
+            .collect();
+        if old.is_empty() {
+            break;
+        }
+        let again = old.iter().filter_map(|&number| values.get(number));
+        let again = put(tiers, again.map(Vec::as_slice).collect())?;
+        for (number, place) in old.into_iter().zip(again) {
+            if let Some(old) = places.get_mut(number) {
+                tiers.release(std::mem::replace(old, place));
+            }
         }
     }
     Ok(places)
@@ -121,6 +128,7 @@ fn put(tiers: &Tiers, values: Vec<&[u8]>) -> Result<Vec<Place>, TiersError> {
         batch.push(value);
         if bytes >= wanted {
             places.extend(tiers.put(TIER, &batch)?);
+            tiers.tend();
             (batch, bytes) = (Vec::new(), 0);
         }
     }

@@ -6,9 +6,10 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU16, Ordering};
 use zstd::zstd_safe::{CCtx, DCtx, DParameter, FrameFormat, MAGICNUMBER};
 
-/// The level of compression. Levels 6 and 9 gain 5 and 8 % on text, but take four and six times
-/// as long to write and a third longer to read.
-pub(super) const LEVEL: i32 = 3;
+/// The level of compression. Measured on text and records of JSON, beside level 3: it makes blocks
+/// 6 to 7 % smaller, takes three to four times as long to write, and no longer to read. Level 9
+/// gains 2 % more for twice the time.
+pub(super) const LEVEL: i32 = 6;
 
 /// A block that is not smaller than this part of its values is refused.
 const WORTH: (usize, usize) = (15, 16);
@@ -65,7 +66,7 @@ impl Coder {
 }
 
 impl Block {
-    /// Compresses values with the newest dictionary.
+    /// Compresses values with the newest dictionary, which counts the block from then on.
     pub(super) fn compress(
         values: &[&[u8]],
         dictionaries: &Dictionaries,
@@ -83,27 +84,31 @@ impl Block {
                 write_length(block, value.len());
                 raw.extend_from_slice(value);
             }
-            let newest = dictionaries.newest();
+            let newest = dictionaries.join_newest();
             let lengths = block.len();
             block.resize(lengths + zstd::zstd_safe::compress_bound(raw.len()), 0);
             let target = block.get_mut(lengths..).unwrap_or_default();
-            let written = match newest.and_then(|number| dictionaries.get(number)) {
-                Some(dictionary) => {
+            let written = match &newest {
+                Some((_, dictionary)) => {
                     compressor.compress_using_cdict(target, raw, dictionary.compressing())
                 }
                 None => compressor.compress(target, raw, LEVEL),
             };
+            let newest = newest.map(|(number, _)| number);
             // zstd fails for lack of memory alone; the values then stay where they are.
-            let written = written.map_err(|_| Refused::Full)?;
+            let Ok(written) = written else {
+                dictionaries.leave(newest);
+                return Err(Refused::Full);
+            };
             block.truncate(lengths + written);
             // Small blocks pay for each byte. The reader does not expect the magic number.
             let magic = block.drain(lengths..lengths + MAGIC_BYTES);
             debug_assert!(magic.as_slice() == MAGICNUMBER.to_le_bytes());
             drop(magic);
             if block.len() * WORTH.1 > raw.len() * WORTH.0 {
+                dictionaries.leave(newest);
                 return Err(Refused::Incompressible);
             }
-            dictionaries.join(newest);
             let compressed = Block {
                 bytes: block.as_slice().into(),
                 dictionary: newest,

@@ -101,7 +101,7 @@ mod tests {
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let together: Vec<&[u8]> = blocks(&values).flatten().copied().collect();
             assert_eq!(together, values);
-            assert!(blocks(&values).all(|block| sum(block) < 2048 + 700));
+            assert!(blocks(&values).all(|block| sum(block) < BLOCK_BYTES as u64 + 700));
             assert_eq!(Compression::of(&values).values, count as u64 / 2);
         }
     }
@@ -122,7 +122,10 @@ mod tests {
         let tier = super::super::Compressed::new(1, 1 << 30);
         // The tier has trained dictionaries on the first part, smaller ones than the estimate.
         let (before, after) = values.split_at(24_000);
-        blocks(before).for_each(|block| drop(tier.put(block).unwrap()));
+        for block in blocks(before) {
+            tier.put(block).unwrap();
+            tier.tend();
+        }
         let start = tier.usage();
         blocks(after).for_each(|block| drop(tier.put(block).unwrap()));
         let end = tier.usage();

@@ -42,6 +42,7 @@ fn values_are_read_as_they_were_put_and_all_bytes_come_back() {
                 .into_iter()
                 .zip(values.iter().map(|value| value.to_vec())),
         );
+        tier.tend();
         if round % 3 == 2 {
             for _ in 0..12 {
                 let (place, value) = kept.swap_remove(random.random_range(0..kept.len()));
@@ -80,6 +81,7 @@ fn dictionaries_make_blocks_smaller_and_old_blocks_ask_to_be_put_again() {
     assert!(!tier.wants_rewrite(first));
     while tier.dictionaries.newest().is_none() {
         put();
+        tier.tend();
     }
     assert!(tier.wants_rewrite(first));
     let (place, bytes) = put();
@@ -88,6 +90,60 @@ fn dictionaries_make_blocks_smaller_and_old_blocks_ask_to_be_put_again() {
         bytes * 4 < plain_bytes * 3,
         "{bytes} and {plain_bytes} without"
     );
+}
+
+/// Puts blocks of records that have so many bytes together.
+fn put_for(tier: &Compressed, random: &mut SmallRng, bytes: u64) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut put = 0;
+    while put < bytes {
+        let values: Vec<Vec<u8>> = (0..8).map(|_| record(random)).collect();
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        put += values.iter().map(|value| value.len() as u64).sum::<u64>();
+        places.extend(tier.put(&values).unwrap());
+    }
+    places
+}
+
+#[test]
+fn an_old_dictionary_is_freed_when_all_its_blocks_were_put_again() {
+    let tier = Compressed::new(1, 64 << 20);
+    let random = &mut SmallRng::seed_from_u64(5);
+    let first = put_for(&tier, random, 300 << 10);
+    tier.tend();
+    let one = tier.dictionaries.bytes();
+    let second = put_for(&tier, random, 300 << 10);
+    assert!(one > 0 && second.iter().all(|&place| !tier.wants_rewrite(place)));
+    put_for(&tier, random, 3 << 20);
+    tier.tend();
+    let both = tier.dictionaries.bytes();
+    assert!(both > one, "{both}");
+    assert_eq!(tier.usage().dictionary_bytes, both);
+    let third = put_for(&tier, random, 1 << 10);
+    assert!(third.iter().all(|&place| !tier.wants_rewrite(place)));
+    for &place in first.iter().chain(&second) {
+        assert!(tier.wants_rewrite(place));
+        tier.release(place);
+    }
+    assert_eq!(tier.dictionaries.bytes(), both, "other blocks need it");
+}
+
+#[test]
+fn a_dictionary_for_which_there_is_no_room_is_not_kept() {
+    let tier = Compressed::new(1, 200 << 10);
+    let random = &mut SmallRng::seed_from_u64(6);
+    put_for(&tier, random, 300 << 10);
+    // Most of the capacity is in use, and the dictionary takes more than the rest.
+    let full = loop {
+        if let Err(error) = tier.put(&[&record(random)]) {
+            break error;
+        }
+    };
+    assert!(matches!(full, Refused::Full));
+    tier.tend();
+    let usage = tier.usage();
+    assert_eq!(usage.dictionary_bytes, 0);
+    assert!(usage.used_bytes <= usage.capacity_bytes);
 }
 
 #[test]
@@ -144,7 +200,10 @@ fn threads_put_read_and_release_at_once() {
             scope.spawn(move || {
                 let mut random = SmallRng::seed_from_u64(seed);
                 let mut kept = Vec::new();
-                for _ in 0..1500 {
+                for round in 0..1500 {
+                    if seed == 0 && round % 50 == 0 {
+                        tier.tend();
+                    }
                     let values: Vec<Vec<u8>> = (0..4).map(|_| record(&mut random)).collect();
                     let borrowed: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
                     let places = tier.put(&borrowed).unwrap();

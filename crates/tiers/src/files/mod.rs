@@ -14,6 +14,7 @@
 //! what the tier is to save.
 
 mod buffer;
+mod patient;
 mod read;
 mod segment;
 
@@ -147,6 +148,11 @@ impl Files {
             values: self.values.load(Ordering::Relaxed),
             value_bytes: self.value_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// How many values the tier holds.
+    pub(crate) fn values(&self) -> u64 {
+        self.values.load(Ordering::Relaxed)
     }
 
     /// Puts values and answers their places, in their order.

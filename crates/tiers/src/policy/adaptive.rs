@@ -2,7 +2,7 @@
 
 use super::budget::Budget;
 use super::costs::PairCosts;
-use super::cuts::{Cuts, TIERS_MAX, rank};
+use super::cuts::{Cuts, TIERS_MAX, rank, rank_in_turn};
 use super::histogram::{Histogram, mark_above, mark_below};
 use super::pace::Pace;
 use super::recent::{Direction, Recent};
@@ -17,6 +17,9 @@ const LOW: f64 = 0.98;
 
 /// The marks are made anew after so many calls.
 const CALLS_BETWEEN_MARKS: u32 = 1024;
+
+/// By so much the order of objects of equal heat turns: 256 in the golden ratio.
+const TURN: u8 = 158;
 
 /// Periods that an object is taken to stay before any have gone out, and at least and at most
 /// after that. *Assumed.*
@@ -56,6 +59,8 @@ pub struct Adaptive {
     met: u64,
     objects: u64,
     calls: u32,
+    /// How objects of equal heat are ordered at present.
+    turn: u8,
     moves: Moves,
 }
 
@@ -63,13 +68,30 @@ pub struct Adaptive {
 struct Tier {
     capacity: u64,
     histogram: Histogram,
-    /// Sending objects out, below this mark.
-    out_below: Option<f32>,
+    /// Sending objects out.
+    out: Option<Out>,
     /// Bytes that found no room here; at most what a full tier makes free.
     wanted: u64,
     /// Bytes that went out in this period, and an average of the periods before.
     out_bytes: u64,
     out_average: Option<f64>,
+}
+
+/// What a tier sends out.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    /// All that does not belong in it: what is below this mark.
+    mark: f32,
+    /// As much as is needed: what is below this, in the order of this turn. Another turn orders
+    /// objects of equal heat in another way. Otherwise none of them would be left that is below.
+    needed: f32,
+    turn: u8,
+}
+
+impl Out {
+    fn has(&self, object: &Object) -> bool {
+        rank(object) < self.mark || rank_in_turn(object, self.turn) < self.needed
+    }
 }
 
 /// The moves that a policy has been told of.
@@ -97,7 +119,7 @@ impl Adaptive {
         let tier = |&capacity: &u64| Tier {
             capacity,
             histogram: Histogram::new(),
-            out_below: None,
+            out: None,
             wanted: 0,
             out_bytes: 0,
             out_average: None,
@@ -114,6 +136,7 @@ impl Adaptive {
             met: 0,
             objects: 0,
             calls: 0,
+            turn: 0,
             moves: Moves::default(),
         }
     }
@@ -122,6 +145,26 @@ impl Adaptive {
     pub fn set_capacity(&mut self, tier: usize, bytes: u64) {
         if let Some(tier) = self.tiers.get_mut(tier) {
             tier.capacity = bytes;
+        }
+    }
+
+    /// Of the uses that the heat has, each stands for so many: it is told of one in as many, drawn
+    /// by chance.
+    #[must_use]
+    pub fn with_uses_counted_as(mut self, uses: u16) -> Adaptive {
+        self.cuts.count_as(uses);
+        self
+    }
+
+    /// There are now so many objects, for a store that does not tell of each that appears or goes.
+    pub fn set_objects(&mut self, objects: u64) {
+        self.objects = objects;
+    }
+
+    /// A tier has now so many bytes, for a store that does not tell of each object.
+    pub fn set_bytes(&mut self, tier: usize, bytes: u64) {
+        if let Some(tier) = self.tiers.get_mut(tier) {
+            tier.histogram.set_bytes(bytes);
         }
     }
 
@@ -150,6 +193,7 @@ impl Adaptive {
 
     fn set_marks(&mut self) {
         self.calls = 0;
+        self.turn = self.turn.wrapping_add(TURN);
         let mut room = 0.0;
         for upper in 0..self.tiers.len().saturating_sub(1) {
             room += self.tiers[upper].capacity as f64 * LOW;
@@ -157,7 +201,7 @@ impl Adaptive {
             self.cuts.set(upper, mark_above(at, room));
         }
         for (number, tier) in self.tiers.iter_mut().enumerate() {
-            tier.set_out(self.cuts.outward(number));
+            tier.set_out(self.cuts.outward(number), self.turn);
         }
     }
 
@@ -177,7 +221,7 @@ impl Adaptive {
 impl Tier {
     fn deficit(&self) -> u64 {
         let (used, capacity) = (self.histogram.bytes as f64, self.capacity as f64);
-        let begins = self.out_below.is_some() || used > capacity * HIGH || self.wanted > 0;
+        let begins = self.out.is_some() || used > capacity * HIGH || self.wanted > 0;
         match begins {
             true => (used + self.wanted as f64 - capacity * LOW).max(0.0) as u64,
             false => 0,
@@ -186,10 +230,14 @@ impl Tier {
 
     /// Sends out what is coldest, twice as much as is needed so that half a walk finds it; and all
     /// that does not belong here.
-    fn set_out(&mut self, mark: f32) {
+    fn set_out(&mut self, mark: f32, turn: u8) {
         let deficit = self.deficit();
         let needed = || mark_below(|level| self.histogram.at(level), 2.0 * deficit as f64);
-        self.out_below = (deficit > 0).then(|| needed().max(mark));
+        self.out = (deficit > 0).then(|| Out {
+            mark,
+            needed: needed(),
+            turn,
+        });
     }
 
     /// Room for an object that comes in. It does not depend on the object's size alone, so that a
@@ -244,24 +292,26 @@ impl Policy for Adaptive {
         if self.met >= self.objects {
             self.met = 0;
             self.round = self.round.wrapping_add(1);
+            self.set_marks();
         }
         let last = self.tiers.len().saturating_sub(1);
         let tier = self.tiers.get_mut(object.tier)?;
         tier.histogram.sample(object.heat, object.bytes);
         if tier.deficit() == 0 {
-            tier.out_below = None;
+            tier.out = None;
             return None;
         }
-        if tier.out_below.is_none() {
-            tier.set_out(self.cuts.outward(object.tier));
+        if tier.out.is_none() {
+            tier.set_out(self.cuts.outward(object.tier), self.turn);
         }
-        let below = tier.out_below?;
+        let out = tier.out?;
         let over_full = tier.histogram.bytes > tier.capacity;
         let is_young = self.recent.is(object.hash, Direction::Inward, self.round);
-        if object.tier >= last || rank(object) >= below || is_young && !over_full {
+        if object.tier >= last || !out.has(object) || is_young && !over_full {
             return None;
         }
-        if !self.budget.take(object.bytes) {
+        // Who writes waits for a tier that has too much.
+        if !self.budget.take(object.bytes) && !over_full {
             self.moves.put_off += 1;
             return None;
         }

@@ -10,15 +10,14 @@ pub(super) const TIERS_MAX: usize = 8;
 /// that chance does not move it to and fro. *Assumed*; the tests of the policy bound what it costs.
 const MARGIN: f32 = 1.5;
 
-/// With fewer uses an object never comes in: one is what a pass over all keys makes of each.
-const USES_MIN: u16 = 2;
-
 /// Where the tiers meet: objects whose heat is above mark `i` belong in tiers 0 to `i`. A small
 /// value, so that threads can look at a copy of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cuts {
     marks: [f32; TIERS_MAX],
     tiers: usize,
+    /// A use that is counted counts as so many.
+    uses_counted: u16,
 }
 
 impl Cuts {
@@ -27,7 +26,12 @@ impl Cuts {
         Cuts {
             marks: [0.0; TIERS_MAX],
             tiers: tiers.min(TIERS_MAX),
+            uses_counted: 1,
         }
+    }
+
+    pub(super) fn count_as(&mut self, uses: u16) {
+        self.uses_counted = uses.max(1);
     }
 
     pub(super) fn set(&mut self, upper: usize, mark: f32) {
@@ -44,7 +48,8 @@ impl Cuts {
     /// The faster tier that an object should come into, if any. `backing_off` is how often it has
     /// come and gone lately; each time doubles the margin.
     pub fn inward(&self, object: &Object, backing_off: u32) -> Option<Move> {
-        if object.heat < USES_MIN {
+        // A single use is what a pass over all keys makes of each, so it never brings one in.
+        if object.heat <= self.uses_counted {
             return None;
         }
         let doubled = (1 << backing_off.min(6)) as f32;
@@ -52,14 +57,19 @@ impl Cuts {
         let comes = |&tier: &usize| {
             let mark = self.mark_into(tier);
             // Where everything fits, nothing has to stand out.
-            mark == 0.0 || rank >= mark + doubled * margin(mark)
+            mark == 0.0 || rank >= mark + doubled * self.margin(mark)
         };
         (0..object.tier).find(comes).map(Move::to)
     }
 
     /// The heat below which an object of a tier does not belong in it.
     pub(super) fn outward(&self, tier: usize) -> f32 {
-        self.mark_into(tier) - margin(self.mark_into(tier))
+        self.mark_into(tier) - self.margin(self.mark_into(tier))
+    }
+
+    fn margin(&self, mark: f32) -> f32 {
+        // Fewer uses that count more deviate more.
+        MARGIN * Heat::chance(mark as u16) * f32::from(self.uses_counted).sqrt()
     }
 
     /// The tier that an object belongs in, which is not faster than `fastest`.
@@ -71,14 +81,16 @@ impl Cuts {
     }
 }
 
-fn margin(mark: f32) -> f32 {
-    MARGIN * Heat::chance(mark as u16)
-}
-
 /// An object's heat, with a part of a level by its hash. So objects of one heat have an order that
 /// stays, and a mark can divide them.
 pub(super) fn rank(object: &Object) -> f32 {
-    f32::from(object.heat) + (object.hash >> 32 & 0xff) as f32 / 256.0
+    rank_in_turn(object, 0)
+}
+
+/// The same with another order of the objects of one heat.
+pub(super) fn rank_in_turn(object: &Object, turn: u8) -> f32 {
+    let part = ((object.hash >> 32) as u8).wrapping_add(turn);
+    f32::from(object.heat) + f32::from(part) / 256.0
 }
 
 #[cfg(test)]
@@ -100,8 +112,8 @@ mod tests {
         cuts.set(0, 100.0);
         cuts.set(1, 20.0);
         // The least heats above the margin, and twice the margin.
-        let once = (100.0 + margin(100.0)).ceil() as u16;
-        let twice = (100.0 + 2.0 * margin(100.0)).ceil() as u16;
+        let once = (100.0 + cuts.margin(100.0)).ceil() as u16;
+        let twice = (100.0 + 2.0 * cuts.margin(100.0)).ceil() as u16;
         assert!(
             105 < once && once < twice && twice < 130,
             "{once} and {twice}"
@@ -124,5 +136,9 @@ mod tests {
         let cuts = Cuts::new(2);
         assert_eq!(cuts.inward(&object(1, 1), 0), None);
         assert_eq!(cuts.inward(&object(1, 2), 0), Some(Move::to(0)));
+        let mut cuts = cuts;
+        cuts.count_as(4);
+        assert_eq!(cuts.inward(&object(1, 4), 0), None);
+        assert_eq!(cuts.inward(&object(1, 8), 0), Some(Move::to(0)));
     }
 }

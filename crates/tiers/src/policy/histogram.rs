@@ -55,6 +55,11 @@ impl Histogram {
         self.add(level, bytes as f64 * part, part);
     }
 
+    /// The tier has so many bytes, of heats as they are in the sample.
+    pub(super) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
     /// An object leaves the tier.
     pub(super) fn leave(&mut self, level: u16, bytes: u64) {
         let part = self.part();
