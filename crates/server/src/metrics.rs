@@ -1,5 +1,6 @@
 //! Metrics, in the text format of Prometheus: over HTTP at `/metrics` and by the command METRICS.
 
+use crate::info::tiers::TierFigures;
 use crate::keyspace::{Database, Databases};
 use crate::server::{Server, Task};
 use nearfield::Error;
@@ -80,6 +81,7 @@ pub fn text(server: &Server) -> String {
         let databases = server.keyspace.share();
         metrics.add_memory(server, &databases);
         metrics.add_keys(server, &databases);
+        metrics.add_tiers(server, &databases);
     }
     metrics.add_persistence(server);
     let mut registry = Registry::default();
@@ -253,6 +255,70 @@ impl Metrics {
             "Keys that were not found",
             misses,
         );
+    }
+
+    fn add_tiers(&mut self, server: &Server, databases: &Databases) {
+        let tiers = TierFigures::take(server, databases);
+        let mut add = |name, help, of: fn(&TierFigures) -> Sample| {
+            let sample = |tier: &TierFigures| (label("tier", tier.kind), of(tier));
+            self.add_all(name, help, tiers.iter().map(sample).collect());
+        };
+        add(
+            "nearfield_tier_capacity_bytes",
+            "The most that a tier takes",
+            |tier| Sample::Gauge(tier.capacity_bytes),
+        );
+        add("nearfield_tier_used_bytes", "What a tier takes", |tier| {
+            Sample::Gauge(tier.used_bytes)
+        });
+        add("nearfield_tier_values", "Values in a tier", |tier| {
+            Sample::Gauge(tier.values)
+        });
+        let help = "Bytes of the values in a tier, before any compression";
+        add("nearfield_tier_value_bytes", help, |tier| {
+            Sample::Gauge(tier.value_bytes)
+        });
+        let help = "Uses of values that a tier has served";
+        add("nearfield_tier_served", help, |tier| {
+            Sample::Count(tier.served)
+        });
+        let help = "Values that have moved into a tier";
+        add("nearfield_tier_moved_in", help, |tier| {
+            Sample::Count(tier.moved_in)
+        });
+        let help = "Values that have moved out of a tier";
+        add("nearfield_tier_moved_out", help, |tier| {
+            Sample::Count(tier.moved_out)
+        });
+        let help = "Bytes of values that have moved into a tier";
+        add("nearfield_tier_moved_in_bytes", help, |tier| {
+            Sample::Count(tier.moved_in_bytes)
+        });
+        let help = "Values that were to move into a tier and could not";
+        add("nearfield_tier_moves_abandoned", help, |tier| {
+            Sample::Count(tier.abandoned)
+        });
+        let help = "Values in a tier that could not be read";
+        add("nearfield_tier_unreadable", help, |tier| {
+            Sample::Count(tier.unreadable)
+        });
+        if !tiers.is_empty() {
+            let (ping_pong, _) = server.tiering.ping_pong_and_put_off();
+            let help = "Values that came back into a faster tier soon after they had gone";
+            self.add("nearfield_tier_ping_pong", help, Sample::Count(ping_pong));
+        }
+        let keyspace = &server.keyspace;
+        let latencies = tiers.iter().filter_map(|tier| {
+            let traffic = keyspace.cold.traffic(tier.number)?;
+            let buckets = traffic.latencies();
+            let buckets = buckets.map(|(time, count)| (time.as_secs_f64(), count));
+            let sum = traffic.reading().as_secs_f64();
+            let histogram = Sample::Histogram(sum, buckets.collect());
+            Some((label("tier", tier.kind), histogram))
+        });
+        let help = "How long reads of a tier took";
+        let latencies = latencies.skip(1).collect();
+        self.add_all("nearfield_tier_read_duration_seconds", help, latencies);
     }
 
     fn add_persistence(&mut self, server: &Server) {

@@ -133,6 +133,15 @@ nearfield_keys{database=\"0\"} 5
 nearfield_memory_used_bytes{kind=\"objects\"} 2097152
 nearfield_connected_clients 7
 nearfield_keys_evicted_total 4
+nearfield_tier_used_bytes{tier=\"memory\"} 1048576
+nearfield_tier_capacity_bytes{tier=\"memory\"} 2097152
+nearfield_tier_served_total{tier=\"memory\"} 900
+nearfield_tier_used_bytes{tier=\"file\"} 4096
+nearfield_tier_capacity_bytes{tier=\"file\"} 8192
+nearfield_tier_served_total{tier=\"file\"} 100
+nearfield_tier_moved_in_total{tier=\"file\"} 20
+nearfield_tier_read_duration_seconds_bucket{le=\"0.000064\",tier=\"file\"} 0
+nearfield_tier_read_duration_seconds_bucket{le=\"0.000128\",tier=\"file\"} 100
 ";
 
     #[test]
@@ -154,5 +163,13 @@ nearfield_keys_evicted_total 4
         assert!(line("objects").contains("2.0 MiB"));
         assert!(line("user:").contains("user:\\x011"));
         assert!(line("evicted").contains("2 evicted/s"));
+        let file = line("4.0 KiB");
+        assert!(
+            file.contains("file 4.0 KiB 50.0 % 10.0 % 10 0 128"),
+            "{file}"
+        );
+        assert!(line("1.0 MiB").contains("memory 1.0 MiB 50.0 % 90.0 %"));
+        // A server without tiers has no panel of them.
+        assert!(!print(&View::new(&before, &before)).contains("Tiers"));
     }
 }

@@ -18,11 +18,16 @@ pub struct View {
     batches: Vec<(String, f64)>,
     /// Kinds, each with bytes.
     memory: Vec<(String, f64)>,
+    /// Tiers, each with bytes, the percentage that they are of its capacity, the percentage of
+    /// uses that it serves, moves in and out per second, and a percentile of its reads in
+    /// microseconds.
+    tiers: Vec<(String, f64, [f64; 5])>,
     /// Keys, each with database and uses per second.
     hot_keys: Vec<(String, u64, u64)>,
 }
 
 const DURATIONS: &str = "nearfield_command_duration_seconds_bucket";
+const TIER_READS: &str = "nearfield_tier_read_duration_seconds_bucket";
 const PERCENTILES: [f64; 2] = [0.5, 0.99];
 
 impl View {
@@ -63,6 +68,25 @@ impl View {
             0.0 => String::new(),
             limit => format!(" of {}", bytes(limit)),
         };
+        let served = "nearfield_tier_served_total";
+        let all_served = (now.sum(served) - before.sum(served)).max(1.0);
+        let tier = |(tier, used): (&str, f64)| {
+            let more = |name: &str| (now.of(name, tier) - before.of(name, tier)).max(0.0);
+            let capacity = now.of("nearfield_tier_capacity_bytes", tier).max(1.0);
+            let reads = grown(before, now, TIER_READS, tier);
+            let figures = [
+                100.0 * used / capacity,
+                100.0 * more(served) / all_served,
+                more("nearfield_tier_moved_in_total") / seconds,
+                more("nearfield_tier_moved_out_total") / seconds,
+                percentile(&reads, 0.99) * 1e6,
+            ];
+            (tier.to_owned(), used, figures)
+        };
+        let tiers = now
+            .by_label("nearfield_tier_used_bytes")
+            .map(tier)
+            .collect();
         let hits = rate("nearfield_keyspace_hits_total");
         let reads = hits + rate("nearfield_keyspace_misses_total");
         let ratio = if reads > 0.0 {
@@ -93,18 +117,41 @@ impl View {
             commands,
             batches,
             memory: memory.collect(),
+            tiers,
             hot_keys: now.hot_keys.iter().map(shown).collect(),
         }
     }
 
     /// Draws it.
     pub fn draw(&self, frame: &mut Frame<'_>) {
-        let [head, upper, lower] = Layout::vertical([
+        // A server without tiers needs no room for them.
+        let tier_lines = match self.tiers.len() as u16 {
+            0 => 0,
+            tiers => tiers + 3,
+        };
+        let [head, upper, lower, tiers] = Layout::vertical([
             Constraint::Length(3),
             Constraint::Fill(1),
             Constraint::Fill(1),
+            Constraint::Length(tier_lines),
         ])
         .areas(frame.area());
+        if tier_lines > 0 {
+            let rows = self.tiers.iter().map(|(tier, used, figures)| {
+                let [full, served, moved_in, moved_out, read] = figures;
+                vec![
+                    tier.clone(),
+                    bytes(*used),
+                    format!("{full:.1} %"),
+                    format!("{served:.1} %"),
+                    number(*moved_in),
+                    number(*moved_out),
+                    number(*read),
+                ]
+            });
+            let titles = ["tier", "used", "full", "serves", "in/s", "out/s", "read µs"];
+            frame.render_widget(table("Tiers (read: p99)", &titles, rows), tiers);
+        }
         let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
         let [commands, keys]: [Rect; 2] = halves.areas(upper);
         let [batches, memory]: [Rect; 2] = halves.areas(lower);

@@ -13,12 +13,19 @@
 //!
 //! # How often
 //!
-//! A [`FrequencySketch`], which halves its counters by itself; unlike Redis's logarithmic counter
-//! it goes from 0 to 15.
+//! For eviction a [`FrequencySketch`], which halves its counters by itself; unlike Redis's
+//! logarithmic counter it goes from 0 to 15.
+//!
+//! # How hot
+//!
+//! For tiers a [`Heat`], which tells the keys apart for longer. It is not needed while everything
+//! is in memory and has room there, and [costs nothing](Access::warm) then. Otherwise one use in
+//! [`USES_COUNTED`] is noted in it, drawn by chance, and counts as many.
 
 use super::hot_keys::HotKeys;
-use nearfield_hotness::FrequencySketch;
+use nearfield_hotness::{FrequencySketch, Heat};
 use parking_lot::{RwLock, RwLockReadGuard};
+use std::cell::Cell;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -30,8 +37,13 @@ const CLOCKS_MAX: usize = 1 << 28;
 const LIMIT_BYTES_PER_CLOCK: u64 = 64;
 /// Of `maxmemory`, for each byte of the sketch.
 const LIMIT_BYTES_PER_SKETCH_BYTE: u64 = 32;
-/// Of the memory tier, for each byte of the sketch.
-const TIER_BYTES_PER_SKETCH_BYTE: u64 = 1024;
+/// Of the heat, for each key, at least; twice as many at most. *Assumed*: with half as many, one
+/// cold key in ten looks as warm as a hot one.
+const HEAT_BYTES_PER_KEY: usize = 4;
+/// Of the heat, at first.
+const HEAT_BYTES_MIN: usize = 64 << 10;
+/// One use in so many is noted in the heat, and counts as so many.
+pub const USES_COUNTED: u16 = 4;
 /// A tick of a clock, in milliseconds as a power of two: 2^32 of them are two years.
 const TICK_SHIFT: u32 = 4;
 const DATABASE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -45,8 +57,8 @@ pub struct Access {
     tick: AtomicU32,
     tables: RwLock<Tables>,
     bytes: AtomicUsize,
-    /// Whether frequencies are kept.
-    counts: AtomicBool,
+    /// Whether uses are noted in the heat.
+    warms: AtomicBool,
     /// The keys that are used most.
     pub hot_keys: HotKeys,
 }
@@ -55,6 +67,15 @@ pub struct Access {
 struct Tables {
     clocks: Box<[AtomicU32]>,
     sketch: Option<FrequencySketch>,
+    heat: Option<Heat>,
+}
+
+impl Tables {
+    fn bytes(&self) -> usize {
+        let sketch = self.sketch.as_ref().map_or(0, FrequencySketch::bytes);
+        let heat = self.heat.as_ref().map_or(0, Heat::bytes);
+        size_of_val(&*self.clocks) + sketch + heat
+    }
 }
 
 /// The tables, opened to note several keys at one time.
@@ -63,6 +84,23 @@ pub struct Noting<'a> {
     hasher: &'a foldhash::fast::FixedState,
     tables: RwLockReadGuard<'a, Tables>,
     tick: u32,
+    warms: bool,
+}
+
+thread_local! {
+    /// What chance is drawn from; never 0.
+    static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
+}
+
+/// True once in [`USES_COUNTED`], by chance (xorshift).
+#[inline]
+fn is_drawn() -> bool {
+    let mut state = CHANCE.get();
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    CHANCE.set(state);
+    state.is_multiple_of(u32::from(USES_COUNTED))
 }
 
 impl Access {
@@ -76,9 +114,10 @@ impl Access {
             tables: RwLock::new(Tables {
                 clocks: Box::default(),
                 sketch: None,
+                heat: None,
             }),
             bytes: AtomicUsize::new(0),
-            counts: AtomicBool::new(false),
+            warms: AtomicBool::new(false),
             hot_keys: HotKeys::default(),
         };
         access.resize(limit_bytes, counts);
@@ -88,23 +127,10 @@ impl Access {
     /// Makes tables for another limit; with `counts`, frequencies are kept, too. What was known is
     /// forgotten if their sizes change.
     pub fn resize(&self, limit_bytes: u64, counts: bool) {
-        self.resize_with_tier(limit_bytes, counts, 0);
-    }
-
-    /// As [`resize`](Access::resize), for a server whose memory tier has so many bytes, if it has
-    /// tiers. Frequencies are kept then, in a table that is small enough for the caches of a
-    /// processor: it tells the keys apart that are used most, and the others need no more.
-    pub fn resize_with_tier(&self, limit_bytes: u64, counts: bool, tier_bytes: u64) {
         let clocks = (limit_bytes / LIMIT_BYTES_PER_CLOCK) as usize;
         let clocks = clocks.next_power_of_two().clamp(CLOCKS_MIN, CLOCKS_MAX);
-        let by_limit = if counts {
-            limit_bytes / LIMIT_BYTES_PER_SKETCH_BYTE
-        } else {
-            0
-        };
-        let sketch = by_limit.max(tier_bytes / TIER_BYTES_PER_SKETCH_BYTE) as usize;
+        let sketch = (limit_bytes / LIMIT_BYTES_PER_SKETCH_BYTE) as usize;
         let sketch = sketch.clamp(64 << 10, 1 << 30);
-        let counts = counts || tier_bytes > 0;
         let mut tables = self.tables.write();
         if tables.clocks.len() != clocks {
             tables.clocks = (0..clocks).map(|_| AtomicU32::new(0)).collect();
@@ -114,10 +140,41 @@ impl Access {
             Some(old) if old.bytes() == sketch / 64 * 64 => {}
             _ => tables.sketch = Some(FrequencySketch::with_bytes(sketch)),
         }
-        let sketch = tables.sketch.as_ref().map_or(0, FrequencySketch::bytes);
-        let bytes = size_of_val(&*tables.clocks) + sketch;
-        self.bytes.store(bytes, Ordering::Relaxed);
-        self.counts.store(counts, Ordering::Relaxed);
+        self.bytes.store(tables.bytes(), Ordering::Relaxed);
+    }
+
+    /// Has uses be noted in the heat from now on, or no more. There is none before it is needed.
+    pub fn warm(&self, warms: bool) {
+        if warms == self.warms.load(Ordering::Relaxed) {
+            return;
+        }
+        if warms {
+            let mut tables = self.tables.write();
+            let heat = || Heat::with_bytes(HEAT_BYTES_MIN);
+            tables.heat.get_or_insert_with(heat);
+            self.bytes.store(tables.bytes(), Ordering::Relaxed);
+        }
+        self.warms.store(warms, Ordering::Relaxed);
+    }
+
+    /// Makes the heat large enough for so many keys.
+    pub fn make_heat_for(&self, keys: usize) {
+        let is_small = |tables: &Tables| {
+            let heat = tables.heat.as_ref();
+            heat.is_some_and(|heat| heat.bytes() < keys * HEAT_BYTES_PER_KEY)
+        };
+        while is_small(&self.tables.read()) {
+            let mut tables = self.tables.write();
+            tables.heat = tables.heat.as_ref().map(Heat::doubled);
+            self.bytes.store(tables.bytes(), Ordering::Relaxed);
+        }
+    }
+
+    /// Begins a new period of the heat.
+    pub fn age_heat(&self) {
+        if let Some(heat) = &self.tables.read().heat {
+            heat.age();
+        }
     }
 
     /// The memory of the tables that depend on the limit, which counts as used.
@@ -133,6 +190,7 @@ impl Access {
             hasher: &self.hasher,
             tables: self.tables.read(),
             tick: self.tick.load(Ordering::Relaxed),
+            warms: self.warms.load(Ordering::Relaxed),
         }
     }
 
@@ -144,8 +202,9 @@ impl Access {
 }
 
 impl Noting<'_> {
+    /// The hash by which the tables know a key.
     #[inline]
-    fn hash(&self, database: usize, key: &[u8]) -> u64 {
+    pub fn hash(&self, database: usize, key: &[u8]) -> u64 {
         let hash = self.hasher.hash_one(key);
         hash ^ (database as u64).wrapping_mul(DATABASE_FACTOR)
     }
@@ -166,6 +225,17 @@ impl Noting<'_> {
         if let Some(sketch) = &self.tables.sketch {
             sketch.record(hash);
         }
+        if self.warms
+            && is_drawn()
+            && let Some(heat) = &self.tables.heat
+        {
+            heat.record_as(hash, USES_COUNTED);
+        }
+    }
+
+    /// The heat of the key of a hash, as a level of [`Heat`]; 0 if none is kept.
+    pub fn heat(&self, hash: u64) -> u16 {
+        self.tables.heat.as_ref().map_or(0, |heat| heat.level(hash))
     }
 
     /// How long a key has not been used, in milliseconds; of one that never was, since the start.

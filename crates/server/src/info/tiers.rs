@@ -123,6 +123,9 @@ pub fn write(page: &mut Page<'_>) {
     }
     if !tiers.is_empty() {
         page.field("tiers_full", u8::from(page.server.tiering.is_stuck()));
+        let (ping_pong, put_off) = page.server.tiering.ping_pong_and_put_off();
+        page.field("tiers_ping_pong", ping_pong);
+        page.field("tiers_put_off", put_off);
         page.field("pinned_keys", page.server.tiering.pins.count());
     }
 }

@@ -44,6 +44,10 @@ pub struct ColdUse {
     pub place: Place,
 }
 
+/// How long is waited for a disk. Then there is an error. *Assumed*: a disk that works answers in a
+/// hundredth of it.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Uses that are kept for the mover; more are forgotten.
 const USES_MAX: usize = 1 << 12;
 
@@ -212,7 +216,8 @@ impl Cold {
         usages.map(|usage| usage.used_bytes).sum()
     }
 
-    /// Appends the value at a place to `out`. May wait for a disk.
+    /// Appends the value at a place to `out`. May wait for a disk, but no longer than
+    /// [`PATIENCE`].
     ///
     /// # Errors
     /// It cannot be read.
@@ -230,7 +235,7 @@ impl Cold {
             };
         }
         let began = Instant::now();
-        let read = tiers.read(place, out);
+        let read = tiers.read_within(PATIENCE, place, out);
         traffic.count_read(began.elapsed());
         if read.is_err() {
             traffic.unreadable.fetch_add(1, Ordering::Relaxed);
@@ -279,7 +284,7 @@ impl Cold {
             return false;
         };
         let last = tiers.count() - 1;
-        tiers.folder(last).is_some() && tiers.usage(last).is_some_and(|usage| usage.values > 0)
+        tiers.folder(last).is_some() && tiers.values(last) > 0
     }
 
     /// True if reading a place waits for a disk.

@@ -7,12 +7,13 @@
 //! its commands find the values beside their places and wait for no disk.
 //!
 //! Keys that a script does not declare, and commands that go through ranges of keys, are not seen
-//! ahead: such values are read when they are met, and the thread waits for them.
+//! ahead: such values are read when they are met, and the thread waits for them, no longer than
+//! [`PATIENCE`] for each.
 
 use super::limits;
 use super::thread::IoThread;
 use crate::command::{Command, lookup};
-use crate::keyspace::cold::Held;
+use crate::keyspace::cold::{Held, PATIENCE};
 use crate::keyspace::{Databases, Outside, Record};
 use crate::resp::Parser;
 use crate::resp::request::Step;
@@ -23,9 +24,6 @@ use std::sync::Arc;
 /// How far it is looked ahead.
 const COMMANDS_MAX: usize = 256;
 const KEYS_MAX: usize = 1024;
-
-/// How long a command waits for a disk. Then it is answered an error.
-const PATIENCE_MS: u64 = 5000;
 
 /// What looking ahead needs, kept for the next time.
 #[derive(Debug, Default)]
@@ -142,7 +140,7 @@ impl IoThread<'_> {
             return false;
         }
         let connection = &mut self.connections.0[index];
-        let until_ms = self.now_ms + PATIENCE_MS;
+        let until_ms = self.now_ms + PATIENCE.as_millis() as u64;
         connection.waiting = true;
         connection.fetching = Some((until_ms, held.iter().map(Held::place).collect()));
         let shared = &connection.client.shared;

@@ -35,8 +35,7 @@ impl Server {
         self.eviction.configure(limit, policy, samples);
         let memory = self.tiering.memory_bytes_max();
         self.eviction.set_memory_tier(memory);
-        let counts = policy.is_lfu();
-        self.access.resize_with_tier(limit, counts, memory);
+        self.access.resize(limit, policy.is_lfu());
         let protected = config.text("protected-mode") == "yes";
         self.acl.protected.store(protected, Ordering::Relaxed);
         let threshold_ms = u64::try_from(config.integer("busy-reply-threshold")).unwrap_or(0);

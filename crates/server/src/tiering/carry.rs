@@ -1,6 +1,7 @@
 //! Carrying values to another tier: several at once, as far as a tier takes them together.
 
 use crate::keyspace::{Databases, Keyspace, Moving, Unmoved};
+use nearfield_tiers::policy::Object;
 use nearfield_tiers::{Place, Refused, Tiers};
 
 /// How the keyspace is held meanwhile.
@@ -47,7 +48,7 @@ pub struct Carry<'k> {
     keyspace: &'k Keyspace,
     tiers: &'k Tiers,
     to: usize,
-    load: Vec<Moving<'k>>,
+    load: Vec<(Moving<'k>, Object)>,
     bytes: usize,
 }
 
@@ -67,11 +68,12 @@ impl<'k> Carry<'k> {
     pub fn add(
         &mut self,
         moving: Moving<'k>,
+        object: Object,
         hold: Hold<'_>,
         done: &mut impl FnMut(&Delivery, Result<(), &Unmoved>),
     ) {
         self.bytes += moving.value.len();
-        self.load.push(moving);
+        self.load.push((moving, object));
         if self.bytes >= self.tiers.batch_bytes(self.to) || self.load.len() >= LOAD_MAX {
             self.deliver(hold, done);
         }
@@ -91,7 +93,7 @@ impl<'k> Carry<'k> {
             }
             return;
         }
-        let values: Vec<&[u8]> = load.iter().map(|moving| &*moving.value).collect();
+        let values: Vec<&[u8]> = load.iter().map(|(moving, _)| &*moving.value).collect();
         if values.is_empty() {
             return;
         }
@@ -104,7 +106,7 @@ impl<'k> Carry<'k> {
             Err(Refused::Incompressible) if load.len() > 1 => {
                 // Some of them may be compressed alone.
                 for moving in load {
-                    let put = self.tiers.put(self.to, &[&moving.value]);
+                    let put = self.tiers.put(self.to, &[&moving.0.value]);
                     match put.map(|places| places.first().copied()) {
                         Ok(place) => self.finish(moving, place, hold, done),
                         Err(error) => done(&Delivery::of(&moving), Err(&error.into())),
@@ -122,13 +124,13 @@ impl<'k> Carry<'k> {
 
     fn finish(
         &self,
-        moving: Moving<'k>,
+        moving: (Moving<'k>, Object),
         place: Option<Place>,
         hold: Hold<'_>,
         done: &mut impl FnMut(&Delivery, Result<(), &Unmoved>),
     ) {
         let delivery = Delivery::of(&moving);
-        let published = hold.publish(self.keyspace, moving, place);
+        let published = hold.publish(self.keyspace, moving.0, place);
         done(&delivery, published.as_ref().copied());
     }
 }
@@ -139,23 +141,18 @@ const LOAD_MAX: usize = 128;
 /// What was to be carried.
 #[derive(Debug)]
 pub struct Delivery {
-    /// The number of the database.
-    pub database: usize,
-    /// The key.
-    pub key: Vec<u8>,
-    /// The bytes of the value.
-    pub bytes: u64,
-    /// The tier that it was in.
-    pub from: usize,
+    /// The value, as it was before; its bytes are those that were carried.
+    pub object: Object,
 }
 
 impl Delivery {
-    fn of(moving: &Moving<'_>) -> Delivery {
+    fn of((moving, object): &(Moving<'_>, Object)) -> Delivery {
         Delivery {
-            database: moving.database,
-            key: moving.key.clone(),
-            bytes: moving.value.len() as u64,
-            from: moving.from(),
+            object: Object {
+                bytes: moving.value.len() as u64,
+                tier: moving.from(),
+                ..*object
+            },
         }
     }
 }

@@ -1,182 +1,267 @@
-//! Which values move.
+//! What the policy is told of the store, and what it says of each value.
 //!
-//! A value that is used in a cold tier comes into memory if it is used more than those which would
-//! have to go for it. A tier that is nearly full sends out what is used least in it. The marks
-//! follow from how the bytes of each tier are distributed over frequencies, which the walk over all
-//! values tells.
+//! The policy is [`Adaptive`]. It thinks of objects that can move and of their bytes before
+//! compression. The memory tier has keys and indexes, too, which cannot: what these take is
+//! estimated from the values that the walk has met, and taken off its capacity.
 
-/// Above this part of its capacity a tier sends values out, until it is below the other.
-/// *Assumed*: the room between is for values that are written meanwhile.
-const HIGH: f64 = 0.97;
-const LOW: f64 = 0.95;
+use nearfield_tiers::policy::{Adaptive, Move, Object, PairCosts, Policy, Use};
+use nearfield_tiers::{TierKind, Tiers, Usage};
+use std::time::Instant;
 
-/// Frequencies go from 0 to 15.
-const FREQUENCIES: usize = 16;
+/// The bytes a second that values move. *Assumed*: a tenth of what a core copies and compresses,
+/// and of what a good SSD writes.
+const BYTES_PER_SECOND: u64 = 128 << 20;
+/// How much smaller a tier of compressed memory makes values, as long as it has too few to say.
+/// *Assumed.*
+const RATIO: f64 = 2.0;
+/// Values of so many bytes say it.
+const RATIO_BYTES_MIN: u64 = 1 << 20;
+/// The keys that the estimate of the memory's values has the weight of, at most.
+const MET_MAX: f64 = 16_384.0;
 
-/// A value that was used less of late stays in its cold tier: a pass over all keys uses each once.
-const USES_MIN: u8 = 2;
-
-/// A value as it is now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Value {
-    /// Its bytes.
-    pub bytes: u64,
-    /// The tier that it is in.
-    pub tier: usize,
-    /// How often it was used of late, from 0 to 15.
-    pub frequency: u8,
-}
-
-/// Decides which values move. See the [module](self).
+/// Decides by [`Adaptive`] which values move. See the [module](self).
 #[derive(Debug)]
 pub struct Judge {
-    tiers: Vec<Tier>,
+    policy: Adaptive,
+    began: Instant,
+    met: Met,
+    memory_capacity: u64,
+    /// Uses of this period of the heat.
+    uses: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Tier {
-    capacity: u64,
-    used: u64,
-    /// How the bytes are distributed over frequencies, as the walk has met them.
-    sampled: [f64; FREQUENCIES],
-    sum: f64,
-    /// It sends values out.
-    drains: bool,
+/// The keys that the walk has met, the newest with the most weight.
+#[derive(Debug, Default)]
+struct Met {
+    keys: f64,
+    /// Of these, the values that can move, and the bytes of those which are in memory.
+    movable: f64,
+    memory_bytes: f64,
 }
 
 impl Judge {
-    /// A judge over tiers of these capacities.
-    pub fn new(capacities: impl Iterator<Item = u64>) -> Judge {
-        let tier = |capacity| Tier {
-            capacity,
-            used: 0,
-            sampled: [0.0; FREQUENCIES],
-            sum: 0.0,
-            drains: false,
-        };
+    /// A judge over empty tiers. Of the uses of keys, each that is noted stands for so many.
+    pub fn new(tiers: &Tiers, uses_counted: u16) -> Judge {
+        let specifications = tiers.specifications();
+        let capacities = specifications.iter().map(|tier| match tier.kind {
+            TierKind::Compressed => (tier.capacity_bytes as f64 * RATIO) as u64,
+            TierKind::Memory | TierKind::File(_) => tier.capacity_bytes,
+        });
+        let capacities: Vec<u64> = capacities.collect();
+        let costs = specifications.iter().skip(1).map(|tier| match tier.kind {
+            TierKind::File(_) => PairCosts::file(),
+            TierKind::Compressed | TierKind::Memory => PairCosts::compressed(),
+        });
+        let costs: Vec<PairCosts> = costs.collect();
+        let policy = Adaptive::new(&capacities, &costs, BYTES_PER_SECOND);
         Judge {
-            tiers: capacities.map(tier).collect(),
+            policy: policy.with_uses_counted_as(uses_counted),
+            began: Instant::now(),
+            met: Met::default(),
+            memory_capacity: capacities.first().copied().unwrap_or(0),
+            uses: 0,
         }
     }
 
-    /// Tells how many bytes a tier takes.
-    pub fn set_used(&mut self, tier: usize, bytes: u64) {
-        if let Some(tier) = self.tiers.get_mut(tier) {
-            tier.used = bytes;
-            let part = bytes as f64 / tier.capacity as f64;
-            tier.drains = part > HIGH || tier.drains && part > LOW;
+    /// Tells what all keys and the values in memory take.
+    pub fn set_memory(&mut self, bytes: u64, keys: u64) {
+        let met = self.met.keys.max(1.0);
+        let movable = (self.met.memory_bytes / met * keys as f64) as u64;
+        // Before the walk has begun it is not known that anything cannot move.
+        let movable = match self.met.keys > 0.0 {
+            true => movable.min(bytes),
+            false => bytes,
+        };
+        let capacity = self.memory_capacity.saturating_sub(bytes - movable);
+        self.policy.set_capacity(0, capacity);
+        self.policy.set_bytes(0, movable);
+        let objects = self.met.movable / met * keys as f64;
+        self.policy.set_objects(objects as u64);
+    }
+
+    /// Tells what a cold tier holds.
+    pub fn set_cold(&mut self, tier: usize, usage: &Usage) {
+        self.policy.set_bytes(tier, usage.value_bytes);
+        if usage.value_bytes > RATIO_BYTES_MIN {
+            let ratio = usage.value_bytes as f64 / usage.used_bytes.max(1) as f64;
+            let capacity = usage.capacity_bytes as f64 * ratio;
+            self.policy.set_capacity(tier, capacity as u64);
         }
+    }
+
+    /// Tells that there were so many uses since this was told last, and so many of them in memory.
+    /// Answers how many periods of the heat are over.
+    pub fn tell_uses(&mut self, in_memory: u64, uses: u64) -> u32 {
+        self.policy.passed(self.began.elapsed());
+        if uses == 0 {
+            return 0;
+        }
+        self.policy.served(in_memory, uses);
+        self.uses += uses;
+        let mut periods = 0;
+        while self.uses >= self.policy.period_uses() && periods < PERIODS_MAX {
+            self.uses = self.uses.saturating_sub(self.policy.period_uses());
+            self.policy.aged();
+            periods += 1;
+        }
+        periods
+    }
+
+    /// The part of all values that the walk should meet in the time of so many uses.
+    pub fn part_to_meet(&self, uses: u64) -> f64 {
+        uses as f64 / self.policy.period_uses().max(1) as f64
     }
 
     /// The bytes that should go out of a tier soon.
     pub fn deficit(&self, tier: usize) -> u64 {
-        match self.tiers.get(tier) {
-            Some(tier) if tier.drains => {
-                (tier.used as f64 - tier.capacity as f64 * LOW).max(0.0) as u64
-            }
-            _ => 0,
-        }
+        self.policy.deficit(tier)
     }
 
-    /// The walk meets a value. Should it go out now?
-    pub fn met(&mut self, value: &Value) -> bool {
-        let deficit = self.deficit(value.tier) as f64;
-        let Some(tier) = self.tiers.get_mut(value.tier) else {
-            return false;
-        };
-        tier.sample(value);
-        // Twice as much as is needed, so that half of a walk finds it.
-        deficit > 0.0 && f64::from(value.frequency) < tier.mark(2.0 * deficit)
+    /// The walk meets a key whose value cannot move.
+    pub fn met_still(&mut self) {
+        self.met.add(0.0, 0.0);
     }
 
-    /// A client has used a value of a cold tier. Should it come into memory now?
-    pub fn used(&self, value: &Value) -> bool {
-        let Some(memory) = self.tiers.first().filter(|_| value.tier > 0) else {
-            return false;
-        };
-        let used = memory.used + value.bytes;
-        let has_room = (used as f64) < memory.capacity as f64 * LOW;
-        let stands_out = || {
-            // One more than what would go for it, so that chance does not move it to and fro.
-            let mark = memory.mark(memory.capacity as f64 * (1.0 - LOW));
-            used <= memory.capacity && f64::from(value.frequency) > mark + 1.0
-        };
-        value.frequency >= USES_MIN && (has_room || stands_out())
+    /// The walk meets a value. Where should it go, if not stay?
+    pub fn met(&mut self, object: &Object) -> Option<usize> {
+        let in_memory = if object.tier == 0 { object.bytes } else { 0 };
+        self.met.add(1.0, in_memory as f64);
+        self.policy.met(object).map(|step| step.target)
+    }
+
+    /// True if a value that was used might come into a faster tier.
+    pub fn might_come(&self, object: &Object) -> bool {
+        self.policy.cuts().inward(object, 0).is_some()
+    }
+
+    /// A client has used a value of a cold tier. Where should it come, if not stay?
+    pub fn used(&mut self, object: &Object) -> Option<usize> {
+        let step = self.policy.used(object, Use::Read);
+        step.map(|Move { target }| target)
     }
 
     /// A value has moved.
-    pub fn moved(&mut self, value: &Value, to: usize) {
-        if let Some(from) = self.tiers.get_mut(value.tier) {
-            from.used = from.used.saturating_sub(value.bytes);
-        }
-        if let Some(to) = self.tiers.get_mut(to).filter(|_| to == 0) {
-            to.used += value.bytes;
-        }
+    pub fn moved(&mut self, object: &Object, to: usize) {
+        self.policy.moved(object, to);
+    }
+
+    /// A value could not move.
+    pub fn abandoned(&mut self, object: &Object, to: usize) {
+        self.policy.abandoned(object, to);
+    }
+
+    /// The moves of values that had just gone the other way, and those that were put off because
+    /// too much has moved.
+    pub fn ping_pong_and_put_off(&self) -> (u64, u64) {
+        let moves = self.policy.moves();
+        (moves.ping_pong, moves.put_off)
     }
 }
 
-impl Tier {
-    /// Old samples lose weight.
-    fn sample(&mut self, value: &Value) {
-        let at = usize::from(value.frequency).min(FREQUENCIES - 1);
-        self.sampled[at] += value.bytes as f64;
-        self.sum += value.bytes as f64;
-        if self.sum > 2.0 * self.used as f64 {
-            self.sampled.iter_mut().for_each(|bytes| *bytes /= 2.0);
-            self.sum /= 2.0;
-        }
-    }
+/// Periods that end at once, at most. When the load has changed, some end whatever was used.
+const PERIODS_MAX: u32 = 4;
 
-    /// The frequency below which there are so many bytes, rounded up so that there are some.
-    fn mark(&self, bytes: f64) -> f64 {
-        let part = bytes / (self.used as f64).max(1.0) * self.sum;
-        let mut below = 0.0;
-        for (frequency, here) in self.sampled.iter().enumerate() {
-            below += here;
-            if below >= part {
-                return frequency as f64 + 1.0;
-            }
+impl Met {
+    fn add(&mut self, movable: f64, memory_bytes: f64) {
+        self.keys += 1.0;
+        self.movable += movable;
+        self.memory_bytes += memory_bytes;
+        if self.keys > MET_MAX {
+            self.keys /= 2.0;
+            self.movable /= 2.0;
+            self.memory_bytes /= 2.0;
         }
-        FREQUENCIES as f64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nearfield_tiers::Specification;
 
-    fn value(tier: usize, frequency: u8) -> Value {
-        Value {
-            bytes: 100,
+    fn judge() -> Judge {
+        let tiers = ["memory=1M", "compressed=16M"].map(|tier| tier.parse::<Specification>());
+        let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
+        Judge::new(&tiers, 1)
+    }
+
+    fn object(number: u64, tier: usize, heat: u16) -> Object {
+        Object {
+            hash: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            bytes: 1000,
             tier,
-            frequency,
+            heat,
         }
     }
 
-    #[test]
-    fn the_least_used_go_and_the_most_used_come() {
-        let mut judge = Judge::new([10_000, 100_000].into_iter());
-        judge.set_used(0, 9_600);
-        assert_eq!(judge.deficit(0), 0);
-        for number in 0..96 {
-            assert!(!judge.met(&value(0, if number < 10 { 1 } else { 9 })));
+    /// A memory of which a half is keys, and the first ten values are cold.
+    fn walked(values: u64) -> (Judge, Vec<u64>) {
+        let mut judge = judge();
+        let mut gone = Vec::new();
+        for _ in 0..3 {
+            judge.set_memory(values * 2000, values);
+            gone.clear();
+            for number in 0..values {
+                let heat = if number < 10 { 1 } else { 90 };
+                if judge.met(&object(number, 0, heat)).is_some() {
+                    gone.push(number);
+                }
+            }
         }
-        // There is no room but for what is used more than what would go.
-        assert!(judge.used(&value(1, 12)));
-        assert!(!judge.used(&value(1, 2)) && !judge.used(&value(1, 1)));
-        judge.set_used(0, 9_800);
-        assert_eq!(judge.deficit(0), 300);
-        assert!(judge.met(&value(0, 1)) && !judge.met(&value(0, 9)));
-        (0..3).for_each(|_| judge.moved(&value(0, 1), 1));
-        assert_eq!(judge.deficit(0), 0);
-        judge.set_used(0, 5_000);
-        assert!(judge.used(&value(1, 2)) && !judge.used(&value(1, 1)));
+        (judge, gone)
     }
 
     #[test]
-    fn where_all_are_used_alike_some_go_nevertheless() {
-        let mut judge = Judge::new([10_000, 100_000].into_iter());
-        judge.set_used(0, 10_000);
-        assert!((0..100).all(|_| judge.met(&value(0, 15))));
+    fn what_cannot_move_is_taken_off_and_the_coldest_go() {
+        let (judge, gone) = walked(500);
+        assert_eq!((judge.deficit(0), gone), (0, Vec::new()));
+        // A percent too much: as many of the coldest go as make room, and twice as many at most.
+        let (judge, gone) = walked(526);
+        let deficit = judge.deficit(0);
+        assert!((5_000..25_000).contains(&deficit), "{deficit}");
+        assert!(gone.len() >= 5, "{gone:?}");
+        assert!(
+            gone.iter().filter(|&&number| number >= 10).count() <= 20,
+            "{gone:?}"
+        );
+    }
+
+    /// Each walk sends out enough, also after all that came first in the order of equal heat have
+    /// gone.
+    #[test]
+    fn where_all_are_used_alike_each_walk_makes_room() {
+        let mut judge = judge();
+        let mut here = Vec::new();
+        for number in 0..3000_u64 {
+            here.push(number);
+            let memory = |here: &[u64]| number * 100 + here.len() as u64 * 1000;
+            judge.set_memory(memory(&here), number + 1);
+            for _ in 0..number + 1 - here.len() as u64 {
+                judge.met(&object(number, 1, 0));
+            }
+            here.retain(|&number| {
+                let value = object(number, 0, 0);
+                let to = judge.met(&value);
+                to.is_none_or(|to| {
+                    judge.moved(&value, to);
+                    false
+                })
+            });
+            let left = memory(&here);
+            assert!(left <= 1 << 20, "{left} after {number}");
+        }
+        assert!(here.len() > 500, "{}", here.len());
+    }
+
+    #[test]
+    fn values_come_back_if_they_are_used_and_going_to_and_fro_is_counted() {
+        let (mut judge, _) = walked(100);
+        assert!(!judge.might_come(&object(1, 1, 1)));
+        let value = object(1, 1, 50);
+        assert!(judge.might_come(&value));
+        assert_eq!(judge.used(&value), Some(0));
+        judge.moved(&object(1, 0, 50), 1);
+        judge.moved(&value, 0);
+        assert_eq!(judge.ping_pong_and_put_off(), (1, 0));
     }
 }

@@ -1,55 +1,50 @@
 //! Keeping each tier within its capacity, and what is used most in memory.
 //!
-//! A thread of its own, the *mover*, walks over all values in slices. While a tier is nearly full,
-//! it carries what is used least out of it; `judge` says what that is. What clients have used
-//! in a cold tier is noted ([`Cold::note_use`](crate::keyspace::Cold::note_use)), and the mover
-//! brings it into memory if it is used enough. Nothing waits for a move (see
+//! A thread of its own, the [*mover*](mover), walks over all values in slices. The policy
+//! ([`judge`]) says which go out of a tier that is nearly full. What clients have used in a cold
+//! tier is noted ([`Cold::note_use`](crate::keyspace::Cold::note_use)), and the policy says which
+//! of it comes into a faster one. Nothing waits for a move (see
 //! [`moving`](crate::keyspace::moving)).
 //!
 //! # When there is no room
 //!
-//! The mover is given bytes a second, so that it leaves the machine to clients. Clients that write
+//! The policy has bytes a second, so that moves leave the machine to clients. Clients that write
 //! more than that help: before a command that takes memory, while the memory tier is full, their
 //! thread [carries](Tiering::relieve) as much as is needed. If no cold tier takes anything, keys
 //! are evicted, as `maxmemory-policy` says, or the command is refused.
 //!
 //! What counts as the memory that is in use: indexes, with the keys, and objects. Buffers of
 //! connections and tables of the server are no values.
+//!
+//! # When there is nothing to do
+//!
+//! While all values are in memory and have room there, nobody walks, and no use is
+//! [noted](crate::eviction::Access::warm) for the policy.
 
 mod carry;
 pub mod fetch;
 mod hand;
 mod judge;
+mod mover;
 pub mod pins;
 
 use crate::eviction::Access;
-use crate::keyspace::moving::{MOVED_BYTES_MIN, tier_of};
-use crate::keyspace::{Database, Databases, Keyspace, Moving, Payload, Record, Unmoved};
-use carry::{Carry, Delivery, Hold};
-use hand::Hand;
-use judge::{Judge, Value};
-use nearfield_tiers::{Refused, Tiers};
+use crate::keyspace::{Database, Databases, Keyspace};
+use carry::Hold;
+use mover::Mover;
+use nearfield_tiers::Tiers;
 use parking_lot::{Mutex, MutexGuard};
 use pins::Pins;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The bytes a second that the mover carries. *Assumed*: a tenth of what a core copies and
-/// compresses, and of what a good SSD writes.
-const BYTES_PER_SECOND: u64 = 128 << 20;
 /// How often the mover looks after the tiers.
 const TICK: Duration = Duration::from_millis(10);
 /// How long it works at once.
 const WORK: Duration = Duration::from_millis(5);
-/// The keys of a slice.
-const SLICE_KEYS: usize = 64;
-/// Objects that take more memory than this, or than this part of the tier, stay where they are:
-/// they move as a whole, and a command on one would wait for too long.
-const MOVED_BYTES_MAX: usize = 4 << 20;
-const MOVED_PART_MAX: u64 = 16;
-/// A value that a tier has refused is not offered again for so many rounds of the walk.
-const REFUSED_ROUNDS: u64 = 8;
-const REFUSED_ENTRIES: usize = 1 << 12;
+/// Uses are noted for the policy when more than this part of the memory tier is in use. *Assumed*:
+/// by the time when it is full, it is known what is used.
+const WARM_PART: f64 = 0.75;
 
 /// What keeps the tiers of a server. See the [module](self).
 #[derive(Debug, Default)]
@@ -60,6 +55,10 @@ pub struct Tiering {
     memory_bytes: AtomicU64,
     /// The cold tiers take no more.
     is_stuck: AtomicBool,
+    /// Moves of values that had just moved the other way.
+    ping_pong: AtomicU64,
+    /// Moves that wait, because so many bytes have moved of late.
+    put_off: AtomicU64,
     mover: Mutex<Option<Mover>>,
     /// Keys whose values stay in memory.
     pub pins: Pins,
@@ -76,21 +75,8 @@ pub struct Still<'t> {
 struct Store<'s> {
     keyspace: &'s Keyspace,
     access: &'s Access,
-}
-
-/// The state of the mover.
-#[derive(Debug)]
-struct Mover {
-    judge: Judge,
-    hand: Hand,
-    /// Hashes of values that a tier has refused, each with the round of the walk.
-    refused: Box<[(u64, u64)]>,
-    /// Bytes that may be carried now.
-    budget: u64,
-    budgeted: Instant,
-    /// Bytes that were carried out of the memory since the round of the walk began.
-    carried_in_round: u64,
-    round: u64,
+    /// A client waits for room, so that nothing else is done.
+    is_urgent: bool,
 }
 
 impl Tiering {
@@ -99,20 +85,10 @@ impl Tiering {
         let Some(tiers) = keyspace.cold.tiers() else {
             return Tiering::default();
         };
-        let specifications = tiers.specifications();
-        let capacities = specifications.iter().map(|tier| tier.capacity_bytes);
-        let memory = specifications.first().map_or(0, |tier| tier.capacity_bytes);
+        let memory = tiers.specifications().first();
         Tiering {
-            memory_bytes_max: AtomicU64::new(memory),
-            mover: Mutex::new(Some(Mover {
-                judge: Judge::new(capacities),
-                hand: Hand::default(),
-                refused: vec![(0, 0); REFUSED_ENTRIES].into_boxed_slice(),
-                budget: 0,
-                budgeted: Instant::now(),
-                carried_in_round: 0,
-                round: 0,
-            })),
+            memory_bytes_max: AtomicU64::new(memory.map_or(0, |tier| tier.capacity_bytes)),
+            mover: Mutex::new(Some(Mover::new(tiers))),
             ..Tiering::default()
         }
     }
@@ -131,6 +107,20 @@ impl Tiering {
     /// True if the cold tiers have taken nothing, though the memory is full.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    /// How many values came back that had just gone, and how many moves were put off because so
+    /// many bytes had moved.
+    pub fn ping_pong_and_put_off(&self) -> (u64, u64) {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (count(&self.ping_pong), count(&self.put_off))
+    }
+
+    /// True if the policy has to know what is used: the memory fills, or a value is cold.
+    fn wakes(&self, tiers: &Tiers) -> bool {
+        let nearly = self.memory_bytes_max() as f64 * WARM_PART;
+        let is_cold = |tier| tiers.values(tier) > 0;
+        self.memory_bytes() as f64 > nearly || (1..tiers.count()).any(is_cold)
     }
 
     /// Has the mover rest until the result is dropped, so that no value is on its way. For who
@@ -158,7 +148,11 @@ impl Tiering {
         databases: Option<&Databases>,
     ) -> bool {
         let hold = databases.map_or(Hold::Each, Hold::Whole);
-        let store = Store { keyspace, access };
+        let store = Store {
+            keyspace,
+            access,
+            is_urgent: true,
+        };
         let is_over = || {
             let used = hold.enter(keyspace, |databases| self.count(keyspace, databases));
             used > self.memory_bytes_max()
@@ -181,244 +175,41 @@ impl Tiering {
 
     /// Looks after the tiers until it is to stop.
     pub fn keep(&self, keyspace: &Keyspace, access: &Access, stopping: &AtomicBool) {
-        let store = Store { keyspace, access };
+        let store = Store {
+            keyspace,
+            access,
+            is_urgent: false,
+        };
         let Some(tiers) = keyspace.cold.tiers() else {
             return;
         };
         while !stopping.load(Ordering::Acquire) {
             std::thread::sleep(TICK);
+            tiers.tend();
+            let keys = {
+                let databases = keyspace.share();
+                self.count(keyspace, &databases);
+                let keys: usize = databases.iter().map(|it| it.len().unwrap_or(0)).sum();
+                keys
+            };
+            let wakes = self.wakes(tiers);
+            access.warm(wakes);
             let mut mover = self.mover.lock();
             let Some(mover) = mover.as_mut() else { return };
-            mover.earn();
+            let uses = mover.tell_uses(store, tiers);
+            if !wakes {
+                continue;
+            }
+            access.make_heat_for(keys);
             mover.bring_in(store, tiers, self);
-            let began = Instant::now();
-            loop {
+            let (began, mut slices) = (Instant::now(), mover.slices(uses, keys as u64));
+            while slices > 0 || mover.drains(tiers) && !self.is_stuck() {
                 mover.slice(store, tiers, self, Hold::Each);
-                let drains = (0..tiers.count()).any(|tier| mover.judge.deficit(tier) > 0);
-                if !drains || self.is_stuck() || mover.budget == 0 || began.elapsed() > WORK {
+                slices = slices.saturating_sub(1);
+                if began.elapsed() > WORK {
                     break;
                 }
             }
         }
     }
-}
-
-impl Mover {
-    /// Adds what may be carried by now.
-    fn earn(&mut self) {
-        let elapsed = self.budgeted.elapsed();
-        let earned = (BYTES_PER_SECOND as f64 * elapsed.as_secs_f64()) as u64;
-        self.budgeted = Instant::now();
-        // What is left over for a tenth of a second is lost.
-        self.budget = (self.budget + earned).min(BYTES_PER_SECOND / 10);
-    }
-
-    /// Counts what all tiers hold.
-    fn count(&mut self, store: Store<'_>, tiers: &Tiers, tiering: &Tiering, databases: &Databases) {
-        let memory = tiering.count(store.keyspace, databases);
-        self.judge.set_used(0, memory);
-        for tier in 1..tiers.count() {
-            if let Some(usage) = tiers.usage(tier) {
-                self.judge.set_used(tier, usage.used_bytes);
-            }
-        }
-    }
-
-    /// Goes over the next keys and carries what should go.
-    fn slice(&mut self, store: Store<'_>, tiers: &Tiers, tiering: &Tiering, hold: Hold<'_>) {
-        let keyspace = store.keyspace;
-        let mut carries: Vec<Carry<'_>> = (0..tiers.count())
-            .map(|tier| Carry::new(keyspace, tiers, tier))
-            .collect();
-        let mut leaving = Vec::new();
-        hold.enter(keyspace, |databases| {
-            self.count(store, tiers, tiering, databases);
-            let mut entries = Vec::new();
-            self.hand
-                .step(databases, SLICE_KEYS, |database, key, stored| {
-                    entries.push((database, key, stored));
-                });
-            for (database, key, stored) in entries {
-                let Some(to) = self.destination(store, tiers, tiering, database, &key, &stored)
-                else {
-                    continue;
-                };
-                let begun = Moving::begin(keyspace, databases, (database, &key), MOVED_BYTES_MIN);
-                leaving.extend(begun.ok().map(|moving| (moving, to)));
-            }
-        });
-        let mut outcomes = Vec::new();
-        let mut done = |delivery: &Delivery, to: usize, moved: Result<(), &Unmoved>| {
-            outcomes.push((
-                Value {
-                    bytes: delivery.bytes,
-                    tier: delivery.from,
-                    frequency: 0,
-                },
-                to,
-                hash_of(keyspace, delivery),
-                moved.err().map(|error| {
-                    matches!(
-                        error,
-                        Unmoved::Refused(Refused::Incompressible | Refused::TooLarge { .. })
-                    )
-                }),
-            ));
-        };
-        for (moving, to) in leaving {
-            if let Some(carry) = carries.get_mut(to) {
-                carry.add(moving, hold, &mut |delivery, moved| {
-                    done(delivery, to, moved);
-                });
-            }
-        }
-        for (to, carry) in carries.iter_mut().enumerate() {
-            carry.deliver(hold, &mut |delivery, moved| done(delivery, to, moved));
-        }
-        for (value, to, hash, refused) in outcomes {
-            match refused {
-                None => {
-                    self.judge.moved(&value, to);
-                    self.budget = self.budget.saturating_sub(value.bytes);
-                    if value.tier == 0 {
-                        self.carried_in_round += value.bytes;
-                        tiering.is_stuck.store(false, Ordering::Relaxed);
-                    }
-                }
-                Some(for_long) if for_long => self.refuse(hash, to),
-                Some(_) => {}
-            }
-        }
-        if self.hand.rounds > self.round {
-            let in_vain = self.judge.deficit(0) > 0 && self.carried_in_round == 0;
-            tiering.is_stuck.store(in_vain, Ordering::Relaxed);
-            self.round = self.hand.rounds;
-            self.carried_in_round = 0;
-        }
-    }
-
-    /// The tier that a value should move to now, if any.
-    fn destination(
-        &mut self,
-        store: Store<'_>,
-        tiers: &Tiers,
-        tiering: &Tiering,
-        database: usize,
-        key: &[u8],
-        stored: &[u8],
-    ) -> Option<usize> {
-        let record = Record::parse(stored);
-        let from = tier_of(&record);
-        let bytes = match record.payload {
-            Payload::Inline(value) => value.len(),
-            Payload::InSlot(slot) => {
-                let object = store.keyspace.slots.open(slot);
-                object.as_ref().map_or(0, |object| object.heap_bytes())
-            }
-            // As much as a value that is just worth it; what it really has is known when it is
-            // read.
-            Payload::InTier(_) => MOVED_BYTES_MIN,
-        };
-        if let Payload::InTier(place) = record.payload
-            && tiers.wants_rewrite(place)
-        {
-            return Some(from);
-        }
-        if !(MOVED_BYTES_MIN..=MOVED_BYTES_MAX).contains(&bytes) {
-            return None;
-        }
-        let frequency = store.access.noting().frequency(database, key);
-        let value = Value {
-            bytes: bytes as u64,
-            tier: from,
-            frequency,
-        };
-        if !self.judge.met(&value) || tiering.pins.has(database, key) {
-            return None;
-        }
-        let hash = store.keyspace.stripes.hash(key) ^ database as u64;
-        let takes = |tier: &usize| {
-            let usage = tiers.usage(*tier).unwrap_or_default();
-            let has_room = usage.used_bytes + value.bytes <= usage.capacity_bytes;
-            has_room
-                && value.bytes <= usage.capacity_bytes / MOVED_PART_MAX
-                && !self.is_refused(hash, *tier)
-        };
-        (from + 1..tiers.count()).find(takes)
-    }
-
-    /// Brings values into memory that were used in cold tiers.
-    fn bring_in(&mut self, store: Store<'_>, tiers: &Tiers, tiering: &Tiering) {
-        let keyspace = store.keyspace;
-        let uses = keyspace.cold.take_uses();
-        if uses.is_empty() {
-            return;
-        }
-        let mut leaving = Vec::new();
-        let mut planned = 0;
-        {
-            let databases = keyspace.share();
-            self.count(store, tiers, tiering, &databases);
-            for used in uses {
-                let frequency = store.access.noting().frequency(used.database, &used.key);
-                let mut value = Value {
-                    bytes: planned + MOVED_BYTES_MIN as u64,
-                    tier: used.place.tier(),
-                    frequency,
-                };
-                let is_pinned = tiering.pins.has(used.database, &used.key);
-                if planned > self.budget || !is_pinned && !self.judge.used(&value) {
-                    continue;
-                }
-                let place = (used.database, used.key.as_slice());
-                let begun = Moving::begin(keyspace, &databases, place, MOVED_BYTES_MIN);
-                let Ok(moving) = begun else { continue };
-                // Another use of the same value may have brought it in, or it has been replaced.
-                let bytes = moving.value.len() as u64;
-                value.bytes = planned + bytes;
-                if moving.from() != used.place.tier() || !is_pinned && !self.judge.used(&value) {
-                    continue;
-                }
-                planned += bytes;
-                leaving.push(moving);
-            }
-        }
-        let mut carry = Carry::new(keyspace, tiers, 0);
-        let mut moved = Vec::new();
-        let mut done = |delivery: &Delivery, result: Result<(), &Unmoved>| {
-            if result.is_ok() {
-                moved.push((delivery.bytes, delivery.from));
-            }
-        };
-        for moving in leaving {
-            carry.add(moving, Hold::Each, &mut done);
-        }
-        carry.deliver(Hold::Each, &mut done);
-        for (bytes, tier) in moved {
-            let value = Value {
-                bytes,
-                tier,
-                frequency: 0,
-            };
-            self.judge.moved(&value, 0);
-            self.budget = self.budget.saturating_sub(bytes);
-        }
-    }
-
-    fn refuse(&mut self, hash: u64, tier: usize) {
-        let entry = (hash ^ tier as u64, self.hand.rounds + REFUSED_ROUNDS);
-        if let Some(refused) = self.refused.get_mut(hash as usize % REFUSED_ENTRIES) {
-            *refused = entry;
-        }
-    }
-
-    fn is_refused(&self, hash: u64, tier: usize) -> bool {
-        let entry = self.refused.get(hash as usize % REFUSED_ENTRIES);
-        entry
-            .is_some_and(|(known, until)| *known == hash ^ tier as u64 && self.hand.rounds < *until)
-    }
-}
-
-fn hash_of(keyspace: &Keyspace, delivery: &Delivery) -> u64 {
-    keyspace.stripes.hash(&delivery.key) ^ delivery.database as u64
 }

@@ -10,7 +10,7 @@
 use nearfield_server::command;
 use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::moving::tier_of;
-use nearfield_server::keyspace::{Databases, Keyspace, Outside, Record, Unmoved};
+use nearfield_server::keyspace::{Databases, Keyspace, Moving, Outside, Record, Unmoved};
 use nearfield_server::object::Kind;
 use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
 use nearfield_server_testkit::connection::{Connection, encode};
@@ -20,7 +20,7 @@ use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::small_tiers;
-use nearfield_tiers::{Specification, TierKind, Tiers};
+use nearfield_tiers::{Refused, Specification, TierKind, Tiers};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -331,6 +331,159 @@ fn a_place_that_is_lost_or_released_twice_is_noticed() {
         }
         drop(databases);
         check(&server).unwrap_err();
+    }
+}
+
+/// Where a migration ends early.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    AfterRead,
+    AfterWrite,
+    Changed,
+    Deleted,
+}
+
+/// A value of each type: how it is made, and how a part of it is changed.
+fn values_of_all_types() -> [[Vec<Vec<u8>>; 2]; 5] {
+    let text = String::from_utf8(record(1)).unwrap();
+    let words = |line: &str| {
+        let word = |word: &str| match word {
+            "T" => text.clone().into_bytes(),
+            other => other.as_bytes().to_vec(),
+        };
+        line.split(' ').map(word).collect()
+    };
+    [
+        ["SET string T", "APPEND string more"],
+        ["RPUSH list T T", "RPUSH list more"],
+        ["HSET hash f T g T", "HSET hash h more"],
+        ["SADD set T 1", "SADD set more"],
+        ["ZADD zset 1.5 T", "ZADD zset 2 more"],
+    ]
+    .map(|lines| lines.map(words))
+}
+
+fn send(connection: &mut Connection, words: &[Vec<u8>]) -> Value {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    connection.command(&words).unwrap()
+}
+
+/// Lets a migration fail, and answers what the value is then to be.
+fn fail_at(server: &Nearfield, kind: &[Vec<Vec<u8>>; 2], to: usize, failure: Failure) -> Value {
+    let keyspace = &server.server.keyspace;
+    let tiers = keyspace.cold.tiers().unwrap();
+    let mut connection = server.connect();
+    let key = kind[0][1].as_slice();
+    let dump = |connection: &mut Connection| connection.command(&[b"DUMP", key]).unwrap();
+    let before = dump(&mut connection);
+    let begun = {
+        let databases = keyspace.share();
+        Moving::begin(keyspace, &databases, (0, key), 0).unwrap()
+    };
+    check_settled(keyspace);
+    if matches!(failure, Failure::AfterRead) {
+        return before;
+    }
+    let put = |value: &[u8]| tiers.put(to, &[value]).unwrap()[0];
+    let usage = tiers.usage(to);
+    let place = (to > 0).then(|| put(&begun.value));
+    if let (Some(usage), Some(now)) = (usage, tiers.usage(to)) {
+        assert_eq!(now.values, usage.values + 1);
+        let bytes = usage.value_bytes + begun.value.len() as u64;
+        assert_eq!(now.value_bytes, bytes);
+    }
+    let after = match failure {
+        Failure::AfterRead | Failure::AfterWrite => {
+            place.into_iter().for_each(|it| keyspace.cold.release(it));
+            return before;
+        }
+        Failure::Changed => {
+            send(&mut connection, &kind[1]);
+            dump(&mut connection)
+        }
+        Failure::Deleted => {
+            connection.command(&[b"DEL", key]).unwrap();
+            Value::NullBulk
+        }
+    };
+    let databases = keyspace.share();
+    let published = begun.publish(&databases, place);
+    assert!(matches!(published, Err(Unmoved::Changed)), "{published:?}");
+    after
+}
+
+fn check_settled(keyspace: &Keyspace) {
+    let mut why = Ok(());
+    eventually("all accounts are exact", || {
+        why = check_still(keyspace);
+        why.is_ok()
+    });
+}
+
+#[test]
+fn a_migration_that_fails_at_any_step_leaves_the_value_and_all_accounts() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let keyspace = &server.server.keyspace;
+    let mut connection = server.connect();
+    let _still = server.server.tiering.still();
+    for kind in values_of_all_types() {
+        let key = kind[0][1].as_slice();
+        for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+            for failure in [
+                Failure::AfterRead,
+                Failure::AfterWrite,
+                Failure::Changed,
+                Failure::Deleted,
+            ] {
+                connection.command(&[b"DEL", key]).unwrap();
+                send(&mut connection, &kind[0]);
+                if from > 0 {
+                    let databases = keyspace.exclude();
+                    let moved = keyspace.move_value(&databases, (0, key), from, 0);
+                    moved.unwrap();
+                }
+                let expected = fail_at(&server, &kind, to, failure);
+                let found = connection.command(&[b"DUMP", key]).unwrap();
+                let shown = key.escape_ascii();
+                assert_eq!(found, expected, "{shown} {from} to {to}: {failure:?}");
+                check_settled(keyspace);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tier_that_is_full_refuses_a_migration_and_nothing_changes() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let keyspace = &server.server.keyspace;
+    let tiers = keyspace.cold.tiers().unwrap();
+    let mut connection = server.connect();
+    let _still = server.server.tiering.still();
+    for to in [1, 2] {
+        let mut filler = Vec::new();
+        while let Ok(places) = tiers.put(to, &[&record(filler.len() as u64)]) {
+            filler.extend(places);
+        }
+        for kind in values_of_all_types() {
+            let key = kind[0][1].as_slice();
+            connection.command(&[b"DEL", key]).unwrap();
+            send(&mut connection, &kind[0]);
+            let before = connection.command(&[b"DUMP", key]).unwrap();
+            let (usage, heap) = (tiers.usage(to), keyspace.heap.used_bytes());
+            let databases = keyspace.exclude();
+            let moved = keyspace.move_value(&databases, (0, key), to, 0);
+            drop(databases);
+            assert!(
+                matches!(moved, Err(Unmoved::Refused(Refused::Full))),
+                "{moved:?}"
+            );
+            assert_eq!((usage, heap), (tiers.usage(to), keyspace.heap.used_bytes()));
+            assert_eq!(connection.command(&[b"DUMP", key]).unwrap(), before);
+        }
+        filler.into_iter().for_each(|place| tiers.release(place));
+        check_settled(keyspace);
     }
 }
 

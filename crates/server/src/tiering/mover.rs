@@ -1,0 +1,330 @@
+//! The mover: it walks over all values in slices and carries those that should move.
+
+use super::carry::{Carry, Delivery, Hold};
+use super::hand::Hand;
+use super::judge::Judge;
+use super::{Store, Tiering};
+use crate::eviction::access::USES_COUNTED;
+use crate::keyspace::moving::{MOVED_BYTES_MIN, tier_of};
+use crate::keyspace::{Databases, Moving, Payload, Record, Unmoved};
+use nearfield_tiers::policy::Object;
+use nearfield_tiers::{Refused, Tiers, Usage};
+use std::sync::atomic::Ordering;
+
+/// The keys of a slice.
+const SLICE_KEYS: usize = 64;
+/// Slices that are walked at once while nothing has to go, at most.
+const IDLE_SLICES_MAX: usize = 16;
+/// Objects that take more memory than this, or than this part of the tier, stay where they are:
+/// they move as a whole, and a command on one would wait for too long.
+const MOVED_BYTES_MAX: u64 = 4 << 20;
+const MOVED_PART_MAX: u64 = 16;
+/// A value that a tier has refused is not offered again for so many rounds of the walk.
+const REFUSED_ROUNDS: u64 = 8;
+const REFUSED_ENTRIES: usize = 1 << 12;
+/// After so many rounds in which nothing could go out of a full memory, nothing can.
+const ROUNDS_IN_VAIN: u32 = 3;
+
+/// The state of the mover.
+#[derive(Debug)]
+pub(super) struct Mover {
+    judge: Judge,
+    hand: Hand,
+    /// Hashes of values that a tier has refused, each with the round of the walk.
+    refused: Box<[(u64, u64)]>,
+    /// Bytes that were carried out of the memory since the round of the walk began.
+    carried_in_round: u64,
+    round: u64,
+    rounds_in_vain: u32,
+    /// Hits, changes of keys and uses of cold values that were told to the policy.
+    told: Uses,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    all: u64,
+    cold: u64,
+}
+
+impl Mover {
+    pub(super) fn new(tiers: &Tiers) -> Mover {
+        Mover {
+            judge: Judge::new(tiers, USES_COUNTED),
+            hand: Hand::default(),
+            refused: vec![(0, 0); REFUSED_ENTRIES].into_boxed_slice(),
+            carried_in_round: 0,
+            round: 0,
+            rounds_in_vain: 0,
+            told: Uses::default(),
+        }
+    }
+
+    /// Tells the policy what was used since the last time, and answers how many uses that were.
+    pub(super) fn tell_uses(&mut self, store: Store<'_>, tiers: &Tiers) -> u64 {
+        let keyspace = store.keyspace;
+        let served = |tier| {
+            let traffic = keyspace.cold.traffic(tier);
+            traffic.map_or(0, |traffic| traffic.served.load(Ordering::Relaxed))
+        };
+        let hits = keyspace.hits.load(Ordering::Relaxed);
+        let now = Uses {
+            all: hits + keyspace.changes.load(Ordering::Relaxed),
+            cold: (1..tiers.count()).map(served).sum(),
+        };
+        // Counts begin anew by CONFIG RESETSTAT.
+        let uses = now.all.saturating_sub(self.told.all);
+        let cold = now.cold.saturating_sub(self.told.cold).min(uses);
+        self.told = now;
+        let periods = self.judge.tell_uses(uses - cold, uses);
+        (0..periods).for_each(|_| store.access.age_heat());
+        uses
+    }
+
+    /// How many slices to walk in the time of so many uses, if nothing has to go.
+    pub(super) fn slices(&self, uses: u64, keys: u64) -> usize {
+        let keys = self.judge.part_to_meet(uses) * keys as f64;
+        ((keys / SLICE_KEYS as f64) as usize).clamp(1, IDLE_SLICES_MAX)
+    }
+
+    /// True if a tier has less room than it should.
+    pub(super) fn drains(&self, tiers: &Tiers) -> bool {
+        (0..tiers.count()).any(|tier| self.judge.deficit(tier) > 0)
+    }
+
+    /// Counts what all tiers hold.
+    pub(super) fn count(
+        &mut self,
+        store: Store<'_>,
+        tiers: &Tiers,
+        tiering: &Tiering,
+        databases: &Databases,
+    ) {
+        let memory = tiering.count(store.keyspace, databases);
+        let keys: usize = databases.iter().map(|it| it.len().unwrap_or(0)).sum();
+        self.judge.set_memory(memory, keys as u64);
+        for tier in 1..tiers.count() {
+            if let Some(usage) = tiers.usage(tier) {
+                self.judge.set_cold(tier, &usage);
+            }
+        }
+    }
+
+    /// Goes over the next keys and carries what should go.
+    pub(super) fn slice(
+        &mut self,
+        store: Store<'_>,
+        tiers: &Tiers,
+        tiering: &Tiering,
+        hold: Hold<'_>,
+    ) {
+        let keyspace = store.keyspace;
+        let mut leaving = Vec::new();
+        hold.enter(keyspace, |databases| {
+            self.count(store, tiers, tiering, databases);
+            let mut entries = Vec::new();
+            self.hand
+                .step(databases, SLICE_KEYS, |database, key, stored| {
+                    entries.push((database, key, stored));
+                });
+            for (database, key, stored) in entries {
+                let destination = self.destination(store, tiers, tiering, database, &key, &stored);
+                let Some((object, to)) = destination else {
+                    continue;
+                };
+                let begun = Moving::begin(keyspace, databases, (database, &key), MOVED_BYTES_MIN);
+                leaving.extend(begun.ok().map(|moving| (moving, object, to)));
+            }
+        });
+        self.carry(store, tiers, tiering, hold, leaving);
+        if self.hand.rounds > self.round {
+            let is_over = tiering.memory_bytes() > tiering.memory_bytes_max();
+            let in_vain = is_over && self.carried_in_round == 0;
+            self.rounds_in_vain = if in_vain { self.rounds_in_vain + 1 } else { 0 };
+            let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN;
+            tiering.is_stuck.store(is_stuck, Ordering::Relaxed);
+            self.round = self.hand.rounds;
+            self.carried_in_round = 0;
+        }
+    }
+
+    /// Carries values, each to its tier.
+    fn carry(
+        &mut self,
+        store: Store<'_>,
+        tiers: &Tiers,
+        tiering: &Tiering,
+        hold: Hold<'_>,
+        leaving: Vec<(Moving<'_>, Object, usize)>,
+    ) {
+        let keyspace = store.keyspace;
+        let mut outcomes = Vec::new();
+        let mut loads: Vec<Vec<_>> = (0..tiers.count()).map(|_| Vec::new()).collect();
+        for (moving, object, to) in leaving {
+            if let Some(load) = loads.get_mut(to) {
+                load.push((moving, object));
+            }
+        }
+        for (to, load) in loads.into_iter().enumerate() {
+            let mut carry = Carry::new(keyspace, tiers, to);
+            let mut done = |delivery: &Delivery, moved: Result<(), &Unmoved>| {
+                let refused = moved.err().map(|error| {
+                    matches!(
+                        error,
+                        Unmoved::Refused(Refused::Incompressible | Refused::TooLarge { .. })
+                    )
+                });
+                outcomes.push((delivery.object, to, refused));
+            };
+            for (moving, object) in load {
+                carry.add(moving, object, hold, &mut done);
+            }
+            carry.deliver(hold, &mut done);
+        }
+        for (object, to, refused) in outcomes {
+            match refused {
+                None if object.tier == to => {}
+                None => {
+                    self.judge.moved(&object, to);
+                    if object.tier == 0 {
+                        self.carried_in_round += object.bytes;
+                        self.rounds_in_vain = 0;
+                        tiering.is_stuck.store(false, Ordering::Relaxed);
+                    }
+                }
+                Some(for_long) => {
+                    self.judge.abandoned(&object, to);
+                    if for_long {
+                        self.refuse(object.hash, to);
+                    }
+                }
+            }
+        }
+        let (ping_pong, put_off) = self.judge.ping_pong_and_put_off();
+        tiering.ping_pong.store(ping_pong, Ordering::Relaxed);
+        tiering.put_off.store(put_off, Ordering::Relaxed);
+    }
+
+    /// The tier that a value should move to now, if any.
+    fn destination(
+        &mut self,
+        store: Store<'_>,
+        tiers: &Tiers,
+        tiering: &Tiering,
+        database: usize,
+        key: &[u8],
+        stored: &[u8],
+    ) -> Option<(Object, usize)> {
+        let record = Record::parse(stored);
+        let from = tier_of(&record);
+        let bytes = match record.payload {
+            Payload::Inline(value) => value.len() as u64,
+            Payload::InSlot(slot) => {
+                let object = store.keyspace.slots.open(slot);
+                object.as_ref().map_or(0, |object| object.heap_bytes()) as u64
+            }
+            Payload::InTier(place) => mean_bytes(tiers.usage(place.tier())),
+        };
+        let noting = store.access.noting();
+        let hash = noting.hash(database, key);
+        let object = Object {
+            hash,
+            bytes,
+            tier: from,
+            heat: noting.heat(hash),
+        };
+        drop(noting);
+        if let Payload::InTier(place) = record.payload {
+            let rewrite = match store.is_urgent {
+                true => tiers.is_sparse(place),
+                false => tiers.wants_rewrite(place),
+            };
+            if rewrite {
+                return Some((object, from));
+            }
+        }
+        if !(MOVED_BYTES_MIN as u64..=MOVED_BYTES_MAX).contains(&bytes) {
+            self.judge.met_still();
+            return None;
+        }
+        let wanted = self.judge.met(&object)?;
+        if tiering.pins.has(database, key) {
+            return None;
+        }
+        let takes = |tier: &usize| {
+            let usage = tiers.usage(*tier).unwrap_or_default();
+            let has_room = usage.used_bytes + bytes <= usage.capacity_bytes;
+            has_room
+                && bytes <= usage.capacity_bytes / MOVED_PART_MAX
+                && !self.is_refused(hash, *tier)
+        };
+        // If not there, then further down, or else between here and there.
+        let to = (wanted..tiers.count())
+            .chain(from + 1..wanted)
+            .find(takes)?;
+        Some((object, to))
+    }
+
+    /// Brings values into faster tiers that were used in cold ones.
+    pub(super) fn bring_in(&mut self, store: Store<'_>, tiers: &Tiers, tiering: &Tiering) {
+        let keyspace = store.keyspace;
+        let uses = keyspace.cold.take_uses();
+        if uses.is_empty() {
+            return;
+        }
+        let mut coming = Vec::new();
+        {
+            let databases = keyspace.share();
+            self.count(store, tiers, tiering, &databases);
+            for used in uses {
+                let noting = store.access.noting();
+                let hash = noting.hash(used.database, &used.key);
+                let mut object = Object {
+                    hash,
+                    bytes: mean_bytes(tiers.usage(used.place.tier())),
+                    tier: used.place.tier(),
+                    heat: noting.heat(hash),
+                };
+                drop(noting);
+                let is_pinned = tiering.pins.has(used.database, &used.key);
+                if !is_pinned && !self.judge.might_come(&object) {
+                    continue;
+                }
+                let place = (used.database, used.key.as_slice());
+                let begun = Moving::begin(keyspace, &databases, place, MOVED_BYTES_MIN);
+                let Ok(moving) = begun else { continue };
+                // Another use of the same value may have brought it in, or it has been replaced.
+                if moving.from() != used.place.tier() {
+                    continue;
+                }
+                object.bytes = moving.value.len() as u64;
+                let to = match is_pinned {
+                    true => Some(0),
+                    false => self.judge.used(&object),
+                };
+                coming.extend(to.map(|to| (moving, object, to)));
+            }
+        }
+        self.carry(store, tiers, tiering, Hold::Each, coming);
+    }
+
+    fn refuse(&mut self, hash: u64, tier: usize) {
+        let entry = (hash ^ tier as u64, self.hand.rounds + REFUSED_ROUNDS);
+        if let Some(refused) = self.refused.get_mut(hash as usize % REFUSED_ENTRIES) {
+            *refused = entry;
+        }
+    }
+
+    fn is_refused(&self, hash: u64, tier: usize) -> bool {
+        let entry = self.refused.get(hash as usize % REFUSED_ENTRIES);
+        entry
+            .is_some_and(|(known, until)| *known == hash ^ tier as u64 && self.hand.rounds < *until)
+    }
+}
+
+/// What a value of a cold tier has on the average. Its own size is known when it is read.
+fn mean_bytes(usage: Option<Usage>) -> u64 {
+    let usage = usage.unwrap_or_default();
+    let mean = usage.value_bytes / usage.values.max(1);
+    mean.clamp(MOVED_BYTES_MIN as u64, MOVED_BYTES_MAX)
+}
