@@ -193,10 +193,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
 
     /// Executes a batch of nothing but point operations, each by itself.
     fn execute_in_order(&mut self, workspace: &mut Workspace) {
-        let first = match self.options.combine {
-            Combine::Adaptive => self.insert_ascending(),
-            _ => 0,
-        };
+        let first = self.insert_ascending();
         let mut arrivals = InOrder {
             tree: self.tree,
             input: self.input,

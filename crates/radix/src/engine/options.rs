@@ -9,8 +9,9 @@ pub enum Combine {
     Adaptive,
     /// Always.
     Always,
-    /// Never: operations are executed one after the other. With [`EngineOptions::interleave`],
-    /// their walks are still interleaved.
+    /// Never: point operations are executed one after the other, and other threads see the writes
+    /// of a batch in its order. With [`EngineOptions::interleave`], their walks are still
+    /// interleaved.
     Never,
 }
 

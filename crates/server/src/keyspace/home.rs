@@ -1,7 +1,7 @@
 //! The placement of a server's keys.
 
 use super::index::{AnyMap, Index};
-use nearfield::{Bytes, Error, Map, OpenError, Pim, Pool};
+use nearfield::{Bytes, Combine, EngineOptions, Error, Map, OpenError, Pim, Pool};
 use std::sync::Arc;
 
 /// The placement of all databases of a server. Objects other than short strings, and the times at
@@ -57,13 +57,19 @@ impl Home {
         matches!(self, Home::Pool(_))
     }
 
+    /// True if other threads see the operations of a batch take effect in their order.
+    #[inline]
+    pub fn keeps_order(&self) -> bool {
+        matches!(self, Home::Local)
+    }
+
     /// An index for the keys of a database. It is empty unless it is shared.
     ///
     /// # Errors
     /// `OutOfMemory`.
     pub fn entries(&self, database: u8) -> Result<Index, Error> {
         Ok(match self {
-            Home::Local => Index::Own(Map::<Bytes>::new()?.into()),
+            Home::Local => Index::Own(in_order()?.into()),
             Home::Modules(pim) => {
                 let map = Map::<Bytes>::builder().pim(pim.clone()).build()?;
                 Index::Own(map.into())
@@ -82,4 +88,14 @@ impl Home {
             _ => Index::Own(Map::<Bytes>::new()?.into()),
         })
     }
+}
+
+/// A map in local memory that executes the point operations of a batch in their order. Clients that
+/// find the last write of a pipeline then find the writes before it.
+fn in_order() -> Result<Map<Bytes>, Error> {
+    let options = EngineOptions {
+        combine: Combine::Never,
+        ..EngineOptions::default()
+    };
+    Map::<Bytes>::builder().engine_options(options).build()
 }

@@ -100,6 +100,12 @@ pub struct Folded {
     /// The gets whose keys were changed.
     changed: Vec<u32>,
     scratch: Vec<u8>,
+    /// Whether some command may change the key of each get.
+    to_change: Vec<bool>,
+    /// The get of the last key that a command may change.
+    last_to_change: Option<u32>,
+    /// A key may be changed, then another one, then the first one again.
+    changes_alternate: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -121,16 +127,26 @@ impl Folded {
         self.states.clear();
         self.values.clear();
         self.changed.clear();
+        self.to_change.clear();
+        self.last_to_change = None;
+        self.changes_alternate = false;
     }
 
-    /// Adds an operation on `key`, and has `batch` read it, `stored_key` in the index, unless it
-    /// does so already. Answers the key's hash.
+    /// True if other clients see the changes in their order though each key is written once: no
+    /// key is changed again after another one.
+    pub fn keeps_order(&self) -> bool {
+        !self.changes_alternate
+    }
+
+    /// Adds an operation on `key`, which may change it or not, and has `batch` read it,
+    /// `stored_key` in the index, unless it does so already. Answers the key's hash.
     #[inline]
     pub fn add(
         &mut self,
         batch: &mut Batch<Bytes>,
         key: Span,
         stored_key: Span,
+        may_change: bool,
         hash_of: impl Fn(&[u8]) -> u64,
     ) -> u64 {
         let name = |get: u32| {
@@ -142,16 +158,21 @@ impl Folded {
         let entry = self
             .by_key
             .entry(hash, |&get| name(get) == bytes, |&get| hash_of(name(get)));
-        match entry {
-            Place::Occupied(entry) => self.gets.push(*entry.get()),
+        let get = match entry {
+            Place::Occupied(entry) => *entry.get(),
             Place::Vacant(entry) => {
                 let get = self.keys.len() as u32;
                 entry.insert(get);
                 batch.get_staged(stored_key);
                 self.keys.push((key, stored_key));
                 self.states.push(State::Unchanged);
-                self.gets.push(get);
+                self.to_change.push(false);
+                get
             }
+        };
+        self.gets.push(get);
+        if may_change {
+            self.note_change(get);
         }
         hash
     }
@@ -160,6 +181,15 @@ impl Folded {
     pub fn key<'b>(&self, batch: &'b Batch<Bytes>, get: u32) -> &'b [u8] {
         let keys = self.keys.get(get as usize);
         keys.map(|&(key, _)| batch.staged(key)).unwrap_or_default()
+    }
+
+    /// Notes that the key of a get may be changed next.
+    fn note_change(&mut self, get: u32) {
+        if let Some(is_changed) = self.to_change.get_mut(get as usize) {
+            self.changes_alternate |= *is_changed && self.last_to_change != Some(get);
+            *is_changed = true;
+            self.last_to_change = Some(get);
+        }
     }
 
     /// The get that has read the key of an operation.

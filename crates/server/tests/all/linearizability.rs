@@ -188,8 +188,19 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
+/// What clients send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    /// Pipelines, transactions, and transactions that watch a key. While a key is watched, commands
+    /// are executed one by one.
+    All,
+    /// Pipelines alone, whose commands become batches.
+    Pipelines,
+}
+
 struct Client<'r> {
     number: u32,
+    load: Load,
     random: SmallRng,
     connection: Connection,
     recorder: &'r Recorder,
@@ -203,6 +214,7 @@ impl Client<'_> {
     fn run(mut self) -> Vec<Done> {
         for _ in 0..TURNS {
             match self.random.random_range(0..10) {
+                _ if self.load == Load::Pipelines => self.pipeline(),
                 0..6 => self.pipeline(),
                 6..8 => self.transaction(None),
                 _ => self.watched_transaction(),
@@ -304,7 +316,7 @@ impl Client<'_> {
 }
 
 /// Lets clients work on the empty server, and returns what they have done.
-fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
+fn record(server: &Nearfield, load: Load, seed: u64) -> Vec<Done> {
     let mut connection = Connection::open(server.address).unwrap();
     connection.command(&[b"FLUSHALL"]).unwrap();
     connection.close();
@@ -313,6 +325,7 @@ fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| Client {
                 number,
+                load,
                 random: SmallRng::seed_from_u64(seed * u64::from(CLIENTS) + u64::from(number)),
                 connection: Connection::open(server.address).unwrap(),
                 recorder: &recorder,
@@ -334,7 +347,16 @@ fn record(server: &Nearfield, seed: u64) -> Vec<Done> {
 fn commands_and_transactions_take_effect_one_at_a_time() {
     let folder = Folder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
-    check_rounds(&server, ROUNDS);
+    check_rounds(&server, Load::All, ROUNDS);
+}
+
+/// The commands of a pipeline take effect in their order, also where their keys differ and they are
+/// executed as one batch.
+#[test]
+fn commands_and_pipelines_take_effect_in_order() {
+    let folder = Folder::new();
+    let server = Nearfield::start(saving_into(&folder, 2));
+    check_rounds(&server, Load::Pipelines, ROUNDS);
 }
 
 #[test]
@@ -347,16 +369,16 @@ fn commands_take_effect_one_at_a_time_while_values_move_between_tiers() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let mover = scope.spawn(|| stir(&server.server.keyspace, &stop));
-        check_rounds(&server, ROUNDS / 2);
+        check_rounds(&server, Load::All, ROUNDS / 2);
         stop.store(true, Ordering::Relaxed);
         let moved = mover.join().unwrap();
         assert!(moved > 100, "{moved} moves");
     });
 }
 
-fn check_rounds(server: &Nearfield, rounds: u64) {
+fn check_rounds(server: &Nearfield, load: Load, rounds: u64) {
     seeds::each(rounds, |seed| {
-        let history = record(server, seed);
+        let history = record(server, load, seed);
         assert!(history.len() >= CLIENTS as usize * TURNS / 2);
         if let Err(dead_end) = order(history) {
             let shown = |all: &[Done]| {
@@ -379,7 +401,7 @@ fn check_rounds(server: &Nearfield, rounds: u64) {
 fn a_reply_that_was_changed_is_noticed() {
     let folder = Folder::new();
     let server = Nearfield::start(saving_into(&folder, 2));
-    let mut history = record(&server, ROUNDS);
+    let mut history = record(&server, Load::All, ROUNDS);
     let steps = history.iter_mut().flat_map(|done| &mut done.steps);
     let reads = steps.filter_map(|(_, did)| match did {
         Did::Read(Some(value)) => Some(value),

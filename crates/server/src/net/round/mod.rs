@@ -10,14 +10,22 @@
 //!    nearest key, need the exclusive phase, because single reads hold no stripe and would see
 //!    half of the change, or a key that was never the nearest one. All others share.
 //! 2. adds the operations of all commands to one [`Batch`], as the commands' plans say, and takes
-//!    the stripes of all keys that are changed and of commands that read several keys. In the
-//!    exclusive phase it needs no stripes.
+//!    the stripes of all keys that are changed, of commands that read several keys, and of all keys
+//!    of a batch that is folded. In the exclusive phase it needs no stripes.
 //! 3. executes the batch and completes the commands, one after the other. In a batch that is
 //!    folded (see [`InBatch`]) a second batch then writes what was changed.
 //! 4. logs what was changed, while the stripes are held.
 //!
 //! Planning (2) and completing know nothing of locks: an index that several servers share can
 //! execute the writes of a folded batch as comparisons with what the first batch has read.
+//!
+//! # In which order clients see the changes
+//!
+//! The commands of a connection take effect in their order, also for clients of other threads: local
+//! memory executes the operations of a batch in their order. A folded batch reads first and writes
+//! afterwards, each key once. It therefore holds the stripes of the keys that it reads, too, and its
+//! commands are executed one by one if they change keys alternately. Modules and pools keep the order
+//! of the commands on each key alone.
 //!
 //! # When there is no batch
 //!
@@ -369,6 +377,13 @@ impl Round {
         }
         let started = Instant::now();
         let stripes = self.plan(&keyspace.stripes, entries.prefix().is_some());
+        if self.needs.fold
+            && !self.needs.alone
+            && keyspace.home.keeps_order()
+            && !self.folded.keeps_order()
+        {
+            return false;
+        }
         let held = if self.needs.alone {
             SmallVec::new()
         } else {
@@ -418,7 +433,9 @@ impl Round {
             self.folded.clear();
         }
         for (pending, kind) in self.sent.iter() {
-            let locks = kind.locks() && !self.needs.alone;
+            // What a folded batch has read stays as it is until the batch is written. So its
+            // commands take effect in their order, although all read before any writes.
+            let locks = (kind.locks() || self.needs.fold) && !self.needs.alone;
             for number in pending.keys(kind) {
                 let key = self.sent.word(number);
                 let stored_key = match prefixed {
@@ -427,7 +444,8 @@ impl Round {
                 };
                 if self.needs.fold {
                     let hash_of = |key: &[u8]| stripes.hash(key);
-                    let hash = self.folded.add(&mut self.batch, key, stored_key, hash_of);
+                    let (batch, writes) = (&mut self.batch, kind.writes());
+                    let hash = self.folded.add(batch, key, stored_key, writes, hash_of);
                     if locks {
                         set.add(hash);
                     }
