@@ -14,6 +14,7 @@ mod eviction;
 mod handover;
 mod linearizability;
 mod notes;
+mod pipelines;
 mod pool;
 mod rdb;
 mod replay;
