@@ -10,8 +10,8 @@
 //!    nearest key, need the exclusive phase, because single reads hold no stripe and would see
 //!    half of the change, or a key that was never the nearest one. All others share.
 //! 2. adds the operations of all commands to one [`Batch`], as the commands' plans say, and takes
-//!    the stripes of all keys that are changed, of commands that read several keys, and of all keys
-//!    of a batch that is folded. In the exclusive phase it needs no stripes.
+//!    the stripes of all keys that are changed, of commands that read several keys or an object,
+//!    and of all keys of a batch that is folded. In the exclusive phase it needs no stripes.
 //! 3. executes the batch and completes the commands, one after the other. In a batch that is
 //!    folded (see [`InBatch`]) a second batch then writes what was changed.
 //! 4. logs what was changed, while the stripes are held.
@@ -24,8 +24,10 @@
 //! The commands of a connection take effect in their order, also for clients of other threads: local
 //! memory executes the operations of a batch in their order. A folded batch reads first and writes
 //! afterwards, each key once. It therefore holds the stripes of the keys that it reads, too, and its
-//! commands are executed one by one if they change keys alternately. Modules and pools keep the order
-//! of the commands on each key alone.
+//! commands are executed one by one if they change keys alternately. One read may be late: that of a
+//! string in a slot (a long one, or one that is changed in place) sees changes in place that happened
+//! after the reads of the commands behind it. Modules and pools keep the order of the commands on each
+//! key alone.
 //!
 //! # When there is no batch
 //!
@@ -435,7 +437,7 @@ impl Round {
         for (pending, kind) in self.sent.iter() {
             // What a folded batch has read stays as it is until the batch is written. So its
             // commands take effect in their order, although all read before any writes.
-            let locks = (kind.locks() || self.needs.fold) && !self.needs.alone;
+            let locks = (kind.locks || self.needs.fold) && !self.needs.alone;
             for number in pending.keys(kind) {
                 let key = self.sent.word(number);
                 let stored_key = match prefixed {
@@ -444,7 +446,7 @@ impl Round {
                 };
                 if self.needs.fold {
                     let hash_of = |key: &[u8]| stripes.hash(key);
-                    let (batch, writes) = (&mut self.batch, kind.writes());
+                    let (batch, writes) = (&mut self.batch, kind.writes);
                     let hash = self.folded.add(batch, key, stored_key, writes, hash_of);
                     if locks {
                         set.add(hash);

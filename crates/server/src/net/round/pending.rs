@@ -1,6 +1,6 @@
 //! The commands of a batch, before they are executed.
 
-use crate::command::{Batchable, Flags, NAME_BYTES_MAX, Touch, packed};
+use crate::command::{Batchable, Flags, Group, NAME_BYTES_MAX, Touch, packed};
 use nearfield::{Batch, Bytes};
 use nearfield_core::Span;
 use smallvec::SmallVec;
@@ -35,6 +35,9 @@ pub struct Kind {
     pub step: u32,
     /// Keys are changed.
     pub writes: bool,
+    /// The stripes of keys are to be held. What is read from an object is read after the values of
+    /// other keys, and must not have changed by then.
+    pub locks: bool,
     /// The keys are keys of the command's own, and it is a use of them.
     pub uses_keys: bool,
 }
@@ -186,6 +189,11 @@ impl Kind {
         let (keys, step) = command.keys.count(words);
         let touch = batchable.plan.touch(words, keys);
         let looks_only = command.flags.has(Flags::LOOKS_ONLY);
+        let writes = command.flags.has(Flags::WRITE);
+        let reads_object = matches!(
+            command.spec.group,
+            Group::List | Group::Hash | Group::Set | Group::SortedSet
+        );
         Kind {
             batchable,
             touch,
@@ -193,7 +201,8 @@ impl Kind {
             words: words as u32,
             keys: keys as u32,
             step: step as u32,
-            writes: command.flags.has(Flags::WRITE),
+            writes,
+            locks: writes || keys > 1 || reads_object,
             uses_keys: !looks_only && !matches!(touch, Touch::Nearest(_)),
         }
     }
@@ -215,11 +224,5 @@ impl Kind {
     #[inline]
     pub fn is_nearest(&self) -> bool {
         matches!(self.touch, Touch::Nearest(_))
-    }
-
-    /// True if the stripes of keys are to be held.
-    #[inline]
-    pub fn locks(&self) -> bool {
-        self.writes || self.keys > 1
     }
 }
