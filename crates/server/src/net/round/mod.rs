@@ -21,13 +21,13 @@
 //!
 //! # In which order clients see the changes
 //!
-//! The commands of a connection take effect in their order, also for clients of other threads: local
-//! memory executes the operations of a batch in their order. A folded batch reads first and writes
-//! afterwards, each key once. It therefore holds the stripes of the keys that it reads, too, and its
-//! commands are executed one by one if they change keys alternately. One read may be late: that of a
-//! string in a slot (a long one, or one that is changed in place) sees changes in place that happened
-//! after the reads of the commands behind it. Modules and pools keep the order of the commands on each
-//! key alone.
+//! The commands of a connection take effect in their order, also for clients of other threads:
+//! local memory executes the operations of a batch in their order. A folded batch reads first and
+//! writes afterwards, each key once. It therefore holds the stripes of the keys that it reads, too,
+//! and its commands are executed one by one if they change keys alternately. One read may be late:
+//! that of a string in a slot (a long one, or one that is changed in place) sees changes in place
+//! that happened after the reads of the commands behind it. Modules and pools keep the order of the
+//! commands on each key alone.
 //!
 //! # When there is no batch
 //!
