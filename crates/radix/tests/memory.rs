@@ -58,3 +58,41 @@ fn memory_of_byte_strings_is_used_again_for_blocks_of_other_lengths() {
         index.check_invariants();
     }
 }
+
+/// Values become longer and then as short as they were: then the blocks in use are as small as
+/// before, and most of the memory that they have needed meanwhile is given back.
+#[test]
+fn memory_of_byte_strings_is_small_again_after_values_were_longer_for_a_time() {
+    let index = Radix::<Bytes>::new().expect("address space");
+    let mut rng = SmallRng::seed_from_u64(3);
+    let mut numbers: Vec<usize> = (0..KEYS).collect();
+    let mut batch = Batch::<Bytes>::new();
+    let mut write_all = |lengths: std::ops::RangeInclusive<usize>| {
+        numbers.shuffle(&mut rng);
+        for &number in &numbers {
+            let value = &[7; 100][..rng.random_range(lengths.clone())];
+            batch.insert(format!("key:{number:012}").as_bytes(), value);
+            if batch.len() == 16 {
+                index.execute(&mut batch).expect("a batch");
+                batch.clear();
+            }
+        }
+        index.memory()
+    };
+    let loaded = write_all(8..=8);
+    let mut longer = loaded;
+    for _ in 0..3 {
+        longer = write_all(1..=100);
+    }
+    let again = write_all(8..=8);
+    assert!(
+        again.total_bytes() < loaded.total_bytes() / 10 * 11,
+        "{again:?} after {loaded:?}"
+    );
+    let more = longer.taken_bytes - loaded.taken_bytes;
+    assert!(
+        again.taken_bytes < loaded.taken_bytes + more / 3 * 2,
+        "{again:?} after {longer:?} and {loaded:?}"
+    );
+    index.check_invariants();
+}

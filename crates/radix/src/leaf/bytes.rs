@@ -305,6 +305,10 @@ impl ModifyLeaf for Bytes {
         })
     }
 
+    fn is_small(memory: &Memory, leaf: Ref, guard: &Guard) -> bool {
+        Strings::latched(memory, leaf, guard).is_small()
+    }
+
     fn kill(memory: &Memory, leaf: Ref) {
         strings::mark_dead(memory, leaf);
     }

@@ -151,6 +151,10 @@ pub trait ModifyLeaf: ReadLeaf {
     fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard);
     /// A copy without the entries that have been removed, if they take much of the leaf.
     fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>>;
+    /// True if a leaf takes so little memory that it is to be joined with a small neighbour.
+    fn is_small(_memory: &Memory, _leaf: Ref, _guard: &Guard) -> bool {
+        false
+    }
     /// Marks a leaf as replaced.
     fn kill(memory: &Memory, leaf: Ref);
 }

@@ -43,6 +43,8 @@ pub struct Span {
     count: AtomicU32,
     /// Units in use, and the count. Written by the owner.
     used: AtomicU32,
+    /// A number that the owner keeps here: the class of the pieces that it takes.
+    class: AtomicU32,
     /// The taken units. The owner sets a bit, and any thread that frees the unit clears it.
     bits: Bits,
 }
@@ -76,17 +78,28 @@ fn for_parts(at: usize, units: usize, mut each: impl FnMut(usize, u64)) {
 
 impl Span {
     /// Makes the caller the owner of a ripe span that no other thread has been told of, or of one
-    /// without an owner so far.
-    pub fn acquire(&self) {
+    /// without an owner so far, for pieces of a class.
+    pub fn acquire(&self, class: usize) {
         // Acquires the last owner's writes, and the frees.
         let count = self.count.swap(OWNED, Ordering::AcqRel);
         debug_assert!(count & OWNED == 0);
         self.used
             .store(self.used.load(Ordering::Relaxed) - count, Ordering::Relaxed);
+        self.set_class(class);
+    }
+
+    /// Chooses another class. Only by the owner.
+    pub fn set_class(&self, class: usize) {
+        self.class.store(class as u32, Ordering::Relaxed);
+    }
+
+    /// The class that the last owner has chosen, for a thread that makes the span ripe.
+    pub fn class(&self) -> usize {
+        self.class.load(Ordering::Relaxed) as usize
     }
 
     /// Makes the caller the owner of a span that is at rest and in use, and not ripe.
-    pub fn acquire_resting(&self) -> bool {
+    pub fn acquire_resting(&self, class: usize) -> bool {
         let mut count = self.count.load(Ordering::Relaxed);
         loop {
             // A span that has never been owned is about to be, by the thread that has taken it.
@@ -105,6 +118,7 @@ impl Span {
         }
         self.used
             .store(self.used.load(Ordering::Relaxed) - count, Ordering::Relaxed);
+        self.set_class(class);
         true
     }
 

@@ -73,7 +73,10 @@ impl<F: LeafForm> Tree<F> {
                     Room::InPlace => Ok(Step::Done(InNode::Unchanged)),
                     Room::Copy(new) => {
                         let done = self.exchange_leaf(node, symbol, leaf, new, guard);
-                        Ok(Step::Done(done))
+                        Ok(Step::Done(match F::is_small(memory, new, guard) {
+                            true => self.join_small(node, symbol, new, guard),
+                            false => done,
+                        }))
                     }
                     Room::Full => {
                         let mut entries = Entries::<F>::new();
@@ -358,6 +361,45 @@ impl<F: LeafForm> Tree<F> {
             node.splice(start, end, &[(start, Ref::NULL)]);
             return InNode::Shrunk;
         }
+        match self.join(node, &range, [left, right], guard) {
+            true => InNode::Shrunk,
+            false => self.compact(node, symbol, leaf, guard),
+        }
+    }
+
+    /// Joins a leaf, which has become small and is linked, with a small neighbour, if there is one.
+    #[cold]
+    fn join_small(
+        &self,
+        node: Inner<'_>,
+        symbol: Symbol,
+        leaf: Ref,
+        guard: &Writer<'_, F>,
+    ) -> InNode {
+        let _latch = self.latch(leaf, guard);
+        if symbol == END || F::count(&self.memory, leaf, guard) > F::JOINED_MAX / 2 {
+            return InNode::Changed;
+        }
+        let range = node.range(symbol as u8);
+        let left = range.start.checked_sub(1).map(|byte| node.range(byte));
+        let right = range.end.checked_add(1).map(|byte| node.range(byte));
+        match self.join(node, &range, [left, right], guard) {
+            true => InNode::Shrunk,
+            false => InNode::Changed,
+        }
+    }
+
+    /// Replaces the latched leaf of a range and one of two neighbours by one leaf, if they have so
+    /// few entries together, and if there is memory for it.
+    fn join(
+        &self,
+        node: Inner<'_>,
+        range: &Range,
+        neighbours: [Option<Range>; 2],
+        guard: &Writer<'_, F>,
+    ) -> bool {
+        let memory = &self.memory;
+        let count = F::count(memory, range.child, guard);
         let joins = |other: Range| {
             if other.child.kind() != Kind::Leaf {
                 return None;
@@ -366,29 +408,29 @@ impl<F: LeafForm> Tree<F> {
             let both = F::count(memory, other.child, guard) + count;
             (both <= F::JOINED_MAX).then_some((other, latch))
         };
+        let [left, right] = neighbours;
         let (low, high, _latch) = if let Some((left, latch)) = left.and_then(joins) {
-            (left, range, latch)
+            (left, *range, latch)
         } else if let Some((right, latch)) = right.and_then(joins) {
-            (range, right, latch)
+            (*range, right, latch)
         } else {
-            return self.compact(node, symbol, leaf, guard);
+            return false;
         };
         let mut entries = Entries::<F>::new();
         F::gather(memory, low.child, guard, &mut entries);
         F::gather(memory, high.child, guard, &mut entries);
         if !F::joins(&entries) {
-            return self.compact(node, symbol, leaf, guard);
+            return false;
         }
-        // Without memory for it they stay apart.
         let Ok(joined) = F::create(memory, &entries) else {
-            return InNode::Unchanged;
+            return false;
         };
         F::kill(memory, low.child);
         F::kill(memory, high.child);
         node.splice(low.start, high.end, &[(low.start, joined)]);
         guard.retire(low.child);
         guard.retire(high.child);
-        InNode::Shrunk
+        true
     }
 
     /// Reclaims the memory of removed entries in a leaf, if that is worth it and there is memory

@@ -29,7 +29,7 @@ impl Memory {
             ripe: Mutex::new(0),
             owners: AtomicUsize::new(1),
         };
-        memory.span.acquire();
+        memory.span.acquire(0);
         for piece in 0..PIECES {
             memory.span.take(piece * PIECE, PIECE);
         }
@@ -65,7 +65,7 @@ impl Memory {
             return false;
         }
         *ripe -= 1;
-        self.own(|| self.span.acquire());
+        self.own(|| self.span.acquire(0));
         true
     }
 
@@ -142,7 +142,7 @@ fn a_span_at_rest_has_one_owner() {
             })
         };
         start.pass();
-        if memory.span.acquire_resting() {
+        if memory.span.acquire_resting(0) {
             memory.own(|| ());
             memory.take_all();
             memory.release();

@@ -2,7 +2,8 @@
 
 use super::header::Latch;
 use super::{
-    Candidates, GRANULE_BYTES, PRINT_WORDS, SHORT_MAX, Strings, below, fingerprint, header, racing,
+    Candidates, GRANULE_BYTES, PRINT_WORDS, Parts, SHORT_MAX, Strings, below, fingerprint, header,
+    racing,
 };
 use crate::change::{Altered, Change};
 use crate::leaf::Known;
@@ -11,6 +12,9 @@ use crate::node::Ref;
 use crossbeam_epoch::Guard;
 use nearfield_core::packed::{PackedLengths, packed_length};
 use std::sync::atomic::Ordering;
+
+/// A value of another length is not set in place if more than this part of the block were lost.
+const LOST_PART: usize = 8;
 
 /// Takes the latch of a block, after waiting for others, if it is `needed`: see
 /// [`latching`](crate::latching). Only under the lock of the node above.
@@ -151,14 +155,24 @@ impl Strings<'_> {
                 .change(|| unsafe { racing::store(parts.value.as_ptr(), value) });
             return true;
         }
-        self.set_behind(position, parts.key, value)
+        self.set_behind(position, parts, value)
     }
 
-    /// Puts an entry with another value behind the others, if there is room.
-    fn set_behind(self, position: usize, key: &[u8], value: &[u8]) -> bool {
-        if !self.has_room(key, value) {
+    /// Counts the bytes of an entry that nobody can find any more, or will not.
+    fn lose(self, bytes: usize) {
+        let lost = self.lost().load(Ordering::Relaxed);
+        self.lost().store(lost + bytes as u16, Ordering::Relaxed);
+    }
+
+    /// Puts an entry with another value behind the others, if there is room, and if not too much
+    /// is lost by that.
+    fn set_behind(self, position: usize, parts: Parts<'_>, value: &[u8]) -> bool {
+        let key = parts.key;
+        let lost = usize::from(self.lost().load(Ordering::Relaxed)) + parts.length();
+        if !self.has_room(key, value) || lost > self.length() / LOST_PART {
             return false;
         }
+        self.lose(parts.length());
         self.header().change(|| {
             let end = self.write_behind(key, value);
             self.set_offset(position, self.state.end());
@@ -227,6 +241,9 @@ impl Strings<'_> {
     /// Removes the entry at a position. Only under the latch.
     fn remove(self, position: usize) {
         let count = self.count();
+        if !self.state.is_outside() {
+            self.lose(self.length_at(self.offset(position)));
+        }
         self.header().change(|| {
             if !self.state.is_outside() {
                 for next in position + 1..count {

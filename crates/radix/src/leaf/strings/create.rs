@@ -3,8 +3,8 @@
 use super::header::Header;
 use super::state::State;
 use super::{
-    BLOCK_MAX, Entry, GRANULE_BYTES, GRANULES_MAX, JUMPS_AT, OFFSETS_AT, Outside, PRINTS_AT,
-    STRINGS_MAX, Strings, fingerprint, header,
+    BLOCK_MAX, Entry, GRANULE_BYTES, GRANULES_MAX, JUMPS_AT, LOST_AT, OFFSETS_AT, Outside,
+    PRINTS_AT, STRINGS_MAX, Strings, fingerprint, header,
 };
 use crate::memory::Memory;
 use crate::node::Ref;
@@ -66,7 +66,8 @@ fn create_as(memory: &Memory, entries: &[Entry<'_>], room: bool) -> Result<Ref, 
 }
 
 /// Creates a block as another with an entry put in the place of those from position `at` to
-/// before `behind`. `None` if it has no room for them. Only under the latch of the other.
+/// before `behind`. `None` if it has no room for them. Only under the latch of the other. Entries
+/// that have become shorter are likely to be followed by more of them: such a block has no room.
 pub fn create_edited(
     memory: &Memory,
     old: Strings<'_>,
@@ -78,14 +79,16 @@ pub fn create_edited(
         return None;
     }
     let count = old.count() + 1 - (behind - at);
-    let mut length = packed_length(key.len(), value.len());
+    let own = packed_length(key.len(), value.len());
+    let replaced: usize = (at..behind).map(|i| old.length_at(old.offset(i))).sum();
+    let mut length = own;
     for range in [0..at, behind..old.count()] {
         old.for_runs(range, |bytes, _| length += bytes.len());
     }
     if count > STRINGS_MAX || block_length(count, length) > BLOCK_MAX {
         return None;
     }
-    let mut new = match NewBlock::allocate(memory, count, length, true) {
+    let mut new = match NewBlock::allocate(memory, count, length, own >= replaced) {
         Ok(new) => new,
         Err(error) => return Some(Err(error)),
     };
@@ -195,6 +198,7 @@ impl NewBlock {
             let prints = self.start.add(PRINTS_AT).cast::<[u8; STRINGS_MAX]>();
             prints.write(self.prints);
             self.start.add(JUMPS_AT).cast::<u32>().write(0);
+            self.start.add(LOST_AT).cast::<u16>().write(0);
         }
         self.leaf
     }

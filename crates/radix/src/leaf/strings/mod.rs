@@ -1,8 +1,8 @@
 //! Leaves of byte strings: blocks of up to 32 entries in ascending order.
 //!
 //! ```text
-//!   0      4       8                 40      44
-//!   │ lock │ state │ 32 fingerprints │ jumps │ offsets: 2 … │ packed entries … │ room │
+//!   0      4       8                 40      44     46
+//!   │ lock │ state │ 32 fingerprints │ jumps │ lost │ offsets: 2 … │ packed entries … │ room │
 //!   │ lock │ state │ pointer │ length │                 a longer entry, alone: ──▶ │ entry │
 //! ```
 //!
@@ -10,7 +10,7 @@
 //! key's hash, and an offset. One vector comparison finds the entries that may have a key. Entries
 //! are [packed](nearfield_core::packed) in the format of a scan's answer, so that a scan copies
 //! neighbours at once. An entry that does not lie right behind the one before it has a bit in
-//! `jumps`.
+//! `jumps`. `lost` counts the bytes of entries that have been replaced or removed.
 //!
 //! # Changes in place
 //!
@@ -24,6 +24,7 @@
 //! | a new key | there is room for an entry and its offset |
 //! | a removal | always: fingerprints and offsets move, the entry is left |
 //!
+//! A value of another length is set in place if no more than an eighth of the block is lost then.
 //! Keys and longer values never change where they lie, so that readers borrow them, without a copy,
 //! as long as they are pinned. Short values are copied, and the version is checked. An offset is
 //! set after its entry has been written; a reader may thus follow each offset that it meets, also
@@ -75,6 +76,9 @@ pub const GRANULE_BYTES: usize = 16;
 /// The longest block in granules; a longer entry is kept outside the region.
 pub const GRANULES_MAX: usize = 64;
 
+/// The length up to which a block is small.
+const SMALL_MAX: usize = BLOCK_MAX / 8 * 3;
+
 /// The longest value that is changed in place.
 pub const SHORT_MAX: usize = 16;
 
@@ -85,7 +89,8 @@ const BLOCK_MAX: usize = GRANULES_MAX * GRANULE_BYTES;
 const PRINTS_AT: usize = 8;
 const PRINT_WORDS: usize = STRINGS_MAX / 8;
 const JUMPS_AT: usize = PRINTS_AT + STRINGS_MAX;
-const OFFSETS_AT: usize = JUMPS_AT + 4;
+const LOST_AT: usize = JUMPS_AT + 4;
+const OFFSETS_AT: usize = LOST_AT + 2;
 
 /// The last byte of a short entry behind its key: two lengths and a value of eight bytes.
 const SHORT_BYTES: usize = 9;
@@ -307,6 +312,14 @@ impl<'g> Strings<'g> {
         unsafe { &*self.start.add(JUMPS_AT).cast() }
     }
 
+    /// The bytes of entries that have been replaced or removed.
+    #[inline]
+    fn lost(&self) -> &'g AtomicU16 {
+        debug_assert!(!self.state.is_outside());
+        // SAFETY: as for `print_word`.
+        unsafe { &*self.start.add(LOST_AT).cast() }
+    }
+
     /// The offset of a slot, of a block that has its entries inside.
     #[inline]
     fn slot(&self, position: usize) -> &'g AtomicU16 {
@@ -512,20 +525,18 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// The bytes that the entries take, and those that replaced or removed ones have taken.
-    fn used(self) -> (usize, usize) {
-        let entries: usize = (0..self.count()).map(|i| self.parts(i).length()).sum();
-        let all = match self.state.is_outside() {
-            true => entries,
-            false => self.state.end() - (OFFSETS_AT + 2 * self.state.slots()),
-        };
-        (entries, all - entries)
-    }
-
     /// True if more memory of entries is lost than is used. Only under the latch.
     pub fn is_sparse(self) -> bool {
-        let (used, lost) = self.used();
-        lost > used
+        if self.state.is_outside() {
+            return self.count() == 0;
+        }
+        let all = self.state.end() - (OFFSETS_AT + 2 * self.state.slots());
+        2 * usize::from(self.lost().load(Ordering::Relaxed)) > all
+    }
+
+    /// True if the block is so small that it is to be joined with a small neighbour.
+    pub fn is_small(self) -> bool {
+        !self.state.is_outside() && self.length() <= SMALL_MAX
     }
 
     /// The keys of all entries that the block has ever had, removed ones too. When the block is

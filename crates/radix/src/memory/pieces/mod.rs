@@ -4,9 +4,14 @@
 //! pieces were kept by length, each length would keep the memory that it once needed. Here, any
 //! adjacent free units serve a piece of any length, and a piece may take a part of them.
 //!
-//! A thread takes pieces from one span, which its [stripe](super::stripes) owns and whose holes it
-//! has listed. If none has room, it continues with a ripe span, or with a new one. A span that it
-//! has left comes back when an eighth of it has been freed.
+//! Pieces of about the same length, a *class*, come from the same spans, so that what one leaves
+//! serves the next without a rest that is too short for any. When blocks have grown, the spans of
+//! their old class empty, and serve other classes when a quarter of them is free.
+//!
+//! A thread takes pieces of a class from one span, which its [stripe](super::stripes) owns and
+//! whose holes it has listed. If none has room, it continues with a ripe span of the class, with a
+//! partly used one of another class, or with a new one. A span that it has left comes back when an
+//! eighth of it has been freed.
 //!
 //! A free piece is used again for any purpose: a thread that frees one guarantees that no thread
 //! refers to it.
@@ -16,6 +21,7 @@ use super::span::{PIECE_UNITS_MAX, SPAN_UNITS, Span};
 use super::stripes::Stripes;
 use crate::prefetch::prefetch;
 use nearfield_core::Error;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +37,17 @@ const HOLES_MAX: usize = 128;
 /// Ripe spans that are tried before a new one is taken.
 const RIPE_TRIED: usize = 4;
 
+/// The lengths of a class.
+const CLASS_UNITS: usize = 8;
+
+const CLASSES: usize = PIECE_UNITS_MAX / CLASS_UNITS;
+
+/// A ripe span of which no more units are used serves pieces of any class.
+const PARTLY_USED: usize = SPAN_UNITS / 4 * 3;
+
+/// All pieces are of one class as long as there are fewer spans: a small map stays small.
+const CLASSES_FROM: usize = 64;
+
 /// Spans that are searched at once where memory is short: each takes some 100 ns.
 const SEARCHED_MAX: usize = 256;
 
@@ -38,7 +55,7 @@ const SEARCHED_MAX: usize = 256;
 const GIVEN_BACK_FROM: usize = 1 << 20;
 
 /// They are at least this part of all bytes.
-const GIVEN_BACK_PART: usize = 4;
+const GIVEN_BACK_PART: usize = 8;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -46,18 +63,23 @@ pub struct Pieces {
     /// A [`Span`] for each [`SPAN_UNITS`] units of the region that these pieces belong to.
     spans: Region,
     stripes: Stripes<Own>,
-    shared: Mutex<Shared>,
+    shared: Mutex<Box<Shared>>,
     /// True if a span was ever ripe.
     has_ripe: AtomicBool,
+    /// True if there are so many spans that each class has its own.
+    has_classes: AtomicBool,
     /// The spans whose memory has been given back.
     given_back: AtomicUsize,
     /// Where the last search among spans at rest has ended.
     searched: AtomicUsize,
 }
 
-/// The state of a stripe.
+/// The spans that a stripe owns, by class.
+type Own = [Open; CLASSES];
+
+/// A span that a stripe owns, if any.
 #[derive(Debug, Default)]
-struct Own {
+struct Open {
     span: Option<u32>,
     /// The span's holes when it was opened, in the order of their addresses. Pieces have been taken
     /// from the beginning of some.
@@ -78,7 +100,8 @@ struct Hole {
 /// Spans for all stripes.
 #[derive(Debug, Default)]
 struct Shared {
-    ripe: Vec<u32>,
+    /// By the class that they have served, in the order in which they became ripe.
+    ripe: [VecDeque<u32>; CLASSES],
     /// Spans without memory, all of whose units are free. They are ripe.
     given_back: Vec<u32>,
 }
@@ -92,6 +115,7 @@ impl Pieces {
             stripes: Stripes::new(Own::default),
             shared: Mutex::default(),
             has_ripe: AtomicBool::new(false),
+            has_classes: AtomicBool::new(false),
             given_back: AtomicUsize::new(0),
             searched: AtomicUsize::new(0),
         })
@@ -117,15 +141,25 @@ impl Pieces {
     ) -> Result<u32, Error> {
         debug_assert!((1..=PIECE_UNITS_MAX).contains(&units));
         let mut own = self.stripes.lock();
-        match self.take(region, &mut own, units) {
+        let class = self.class(units);
+        match self.take(region, &mut own[class], units) {
             Some(piece) => Ok(piece),
-            None => self.allocate_elsewhere(region, &mut own, units, grow),
+            None => self.allocate_elsewhere(region, &mut own, class, units, grow),
         }
     }
 
-    /// Takes a piece from the span that a stripe owns.
+    /// The class of pieces of a length.
     #[inline]
-    fn take(&self, region: &Region, own: &mut Own, units: usize) -> Option<u32> {
+    fn class(&self, units: usize) -> usize {
+        match self.has_classes.load(Ordering::Relaxed) {
+            true => (units - 1) / CLASS_UNITS,
+            false => 0,
+        }
+    }
+
+    /// Takes a piece from a span that a stripe owns.
+    #[inline]
+    fn take(&self, region: &Region, own: &mut Open, units: usize) -> Option<u32> {
         let span = own.span?;
         let fits = |hole: &Hole| usize::from(hole.units) >= units;
         let position = own.first + own.holes[own.first..].iter().position(fits)?;
@@ -155,10 +189,13 @@ impl Pieces {
 
     /// Gives an acquired span to a stripe that has none, for pieces of about `units` units. Lists a
     /// hole with room, if there is one.
-    fn open(&self, region: &Region, own: &mut Own, span: u32, units: usize) {
+    fn open(&self, region: &Region, own: &mut Open, span: u32, units: usize) {
         own.span = Some(span);
         own.first = 0;
-        own.units_min = (units * 3 / 4).max(1);
+        own.units_min = match self.has_classes.load(Ordering::Relaxed) {
+            true => (units - 1) / CLASS_UNITS * CLASS_UNITS + 1,
+            false => (units * 3 / 4).max(1),
+        };
         own.holes.clear();
         self.span(span).holes(own.units_min, |at, free| {
             let has_room = free >= units;
@@ -175,7 +212,7 @@ impl Pieces {
     }
 
     /// Leaves the span of a stripe at rest.
-    fn leave(&self, own: &mut Own) {
+    fn leave(&self, own: &mut Open) {
         own.holes.clear();
         own.first = 0;
         if let Some(span) = own.span.take()
@@ -191,29 +228,38 @@ impl Pieces {
         &self,
         region: &Region,
         own: &mut Own,
+        class: usize,
         units: usize,
         grow: impl FnOnce(usize) -> Result<(), Error>,
     ) -> Result<u32, Error> {
-        self.leave(own);
+        self.leave(&mut own[class]);
         for _ in 0..RIPE_TRIED {
-            let Some(span) = self.ripe_span() else { break };
-            self.span(span).acquire();
-            if let Some(piece) = self.take_from(region, span, own, units) {
+            let Some(span) = self.ripe_span(class) else {
+                break;
+            };
+            self.span(span).acquire(class);
+            if let Some(piece) = self.take_from(region, span, &mut own[class], units) {
+                return Ok(piece);
+            }
+        }
+        if let Some(span) = self.partly_used(own) {
+            self.span(span).set_class(class);
+            if let Some(piece) = self.take_from(region, span, &mut own[class], units) {
                 return Ok(piece);
             }
         }
         match self.new_span(region, grow) {
             Ok(span) => {
-                self.span(span).acquire();
-                let piece = self.take_from(region, span, own, units);
+                self.span(span).acquire(class);
+                let piece = self.take_from(region, span, &mut own[class], units);
                 Ok(piece.expect("an empty span has room for every piece"))
             }
-            Err(error) => self.search(region, own, units).ok_or(error),
+            Err(error) => self.search(region, own, class, units).ok_or(error),
         }
     }
 
-    /// Takes a piece from a span that has been acquired for a stripe, which has none.
-    fn take_from(&self, region: &Region, span: u32, own: &mut Own, units: usize) -> Option<u32> {
+    /// Takes a piece from a span that has been acquired for a stripe, which has none of the class.
+    fn take_from(&self, region: &Region, span: u32, own: &mut Open, units: usize) -> Option<u32> {
         self.open(region, own, span, units);
         let piece = self.take(region, own, units);
         if piece.is_none() {
@@ -222,14 +268,15 @@ impl Pieces {
         piece
     }
 
-    fn ripe_span(&self) -> Option<u32> {
+    /// The youngest ripe span of a class, which is the fullest.
+    fn ripe_span(&self, class: usize) -> Option<u32> {
         if !self.has_ripe.load(Ordering::Relaxed) {
             return None;
         }
         let mut shared = self.shared();
-        let span = shared.ripe.pop();
+        let span = shared.ripe[class].pop_back();
         // The holes of the one that comes after this are going to be listed.
-        if let Some(&coming) = shared.ripe.last() {
+        if let Some(&coming) = shared.ripe[class].back() {
             let first = self.spans.address(coming).cast_const();
             for line in 0..size_of::<Span>() / LINE {
                 prefetch(first.wrapping_add(line * LINE));
@@ -238,9 +285,37 @@ impl Pieces {
         span
     }
 
+    /// A span of any class of which a part is free, which is owned from now on.
+    fn partly_used(&self, own: &mut Own) -> Option<u32> {
+        let has_room = |span: &u32| self.span(*span).used() <= PARTLY_USED;
+        let mut of_stripe = own
+            .iter_mut()
+            .filter(|own| own.span.is_some_and(|span| has_room(&span)));
+        if let Some(own) = of_stripe.next() {
+            own.holes.clear();
+            own.first = 0;
+            return own.span.take();
+        }
+        if !self.has_ripe.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut shared = self.shared();
+        // The older, the emptier, by and large. The fullest one leaves empty ones empty.
+        let candidates = shared.ripe.iter().enumerate().filter_map(|(class, ripe)| {
+            let place = ripe.partition_point(has_room).checked_sub(1)?;
+            Some((self.span(ripe[place]).used(), class, place))
+        });
+        let (_, class, place) = candidates.max()?;
+        let span = shared.ripe[class].remove(place)?;
+        drop(shared);
+        self.span(span).acquire(0);
+        Some(span)
+    }
+
     /// Tells all stripes of a span that is ripe.
     fn share(&self, span: u32) {
-        self.shared().ripe.push(span);
+        let class = self.span(span).class();
+        self.shared().ripe[class].push_back(span);
         self.has_ripe.store(true, Ordering::Relaxed);
     }
 
@@ -264,6 +339,9 @@ impl Pieces {
             // Spans are all that is taken from the region, so that each begins at a multiple.
             Some((first, units)) if units as usize == SPAN_UNITS => {
                 let span = first / SPAN_UNITS as u32;
+                if span as usize + 1 == CLASSES_FROM {
+                    self.has_classes.store(true, Ordering::Relaxed);
+                }
                 match u64::from(span) < self.spans.capacity() {
                     true => Ok(span),
                     false => Err(region.full()),
@@ -280,14 +358,17 @@ impl Pieces {
     }
 
     /// Allocates a piece where memory is short: from a ripe span, from some of those at rest, or
-    /// from that of another stripe. Stripes whose lock is held are skipped, because the caller
-    /// holds its own.
+    /// from those of this or another stripe. Stripes whose lock is held are skipped, because the
+    /// caller holds its own.
     #[cold]
-    fn search(&self, region: &Region, own: &mut Own, units: usize) -> Option<u32> {
+    fn search(&self, region: &Region, own: &mut Own, class: usize, units: usize) -> Option<u32> {
         for _ in 0..SEARCHED_MAX {
-            let Some(span) = self.ripe_span() else { break };
-            self.span(span).acquire();
-            if let Some(piece) = self.take_from(region, span, own, units) {
+            let any = (class..CLASSES).chain(0..class);
+            let Some(span) = any.into_iter().find_map(|class| self.ripe_span(class)) else {
+                break;
+            };
+            self.span(span).acquire(class);
+            if let Some(piece) = self.take_from(region, span, &mut own[class], units) {
                 return Some(piece);
             }
         }
@@ -297,19 +378,23 @@ impl Pieces {
             let span = self.span(index as u32);
             if span.used() + units <= SPAN_UNITS
                 && span.has_hole(units)
-                && span.acquire_resting()
-                && let Some(piece) = self.take_from(region, index as u32, own, units)
+                && span.acquire_resting(class)
+                && let Some(piece) = self.take_from(region, index as u32, &mut own[class], units)
             {
                 return Some(piece);
             }
         }
-        self.stripes.others().find_map(|mut other| {
-            let span = other.span?;
-            self.take(region, &mut other, units).or_else(|| {
+        let take = |open: &mut Open| {
+            let span = open.span?;
+            self.take(region, open, units).or_else(|| {
                 // Pieces may have been freed since it was opened.
-                self.open(region, &mut other, span, units);
-                self.take(region, &mut other, units)
+                self.open(region, open, span, units);
+                self.take(region, open, units)
             })
+        };
+        own.iter_mut().find_map(take).or_else(|| {
+            let mut others = self.stripes.others();
+            others.find_map(|mut other| other.iter_mut().find_map(take))
         })
     }
 
@@ -352,30 +437,38 @@ impl Pieces {
         let bytes = SPAN_UNITS * region.stride();
         let mut shared = self.shared();
         let is_free = |span: &u32| self.span(*span).used() == 0;
-        let free = shared.ripe.iter().copied().filter(is_free).count() * bytes;
+        let free = shared
+            .ripe
+            .iter()
+            .flatten()
+            .filter(|span| is_free(span))
+            .count()
+            * bytes;
         if free < GIVEN_BACK_FROM || free < self.bytes_taken(region) / GIVEN_BACK_PART {
             return 0;
         }
-        let Shared { ripe, given_back } = &mut *shared;
+        let Shared { ripe, given_back } = &mut **shared;
         let before = given_back.len();
-        ripe.retain(|&span| {
-            let first = span * SPAN_UNITS as u32;
-            // SAFETY: all pieces of the span are free, and no thread takes any, because no other
-            // thread learns of it while `shared` is locked; the caller promises that no thread
-            // refers to them.
-            let gives = is_free(&span)
-                && !unsafe { region.give_back(first..first + SPAN_UNITS as u32) }.is_empty();
-            if gives {
-                given_back.push(span);
-            }
-            !gives
-        });
+        for ripe in ripe {
+            ripe.retain(|&span| {
+                let first = span * SPAN_UNITS as u32;
+                // SAFETY: all pieces of the span are free, and no thread takes any, because no
+                // other thread learns of it while `shared` is locked; the caller promises that no
+                // thread refers to them.
+                let gives = is_free(&span)
+                    && !unsafe { region.give_back(first..first + SPAN_UNITS as u32) }.is_empty();
+                if gives {
+                    given_back.push(span);
+                }
+                !gives
+            });
+        }
         let count = given_back.len() - before;
         self.given_back.fetch_add(count, Ordering::Relaxed);
         count * bytes
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn shared(&self) -> MutexGuard<'_, Box<Shared>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
