@@ -29,6 +29,7 @@ use std::io::{Read, Write};
 use std::ops::Bound;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const EPISODE_COMMANDS: usize = 300;
@@ -567,6 +568,84 @@ fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
             vec![0; keyspace.cold.tiers().unwrap().count()]
         );
     }
+}
+
+/// A number that INFO tiers answers.
+fn figure(info: &str, field: &str) -> f64 {
+    let at = info.find(field).map(|at| at + field.len());
+    let rest = at.and_then(|at| info.get(at..)).unwrap();
+    let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    rest[..digits.unwrap_or(rest.len())].parse().unwrap()
+}
+
+/// Reads values, three of four times one in ten of them, and answers which part the memory has
+/// served.
+fn read_hot(server: &Nearfield, connection: &mut Connection, keys: u64, reads: u64) -> f64 {
+    let keyspace = &server.server.keyspace;
+    let cold_served = || {
+        let tiers = keyspace.cold.tiers().unwrap().count();
+        let served = (1..tiers).map(|tier| &keyspace.cold.traffic(tier).unwrap().served);
+        served.map(|it| it.load(Ordering::Relaxed)).sum::<u64>()
+    };
+    let mut random = SmallRng::seed_from_u64(7);
+    let before = cold_served();
+    for _ in 0..reads / 50 {
+        let mut request = Vec::new();
+        for _ in 0..50 {
+            let number = match random.random_bool(0.75) {
+                true => random.random_range(0..keys / 10) * 10,
+                false => random.random_range(0..keys),
+            };
+            encode(&mut request, &[b"GET", &name(number)]);
+        }
+        connection.send(&request).unwrap();
+        for _ in 0..50 {
+            assert!(matches!(connection.receive().unwrap(), Value::Bulk(_)));
+        }
+    }
+    1.0 - (cold_served() - before) as f64 / reads as f64
+}
+
+#[test]
+fn what_is_used_most_comes_into_memory_and_stays_there() {
+    const KEYS: u64 = 12_000;
+    let folder = Folder::new();
+    let server = moving(&folder, [2, 8, 0], saving_into(&folder, 2));
+    let mut connection = server.connect();
+    for number in 0..KEYS {
+        let words: [&[u8]; 3] = [b"SET", &name(number), &record(number)];
+        connection.command(&words).unwrap();
+    }
+    // The memory has room for about a sixth of the values.
+    let mut share = read_hot(&server, &mut connection, KEYS, 20_000);
+    let first = share;
+    for _ in 0..20 {
+        share = read_hot(&server, &mut connection, KEYS, 40_000);
+    }
+    let info = connection.command(&[b"INFO", b"tiers"]).unwrap();
+    let info = info.to_string();
+    let moved = figure(&info, "moved_in=") + figure(&info, "moved_out=");
+    let to_and_fro = figure(&info, "tiers_ping_pong:") / moved;
+    println!("{first:.3} at first, {share:.3} then; to and fro {to_and_fro:.4}\n{info}");
+    assert!(
+        share > first && share > 0.7,
+        "{first} at first, {share} then"
+    );
+    assert!(
+        to_and_fro < 0.01,
+        "{to_and_fro} of {moved} moves are to and fro"
+    );
+    // Values that are read once, one after the other, push nothing out.
+    for number in 0..KEYS {
+        connection.command(&[b"GET", &name(number)]).unwrap();
+    }
+    let after = read_hot(&server, &mut connection, KEYS, 20_000);
+    println!("{after:.3} after a pass over all");
+    assert!(
+        after > share - 0.03,
+        "{share} before a pass, {after} after it"
+    );
+    check(&server).unwrap();
 }
 
 /// Writes over all that the files of tiers of this process have on the disk.
