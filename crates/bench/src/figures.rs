@@ -3,7 +3,9 @@
 use crate::measuring::{fail, interrupt, interrupted, print, reject};
 use clap::{Args, ValueEnum};
 use nearfield_lab::error::LabError;
-use nearfield_lab::figures::{AdmScale, ChimeScale, FigureSession, RadarScale, Request, Scale};
+use nearfield_lab::figures::{
+    AdmScale, ChimeScale, FigureSession, PulseScale, RadarScale, Request, Scale,
+};
 use nearfield_lab::harness::Completion;
 use nearfield_lab::parse_quantity;
 use std::path::PathBuf;
@@ -15,7 +17,8 @@ use std::process::ExitCode;
 /// attached by CXL; clients, nodes and their time are virtual. RADAR: they run in modelled memory
 /// modules with processors, by two sets of published figures. So all throughput and latency is
 /// modelled, and the same on any machine, unless a figure is marked as measured. ADM: policies move
-/// objects without contents between models of HBM and DRAM.
+/// objects without contents between models of HBM and DRAM. pulse: verified programs run in models
+/// of its accelerator, of processors and of a rack.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -41,18 +44,24 @@ pub(crate) struct Arguments {
     /// HBM serves; 9: more sets. Not in the paper: memories: HBM as sold, and both address maps;
     /// moved: bytes that move; moving: a hot set that moves. All but 1b, 7 and moving share their
     /// runs.
+    ///
+    /// pulse: 2b, 2c: crossings between memory nodes; 4: a schedule; table3: applications; 7: all
+    /// systems; 8: energy; 9: without the switch; 10: where time goes; table4: designs; 11: rates
+    /// of a watt; 12: CXL; a2: bandwidth; a3a to a6: figures of the appendix. Not in the paper:
+    /// sensitivity: assumed parameters halved and doubled. 7, 9 and a2 share their runs.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
     /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, ADM with 20,000
-    /// objects, and a few points of each axis
+    /// objects, pulse with 3,000 requests of a point, and a few points of each axis
     #[arg(long)]
     quick: bool,
 
     /// Keys in place of the paper's 60M, 500M or 100k [default: as for --quick, else those of CHIME
     /// and ADM, 125M for RADAR, or as many as memory allows]
     ///
-    /// CHIME's caches shrink with them. RADAR keeps 2048 modules and batches of 2M without --quick,
+    /// Of pulse, requests of each point; its tables always have the paper's keys. CHIME's caches
+    /// shrink with the keys. RADAR keeps 2048 modules and batches of 2M without --quick,
     /// because skew has less effect with fewer: 4M keys are enough to see it.
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
@@ -85,6 +94,8 @@ enum Paper {
     Radar,
     /// ADM, Micromachines 2022: objects in HBM and DRAM
     Adm,
+    /// pulse, ASPLOS 2025: traversals that run beside remote memory
+    Pulse,
 }
 
 const EXAMPLES: &str = "\
@@ -103,6 +114,10 @@ Examples:
       Six operations on 2048 modules, at four degrees of skew.
   nearfield figures adm --quick --json adm.json
       Policies that move objects between HBM and DRAM.
+  nearfield figures pulse table4 --quick
+      Logic and memory pipelines of the accelerator, apart and coupled.
+  nearfield figures pulse --quick --json pulse.json
+      All figures of traversals that run beside remote memory.
   nearfield figures radar 13 --quick --text documents.txt.gz
       Words of a text of yours, as often as they occur.";
 
@@ -142,6 +157,19 @@ impl Arguments {
                 };
                 let keys = self.count.map(|keys| scale.clone().with_keys(keys));
                 Scale::Adm(keys.transpose()?.unwrap_or(scale))
+            }
+            Paper::Pulse => {
+                self.text
+                    .as_ref()
+                    .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
+                self.modules
+                    .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
+                let scale = match self.quick {
+                    true => PulseScale::quick(),
+                    false => PulseScale::full(),
+                };
+                let count = self.count.map(|count| scale.clone().with_requests(count));
+                Scale::Pulse(count.transpose()?.unwrap_or(scale))
             }
             Paper::Radar => {
                 let scale = match self.quick {

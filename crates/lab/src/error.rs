@@ -18,6 +18,13 @@ pub enum LabError {
         allowed: &'static str,
     },
 
+    /// A traversal program of ours that is none: a mistake.
+    #[error("a program of an application is refused: {error}")]
+    Program {
+        /// Why.
+        error: String,
+    },
+
     /// A number outside the bounds of its parameter.
     #[error("{what} is {given}; allowed: {allowed}")]
     OutOfRange {

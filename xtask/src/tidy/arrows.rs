@@ -51,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-hardware",
             "nearfield-hotness",
             "nearfield-learned",
+            "nearfield-offload",
             "nearfield-pim",
             "nearfield-pool",
             "nearfield-radix",

@@ -8,11 +8,13 @@
 //! - [`pulse`]: the accelerator of pulse (ASPLOS 2025), with its area and energy.
 //! - [`cores`]: general-purpose cores in its place.
 //! - [`rack`]: callers, a switch, and memory nodes with either.
+//! - [`paging`]: remote memory as swap space.
 //! - [`cxl`]: pulse's study of memory that is attached by CXL.
 
 pub mod cores;
 pub mod cxl;
 mod node;
+pub mod paging;
 pub mod pulse;
 pub mod rack;
 mod translation;

@@ -3,6 +3,7 @@
 use super::adm;
 use super::chime;
 use super::paper::Paper;
+use super::pulse;
 use super::radar;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ pub enum Scale {
     Radar(radar::Scale),
     /// ADM.
     Adm(adm::Scale),
+    /// pulse.
+    Pulse(pulse::Scale),
 }
 
 impl Scale {
@@ -24,6 +27,7 @@ impl Scale {
             Scale::Chime(scale) => scale,
             Scale::Radar(scale) => scale,
             Scale::Adm(scale) => scale,
+            Scale::Pulse(scale) => scale,
         }
     }
 }

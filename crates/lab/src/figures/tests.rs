@@ -2,7 +2,7 @@
 
 use super::paper::Paper;
 use super::report::FigureReport;
-use super::{AdmScale, ChimeScale, FigureSession, RadarScale, Request, Row, Scale};
+use super::{AdmScale, ChimeScale, FigureSession, PulseScale, RadarScale, Request, Row, Scale};
 use crate::harness::{Completion, Interrupt};
 use crate::report::Kind;
 use std::collections::BTreeSet;
@@ -337,4 +337,60 @@ fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
         serde_json::from_value::<FigureReport>(json).unwrap(),
         report
     );
+}
+
+#[test]
+fn every_figure_of_traversals_has_points_and_every_claim_a_number() {
+    let scale = || Scale::Pulse(PulseScale::tiny());
+    let (report, completion, printed) = run_at(scale(), &[], &Interrupt::default());
+    assert_eq!(completion, Completion::Finished);
+    assert!(report.failed.is_empty(), "{:?}", report.failed);
+    for figure in PulseScale::tiny().titles() {
+        let rows = report.rows.iter();
+        let rows: Vec<_> = rows
+            .filter(|row| row.detail.figure == figure.name)
+            .collect();
+        assert!(!rows.is_empty(), "{}", figure.name);
+        for row in rows {
+            assert!(row.detail.y.value.is_finite(), "{row:?}");
+            assert_eq!(row.kind, Kind::Modelled);
+        }
+    }
+    for claim in &report.claims {
+        assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
+    }
+    assert!(printed.contains("pulse, TABLE4:") && printed.contains("modelled"));
+    // Both are the same on one node.
+    let latency = |peer: &str| {
+        let is_it = |row: &&Row| {
+            let detail = &row.detail;
+            row.peer == peer
+                && (&*detail.figure, &*detail.y.name) == ("9", "latency")
+                && detail.memory_nodes == Some(1)
+        };
+        let rows = report.rows.iter().filter(is_it);
+        rows.map(|row| row.detail.y.value).collect::<Vec<f64>>()
+    };
+    assert_eq!(latency("pulse"), latency("pulse-acc"));
+    assert_eq!(latency("pulse").len(), 6);
+    // The same again, from the same seed; and from a file.
+    let (again, _, _) = run_at(scale(), &["table4", "2b"], &Interrupt::default());
+    let of_both = |row: &&Row| ["2b", "table4"].contains(&&*row.detail.figure);
+    let rows: Vec<&Row> = report.rows.iter().filter(of_both).collect();
+    assert_eq!(rows, again.rows.iter().collect::<Vec<_>>());
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(
+        serde_json::from_value::<FigureReport>(json).unwrap(),
+        report
+    );
+}
+
+#[test]
+fn an_interrupt_leaves_what_is_there_of_traversals() {
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    let scale = Scale::Pulse(PulseScale::tiny());
+    let (report, completion, _) = run_at(scale, &["7", "table4"], &interrupt);
+    assert_eq!(completion, Completion::Interrupted);
+    assert!(!report.complete && report.rows.is_empty() && report.failed.is_empty());
 }

@@ -142,9 +142,9 @@ impl<T: Traversal, N: Node<Work = Request<T>>> Rack<T, N> {
         }
     }
 
-    /// The nodes.
-    pub fn nodes(&self) -> &[N] {
-        &self.nodes
+    /// The nodes, as the run has left them.
+    pub fn into_nodes(self) -> Vec<N> {
+        self.nodes
     }
 
     /// Sums so far.

@@ -1,0 +1,51 @@
+//! A linked list of nodes of 256 bytes at random: next at byte 0, value at byte 248, so that an
+//! iteration loads all of a node.
+
+use super::{Data, Image, NODE_BYTES, put};
+use crate::workload::Permutation;
+
+#[derive(Debug)]
+pub(in super::super) struct List {
+    nodes: u64,
+    slots: Permutation,
+}
+
+const FIRST: u64 = 1 << 44;
+
+impl List {
+    pub(in super::super) fn new(nodes: u64, seed: u64) -> List {
+        List {
+            nodes,
+            slots: Permutation::new(nodes, seed),
+        }
+    }
+
+    pub(in super::super) fn nodes(&self) -> u64 {
+        self.nodes
+    }
+
+    /// The node of a number, whose value that is.
+    pub(in super::super) fn address(&self, number: u64) -> u64 {
+        FIRST + self.slots.at(number) * NODE_BYTES
+    }
+}
+
+impl Data for List {
+    fn image(&self, address: u64) -> Option<Image> {
+        let slot = address.checked_sub(FIRST)? / NODE_BYTES;
+        (slot < self.nodes).then(|| {
+            let number = self.slots.position_of(slot);
+            let mut image = [0; NODE_BYTES as usize];
+            if number + 1 < self.nodes {
+                put(&mut image, 0, self.address(number + 1));
+            }
+            put(&mut image, 248, number);
+            image
+        })
+    }
+
+    fn ranges(&self) -> Vec<std::ops::Range<u64>> {
+        let range = FIRST..FIRST + self.nodes * NODE_BYTES;
+        vec![range]
+    }
+}

@@ -1,0 +1,129 @@
+//! The applications' data, at the paper's sizes.
+//!
+//! Nodes are not kept: the bytes of each follow from its place, so that a table of billions of
+//! entries takes no memory. Every node is where a real structure would have it, and has the bytes
+//! that it would have. Programs walk them as they would walk real ones, and their answers are
+//! checked.
+
+mod hash_table;
+mod list;
+mod ordered_table;
+mod slabs;
+mod time_series;
+mod tree;
+
+pub(super) use hash_table::{HashTable, OBJECT_BYTES};
+pub(super) use list::List;
+pub(super) use ordered_table::OrderedTable;
+pub(super) use slabs::Allocation;
+pub(super) use time_series::{HERTZ, TimeSeries};
+pub(super) use tree::{CHILDREN, ENTRIES, NEXT};
+
+use nearfield_hardware::accelerator::{Permission, Range, Table, TableError};
+use nearfield_offload::traversal::{AccessError, NodeMemory};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// The bytes of a node.
+pub(super) const NODE_BYTES: u64 = 256;
+
+/// A node's bytes.
+pub(super) type Image = [u8; NODE_BYTES as usize];
+
+/// Data whose bytes follow from their addresses.
+pub(super) trait Data {
+    /// The bytes of the node at an address, if there is one.
+    fn image(&self, address: u64) -> Option<Image>;
+
+    /// The addresses of each memory node.
+    fn ranges(&self) -> Vec<std::ops::Range<u64>>;
+}
+
+/// Data, and the words that were stored since.
+#[derive(Debug)]
+pub(super) struct Stored<D> {
+    pub data: D,
+    words: RefCell<HashMap<u64, u64>>,
+}
+
+impl<D: Data> Stored<D> {
+    pub(super) fn new(data: D) -> Stored<D> {
+        Stored {
+            data,
+            words: RefCell::default(),
+        }
+    }
+
+    fn is_within(&self, address: u64, bytes: u64) -> Result<(), AccessError> {
+        let ranges = self.data.ranges();
+        let range = ranges.iter().find(|range| range.contains(&address));
+        let range = range.ok_or(AccessError::Absent)?;
+        match address.checked_add(bytes) {
+            Some(end) if end <= range.end => Ok(()),
+            _ => Err(AccessError::Split),
+        }
+    }
+}
+
+impl<D: Data> NodeMemory for Stored<D> {
+    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        self.is_within(address, into.len() as u64)?;
+        let node = address & !(NODE_BYTES - 1);
+        let image = self.data.image(node).ok_or(AccessError::Absent)?;
+        let begin = (address - node) as usize;
+        let bytes = image
+            .get(begin..begin + into.len())
+            .ok_or(AccessError::Split)?;
+        into.copy_from_slice(bytes);
+        let words = self.words.borrow();
+        if !words.is_empty() {
+            for (number, to) in into.chunks_exact_mut(8).enumerate() {
+                if let Some(word) = words.get(&(address + 8 * number as u64)) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_store(&self, address: u64, bytes: usize) -> Result<(), AccessError> {
+        self.is_within(address, bytes as u64)
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        self.is_within(address, bytes.len() as u64)?;
+        // Programs store whole words here.
+        for (number, bytes) in bytes.chunks_exact(8).enumerate() {
+            let word = bytes.try_into().map(u64::from_le_bytes);
+            let at = address + 8 * number as u64;
+            self.words.borrow_mut().insert(at, word.unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+/// The translation table of one memory node.
+pub(super) fn table(range: &std::ops::Range<u64>) -> Result<Table, TableError> {
+    let permission = Permission::ReadWrite;
+    let (start, end) = (range.start, range.end);
+    Table::new(vec![Range {
+        start,
+        end,
+        permission,
+    }])
+}
+
+/// Writes a word of an image.
+pub(super) fn put(image: &mut Image, at: usize, word: u64) {
+    if let Some(bytes) = image.get_mut(at..at + 8) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// A number that looks random and follows from another.
+pub(super) fn hash(number: u64) -> u64 {
+    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

@@ -1,0 +1,129 @@
+//! Where nodes lie: on which memory node, and at which address.
+//!
+//! As the paper's own study has it: each memory node's share is cut into slabs; a slab is drawn at
+//! random and filled with nodes in the order of their creation, then the next.
+
+use super::NODE_BYTES;
+use crate::workload::Permutation;
+
+/// How addresses are given to nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Allocation {
+    /// In slabs of so many bytes at random.
+    Slabs(u64),
+    /// Each memory node has the nodes of an equal part of the keys.
+    Partitioned,
+}
+
+/// The places of so many nodes on so many memory nodes.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Slabs {
+    memory_nodes: u64,
+    each: u64,
+    /// Nodes of a slab, and the place of each slab.
+    slab: u64,
+    places: Permutation,
+}
+
+/// The first address of a memory node, and their distance.
+const FIRST: u64 = 1 << 44;
+const DISTANCE: u64 = 1 << 44;
+
+impl Slabs {
+    pub(in super::super) fn new(
+        nodes: u64,
+        memory_nodes: usize,
+        allocation: Allocation,
+        seed: u64,
+    ) -> Slabs {
+        let memory_nodes = memory_nodes as u64;
+        let slab = match allocation {
+            Allocation::Slabs(bytes) => {
+                // A slab is never larger than a sixth of a memory node's part, as one of 1 GiB is
+                // of the paper's.
+                let largest = nodes.div_ceil(memory_nodes * 6).max(1);
+                (bytes / NODE_BYTES).clamp(1, largest)
+            }
+            Allocation::Partitioned => nodes.div_ceil(memory_nodes),
+        };
+        let slabs = nodes.div_ceil(slab).next_multiple_of(memory_nodes);
+        Slabs {
+            memory_nodes,
+            each: slabs / memory_nodes * slab,
+            slab,
+            places: Permutation::new(slabs, seed),
+        }
+    }
+
+    /// The addresses of each memory node.
+    pub(in super::super) fn ranges(&self) -> Vec<std::ops::Range<u64>> {
+        let range = |node: u64| {
+            let start = FIRST + node * DISTANCE;
+            start..start + self.each * NODE_BYTES
+        };
+        (0..self.memory_nodes).map(range).collect()
+    }
+
+    /// The address of the node that was created as the n-th.
+    pub(in super::super) fn address(&self, number: u64) -> u64 {
+        let place = self.places.at(number / self.slab);
+        let (memory_node, slab) = (place % self.memory_nodes, place / self.memory_nodes);
+        let slot = slab * self.slab + number % self.slab;
+        FIRST + memory_node * DISTANCE + slot * NODE_BYTES
+    }
+
+    /// The node at an address; numbers past the last node are possible.
+    pub(in super::super) fn number(&self, address: u64) -> Option<u64> {
+        let offset = address.checked_sub(FIRST)?;
+        let (memory_node, slot) = (offset / DISTANCE, offset % DISTANCE / NODE_BYTES);
+        if memory_node >= self.memory_nodes
+            || slot >= self.each
+            || !address.is_multiple_of(NODE_BYTES)
+        {
+            return None;
+        }
+        let place = slot / self.slab * self.memory_nodes + memory_node;
+        Some(self.places.position_of(place) * self.slab + slot % self.slab)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_an_address_of_its_own_and_is_found_by_it() {
+        for allocation in [Allocation::Slabs(4096), Allocation::Slabs(1 << 30)] {
+            let slabs = Slabs::new(1000, 3, allocation, 7);
+            let mut seen = std::collections::HashSet::new();
+            let mut on = [0; 3];
+            for number in 0..1000 {
+                let address = slabs.address(number);
+                assert!(seen.insert(address));
+                assert_eq!(slabs.number(address), Some(number));
+                let ranges = slabs.ranges();
+                let node = ranges
+                    .iter()
+                    .position(|range| range.contains(&address))
+                    .unwrap();
+                on[node] += 1;
+            }
+            // Equal but for a slab.
+            assert!(on.iter().all(|&count| count > 220), "{on:?}");
+        }
+        let slabs = Slabs::new(1000, 2, Allocation::Slabs(4096), 7);
+        assert_eq!(slabs.number(FIRST + 1), None);
+        assert_eq!(slabs.number(FIRST + 2 * DISTANCE), None);
+    }
+
+    #[test]
+    fn nodes_created_together_share_a_slab() {
+        let slabs = Slabs::new(100_000, 4, Allocation::Slabs(4096), 1);
+        let pairs = (0..10_000).filter(|&number| {
+            slabs.address(number + 1).abs_diff(slabs.address(number)) == NODE_BYTES
+        });
+        // Fifteen of sixteen.
+        let share = pairs.count() as f64 / 10_000.0;
+        assert!((0.93..0.95).contains(&share), "{share}");
+    }
+}

@@ -1,0 +1,209 @@
+//! BTrDB's series: a B+ tree whose keys, moments of a phasor that is measured 120 times a second,
+//! were inserted in ascending order.
+//!
+//! A node that is full splits into a left half, which stays as it is for ever, and a right one,
+//! which grows. So all leaves but the last have four keys and all inner nodes but those on the
+//! right edge have five children, and the order of creation follows from the place: the inner node
+//! of level l and number i is created when 5^l (i + 1) leaves are there. Source: the artifact's
+//! splits, 4 of 9 keys to the left.
+
+use super::slabs::{Allocation, Slabs};
+use super::tree::{Place, Shape, image};
+use super::{Data, Image, hash};
+
+/// Measurements a second.
+pub(in super::super) const HERTZ: u64 = 120;
+/// 2015-10-01, in nanoseconds since 1970.
+const BEGIN: u64 = 1_443_657_600_000_000_000;
+const LEAF: u64 = 4;
+const INNER: u64 = 5;
+
+#[derive(Debug)]
+pub(in super::super) struct TimeSeries {
+    leaves: u64,
+    levels: u32,
+    slabs: Slabs,
+}
+
+impl TimeSeries {
+    pub(in super::super) fn new(
+        keys: u64,
+        memory_nodes: usize,
+        allocation: Allocation,
+        seed: u64,
+    ) -> TimeSeries {
+        let leaves = keys.div_ceil(LEAF);
+        // The root of level l is there when the one below has split.
+        let mut levels = 1;
+        while 2 * INNER.pow(levels - 1) <= leaves {
+            levels += 1;
+        }
+        let mut series = TimeSeries {
+            leaves,
+            levels,
+            slabs: Slabs::new(1, 1, allocation, seed),
+        };
+        let nodes = series.created_before(leaves);
+        // Nodes that are created together are of the same time, so halves of them are halves of it.
+        series.slabs = Slabs::new(nodes, memory_nodes, allocation, seed);
+        series
+    }
+
+    pub(in super::super) fn keys(&self) -> u64 {
+        self.leaves * LEAF
+    }
+
+    fn nodes(&self) -> u64 {
+        self.created_before(self.leaves)
+    }
+
+    pub(in super::super) fn root(&self) -> u64 {
+        let level = self.levels - 1;
+        self.address(Place { level, index: 0 })
+    }
+
+    /// The moment of a measurement, and a magnitude in microvolts: a grid's slow swing and noise.
+    pub(in super::super) fn entry_at(&self, number: u64) -> (u64, u64) {
+        let moment = BEGIN + number * 1_000_000_000 / HERTZ;
+        let swing = (number % 7200).abs_diff(3600) * 2000;
+        (moment, 7_200_000_000 + swing + hash(number) % 1_000_000)
+    }
+
+    /// Nodes that are created before the leaf of this number.
+    fn created_before(&self, leaf: u64) -> u64 {
+        let inner = |level: u32| {
+            let of_splits = (leaf / INNER.pow(level)).saturating_sub(1);
+            of_splits + u64::from(leaf >= 2 * INNER.pow(level - 1))
+        };
+        leaf + (1..self.levels).map(inner).sum::<u64>()
+    }
+
+    /// The order of creation. Inner nodes follow the last leaf that they need, the upper ones
+    /// first.
+    fn number(&self, place: Place) -> u64 {
+        let Place { level, index } = place;
+        if level == 0 {
+            return self.created_before(index);
+        }
+        let leaves = match index {
+            0 => 2 * INNER.pow(level - 1),
+            _ => INNER.pow(level) * (index + 1),
+        };
+        self.created_before(leaves) - u64::from(level)
+    }
+
+    fn place(&self, number: u64) -> Option<Place> {
+        if number >= self.nodes() {
+            return None;
+        }
+        // The last leaf that is not created after it.
+        let (mut low, mut high) = (0, self.leaves);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match self.created_before(middle) <= number {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        if self.created_before(low) == number {
+            return Some(Place {
+                level: 0,
+                index: low,
+            });
+        }
+        let leaves = low + 1;
+        let level = (self.created_before(leaves) - number) as u32;
+        let index = match leaves == 2 * INNER.pow(level - 1) {
+            true => 0,
+            false => leaves / INNER.pow(level) - 1,
+        };
+        Some(Place { level, index })
+    }
+}
+
+impl Shape for TimeSeries {
+    fn count(&self, level: u32) -> u64 {
+        (self.leaves / INNER.pow(level)).max(1)
+    }
+
+    fn below(&self, place: Place) -> std::ops::Range<u64> {
+        let Place { level, index } = place;
+        let Some(below) = level.checked_sub(1) else {
+            return index * LEAF..(index + 1) * LEAF;
+        };
+        let is_last = index + 1 == self.count(level);
+        let end = match is_last {
+            true => self.count(below),
+            false => (index + 1) * INNER,
+        };
+        index * INNER..end
+    }
+
+    fn entry(&self, number: u64) -> (u64, u64) {
+        self.entry_at(number)
+    }
+
+    fn address(&self, place: Place) -> u64 {
+        self.slabs.address(self.number(place))
+    }
+}
+
+impl Data for TimeSeries {
+    fn image(&self, address: u64) -> Option<Image> {
+        let place = self.place(self.slabs.number(address)?)?;
+        Some(image(self, place))
+    }
+
+    fn ranges(&self) -> Vec<std::ops::Range<u64>> {
+        self.slabs.ranges()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_creation_numbers_every_node_once() {
+        for keys in [4, 40, 1000, 12_344] {
+            let series = TimeSeries::new(keys, 2, Allocation::Slabs(4096), 1);
+            let mut seen = vec![false; series.nodes() as usize];
+            for level in 0..series.levels {
+                for index in 0..series.count(level) {
+                    let place = Place { level, index };
+                    let number = series.number(place);
+                    assert!(!seen[number as usize], "{keys} keys: {place:?}");
+                    seen[number as usize] = true;
+                    assert_eq!(series.place(number), Some(place));
+                }
+            }
+            assert!(seen.into_iter().all(|seen| seen));
+            assert_eq!(series.place(series.nodes()), None);
+            assert_eq!(series.count(series.levels - 1), 1);
+        }
+    }
+
+    #[test]
+    fn inner_nodes_have_five_to_ten_children() {
+        let series = TimeSeries::new(1_000_000, 1, Allocation::Slabs(4096), 1);
+        for level in 1..series.levels {
+            for index in [0, series.count(level) / 2, series.count(level) - 1] {
+                let below = series.below(Place { level, index });
+                let children = below.end - below.start;
+                let least = if level + 1 == series.levels { 2 } else { 5 };
+                assert!(
+                    (least..=10).contains(&children),
+                    "{level} {index}: {children}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_quarter_of_a_billion_keys_take_the_artifact_s_bytes() {
+        let series = TimeSeries::new(250_000_000, 1, Allocation::Slabs(1 << 30), 1);
+        // 77.9 million nodes.
+        let millions = series.nodes() as f64 / 1e6;
+        assert!((77.5..78.5).contains(&millions), "{millions}");
+    }
+}

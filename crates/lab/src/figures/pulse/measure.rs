@@ -1,0 +1,330 @@
+//! One run of a load on modelled hardware.
+
+use super::applications::{Application, Expected, Load, Work, mistake};
+use super::data::table;
+use super::scale::Scale;
+use crate::figures::job::PointError;
+use crate::harness::{Durations, Interrupt, Latency};
+use nearfield_hardware::accelerator::cores::{self, Cores};
+use nearfield_hardware::accelerator::pulse::bound::Profile;
+use nearfield_hardware::accelerator::pulse::{self, Accelerator, Design, Usage};
+use nearfield_hardware::accelerator::rack::{self, Rack, Request, Rerouting};
+use nearfield_hardware::accelerator::{End, Iteration, Node, Span, Traversal, Verdict};
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// What is at memory nodes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum System {
+    /// An accelerator of a design, and whether the switch sends requests on.
+    Pulse {
+        parameters: pulse::Parameters,
+        design: Design,
+        rerouting: Rerouting,
+    },
+    /// Cores, and what their way adds to that of the rack.
+    Cores(cores::Parameters),
+}
+
+pub(super) const PULSE: System = System::Pulse {
+    parameters: pulse::Parameters::PAPER,
+    design: Design::PROTOTYPE,
+    rerouting: Rerouting::Switch,
+};
+
+/// Pulse's own rival: requests return to the caller.
+pub(super) const PULSE_ACC: System = System::Pulse {
+    parameters: pulse::Parameters::PAPER,
+    design: Design::PROTOTYPE,
+    rerouting: Rerouting::Caller,
+};
+
+pub(super) const RPC: System = System::Cores(cores::Parameters::XEON);
+pub(super) const RPC_ARM: System = System::Cores(cores::Parameters::ARM);
+
+/// A run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Setup {
+    pub application: Application,
+    pub system: System,
+    pub rack: rack::Parameters,
+    pub memory_nodes: usize,
+    /// Requests under way at the same time.
+    pub under_way: usize,
+}
+
+impl Setup {
+    pub(super) fn new(application: Application, system: System) -> Setup {
+        Setup {
+            application,
+            system,
+            rack: rack::Parameters::PAPER,
+            memory_nodes: 1,
+            under_way: 1,
+        }
+    }
+
+    pub(super) fn on(self, memory_nodes: usize) -> Setup {
+        Setup {
+            memory_nodes,
+            ..self
+        }
+    }
+
+    /// With as many requests under way as keep all memory nodes busy.
+    pub(super) fn saturated(self) -> Setup {
+        Setup {
+            under_way: 128 * self.memory_nodes,
+            ..self
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    /// The mean latency, with the caller's own work on an answer, in nanoseconds.
+    pub latency_ns: f64,
+    pub percentiles: Option<Latency>,
+    /// Millions of requests a second.
+    pub mops: f64,
+    /// For each request.
+    pub crossings: f64,
+    pub iterations: f64,
+    /// What each memory node's memory carries, in bytes a second.
+    pub memory_bytes_per_second: f64,
+    /// For each request.
+    pub memory_bytes: f64,
+    /// What the callers' wire carries in its busier direction, in bytes a second.
+    pub wire_bytes_per_second: f64,
+    /// Of all accelerators.
+    pub usage: Usage,
+    pub seconds: f64,
+}
+
+/// Runs a load, and checks every answer.
+pub(super) fn measure(
+    setup: &Setup,
+    scale: &Scale,
+    interrupt: &Interrupt,
+) -> Result<Outcome, PointError> {
+    let load = Load::new(setup.application, setup.memory_nodes, scale)?;
+    let requests = match setup.under_way {
+        // Latency alone varies little.
+        1 => scale.requests.min(1000),
+        _ => scale.requests,
+    };
+    let run = Run {
+        setup,
+        load,
+        requests,
+        interrupt,
+    };
+    let mut tables = Vec::new();
+    for range in run.load.ranges() {
+        let table = table(range).map_err(|error| PointError::Missing(error.to_string()))?;
+        tables.push(table);
+    }
+    match setup.system {
+        System::Pulse {
+            parameters,
+            design,
+            rerouting,
+        } => {
+            let mut nodes = Vec::new();
+            for table in tables {
+                let node = Accelerator::new(parameters, design, table);
+                nodes.push(node.map_err(|error| PointError::Missing(error.to_string()))?);
+            }
+            let (mut outcome, nodes) = run.play(nodes, rerouting)?;
+            for node in nodes {
+                add(&mut outcome.usage, &node.usage());
+            }
+            let bytes = outcome.usage.bytes as f64;
+            outcome.memory(bytes, setup.memory_nodes, requests);
+            outcome.iterations = outcome.usage.iterations as f64 / requests as f64;
+            Ok(outcome)
+        }
+        System::Cores(parameters) => {
+            let nodes = tables
+                .into_iter()
+                .map(|table| Cores::new(parameters, table));
+            let (mut outcome, nodes) = run.play(nodes.collect(), Rerouting::Caller)?;
+            let bytes = nodes.iter().map(Cores::bytes).sum::<u64>() as f64;
+            outcome.memory(bytes, setup.memory_nodes, requests);
+            Ok(outcome)
+        }
+    }
+}
+
+impl Outcome {
+    fn memory(&mut self, bytes: f64, nodes: usize, requests: usize) {
+        self.memory_bytes = bytes / requests as f64;
+        self.memory_bytes_per_second = bytes / self.seconds / nodes as f64;
+    }
+}
+
+fn add(sum: &mut Usage, other: &Usage) {
+    sum.departures += other.departures;
+    sum.iterations += other.iterations;
+    sum.instructions += other.instructions;
+    sum.bytes += other.bytes;
+    sum.memory_busy += other.memory_busy;
+    sum.logic_busy += other.logic_busy;
+    sum.channels_busy += other.channels_busy;
+    sum.workspaces_busy += other.workspaces_busy;
+    sum.breakdown.network += other.breakdown.network;
+    sum.breakdown.memory += other.breakdown.memory;
+    sum.breakdown.logic += other.breakdown.logic;
+    sum.breakdown.schedule += other.breakdown.schedule;
+    sum.breakdown.waiting += other.breakdown.waiting;
+    sum.breakdown.fetches += other.breakdown.fetches;
+}
+
+struct Run<'r> {
+    setup: &'r Setup,
+    load: Load,
+    requests: usize,
+    interrupt: &'r Interrupt,
+}
+
+/// A traversal with what its answer has to be.
+pub(super) struct Checked {
+    work: Work,
+    expected: Expected,
+}
+
+impl Traversal for Checked {
+    fn fetch(&self) -> Span {
+        self.work.fetch()
+    }
+
+    fn execute(&mut self) -> Iteration {
+        self.work.execute()
+    }
+
+    fn store(&mut self) {
+        self.work.store();
+    }
+
+    fn request_bytes(&self) -> u32 {
+        self.work.request_bytes()
+    }
+
+    fn reply_bytes(&self) -> u32 {
+        self.work.reply_bytes()
+    }
+}
+
+impl Run<'_> {
+    fn play<N: Node<Work = Request<Checked>>>(
+        self,
+        nodes: Vec<N>,
+        rerouting: Rerouting,
+    ) -> Result<(Outcome, Vec<N>), PointError> {
+        let own_ns = self.setup.application.own_ns();
+        let ranges: Vec<_> = self
+            .load
+            .ranges()
+            .iter()
+            .map(|range| vec![range.clone()])
+            .collect();
+        let mut rack = Rack::new(self.setup.rack, rerouting, nodes, &ranges);
+        let load = RefCell::new(self.load);
+        let mut left = self.requests;
+        let interrupt = self.interrupt;
+        let next = || {
+            left = left.checked_sub(1)?;
+            if interrupt.is_raised() {
+                return None;
+            }
+            let (work, expected) = load.borrow_mut().work();
+            Some(Checked { work, expected })
+        };
+        let mut durations = Durations::new();
+        let mut sum_ns = 0.0;
+        let (mut wrong, mut first) = (0, String::new());
+        rack.run(self.setup.under_way, next, |answer| {
+            let nanoseconds = (answer.done - answer.begun).as_nanoseconds() + own_ns;
+            sum_ns += nanoseconds;
+            durations.record(Duration::from_nanos(nanoseconds as u64));
+            let Checked { work, expected } = answer.traversal;
+            if let Some(mistake) = mistake(work, answer.end, &expected) {
+                wrong += 1;
+                if first.is_empty() {
+                    first = mistake;
+                }
+            }
+        });
+        if interrupt.is_raised() {
+            return Err(PointError::Interrupted);
+        }
+        if wrong > 0 {
+            return Err(PointError::Wrong {
+                wrong,
+                operations: self.requests as u64,
+                first,
+            });
+        }
+        let summary = rack.summary();
+        let seconds = summary.end.as_seconds();
+        let count = summary.answers as f64;
+        let busier = summary.caller_bytes.into_iter().max().unwrap_or(0);
+        let outcome = Outcome {
+            latency_ns: sum_ns / count,
+            percentiles: durations.percentiles(),
+            mops: count / seconds / 1e6,
+            crossings: summary.crossings as f64 / count,
+            wire_bytes_per_second: busier as f64 / seconds,
+            seconds,
+            ..Outcome::default()
+        };
+        Ok((outcome, rack.into_nodes()))
+    }
+}
+
+/// One request as the accelerator's bound needs it, of the mean over some requests.
+pub(super) struct Path {
+    /// Each fetch of a request: its first address, and bytes.
+    pub fetches: Vec<Span>,
+    /// The instructions of each iteration.
+    pub instructions: Vec<u32>,
+    pub profile: Profile,
+}
+
+/// Follows the next request of a load without hardware.
+pub(super) fn follow(load: &mut Load) -> Result<Path, PointError> {
+    let (mut work, expected) = load.work();
+    let mut path = Path {
+        fetches: Vec::new(),
+        instructions: Vec::new(),
+        profile: Profile {
+            request_bytes: work.request_bytes(),
+            ..Profile::default()
+        },
+    };
+    loop {
+        let fetch = work.fetch();
+        let iteration = work.execute();
+        path.fetches.push(fetch);
+        path.instructions.push(iteration.instructions);
+        path.profile
+            .iterations
+            .push((fetch.bytes, iteration.instructions));
+        if !iteration.stores.is_empty() {
+            work.store();
+        }
+        if iteration.verdict != Verdict::Next {
+            break;
+        }
+    }
+    path.profile.reply_bytes = work.reply_bytes();
+    match mistake(work, End::Returned, &expected) {
+        None => Ok(path),
+        Some(first) => Err(PointError::Wrong {
+            wrong: 1,
+            operations: 1,
+            first,
+        }),
+    }
+}

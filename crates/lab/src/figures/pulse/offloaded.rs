@@ -1,0 +1,230 @@
+//! A traversal of a program, which models of hardware carry out.
+
+use nearfield_hardware::accelerator::{End, Iteration, Refusal, Span, Traversal, Verdict};
+use nearfield_offload::executor::{Interpreter, Workspace};
+use nearfield_offload::program::{Declaration, Program};
+use nearfield_offload::traversal::{NodeMemory, Outcome, Query, Status};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A query under way. The interpreter executes its iterations when hardware would, on the memory
+/// that the hardware has.
+pub(super) struct Offloaded<M> {
+    program: Arc<Program>,
+    memory: Rc<M>,
+    workspace: Workspace,
+    /// The scratchpad before an iteration that has not taken effect yet.
+    before: Option<Vec<u8>>,
+    /// Where the next iteration is, if this one takes effect.
+    next: u64,
+    left: u64,
+    made: u64,
+    /// The status that its program has come to.
+    status: Option<Status>,
+    /// Bytes to be fetched when the program is done, for which `object` knows the place.
+    object: Option<Object>,
+    at_object: Option<Span>,
+    /// A mistake of the canary, which tests have to find.
+    pub mistake: bool,
+}
+
+/// What the answer of a program points to: from its scratchpad to the bytes.
+pub(super) type Object = Rc<dyn Fn(&[u8]) -> Span>;
+
+/// The program in a request. The rest of the header is in the rack's bytes of a packet.
+const HASH_BYTES: usize = 8;
+
+impl<M: NodeMemory> Offloaded<M> {
+    pub(super) fn new(query: &Query, memory: &Rc<M>, iterations: u64) -> Offloaded<M> {
+        Offloaded {
+            program: Arc::clone(&query.program),
+            memory: Rc::clone(memory),
+            workspace: Workspace::new(query.start, query.scratchpad.clone()),
+            before: None,
+            next: query.start,
+            left: iterations,
+            made: 0,
+            status: None,
+            object: None,
+            at_object: None,
+            mistake: false,
+        }
+    }
+
+    /// With the fetch of an object at the end.
+    pub(super) fn with_object(self, object: Object) -> Offloaded<M> {
+        Offloaded {
+            object: Some(object),
+            ..self
+        }
+    }
+
+    /// What is left after hardware has ended it so.
+    pub(super) fn outcome(mut self, end: End) -> Outcome {
+        let status = match end {
+            End::Returned | End::Limit => self.status.unwrap_or(Status::Malfunction),
+            End::Refused(refusal) => {
+                // The last iteration has had no effect, if its stores were refused.
+                if let Some(before) = self.before {
+                    self.workspace.scratchpad = before;
+                    self.made -= 1;
+                }
+                match refusal {
+                    Refusal::Miss => Status::NoSuchAddress,
+                    Refusal::Split => Status::Split,
+                    Refusal::Denied => Status::Denied,
+                }
+            }
+        };
+        Outcome {
+            status,
+            address: self.workspace.address,
+            scratchpad: self.workspace.scratchpad,
+            iterations: self.made,
+        }
+    }
+
+    /// The bytes that the iteration has stored, in the order in which they become visible.
+    fn stores(&self) -> Vec<Span> {
+        let span = |address, bytes: &[u8]| Span {
+            address,
+            bytes: bytes.len() as u32,
+        };
+        let workspace = &self.workspace;
+        let allocated = workspace
+            .stored_allocation()
+            .map(|(distance, bytes)| span(workspace.region.wrapping_add(distance), bytes));
+        let node = workspace.stored_node(self.program.node_load());
+        let node = node
+            .map(|(distance, bytes)| span(workspace.address.wrapping_add_signed(distance), bytes));
+        allocated.chain(node).collect()
+    }
+
+    fn ended(&mut self, instructions: u64, status: Status) -> Iteration {
+        self.status = Some(status);
+        Iteration {
+            instructions: instructions as u32,
+            stores: Vec::new(),
+            verdict: Verdict::Return,
+        }
+    }
+
+    /// Goes on at the next node, as all of the iteration has taken effect.
+    fn advance(&mut self) {
+        self.before = None;
+        if self.next != 0 {
+            self.workspace.address = self.next;
+        }
+    }
+}
+
+impl<M: NodeMemory> Traversal for Offloaded<M> {
+    fn fetch(&self) -> Span {
+        if let Some(span) = self.at_object {
+            return span;
+        }
+        let load = self.program.node_load();
+        let address = self
+            .workspace
+            .address
+            .wrapping_add_signed(load.start.into());
+        Span {
+            address,
+            // It has to be where its node is, even if it needs nothing of it.
+            bytes: u32::from(load.bytes).max(1),
+        }
+    }
+
+    fn execute(&mut self) -> Iteration {
+        if self.at_object.is_some() {
+            return self.ended(1, Status::Done);
+        }
+        let load = self.program.node_load();
+        let from = self
+            .workspace
+            .address
+            .wrapping_add_signed(load.start.into());
+        let declaration: Declaration = self.program.declaration();
+        self.workspace.begin(declaration);
+        if self
+            .memory
+            .load(from, self.workspace.node_mut(load))
+            .is_err()
+        {
+            // The hardware has checked the address, so that its table and the memory differ.
+            return self.ended(0, Status::Malfunction);
+        }
+        let changes = self.program.changes_memory();
+        self.before = changes.then(|| self.workspace.scratchpad.clone());
+        let result = Interpreter.iterate_counting(&self.program, &mut self.workspace);
+        let Ok((next, instructions)) = result else {
+            return self.ended(0, Status::Malfunction);
+        };
+        if self.mistake
+            && let Some(byte) = self.workspace.scratchpad.first_mut()
+        {
+            *byte ^= 1;
+        }
+        self.made += 1;
+        self.next = next;
+        let stores = self.stores();
+        if self.workspace.allocates() && self.workspace.region == 0 {
+            self.workspace.scratchpad = self.before.take().unwrap_or_default();
+            self.made -= 1;
+            return self.ended(instructions, Status::OutOfRegions);
+        }
+        let verdict = match (next, &self.object) {
+            (0, Some(object)) => {
+                self.at_object = Some(object(&self.workspace.scratchpad));
+                Verdict::Next
+            }
+            (0, None) => {
+                self.status = Some(Status::Done);
+                Verdict::Return
+            }
+            _ if self.made >= self.left => {
+                self.status = Some(Status::IterationLimit);
+                Verdict::Limit
+            }
+            _ => Verdict::Next,
+        };
+        if stores.is_empty() {
+            self.advance();
+        }
+        Iteration {
+            instructions: instructions as u32,
+            stores,
+            verdict,
+        }
+    }
+
+    fn store(&mut self) {
+        let load = self.program.node_load();
+        let region = self.workspace.region;
+        let address = self.workspace.address;
+        // The hardware has checked them.
+        for (distance, bytes) in self.workspace.stored_allocation() {
+            let _ = self.memory.store(region.wrapping_add(distance), bytes);
+        }
+        for (distance, bytes) in self.workspace.stored_node(load) {
+            let _ = self
+                .memory
+                .store(address.wrapping_add_signed(distance), bytes);
+        }
+        let declaration = self.program.declaration();
+        self.workspace.take_region(declaration);
+        self.advance();
+    }
+
+    fn request_bytes(&self) -> u32 {
+        // Memory nodes know the program by its hash. (In the paper its code travels, section 4.1.)
+        (HASH_BYTES + self.workspace.scratchpad.len()) as u32
+    }
+
+    fn reply_bytes(&self) -> u32 {
+        match self.at_object {
+            Some(object) => object.bytes,
+            None => self.workspace.scratchpad.len() as u32,
+        }
+    }
+}

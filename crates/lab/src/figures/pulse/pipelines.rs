@@ -1,0 +1,265 @@
+//! One accelerator: tables 3 and 4, figures 4, 10 and 11, and those of the list.
+
+use super::applications::{Application, Load, WEB_SERVICE, WIRED_TIGER, btrdb};
+use super::measure::{Setup, System, follow, measure};
+use super::rows::{of_latency, of_rate, row};
+use super::scale::{Figure, Scale};
+use crate::figures::job::{Job, PointError};
+use crate::figures::row::{LASTS, Quantity, Row};
+use nearfield_hardware::Time;
+use nearfield_hardware::accelerator::pulse::area::{Area, TABLE_4};
+use nearfield_hardware::accelerator::pulse::energy::AcceleratorPower;
+use nearfield_hardware::accelerator::pulse::schedule::staggered;
+use nearfield_hardware::accelerator::pulse::{Design, Parameters};
+use nearfield_hardware::accelerator::rack::Rerouting;
+
+/// An accelerator in place of the prototype.
+pub(super) fn accelerator(parameters: Parameters, design: Design) -> System {
+    System::Pulse {
+        parameters,
+        design,
+        rerouting: Rerouting::Switch,
+    }
+}
+
+/// Figure 4: three traversals on one logic and two memory pipelines.
+pub(super) fn schedule(figure: &Figure, _: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let rows = move || {
+        let unit = Time::from_nanoseconds(30);
+        let mut rows = Vec::new();
+        for slot in staggered(1, 2, 3, unit) {
+            let name = ["A", "B", "C"]
+                .get(slot.traversal)
+                .copied()
+                .unwrap_or_default();
+            let iteration = slot.iteration + 1;
+            for (what, (pipeline, begins), lasts) in
+                [("memory", slot.memory, 60.0), ("logic", slot.logic, 30.0)]
+            {
+                let peer = format!("{name}{iteration} on {what} {}", pipeline + 1);
+                let x = Quantity::new("time", "ns", begins.as_nanoseconds());
+                rows.push(row(figure, "", &peer, x, Quantity::new(LASTS, "ns", lasts)));
+            }
+        }
+        rows
+    };
+    vec![Job::count(figure, "schedule", rows)]
+}
+
+/// Table 3: iterations of a request, and the times of logic and fetch.
+pub(super) fn ratios(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let applications = [
+        WEB_SERVICE,
+        WIRED_TIGER,
+        btrdb(1),
+        btrdb(2),
+        btrdb(4),
+        btrdb(8),
+    ];
+    let job = |(number, application): (usize, Application)| {
+        let scale = scale.clone();
+        Job::new(figure, &application.name(), 1, move |run| {
+            let parameters = Parameters::PAPER;
+            let mut load = Load::new(application, 1, &scale)?;
+            let (mut iterations, mut instructions) = (0.0, 0.0);
+            let (mut logic, mut fetch) = (0.0, 0.0);
+            let requests = (scale.traversals / 10).max(1);
+            for number in 0..requests {
+                if number % 256 == 0 && run.interrupt.is_raised() {
+                    return Err(PointError::Interrupted);
+                }
+                let path = follow(&mut load)?;
+                for (span, &count) in path.fetches.iter().zip(&path.instructions) {
+                    // The object of WebService is no node.
+                    if span.bytes > 256 {
+                        continue;
+                    }
+                    iterations += 1.0;
+                    instructions += f64::from(count);
+                    logic += parameters.logic(count).as_nanoseconds();
+                    fetch += parameters.fetch(span.address, span.bytes).as_nanoseconds();
+                }
+            }
+            let peer = application.name();
+            let x = || Quantity::new("application", "", number as f64 + 1.0);
+            let each = iterations / requests as f64;
+            let program = load.program();
+            for y in [
+                Quantity::new("iterations", "a request", each),
+                Quantity::new("logic beside fetch", "", logic / fetch),
+                Quantity::new("instructions", "an iteration", instructions / iterations),
+                Quantity::new("program", "instructions", program.code().slots() as f64),
+            ] {
+                run.rows.push(row(figure, "", &peer, x(), y));
+            }
+            run.end_phase();
+            Ok(())
+        })
+    };
+    applications.into_iter().enumerate().map(job).collect()
+}
+
+/// What a design is called in rows: its logic.
+fn logic_of(design: Design) -> String {
+    match design {
+        Design::Coupled { .. } => "coupled".to_owned(),
+        Design::Disaggregated { logic, .. } => format!("{logic} logic"),
+    }
+}
+
+fn memory_pipelines(design: Design) -> Quantity {
+    Quantity::new("memory pipelines", "", design.memory() as f64)
+}
+
+/// Table 4, and figure 11 from the same runs.
+pub(super) fn designs(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let is_wanted = move |design: Design| figure != "11" || design.logic() == 1;
+    let designs = TABLE_4
+        .iter()
+        .map(|row| row.design)
+        .filter(|&design| is_wanted(design));
+    let job = |design: Design| {
+        let scale = scale.clone();
+        Job::new(figure, &design.to_string(), 1, move |run| {
+            let system = accelerator(Parameters::PAPER, design);
+            let setup = Setup::new(WEB_SERVICE, system);
+            let full = measure(&setup.saturated(), &scale, run.interrupt)?;
+            let (peer, x) = (logic_of(design), || memory_pipelines(design));
+            if figure == "11" {
+                let watts = AcceleratorPower::PAPER.watts(design);
+                let eta = Quantity::new("logic for each memory pipeline", "", design.eta());
+                let y = Quantity::new("throughput of a watt", "kops", full.mops * 1e3 / watts);
+                if matches!(design, Design::Disaggregated { .. }) {
+                    run.rows.push(row(figure, "", &peer, eta, y));
+                }
+                run.end_phase();
+                return Ok(());
+            }
+            let alone = measure(&setup, &scale, run.interrupt)?;
+            run.rows.push(of_rate(figure, "", &peer, x(), full.mops));
+            run.rows.push(of_latency(figure, "", &peer, x(), &alone));
+            let area = Area::published(design).unwrap_or_else(|| Area::fitted(design));
+            let parts = Quantity::new("area of the paper's card", "% + %", area.sum());
+            run.rows.push(row(figure, "", &peer, x(), parts));
+            let shares = full.usage.shares(
+                &Parameters::PAPER,
+                design,
+                Time::from_picoseconds((full.seconds * 1e12) as u64),
+            );
+            for (name, share) in ["memory busy", "logic busy", "channels busy"]
+                .into_iter()
+                .zip(shares)
+            {
+                let y = Quantity::new(name, "%", 100.0 * share);
+                run.rows.push(row(figure, "", &peer, x(), y));
+            }
+            run.end_phase();
+            Ok(())
+        })
+    };
+    designs.map(job).collect()
+}
+
+/// Figure 10: where the time of WebService goes.
+pub(super) fn breakdown(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let (figure, scale) = (figure.name, scale.clone());
+    vec![Job::new(figure, "WebService", 1, move |run| {
+        let system = accelerator(Parameters::PAPER, Design::PROTOTYPE);
+        let outcome = measure(&Setup::new(WEB_SERVICE, system), &scale, run.interrupt)?;
+        let usage = outcome.usage;
+        let parts = usage.breakdown;
+        let iterations = usage.iterations as f64;
+        let requests = usage.departures as f64;
+        let x = || Quantity::new("", "", 0.0);
+        for (name, time, count) in [
+            ("network stack, each way", parts.network, 2.0 * requests),
+            (
+                "scheduler, each event",
+                parts.schedule,
+                2.0 * iterations + requests,
+            ),
+            (
+                "memory pipeline, each fetch",
+                parts.memory,
+                parts.fetches as f64,
+            ),
+            ("logic pipeline, each iteration", parts.logic, iterations),
+            ("all of it, each request", Time::ZERO, 0.0),
+        ] {
+            let nanoseconds = match count {
+                0.0 => {
+                    let all = parts.network + parts.schedule + parts.memory + parts.logic;
+                    (all + parts.waiting).as_nanoseconds() / requests
+                }
+                count => time.as_nanoseconds() / count,
+            };
+            let y = Quantity::new("time", "ns", nanoseconds);
+            run.rows.push(row(figure, "", name, x(), y));
+        }
+        run.end_phase();
+        Ok(())
+    })]
+}
+
+/// Appendix figure 4a: latency by the length of a traversal.
+pub(super) fn lengths(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let (figure, scale) = (figure.name, scale.clone());
+    let lengths = [1, 8, 16, 32, 64, 128, 256, 512];
+    vec![Job::new(figure, "list", lengths.len(), move |run| {
+        for nodes in lengths {
+            let application = Application::List { nodes };
+            let system = accelerator(Parameters::PAPER, Design::PROTOTYPE);
+            let outcome = measure(&Setup::new(application, system), &scale, run.interrupt)?;
+            let x = Quantity::new("nodes of a traversal", "", nodes as f64);
+            run.rows.push(of_latency(figure, "", "pulse", x, &outcome));
+            run.end_phase();
+        }
+        Ok(())
+    })]
+}
+
+/// The most memory pipelines of appendix figure 4b.
+const PIPELINES_MAX: usize = 8;
+
+/// Appendix figure 4b: memory bandwidth by memory pipelines, with the vendor's interconnect and
+/// with the whole rate of DDR4-2400.
+pub(super) fn bandwidth(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let direct = Parameters {
+        channel_bytes_per_second: 19.2e9,
+        ..Parameters::PAPER
+    };
+    let variants = [
+        ("pulse", Parameters::PAPER),
+        ("without interconnect", direct),
+    ];
+    let job = |(peer, parameters): (&'static str, Parameters)| {
+        let scale = scale.clone();
+        Job::new(figure, peer, PIPELINES_MAX, move |run| {
+            for memory in 1..=PIPELINES_MAX {
+                let design = Design::Disaggregated { logic: 3, memory };
+                let list = Application::List { nodes: 64 };
+                let setup = Setup::new(list, accelerator(parameters, design));
+                let outcome = measure(&setup.saturated(), &scale, run.interrupt)?;
+                let gigabytes = outcome.memory_bytes_per_second / 1e9;
+                let y = Quantity::new("memory bandwidth", "GB/s", gigabytes);
+                run.rows
+                    .push(row(figure, "", peer, memory_pipelines(design), y));
+                run.end_phase();
+            }
+            Ok(())
+        })
+    };
+    variants.map(job).into()
+}
+
+/// A row of no run.
+pub(super) fn counted(
+    figure: &'static str,
+    rows: impl FnOnce() -> Vec<Row> + Send + 'static,
+) -> Vec<Job> {
+    vec![Job::count(figure, "formulas", rows)]
+}

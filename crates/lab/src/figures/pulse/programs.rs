@@ -1,0 +1,181 @@
+//! The programs of the applications: `end` and `next`, as text.
+
+use super::data::{CHILDREN, ENTRIES, NEXT};
+use crate::error::LabError;
+use nearfield_offload::isa::assemble;
+use nearfield_offload::program::{Declaration, Program};
+use std::sync::Arc;
+
+/// Keys of a request of WebService.
+pub(super) const KEYS: usize = 32;
+/// Where the pairs of a chain and a key begin, which become pairs of a value and a key.
+pub(super) const PAIRS: usize = 24;
+/// The most values of a scan, and where they begin.
+pub(super) const SCAN_MAX: usize = 100;
+pub(super) const VALUES: usize = 24;
+/// What a key has that is not there.
+pub(super) const ABSENT: u64 = u64::MAX;
+
+fn verified(text: &str, scratchpad: usize) -> Result<Arc<Program>, LabError> {
+    let wrong = |error: String| LabError::Program { error };
+    let code = assemble(text).map_err(|error| wrong(error.to_string()))?;
+    let declaration = Declaration::scratchpad(scratchpad as u16);
+    let program = Program::verify(code, declaration).map_err(|error| wrong(error.to_string()))?;
+    Ok(Arc::new(program))
+}
+
+/// Looks up one key after the other, and may change the last one's value. Scratchpad: offset of the
+/// pair at hand, offset of the end, the new value or zero, pairs.
+pub(super) fn look_up() -> Result<Arc<Program>, LabError> {
+    let (head, key) = (PAIRS, PAIRS + 8);
+    let last = 16 * (KEYS - 1);
+    let text = format!(
+        "   ldxdw r6, [r2]
+            and r6, {mask}
+            mov r7, r2
+            add r7, r6
+            ldxdw r8, [r7+{key}]
+            ldxdw r9, [r1]
+            ldxdw r0, [r1+248]
+            jeq r8, r9, found
+            jne r0, 0, on
+            mov r9, -1
+            ja store
+        found:
+            ldxdw r9, [r1+8]
+            ldxdw r4, [r2+16]
+            jeq r4, 0, store
+            jne r6, {last}, store
+            stxdw [r1+8], r4
+        store:
+            stxdw [r7+{head}], r9
+            add r6, 16
+            stxdw [r2], r6
+            ldxdw r4, [r2+8]
+            mov r0, 0
+            jge r6, r4, on
+            and r6, {mask}
+            mov r7, r2
+            add r7, r6
+            ldxdw r0, [r7+{head}]
+        on:
+            exit",
+        mask = last,
+    );
+    verified(&text, PAIRS + 16 * KEYS)
+}
+
+/// Finds a value in a list. Scratchpad: value, address of its node.
+pub(super) fn find() -> Result<Arc<Program>, LabError> {
+    let text = "
+            ldxdw r4, [r2]
+            ldxdw r5, [r1+248]
+            ldxdw r0, [r1]
+            jne r4, r5, on
+            stxdw [r2+8], r3
+            mov r0, 0
+        on:
+            exit";
+    verified(text, 16)
+}
+
+const FANOUT: usize = 9;
+
+/// From an inner node to the child that has a key at or above the first word of the scratchpad.
+fn descend() -> String {
+    let mut text = String::from(
+        "   ldxdw r5, [r2]
+            ldxdw r6, [r1+8]
+            ldxdw r4, [r1]
+            jne r4, 0, leaf\n",
+    );
+    for slot in 0..FANOUT {
+        let entry = ENTRIES + 16 * slot;
+        text += &format!(
+            "jle r6, {slot}, child{slot}
+             ldxdw r7, [r1+{entry}]
+             jle r5, r7, child{slot}\n"
+        );
+    }
+    text += "ja child9\n";
+    for slot in 0..=FANOUT {
+        let child = CHILDREN + 8 * slot;
+        text += &format!("child{slot}:\n ldxdw r0, [r1+{child}]\n exit\n");
+    }
+    text + "leaf:\n"
+}
+
+/// Copies the values of so many keys from one on. Scratchpad: key, values left, offset of the next
+/// one, values.
+pub(super) fn scan() -> Result<Arc<Program>, LabError> {
+    let mut text = descend();
+    text += "ldxdw r8, [r2+8]\n ldxdw r9, [r2+16]\n";
+    for slot in 0..FANOUT {
+        let (key, value) = (ENTRIES + 16 * slot, ENTRIES + 16 * slot + 8);
+        text += &format!(
+            "   jle r6, {slot}, end
+                jeq r8, 0, end
+                ldxdw r7, [r1+{key}]
+                jgt r5, r7, skip{slot}
+                ldxdw r7, [r1+{value}]
+                and r9, 1016
+                mov r4, r2
+                add r4, r9
+                stxdw [r4+{VALUES}], r7
+                add r9, 8
+                sub r8, 1
+            skip{slot}:\n"
+        );
+    }
+    text += &format!(
+        "end:
+            stxdw [r2+8], r8
+            stxdw [r2+16], r9
+            mov r0, 0
+            jeq r8, 0, out
+            ldxdw r0, [r1+{NEXT}]
+        out:
+            exit"
+    );
+    verified(&text, VALUES + 1024)
+}
+
+/// Adds up, counts, and finds least and greatest of the values of a window. Scratchpad: first key,
+/// the key after the last, sum, count, least, greatest.
+pub(super) fn aggregate() -> Result<Arc<Program>, LabError> {
+    let mut text = descend();
+    text += "ldxdw r8, [r2+8]\n";
+    for slot in 0..FANOUT {
+        let (key, value) = (ENTRIES + 16 * slot, ENTRIES + 16 * slot + 8);
+        text += &format!(
+            "   jle r6, {slot}, on
+                ldxdw r7, [r1+{key}]
+                jgt r5, r7, skip{slot}
+                jge r7, r8, done
+                ldxdw r7, [r1+{value}]
+                ldxdw r4, [r2+16]
+                add r4, r7
+                stxdw [r2+16], r4
+                ldxdw r4, [r2+24]
+                add r4, 1
+                stxdw [r2+24], r4
+                ldxdw r4, [r2+32]
+                jge r7, r4, least{slot}
+                stxdw [r2+32], r7
+            least{slot}:
+                ldxdw r4, [r2+40]
+                jle r7, r4, skip{slot}
+                stxdw [r2+40], r7
+            skip{slot}:\n"
+        );
+    }
+    text += &format!(
+        "on:
+            ldxdw r0, [r1+{NEXT}]
+            exit
+        done:
+            mov r0, 0
+            exit"
+    );
+    verified(&text, 48)
+}

@@ -1,0 +1,123 @@
+//! What access patterns, changes and allocation do to pulse: appendix figures 3 and 5.
+
+use super::applications::{Application, COARSE, Choice, WEB_SERVICE, btrdb};
+use super::data::{Allocation, NODE_BYTES, OBJECT_BYTES};
+use super::measure::{PULSE, Setup, measure};
+use super::rows::{latency, of_latency, of_rate, row};
+use super::scale::{Figure, Scale};
+use crate::figures::job::Job;
+use crate::figures::row::Quantity;
+
+/// The paper's cache of 2 GB, of objects with their entries.
+const CACHED: u64 = (2 << 30) / (OBJECT_BYTES + NODE_BYTES);
+
+/// Appendix figure 3a: requests by Zipf's distribution and all alike, with a cache at the caller.
+pub(super) fn patterns(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let cached = CACHED as usize;
+    let variants = [
+        ("Zipf, cache", Choice::Zipf, cached),
+        ("Zipf", Choice::Zipf, 0),
+        ("uniform, cache", Choice::Uniform, cached),
+        ("uniform", Choice::Uniform, 0),
+    ];
+    let job = |(peer, choice, cached): (&'static str, Choice, usize)| {
+        let scale = scale.clone();
+        let mut job = Job::new(figure, peer, 1, move |run| {
+            let application = Application::WebService {
+                updates: 0,
+                choice,
+                cached,
+            };
+            let setup = Setup::new(application, PULSE);
+            let alone = measure(&setup, &scale, run.interrupt)?;
+            let full = measure(&setup.saturated(), &scale, run.interrupt)?;
+            let x = || Quantity::new("", "", 0.0);
+            run.rows.push(of_latency(figure, "", peer, x(), &alone));
+            run.rows.push(of_rate(figure, "", peer, x(), full.mops));
+            let iterations = Quantity::new("iterations", "a request", alone.iterations);
+            run.rows.push(row(figure, "", peer, x(), iterations));
+            run.end_phase();
+            Ok(())
+        });
+        job.bytes = 64 << 20;
+        job
+    };
+    variants.map(job).into()
+}
+
+/// Appendix figure 3b: latency by the part of requests that change something. A new node whose
+/// region is not in the request takes two round trips more (appendix C.2); a round trip is a list
+/// of one node.
+pub(super) fn changes(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let (figure, scale) = (figure.name, scale.clone());
+    let parts = [0, 25, 50, 75, 100];
+    vec![Job::new(figure, "WebService", parts.len(), move |run| {
+        let list = Application::List { nodes: 1 };
+        let round_trip = measure(&Setup::new(list, PULSE), &scale, run.interrupt)?.latency_ns;
+        for updates in parts {
+            let application = Application::WebService {
+                updates,
+                choice: Choice::Zipf,
+                cached: 0,
+            };
+            let outcome = measure(&Setup::new(application, PULSE), &scale, run.interrupt)?;
+            let x = || Quantity::new("requests that write", "%", f64::from(updates));
+            let own = outcome.latency_ns;
+            let without = own + f64::from(updates) / 100.0 * 2.0 * round_trip;
+            run.rows.push(of_latency(
+                figure,
+                "",
+                "regions in the request",
+                x(),
+                &outcome,
+            ));
+            run.rows
+                .push(row(figure, "", "regions asked for", x(), latency(without)));
+            run.end_phase();
+        }
+        Ok(())
+    })]
+}
+
+/// Appendix figure 5: two memory nodes, with nodes anywhere and by halves of the keys.
+pub(super) fn allocations(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let variants = [
+        ("at random", Allocation::Slabs(NODE_BYTES)),
+        ("slabs of 1 GiB", Allocation::Slabs(COARSE)),
+        ("partitioned", Allocation::Partitioned),
+    ];
+    let mut jobs = Vec::new();
+    for (peer, allocation) in variants {
+        let table = Application::WiredTiger {
+            choice: Choice::Zipf,
+            allocation,
+        };
+        let windows = [1, 8].map(|seconds| Application::BtrDb {
+            seconds,
+            allocation,
+        });
+        for application in [table].into_iter().chain(windows) {
+            let scale = scale.clone();
+            let title = format!("{} {peer}", application.name());
+            jobs.push(Job::new(figure, &title, 1, move |run| {
+                let setup = Setup::new(application, PULSE).on(2);
+                let alone = measure(&setup, &scale, run.interrupt)?;
+                let x = || Quantity::new("", "", 0.0);
+                let panel = application.name();
+                run.rows.push(of_latency(figure, &panel, peer, x(), &alone));
+                let y = Quantity::new("crossings", "a request", alone.crossings);
+                run.rows.push(row(figure, &panel, peer, x(), y));
+                run.end_phase();
+                Ok(())
+            }));
+        }
+    }
+    jobs
+}
+
+/// The applications of one memory node whose energy is compared.
+pub(super) fn of_energy() -> [Application; 3] {
+    [WEB_SERVICE, super::applications::WIRED_TIGER, btrdb(1)]
+}

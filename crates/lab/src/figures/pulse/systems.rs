@@ -1,0 +1,215 @@
+//! All systems on one to four memory nodes: figures 7 and 9, and utilization.
+
+use super::applications::{Application, Choice, WEB_SERVICE, WIRED_TIGER, btrdb};
+use super::data::Allocation;
+use super::measure::{PULSE, PULSE_ACC, RPC, RPC_ARM, Setup, System, measure};
+use super::paged::paged;
+use super::rows::{memory_nodes, of_latency, of_rate, row};
+use super::scale::{Figure, Scale};
+use crate::figures::job::{Job, PointError, Run};
+use crate::figures::row::{Quantity, Row};
+use nearfield_hardware::Time;
+use nearfield_hardware::accelerator::{cores, paging, rack};
+
+/// The most memory nodes of the paper.
+const NODES: usize = 4;
+
+pub(super) const CACHE_BASED: &str = "cache-based";
+
+/// A system with its name in rows.
+#[derive(Clone, Copy)]
+struct Contender {
+    name: &'static str,
+    system: Option<System>,
+    rack: rack::Parameters,
+}
+
+/// The way by a TCP stack in user space, which the paper's Cache+RPC has. *Assumed*: 5 µs in place
+/// of 1 µs of the caller's software, and 3 µs in place of half a microsecond of the server's.
+fn cache_rpc() -> Contender {
+    Contender {
+        name: "Cache+RPC",
+        system: Some(System::Cores(cores::Parameters {
+            receive: Time::from_nanoseconds(3000),
+            send: Time::from_nanoseconds(3000),
+            ..cores::Parameters::XEON
+        })),
+        rack: rack::Parameters {
+            caller: Time::from_nanoseconds(5000),
+            ..rack::Parameters::PAPER
+        },
+    }
+}
+
+fn contenders(application: Application) -> Vec<Contender> {
+    let direct = |name, system| Contender {
+        name,
+        system,
+        rack: rack::Parameters::PAPER,
+    };
+    let mut all = vec![
+        direct("pulse", Some(PULSE)),
+        direct("pulse-acc", Some(PULSE_ACC)),
+        direct("RPC", Some(RPC)),
+        direct("RPC-ARM", Some(RPC_ARM)),
+        direct(CACHE_BASED, None),
+    ];
+    // The paper has it on one node, for this application.
+    if matches!(application, Application::WebService { .. }) {
+        all.push(cache_rpc());
+    }
+    all
+}
+
+pub(super) fn applications() -> Vec<Application> {
+    let windows = [1, 2, 4, 8].map(btrdb);
+    [WEB_SERVICE, WIRED_TIGER]
+        .into_iter()
+        .chain(windows)
+        .collect()
+}
+
+/// The figures that share these runs.
+const SHARED: [&str; 3] = ["7", "9", "a2"];
+
+pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
+    let wanted: Vec<_> = SHARED
+        .into_iter()
+        .filter(|name| figures.contains(name))
+        .collect();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let mut jobs = Vec::new();
+    for application in applications() {
+        jobs.extend(of_application(application, &wanted, scale));
+    }
+    jobs
+}
+
+/// Appendix figure 6: as figure 7, with all keys alike.
+pub(super) fn uniform(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let choice = Choice::Uniform;
+    let applications = [
+        Application::WebService {
+            updates: 5,
+            choice,
+            cached: 0,
+        },
+        Application::WiredTiger {
+            choice,
+            allocation: Allocation::Slabs(super::applications::COARSE),
+        },
+    ];
+    let jobs = applications.map(|application| of_application(application, &[figure.name], scale));
+    jobs.into_iter().flatten().collect()
+}
+
+fn of_application(application: Application, wanted: &[&'static str], scale: &Scale) -> Vec<Job> {
+    let job = |contender: Contender| {
+        let (own, figures) = (scale.clone(), wanted.to_vec());
+        let title = format!("{} of {}", application.name(), contender.name);
+        let most = if contender.name == "Cache+RPC" {
+            1
+        } else {
+            NODES
+        };
+        let mut job = Job::new("", &title, most, move |run| {
+            for nodes in 1..=most {
+                point(run, &figures, application, contender, nodes, &own)?;
+                run.end_phase();
+            }
+            Ok(())
+        });
+        job.figures = wanted.to_vec();
+        // A cache of pages, and their places.
+        job.bytes = 64 << 20;
+        job
+    };
+    contenders(application).into_iter().map(job).collect()
+}
+
+fn point(
+    run: &mut Run<'_>,
+    figures: &[&'static str],
+    application: Application,
+    contender: Contender,
+    nodes: usize,
+    scale: &Scale,
+) -> Result<(), PointError> {
+    let name = application.name();
+    let Contender {
+        name: peer,
+        system,
+        rack,
+    } = contender;
+    let mut add = |figure: &'static str, row: Row| {
+        if figures.contains(&figure) {
+            let mut row = row;
+            row.detail.memory_nodes = Some(nodes);
+            run.rows.push(row);
+        }
+    };
+    let x = || memory_nodes(nodes);
+    let Some(system) = system else {
+        let paged = paged(application, nodes, scale, run.interrupt)?;
+        let parameters = paging::Parameters::FASTSWAP;
+        let latency_ns = parameters.latency_ns(paged.nodes, paged.faults) + application.own_ns();
+        let mops = parameters.rate_max(paged.faults) / 1e6;
+        let wire = parameters.faults_per_second * parameters.page_bytes as f64;
+        for figure in ["7", "a6"] {
+            add(
+                figure,
+                row(figure, &name, peer, x(), super::rows::latency(latency_ns)),
+            );
+            add(figure, of_rate(figure, &name, peer, x(), mops));
+        }
+        add("a2", row("a2", &name, peer, x(), wire_share(wire)));
+        add(
+            "a2",
+            row("a2", &name, peer, x(), memory_share(wire / nodes as f64)),
+        );
+        return Ok(());
+    };
+    let setup = Setup {
+        rack,
+        ..Setup::new(application, system).on(nodes)
+    };
+    let alone = measure(&setup, scale, run.interrupt)?;
+    let full = measure(&setup.saturated(), scale, run.interrupt)?;
+    for figure in ["7", "a6", "9"] {
+        let is_wanted = match figure {
+            "9" => peer.starts_with("pulse"),
+            _ => peer != "pulse-acc",
+        };
+        if is_wanted {
+            add(figure, of_latency(figure, &name, peer, x(), &alone));
+            add(figure, of_rate(figure, &name, peer, x(), full.mops));
+        }
+    }
+    if peer == "pulse" || peer == "pulse-acc" {
+        let crossings = Quantity::new("crossings", "a request", alone.crossings);
+        add("9", row("9", &name, peer, x(), crossings));
+    }
+    if peer != "pulse-acc" {
+        let wire = wire_share(full.wire_bytes_per_second);
+        add("a2", row("a2", &name, peer, x(), wire));
+        let memory = memory_share(full.memory_bytes_per_second);
+        add("a2", row("a2", &name, peer, x(), memory));
+    }
+    Ok(())
+}
+
+fn wire_share(bytes_per_second: f64) -> Quantity {
+    let whole = rack::Parameters::PAPER.bytes_per_second;
+    Quantity::new(
+        "bandwidth of the callers' wire",
+        "%",
+        100.0 * bytes_per_second / whole,
+    )
+}
+
+fn memory_share(bytes_per_second: f64) -> Quantity {
+    let whole = cores::Parameters::XEON.memory_bytes_per_second;
+    Quantity::new("bandwidth of memory", "%", 100.0 * bytes_per_second / whole)
+}
