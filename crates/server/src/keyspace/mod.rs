@@ -9,8 +9,8 @@
 //! In the shared phase, whoever changes a key or works on its object holds the key's
 //! [stripe](stripes::Stripes), from before the first read to after the entry in the log. So the
 //! commands on one key are in one order, in memory and in the log. A command that reads several
-//! keys holds all their stripes, so that it sees them at one instant. A read of one key in a batch
-//! holds no stripe: the index answers it atomically.
+//! keys holds all their stripes, so that it sees them at one instant. A read of a string in a
+//! batch that decides nothing by what it reads holds no stripe: the index answers it atomically.
 //!
 //! A thread that holds a stripe never waits for a phase. It waits for another stripe only in
 //! ascending order ([`lock_all`](stripes::Stripes::lock_all)).
