@@ -9,7 +9,11 @@
 //! - [`program`]: code that the verifier has accepted: one iteration of a traversal, which ends,
 //!   and accesses only the node, the scratchpad, a new allocation and its stack.
 //! - [`executor`]: runs code and programs. The interpreter defines what they do.
+//! - [`compile`]: programs from C, by clang.
 //! - [`traversal`]: the programming model: queries, iterations, and where they run.
+//! - [`node`]: what runs at a memory node: translation of addresses, and many traversals on a core.
+//! - [`wire`]: the messages between callers and memory nodes.
+//! - [`structures`]: linked structures in node memory, whose look-ups are programs.
 //!
 //! ```
 //! use nearfield_offload::executor::{Interpreter, Machine};
@@ -31,7 +35,11 @@
 
 #![deny(unsafe_code)]
 
+pub mod compile;
 pub mod executor;
 pub mod isa;
+pub mod node;
 pub mod program;
+pub mod structures;
 pub mod traversal;
+pub mod wire;

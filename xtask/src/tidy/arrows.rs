@@ -11,7 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-radix", &["nearfield-core", "nearfield-hotness"]),
     ("nearfield-hardware", &[]),
     ("nearfield-fabric", &["nearfield-hardware"]),
-    ("nearfield-offload", &[]),
+    ("nearfield-offload", &["nearfield-fabric"]),
     (
         "nearfield-pool",
         &[

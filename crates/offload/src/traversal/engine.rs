@@ -36,6 +36,17 @@ impl Engine {
         }
     }
 
+    /// True of the same engine, not an equal one.
+    pub fn is_same(&self, other: &Engine) -> bool {
+        match (self, other) {
+            (Engine::Interpreter(one), Engine::Interpreter(other)) => Arc::ptr_eq(one, other),
+            #[cfg(feature = "native")]
+            (Engine::Native(one), Engine::Native(other)) => Arc::ptr_eq(one, other),
+            #[cfg(feature = "native")]
+            _ => false,
+        }
+    }
+
     /// Runs one iteration. The scratchpad has to have the declared length.
     ///
     /// # Errors

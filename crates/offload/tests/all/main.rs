@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod bytes;
+mod c_programs;
 mod conformance;
 mod differential;
 mod executors;
 mod instructions;
 mod programs;
+mod rack;
 mod random_program;
+mod structures;
 mod text;

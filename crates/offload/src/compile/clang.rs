@@ -1,0 +1,85 @@
+//! Runs the compiler.
+
+use super::HEADER;
+use super::object::{ObjectError, from_object};
+use crate::program::Program;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The variable that names another clang.
+const CLANG: &str = "NEARFIELD_CLANG";
+
+/// The reason why C is no program.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// There is no clang.
+    #[error("{name} is not installed (Debian: clang); {CLANG} may name another one")]
+    NoClang {
+        /// The name by which it was searched.
+        name: String,
+    },
+    /// clang cannot run, or files cannot be read or written.
+    #[error("cannot compile: {0}")]
+    System(#[from] io::Error),
+    /// clang refuses the source.
+    #[error("clang refuses the source:\n{message}")]
+    Refused {
+        /// What it says.
+        message: String,
+    },
+    /// The object file has no program.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+}
+
+/// Compiles a source text.
+///
+/// # Errors
+/// See [`CompileError`].
+pub fn compile(source: &str) -> Result<Program, CompileError> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("traversal.c");
+    std::fs::write(&path, source)?;
+    compile_file(&path)
+}
+
+/// Compiles a source file.
+///
+/// # Errors
+/// See [`CompileError`].
+pub fn compile_file(source: &Path) -> Result<Program, CompileError> {
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("nearfield_offload.h"), HEADER)?;
+    let object = folder.path().join("traversal.o");
+    let name = std::env::var(CLANG).unwrap_or_else(|_| "clang".to_owned());
+    let mut command = Command::new(&name);
+    command
+        .args([
+            "-target",
+            "bpf",
+            "-mcpu=v3",
+            "-O2",
+            "-Wall",
+            "-Wno-unused-parameter",
+        ])
+        .arg("-I")
+        .arg(folder.path())
+        .arg("-c")
+        .arg(source)
+        .arg("-o")
+        .arg(&object)
+        .stdin(Stdio::null());
+    let output = match command.output() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(CompileError::NoClang { name });
+        }
+        output => output?,
+    };
+    if !output.status.success() {
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(CompileError::Refused { message });
+    }
+    Ok(from_object(&std::fs::read(&object)?)?)
+}

@@ -1,0 +1,13 @@
+//! Programs from C, by `clang -target bpf`.
+//!
+//! The source includes [`HEADER`] as `nearfield_offload.h`, which says how it is written. clang is
+//! searched for when a program is compiled: nothing here needs it otherwise.
+
+mod clang;
+mod object;
+
+pub use clang::{CompileError, compile, compile_file};
+pub use object::{ObjectError, from_object};
+
+/// The header for C sources.
+pub const HEADER: &str = include_str!("../../c/nearfield_offload.h");

@@ -1,0 +1,85 @@
+//! Programs from object files.
+
+use crate::isa::{Code, DecodeError};
+use crate::program::{Declaration, Program, VerifyError};
+use object::{Architecture, Object, ObjectSection};
+
+/// Where the header puts the iteration, and what is declared.
+const ITERATION: &str = "nearfield.iteration";
+const DECLARATION: &str = "nearfield.declaration";
+/// The place of the list of free regions if there is none.
+const NO_REGIONS: u16 = u16::MAX;
+
+/// The reason why an object file has no program.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// It is no object file.
+    #[error("no object file: {0}")]
+    Format(#[from] object::Error),
+    /// It is for another processor, or another order of bytes.
+    #[error("the object file is for {0:?}, not for little-endian BPF")]
+    Architecture(Architecture),
+    /// A section is missing.
+    #[error("there is no section {0}; does the source have NEARFIELD_TRAVERSAL?")]
+    NoSection(&'static str),
+    /// The code uses something outside of its section: a global variable, a constant in memory, or
+    /// a function that was not inlined.
+    #[error("byte {at} of the iteration refers to {symbol:?}, which no program can reach")]
+    Relocation {
+        /// Where.
+        at: u64,
+        /// What it refers to.
+        symbol: String,
+    },
+    /// The declaration has another length.
+    #[error("the declaration has {bytes} bytes, not 4")]
+    Declaration {
+        /// How many.
+        bytes: usize,
+    },
+    /// The iteration is no code.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The code is no program.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+}
+
+/// The program of an object file.
+///
+/// # Errors
+/// See [`ObjectError`].
+pub fn from_object(bytes: &[u8]) -> Result<Program, ObjectError> {
+    let file = object::File::parse(bytes)?;
+    if file.architecture() != Architecture::Bpf || !file.is_little_endian() {
+        return Err(ObjectError::Architecture(file.architecture()));
+    }
+    let section = |name| {
+        let section = file.section_by_name(name);
+        section.ok_or(ObjectError::NoSection(name))
+    };
+    let iteration = section(ITERATION)?;
+    if let Some((at, relocation)) = iteration.relocations().next() {
+        let symbol = match relocation.target() {
+            object::RelocationTarget::Symbol(index) => {
+                let symbol = object::Object::symbol_by_index(&file, index)?;
+                object::ObjectSymbol::name(&symbol)?.to_owned()
+            }
+            other => format!("{other:?}"),
+        };
+        return Err(ObjectError::Relocation { at, symbol });
+    }
+    let declared = section(DECLARATION)?.data()?;
+    let &[a, b, c, d] = declared else {
+        let bytes = declared.len();
+        return Err(ObjectError::Declaration { bytes });
+    };
+    let regions_at = u16::from_le_bytes([c, d]);
+    let declaration = Declaration {
+        scratchpad: u16::from_le_bytes([a, b]),
+        regions_at: (regions_at != NO_REGIONS).then_some(regions_at),
+    };
+    let code = Code::decode(iteration.data()?)?;
+    Ok(Program::verify(code, declaration)?)
+}

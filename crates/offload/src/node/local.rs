@@ -1,0 +1,86 @@
+//! The memory that a node holds, as its traversals see it.
+
+use super::ranges::{Permission, RangeError, Ranges, Tenant};
+use super::words;
+use crate::traversal::{AccessError, NodeMemory};
+use std::sync::atomic::AtomicU64;
+
+/// The words of a node's memory, with the table of its ranges.
+#[derive(Clone, Debug)]
+pub struct LocalMemory<'m> {
+    words: &'m [AtomicU64],
+    ranges: Ranges,
+}
+
+impl<'m> LocalMemory<'m> {
+    /// A node's memory.
+    ///
+    /// # Errors
+    /// `Extent` if a range does not lie in the memory.
+    pub fn new(words: &'m [AtomicU64], ranges: Ranges) -> Result<LocalMemory<'m>, RangeError> {
+        for range in ranges.iter() {
+            if range.offset + range.bytes > size_of_val(words) as u64 {
+                let (start, bytes) = (range.start, range.bytes);
+                return Err(RangeError::Extent { start, bytes });
+            }
+        }
+        Ok(LocalMemory { words, ranges })
+    }
+
+    /// The words.
+    pub fn words(&self) -> &'m [AtomicU64] {
+        self.words
+    }
+
+    /// The table of ranges.
+    pub fn ranges(&self) -> &Ranges {
+        &self.ranges
+    }
+
+    /// The memory as a tenant's programs see it.
+    pub fn of(&self, tenant: Tenant) -> TenantMemory<'_> {
+        TenantMemory {
+            words: self.words,
+            ranges: &self.ranges,
+            tenant,
+        }
+    }
+}
+
+/// The memory of a node, of which only a tenant's ranges can be accessed.
+#[derive(Clone, Copy, Debug)]
+pub struct TenantMemory<'m> {
+    words: &'m [AtomicU64],
+    ranges: &'m Ranges,
+    tenant: Tenant,
+}
+
+impl TenantMemory<'_> {
+    fn translate(
+        &self,
+        address: u64,
+        bytes: usize,
+        permission: Permission,
+    ) -> Result<usize, AccessError> {
+        let ranges = self.ranges;
+        ranges.translate(self.tenant, address, bytes, permission)
+    }
+}
+
+impl NodeMemory for TenantMemory<'_> {
+    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        let offset = self.translate(address, into.len(), Permission::Read)?;
+        words::load(self.words, offset, into);
+        Ok(())
+    }
+
+    fn check_store(&self, address: u64, bytes: usize) -> Result<(), AccessError> {
+        self.translate(address, bytes, Permission::Write).map(drop)
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let offset = self.translate(address, bytes.len(), Permission::Write)?;
+        words::store(self.words, offset, bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Which addresses a memory node holds, and who may access them.
+
+use crate::traversal::AccessError;
+
+/// Whose programs run. Ranges of memory belong to tenants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tenant(pub u16);
+
+/// What the programs of a tenant may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Load.
+    Read,
+    /// Load and store.
+    Write,
+}
+
+/// Successive addresses, and where their bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first address.
+    pub start: u64,
+    /// How many there are.
+    pub bytes: u64,
+    /// Where the first one lies in the memory of the node.
+    pub offset: u64,
+    /// Whose they are.
+    pub tenant: Tenant,
+    /// What that tenant may do.
+    pub permission: Permission,
+}
+
+impl Range {
+    /// All of a memory of `bytes`, whose first byte has the address `start`; its tenant may store.
+    pub const fn whole(start: u64, bytes: u64, tenant: Tenant) -> Range {
+        Range {
+            start,
+            bytes,
+            offset: 0,
+            tenant,
+            permission: Permission::Write,
+        }
+    }
+}
+
+/// The ranges of a memory node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges {
+    /// In the order of their addresses.
+    ranges: Vec<Range>,
+}
+
+/// The reason why ranges are no table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RangeError {
+    /// Two ranges have an address in common.
+    #[error("the ranges at {first:#x} and {second:#x} overlap")]
+    Overlap {
+        /// The start of one.
+        first: u64,
+        /// The start of the other.
+        second: u64,
+    },
+    /// The addresses of a range, or its place in memory, exceed 64 bits, or it has null, which is
+    /// no address, or no byte.
+    #[error("the range at {start:#x} of {bytes} bytes is empty, has null, or exceeds 64 bits")]
+    Extent {
+        /// Its start.
+        start: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+}
+
+impl Ranges {
+    /// A table.
+    ///
+    /// # Errors
+    /// See [`RangeError`].
+    pub fn new(mut ranges: Vec<Range>) -> Result<Ranges, RangeError> {
+        for &Range {
+            start,
+            bytes,
+            offset,
+            ..
+        } in &ranges
+        {
+            let fits = start.checked_add(bytes).is_some() && offset.checked_add(bytes).is_some();
+            if !fits || bytes == 0 || start == 0 {
+                return Err(RangeError::Extent { start, bytes });
+            }
+        }
+        ranges.sort_by_key(|range| range.start);
+        for pair in ranges.windows(2) {
+            if let [a, b] = pair
+                && a.start + a.bytes > b.start
+            {
+                let (first, second) = (a.start, b.start);
+                return Err(RangeError::Overlap { first, second });
+            }
+        }
+        Ok(Ranges { ranges })
+    }
+
+    /// The ranges, in the order of their addresses.
+    pub fn iter(&self) -> impl Iterator<Item = &Range> {
+        self.ranges.iter()
+    }
+
+    /// The range of an address.
+    pub fn find(&self, address: u64) -> Option<&Range> {
+        let behind = self.ranges.partition_point(|range| range.start <= address);
+        let range = self.ranges.get(behind.checked_sub(1)?)?;
+        (address - range.start < range.bytes).then_some(range)
+    }
+
+    /// Where bytes lie in the memory of the node.
+    ///
+    /// # Errors
+    /// See [`AccessError`].
+    pub fn translate(
+        &self,
+        tenant: Tenant,
+        address: u64,
+        bytes: usize,
+        permission: Permission,
+    ) -> Result<usize, AccessError> {
+        let range = self.find(address).ok_or(AccessError::Absent)?;
+        if range.tenant != tenant
+            || permission == Permission::Write && range.permission == Permission::Read
+        {
+            return Err(AccessError::Denied);
+        }
+        let distance = address - range.start;
+        if bytes as u64 > range.bytes - distance {
+            return Err(AccessError::Split);
+        }
+        Ok((range.offset + distance) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, bytes: u64, tenant: u16, permission: Permission) -> Range {
+        Range {
+            start,
+            bytes,
+            offset: start / 2,
+            tenant: Tenant(tenant),
+            permission,
+        }
+    }
+
+    #[test]
+    fn bytes_are_found_within_one_range_of_the_tenant() {
+        let ranges = Ranges::new(vec![
+            range(0x3000, 0x100, 2, Permission::Write),
+            range(0x1000, 0x100, 1, Permission::Write),
+            range(0x1100, 0x100, 1, Permission::Read),
+        ])
+        .expect("they do not overlap");
+        let read = |tenant, address, bytes| {
+            ranges.translate(Tenant(tenant), address, bytes, Permission::Read)
+        };
+        assert_eq!(read(1, 0x1000, 0x100), Ok(0x800));
+        assert_eq!(read(1, 0x1010, 8), Ok(0x810));
+        assert_eq!(read(1, 0x10f9, 8), Err(AccessError::Split));
+        assert_eq!(read(1, 0x11ff, 1), Ok(0x97f));
+        assert_eq!(read(1, 0x1200, 1), Err(AccessError::Absent));
+        assert_eq!(read(1, 0xfff, 1), Err(AccessError::Absent));
+        assert_eq!(read(1, 0, 8), Err(AccessError::Absent));
+        assert_eq!(read(1, u64::MAX, 8), Err(AccessError::Absent));
+        assert_eq!(read(2, 0x1000, 8), Err(AccessError::Denied));
+        assert_eq!(read(1, 0x3000, 8), Err(AccessError::Denied));
+        let write = |address| ranges.translate(Tenant(1), address, 8, Permission::Write);
+        assert_eq!(write(0x1100), Err(AccessError::Denied));
+        assert_eq!(write(0x1000), Ok(0x800));
+    }
+
+    #[test]
+    fn tables_without_sense_are_refused() {
+        let first = range(0x1000, 0x101, 1, Permission::Read);
+        let second = range(0x1100, 0x100, 1, Permission::Read);
+        let overlap = RangeError::Overlap {
+            first: 0x1000,
+            second: 0x1100,
+        };
+        assert_eq!(Ranges::new(vec![second, first]), Err(overlap));
+        for (start, bytes) in [(0, 8), (8, 0), (u64::MAX, 2)] {
+            let refused = Ranges::new(vec![range(start, bytes, 0, Permission::Read)]);
+            assert_eq!(refused, Err(RangeError::Extent { start, bytes }));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The B+ tree of the paper's ordered table and time series: nodes of 256 bytes, nine keys, ten
+//! children, leaves linked to the next. Look-ups, scans and aggregates are programs.
+
+use super::entry::Entry;
+use super::heap::{Heap, HeapError};
+use super::programs::{
+    AGGREGATE_COUNT, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_SUM, ENTRIES_MAX, SCAN_COUNT,
+    SCAN_ENTRIES, SCAN_MAX, b_plus_aggregate, b_plus_lower_bound, b_plus_scan,
+};
+use super::wide_node::{NODE_BYTES, WideNode};
+use crate::program::Program;
+use crate::traversal::{Outcome, Query};
+use std::sync::Arc;
+
+const IS_LEAF: u64 = 0;
+const COUNT: u64 = 8;
+const NEXT: u64 = 240;
+const PREVIOUS: u64 = 248;
+
+/// A B+ tree of words. A leaf that becomes empty stays where it is.
+#[derive(Clone, Debug)]
+pub struct BPlusTree {
+    lower_bound: Arc<Program>,
+    scan: Arc<Program>,
+    aggregate: Arc<Program>,
+    root: u64,
+}
+
+/// Aggregates of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aggregates {
+    /// How many there are.
+    pub count: u64,
+    /// Their sum, which wraps around.
+    pub sum: u64,
+    /// The least one, if there is one.
+    pub min: Option<u64>,
+    /// The greatest one, if there is one.
+    pub max: Option<u64>,
+}
+
+impl BPlusTree {
+    /// No entries.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn new(heap: &mut impl Heap) -> Result<BPlusTree, HeapError> {
+        let root = heap.allocate(NODE_BYTES)?;
+        write(heap, root, &WideNode::default())?;
+        Ok(BPlusTree {
+            lower_bound: b_plus_lower_bound(),
+            scan: b_plus_scan(),
+            aggregate: b_plus_aggregate(),
+            root,
+        })
+    }
+
+    /// Sets the value of a key; false if it has one already, which is replaced.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn insert(
+        &mut self,
+        heap: &mut impl Heap,
+        key: u64,
+        value: u64,
+    ) -> Result<bool, HeapError> {
+        let (is_new, divided) = insert(heap, self.root, Entry { key, value })?;
+        if let Some((key, right)) = divided {
+            let root = WideNode {
+                entries: vec![Entry { key, value: 0 }],
+                children: vec![self.root, right],
+            };
+            self.root = heap.allocate(NODE_BYTES)?;
+            write(heap, self.root, &root)?;
+        }
+        Ok(is_new)
+    }
+
+    /// Removes a key; false if it is not there.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn remove(&mut self, heap: &mut impl Heap, key: u64) -> Result<bool, HeapError> {
+        let mut at = self.root;
+        loop {
+            let mut node = read(heap, at)?;
+            if let Some(&child) = node.children.get(child_position(&node, key)) {
+                at = child;
+                continue;
+            }
+            let position = node.position(key);
+            let is_here = node
+                .entries
+                .get(position)
+                .is_some_and(|entry| entry.key == key);
+            if is_here {
+                node.entries.remove(position);
+                write(heap, at, &node)?;
+            }
+            return Ok(is_here);
+        }
+    }
+
+    /// The search for the first entry at or above a key.
+    pub fn lower_bound(&self, key: u64) -> Query {
+        Query::new(&self.lower_bound, self.root, &[key])
+    }
+
+    /// The scan of the first entries at or above a key, at most [`SCAN_MAX`].
+    pub fn scan(&self, key: u64, count: usize) -> Query {
+        let count = count.min(SCAN_MAX) as u64;
+        Query::new(&self.scan, self.root, &[key, count])
+    }
+
+    /// The aggregates of the values whose keys are at or above one and below another.
+    pub fn aggregate(&self, start: u64, end: u64) -> Query {
+        Query::new(&self.aggregate, self.root, &[start, end, 0, 0, u64::MAX, 0])
+    }
+}
+
+/// The entries in the answer of a scan.
+pub fn scanned(outcome: &Outcome) -> impl Iterator<Item = Entry> + '_ {
+    let count = outcome.word(SCAN_COUNT).min(SCAN_MAX as u64) as usize;
+    (0..count).map(|index| Entry {
+        key: outcome.word(SCAN_ENTRIES + 2 * index),
+        value: outcome.word(SCAN_ENTRIES + 2 * index + 1),
+    })
+}
+
+/// The aggregates in an answer.
+pub fn aggregated(outcome: &Outcome) -> Aggregates {
+    let count = outcome.word(AGGREGATE_COUNT);
+    let of_some = |word| (count > 0).then(|| outcome.word(word));
+    Aggregates {
+        count,
+        sum: outcome.word(AGGREGATE_SUM),
+        min: of_some(AGGREGATE_MIN),
+        max: of_some(AGGREGATE_MAX),
+    }
+}
+
+fn read(heap: &impl Heap, node: u64) -> Result<WideNode, HeapError> {
+    let count = heap.read(node + COUNT)?.min(ENTRIES_MAX as u64);
+    let is_leaf = heap.read(node + IS_LEAF)? != 0;
+    WideNode::read(heap, node, count, is_leaf)
+}
+
+fn write(heap: &mut impl Heap, at: u64, node: &WideNode) -> Result<(), HeapError> {
+    node.write(heap, at)?;
+    heap.write(at + IS_LEAF, node.is_leaf().into())?;
+    heap.write(at + COUNT, node.entries.len() as u64)
+}
+
+/// The child of a key: a separator's own key lies to the right.
+fn child_position(node: &WideNode, key: u64) -> usize {
+    node.entries.partition_point(|entry| entry.key <= key)
+}
+
+/// Whether the key is new, and the least key of a node that was divided off, with the node.
+fn insert(
+    heap: &mut impl Heap,
+    at: u64,
+    entry: Entry,
+) -> Result<(bool, Option<(u64, u64)>), HeapError> {
+    let mut node = read(heap, at)?;
+    if node.is_leaf() {
+        let position = node.position(entry.key);
+        if let Some(there) = node.entries.get_mut(position)
+            && there.key == entry.key
+        {
+            there.value = entry.value;
+            write(heap, at, &node)?;
+            return Ok((false, None));
+        }
+        node.entries.insert(position, entry);
+        if node.entries.len() <= ENTRIES_MAX {
+            write(heap, at, &node)?;
+            return Ok((true, None));
+        }
+        return Ok((true, Some(divide_leaf(heap, at, node)?)));
+    }
+    let position = child_position(&node, entry.key);
+    let child = node.children.get(position).copied().unwrap_or_default();
+    let (is_new, divided) = insert(heap, child, entry)?;
+    let Some((key, right)) = divided else {
+        return Ok((is_new, None));
+    };
+    node.entries.insert(position, Entry { key, value: 0 });
+    node.children.insert(position + 1, right);
+    let mut up = None;
+    if node.entries.len() > ENTRIES_MAX
+        && let Some((between, right)) = node.split()
+    {
+        let right_at = heap.allocate(NODE_BYTES)?;
+        write(heap, right_at, &right)?;
+        up = Some((between.key, right_at));
+    }
+    write(heap, at, &node)?;
+    Ok((is_new, up))
+}
+
+/// Moves the upper half of a leaf to a new one behind it.
+fn divide_leaf(heap: &mut impl Heap, at: u64, mut node: WideNode) -> Result<(u64, u64), HeapError> {
+    let right = WideNode {
+        entries: node.entries.split_off(node.entries.len() / 2),
+        children: Vec::new(),
+    };
+    let right_at = heap.allocate(NODE_BYTES)?;
+    let behind = heap.read(at + NEXT)?;
+    write(heap, right_at, &right)?;
+    heap.write(right_at + NEXT, behind)?;
+    heap.write(right_at + PREVIOUS, at)?;
+    if behind != 0 {
+        heap.write(behind + PREVIOUS, right_at)?;
+    }
+    write(heap, at, &node)?;
+    heap.write(at + NEXT, right_at)?;
+    let least = right.entries.first().map_or(0, |entry| entry.key);
+    Ok((least, right_at))
+}

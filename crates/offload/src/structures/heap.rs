@@ -1,0 +1,122 @@
+//! Where the nodes of structures live while a caller changes them.
+
+use crate::traversal::{AccessError, NodeMemory};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// The reason why a structure cannot be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeapError {
+    /// A word cannot be accessed.
+    #[error("the word at {address:#x} cannot be accessed: {reason}")]
+    Access {
+        /// Where.
+        address: u64,
+        /// Why.
+        reason: AccessError,
+    },
+    /// There is no room.
+    #[error("there is no room for {bytes} bytes")]
+    Full {
+        /// How many were wanted.
+        bytes: u64,
+    },
+}
+
+/// Words and allocations of node memory, as a caller has them. A caller holds the locks of a
+/// structure while it changes it: locks are not offloaded.
+pub trait Heap {
+    /// The word at an address.
+    ///
+    /// # Errors
+    /// `Access`.
+    fn read(&self, address: u64) -> Result<u64, HeapError>;
+
+    /// Changes the word at an address.
+    ///
+    /// # Errors
+    /// `Access`.
+    fn write(&mut self, address: u64, word: u64) -> Result<(), HeapError>;
+
+    /// New memory, all zero, in which no load of a node is split.
+    ///
+    /// # Errors
+    /// `Full`, `Access`.
+    fn allocate(&mut self, bytes: u64) -> Result<u64, HeapError>;
+
+    /// Gives memory back.
+    fn free(&mut self, address: u64, bytes: u64);
+}
+
+/// Memory divided into allocations, which go to its parts in turn. Parts of several memory nodes
+/// spread a structure over them.
+#[derive(Debug)]
+pub struct Arena<M> {
+    memory: M,
+    parts: Vec<Range<u64>>,
+    next: usize,
+    freed: HashMap<u64, Vec<u64>>,
+}
+
+impl<M: NodeMemory> Arena<M> {
+    /// An arena of free addresses.
+    pub fn new(memory: M, parts: Vec<Range<u64>>) -> Arena<M> {
+        Arena {
+            memory,
+            parts,
+            next: 0,
+            freed: HashMap::new(),
+        }
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    fn take(&mut self, bytes: u64) -> Option<u64> {
+        if let Some(freed) = self.freed.get_mut(&bytes).and_then(Vec::pop) {
+            return Some(freed);
+        }
+        for _ in 0..self.parts.len() {
+            let count = self.parts.len();
+            let part = self.parts.get_mut(self.next)?;
+            self.next = (self.next + 1) % count;
+            if part.end - part.start >= bytes {
+                let address = part.start;
+                part.start += bytes;
+                return Some(address);
+            }
+        }
+        None
+    }
+}
+
+impl<M: NodeMemory> Heap for Arena<M> {
+    fn read(&self, address: u64) -> Result<u64, HeapError> {
+        let mut word = [0; 8];
+        let loaded = self.memory.load(address, &mut word);
+        loaded.map_err(|reason| HeapError::Access { address, reason })?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn write(&mut self, address: u64, word: u64) -> Result<(), HeapError> {
+        let stored = self.memory.store(address, &word.to_le_bytes());
+        stored.map_err(|reason| HeapError::Access { address, reason })
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<u64, HeapError> {
+        let bytes = bytes.next_multiple_of(8);
+        let address = self.take(bytes).ok_or(HeapError::Full { bytes })?;
+        for offset in (0..bytes).step_by(8) {
+            self.write(address + offset, 0)?;
+        }
+        Ok(address)
+    }
+
+    fn free(&mut self, address: u64, bytes: u64) {
+        let bytes = bytes.next_multiple_of(8);
+        self.freed.entry(bytes).or_default().push(address);
+    }
+}

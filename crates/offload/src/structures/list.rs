@@ -1,0 +1,115 @@
+//! Linked lists, as the C++ library lays them out.
+
+use super::heap::{Heap, HeapError};
+use super::programs::list_find;
+use crate::program::Program;
+use crate::traversal::Query;
+use std::sync::Arc;
+
+/// Which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// `std::list`: links in both directions, and a node without a value at the end.
+    Doubly,
+    /// `std::forward_list`: links forward.
+    Forward,
+}
+
+/// A list of values, whose look-up is `std::find`.
+#[derive(Clone, Debug)]
+pub struct List {
+    kind: ListKind,
+    find: Arc<Program>,
+    /// The first node, or the end.
+    first: u64,
+    /// The node without a value at the end, or null.
+    end: u64,
+}
+
+const NEXT: u64 = 0;
+const PREVIOUS: u64 = 8;
+
+impl List {
+    /// An empty list.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn new(kind: ListKind, heap: &mut impl Heap) -> Result<List, HeapError> {
+        let mut list = List {
+            kind,
+            find: list_find(NEXT as usize, kind.value() as usize),
+            first: 0,
+            end: 0,
+        };
+        if kind == ListKind::Doubly {
+            list.end = heap.allocate(kind.bytes())?;
+            heap.write(list.end + NEXT, list.end)?;
+            heap.write(list.end + PREVIOUS, list.end)?;
+            list.first = list.end;
+        }
+        Ok(list)
+    }
+
+    /// Adds a value at the front.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn push_front(&mut self, heap: &mut impl Heap, value: u64) -> Result<(), HeapError> {
+        let node = heap.allocate(self.kind.bytes())?;
+        heap.write(node + self.kind.value(), value)?;
+        heap.write(node + NEXT, self.first)?;
+        if self.kind == ListKind::Doubly {
+            heap.write(node + PREVIOUS, self.end)?;
+            heap.write(self.first + PREVIOUS, node)?;
+            heap.write(self.end + NEXT, node)?;
+        }
+        self.first = node;
+        Ok(())
+    }
+
+    /// Removes the first node with a value; false if there is none.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn remove(&mut self, heap: &mut impl Heap, value: u64) -> Result<bool, HeapError> {
+        let (mut before, mut node) = (self.end, self.first);
+        while node != self.end {
+            let next = heap.read(node + NEXT)?;
+            if heap.read(node + self.kind.value())? != value {
+                (before, node) = (node, next);
+                continue;
+            }
+            if self.first == node {
+                self.first = next;
+            }
+            if before != 0 {
+                heap.write(before + NEXT, next)?;
+            }
+            if self.kind == ListKind::Doubly {
+                heap.write(next + PREVIOUS, before)?;
+            }
+            heap.free(node, self.kind.bytes());
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The search for a value; `None` in an empty list.
+    pub fn find(&self, value: u64) -> Option<Query> {
+        let words = [value, 0, 0, 0, 0, self.end];
+        (self.first != self.end).then(|| Query::new(&self.find, self.first, &words))
+    }
+}
+
+impl ListKind {
+    const fn value(self) -> u64 {
+        match self {
+            ListKind::Doubly => 16,
+            ListKind::Forward => 8,
+        }
+    }
+
+    const fn bytes(self) -> u64 {
+        self.value() + 8
+    }
+}

@@ -1,0 +1,30 @@
+//! Linked structures in node memory: the thirteen of the paper, and the B+ tree of its
+//! applications. A caller changes them through a [`Heap`]; their look-ups are [`programs`], which
+//! run where the nodes are.
+//!
+//! | structure of the paper | here |
+//! |---|---|
+//! | `std::list`, `std::forward_list` | [`List`] |
+//! | Boost's `unordered_map`, `unordered_set` | [`HashTable`] |
+//! | Boost's `bimap` | [`Bimap`] |
+//! | Google's `btree` | [`BTree`] |
+//! | `std::map`, `set`, `multimap`, `multiset` | [`SearchTree`], `RedBlack` |
+//! | Boost's AVL, splay and scapegoat tree | [`SearchTree`], `Avl`, `Splay`, `Scapegoat` |
+
+mod b_plus_tree;
+mod b_tree;
+mod entry;
+mod hash_table;
+mod heap;
+mod list;
+pub mod programs;
+mod search_tree;
+mod wide_node;
+
+pub use b_plus_tree::{Aggregates, BPlusTree, aggregated, scanned};
+pub use b_tree::BTree;
+pub use entry::{Entry, entry, entry_node};
+pub use hash_table::{Bimap, HashTable};
+pub use heap::{Arena, Heap, HeapError};
+pub use list::{List, ListKind};
+pub use search_tree::{Balance, Keys, SearchTree};

@@ -1,0 +1,305 @@
+//! The programs of all structures. Structures that differ in the places of fields only share one.
+//!
+//! Scratchpads begin with the key. What was found follows: [`FOUND`], then key, value and address
+//! of the entry.
+
+use crate::isa::assemble;
+use crate::program::{Declaration, Program};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// The word of a scratchpad that is 1 if an entry was found.
+pub const FOUND: usize = 1;
+/// The word with the entry's key.
+pub const ENTRY_KEY: usize = 2;
+/// The word with the entry's value.
+pub const ENTRY_VALUE: usize = 3;
+/// The word with the address of the entry's node.
+pub const ENTRY_NODE: usize = 4;
+/// The first word behind these.
+pub const PARAMETERS: usize = 5;
+const LOOKUP_BYTES: u16 = 48;
+
+/// The most entries of a B-tree's or B+ tree's node.
+pub const ENTRIES_MAX: usize = 9;
+
+/// The reason why a program of this module is none; it has been tested that there is none.
+fn program(text: &str, scratchpad: u16) -> Arc<Program> {
+    let code = assemble(text).unwrap_or_else(|error| unreachable!("{error}: {text}"));
+    let program = Program::verify(code, Declaration::scratchpad(scratchpad));
+    Arc::new(program.unwrap_or_else(|error| unreachable!("{error}: {text}")))
+}
+
+/// Ends with the entry whose key is in register 6.
+fn found(value: usize) -> String {
+    format!(
+        "stdw [r2+8], 1
+         stxdw [r2+16], r6
+         ldxdw r6, [r1+{value}]
+         stxdw [r2+24], r6
+         stxdw [r2+32], r3
+         mov r0, 0
+         exit\n"
+    )
+}
+
+/// Finds a key in a list: the places of a node's link and key. Word 5 of the scratchpad is the
+/// address at which the list ends.
+pub fn list_find(next: usize, key: usize) -> Arc<Program> {
+    let found = found(key);
+    let text = format!(
+        "    ldxdw r6, [r1+{key}]
+             ldxdw r7, [r2]
+             jne r6, r7, on
+             {found}
+         on: ldxdw r0, [r1+{next}]
+             ldxdw r7, [r2+40]
+             jne r0, r7, end
+             mov r0, 0
+         end: exit"
+    );
+    program(&text, LOOKUP_BYTES)
+}
+
+/// Finds a key in a chain of a hash table: the places of link, key, value, and of a word that is
+/// zero in a bucket without entries.
+pub fn chain_find(next: usize, key: usize, value: usize, used: usize) -> Arc<Program> {
+    let found = found(value);
+    let text = format!(
+        "    ldxdw r8, [r1+{used}]
+             jeq r8, 0, on
+             ldxdw r6, [r1+{key}]
+             ldxdw r7, [r2]
+             jne r6, r7, on
+             {found}
+         on: ldxdw r0, [r1+{next}]
+             exit"
+    );
+    program(&text, LOOKUP_BYTES)
+}
+
+/// Finds the first entry at or above a key in a binary tree: the places of links, key and value.
+pub fn tree_lower_bound(left: usize, right: usize, key: usize, value: usize) -> Arc<Program> {
+    let text = format!(
+        "    ldxdw r6, [r1+{key}]
+             ldxdw r7, [r2]
+             jlt r6, r7, right
+             stdw [r2+8], 1
+             stxdw [r2+16], r6
+             ldxdw r6, [r1+{value}]
+             stxdw [r2+24], r6
+             stxdw [r2+32], r3
+             ldxdw r0, [r1+{left}]
+             exit
+         right: ldxdw r0, [r1+{right}]
+             exit"
+    );
+    program(&text, LOOKUP_BYTES)
+}
+
+/// Finds the first entry at or above a key in a B-tree: nodes have a byte that says whether they
+/// are leaves at 0, a byte with the count of entries at 3, entries of key and value from 16, and
+/// children from 160.
+pub fn b_tree_lower_bound() -> Arc<Program> {
+    let mut text = String::from(
+        "    ldxb r8, [r1+3]
+             ldxdw r7, [r2]\n",
+    );
+    for index in 0..ENTRIES_MAX {
+        let key = 16 + 16 * index;
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "    mov r6, {index}
+                 jle r8, {index}, at
+                 ldxdw r5, [r1+{key}]
+                 jge r5, r7, at\n"
+        );
+    }
+    let _ = write!(
+        text,
+        "    mov r6, {ENTRIES_MAX}
+         at: jge r6, r8, down
+             mov r4, r6
+             lsh r4, 4
+             add r4, r1
+             ldxdw r5, [r4+16]
+             stdw [r2+8], 1
+             stxdw [r2+16], r5
+             ldxdw r9, [r4+24]
+             stxdw [r2+24], r9
+             stxdw [r2+32], r3
+             jne r5, r7, down
+             mov r0, 0
+             exit
+         down: ldxb r5, [r1]
+             mov r0, 0
+             jne r5, 0, end
+             lsh r6, 3
+             add r6, r1
+             ldxdw r0, [r6+160]
+         end: exit"
+    );
+    program(&text, LOOKUP_BYTES)
+}
+
+/// The descent of a B+ tree with nodes of 256 bytes: a word that says whether they are leaves at
+/// 0, the count of keys at 8, entries from 16, children from 160, the next leaf at 240. A key that
+/// equals a separator lies in the right child. In a leaf, control goes on behind this text, with
+/// the key in register 7 and the count in register 8.
+fn b_plus_descend() -> String {
+    let mut text = String::from(
+        "    ldxdw r8, [r1+8]
+             ldxdw r7, [r2]
+             ldxdw r5, [r1]
+             jne r5, 0, leaf\n",
+    );
+    for index in 0..ENTRIES_MAX {
+        let key = 16 + 16 * index;
+        let _ = write!(
+            text,
+            "    mov r6, {index}
+                 jle r8, {index}, at
+                 ldxdw r5, [r1+{key}]
+                 jgt r5, r7, at\n"
+        );
+    }
+    let _ = write!(
+        text,
+        "    mov r6, {ENTRIES_MAX}
+         at: lsh r6, 3
+             add r6, r1
+             ldxdw r0, [r6+160]
+             exit
+         leaf:\n"
+    );
+    text
+}
+
+/// Finds the first entry at or above a key in a B+ tree. The next leaf is read if the key lies
+/// behind the last one of its leaf.
+pub fn b_plus_lower_bound() -> Arc<Program> {
+    let mut text = b_plus_descend();
+    for index in 0..ENTRIES_MAX {
+        let key = 16 + 16 * index;
+        let value = key + 8;
+        let _ = write!(
+            text,
+            "    jle r8, {index}, next
+                 ldxdw r6, [r1+{key}]
+                 ldxdw r4, [r1+{value}]
+                 jge r6, r7, found\n"
+        );
+    }
+    text.push_str(
+        "next: ldxdw r0, [r1+240]
+              exit
+         found: stdw [r2+8], 1
+              stxdw [r2+16], r6
+              stxdw [r2+24], r4
+              stxdw [r2+32], r3
+              mov r0, 0
+              exit",
+    );
+    program(&text, LOOKUP_BYTES)
+}
+
+/// The words of the scratchpad of [`b_plus_scan`]: how many entries are wanted, how many there are,
+/// and the first of their keys and values.
+pub const SCAN_WANTED: usize = 1;
+/// See [`SCAN_WANTED`].
+pub const SCAN_COUNT: usize = 2;
+/// See [`SCAN_WANTED`].
+pub const SCAN_ENTRIES: usize = 4;
+/// The most entries of one scan: as many as a scratchpad holds.
+pub const SCAN_MAX: usize = 128;
+
+/// Copies the first entries at or above a key of a B+ tree.
+pub fn b_plus_scan() -> Arc<Program> {
+    let mut text = b_plus_descend();
+    text.push_str(
+        "    ldxdw r9, [r2+8]
+             ldxdw r4, [r2+16]\n",
+    );
+    for index in 0..ENTRIES_MAX {
+        let key = 16 + 16 * index;
+        let value = key + 8;
+        let _ = write!(
+            text,
+            "    jle r8, {index}, next
+                 ldxdw r6, [r1+{key}]
+                 jlt r6, r7, skip{index}
+                 jge r4, r9, done
+                 jge r4, {SCAN_MAX}, done
+                 mov r5, r4
+                 lsh r5, 4
+                 add r5, r2
+                 stxdw [r5+32], r6
+                 ldxdw r6, [r1+{value}]
+                 stxdw [r5+40], r6
+                 add r4, 1
+                 skip{index}:\n"
+        );
+    }
+    text.push_str(
+        "next: stxdw [r2+16], r4
+              mov r0, 0
+              jge r4, r9, end
+              ldxdw r0, [r1+240]
+              ja end
+         done: stxdw [r2+16], r4
+              mov r0, 0
+         end: exit",
+    );
+    program(&text, (8 * SCAN_ENTRIES + 16 * SCAN_MAX) as u16)
+}
+
+/// The words of the scratchpad of [`b_plus_aggregate`]: the key behind the last one, then the
+/// aggregates. The caller sets the least value to all bits.
+pub const AGGREGATE_END: usize = 1;
+/// See [`AGGREGATE_END`].
+pub const AGGREGATE_COUNT: usize = 2;
+/// See [`AGGREGATE_END`].
+pub const AGGREGATE_SUM: usize = 3;
+/// See [`AGGREGATE_END`].
+pub const AGGREGATE_MIN: usize = 4;
+/// See [`AGGREGATE_END`].
+pub const AGGREGATE_MAX: usize = 5;
+
+/// Count, sum, least and greatest value of the entries of a range of keys of a B+ tree.
+pub fn b_plus_aggregate() -> Arc<Program> {
+    let mut text = b_plus_descend();
+    text.push_str("    ldxdw r9, [r2+8]\n");
+    for index in 0..ENTRIES_MAX {
+        let key = 16 + 16 * index;
+        let value = key + 8;
+        let _ = write!(
+            text,
+            "    jle r8, {index}, next
+                 ldxdw r6, [r1+{key}]
+                 jlt r6, r7, skip{index}
+                 jge r6, r9, done
+                 ldxdw r6, [r1+{value}]
+                 ldxdw r5, [r2+16]
+                 add r5, 1
+                 stxdw [r2+16], r5
+                 ldxdw r5, [r2+24]
+                 add r5, r6
+                 stxdw [r2+24], r5
+                 ldxdw r5, [r2+32]
+                 jge r6, r5, max{index}
+                 stxdw [r2+32], r6
+                 max{index}: ldxdw r5, [r2+40]
+                 jle r6, r5, skip{index}
+                 stxdw [r2+40], r6
+                 skip{index}:\n"
+        );
+    }
+    text.push_str(
+        "next: ldxdw r0, [r1+240]
+              exit
+         done: mov r0, 0
+              exit",
+    );
+    program(&text, LOOKUP_BYTES)
+}

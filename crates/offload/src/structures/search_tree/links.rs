@@ -1,0 +1,221 @@
+//! The nodes of binary trees and the links between them. Null is no node.
+
+use crate::structures::heap::{Heap, HeapError};
+
+/// Places of the fields that kinds of trees put at different places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub parent: u64,
+    pub left: u64,
+    pub right: u64,
+    /// Colour or height.
+    pub balance: u64,
+}
+
+impl Layout {
+    /// The red-black tree of the C++ library.
+    pub const STANDARD: Layout = Layout {
+        balance: 0,
+        parent: 8,
+        left: 16,
+        right: 24,
+    };
+    /// The hooks of Boost's intrusive trees.
+    pub const INTRUSIVE: Layout = Layout {
+        parent: 0,
+        left: 8,
+        right: 16,
+        balance: 24,
+    };
+}
+
+pub const KEY: u64 = 32;
+pub const VALUE: u64 = 40;
+pub const NODE_BYTES: u64 = 48;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Left,
+    Right,
+}
+
+impl Side {
+    pub fn other(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+}
+
+/// What the removal of a node leaves to the balance.
+#[derive(Clone, Copy, Debug)]
+pub struct Gap {
+    /// The balance of the node that is missing at its place.
+    pub balance: u64,
+    /// The node that took the place, or null.
+    pub child: u64,
+    /// The parent of that place, or null.
+    pub parent: u64,
+}
+
+/// A tree under change.
+pub struct Links<'t, H> {
+    pub heap: &'t mut H,
+    pub layout: Layout,
+    pub root: &'t mut u64,
+}
+
+type Done = Result<(), HeapError>;
+
+impl<H: Heap> Links<'_, H> {
+    pub fn parent(&self, node: u64) -> Result<u64, HeapError> {
+        self.heap.read(node + self.layout.parent)
+    }
+
+    pub fn set_parent(&mut self, node: u64, parent: u64) -> Done {
+        match node {
+            0 => Ok(()),
+            _ => self.heap.write(node + self.layout.parent, parent),
+        }
+    }
+
+    pub fn child(&self, node: u64, side: Side) -> Result<u64, HeapError> {
+        self.heap.read(node + self.place(side))
+    }
+
+    pub fn set_child(&mut self, node: u64, side: Side, child: u64) -> Done {
+        self.heap.write(node + self.place(side), child)
+    }
+
+    /// Zero of null.
+    pub fn balance(&self, node: u64) -> Result<u64, HeapError> {
+        match node {
+            0 => Ok(0),
+            _ => self.heap.read(node + self.layout.balance),
+        }
+    }
+
+    pub fn set_balance(&mut self, node: u64, balance: u64) -> Done {
+        self.heap.write(node + self.layout.balance, balance)
+    }
+
+    pub fn key(&self, node: u64) -> Result<u64, HeapError> {
+        self.heap.read(node + KEY)
+    }
+
+    /// The side of a node under its parent.
+    pub fn side(&self, node: u64, parent: u64) -> Result<Side, HeapError> {
+        Ok(match self.child(parent, Side::Left)? == node {
+            true => Side::Left,
+            false => Side::Right,
+        })
+    }
+
+    /// Puts a node, or null, at the place of another.
+    pub fn replace(&mut self, old: u64, new: u64) -> Done {
+        let parent = self.parent(old)?;
+        if parent == 0 {
+            *self.root = new;
+        } else {
+            let side = self.side(old, parent)?;
+            self.set_child(parent, side, new)?;
+        }
+        self.set_parent(new, parent)
+    }
+
+    /// Moves a node down to one side; its child of the other side takes its place.
+    pub fn rotate(&mut self, node: u64, down: Side) -> Done {
+        let up = self.child(node, down.other())?;
+        let between = self.child(up, down)?;
+        self.set_child(node, down.other(), between)?;
+        self.set_parent(between, node)?;
+        self.replace(node, up)?;
+        self.set_child(up, down, node)?;
+        self.set_parent(node, up)
+    }
+
+    /// Adds a node as a leaf, behind all with an equal key.
+    pub fn insert_leaf(&mut self, key: u64, value: u64) -> Result<u64, HeapError> {
+        let node = self.heap.allocate(NODE_BYTES)?;
+        self.heap.write(node + KEY, key)?;
+        self.heap.write(node + VALUE, value)?;
+        let (mut parent, mut at, mut side) = (0, *self.root, Side::Left);
+        while at != 0 {
+            side = match key < self.key(at)? {
+                true => Side::Left,
+                false => Side::Right,
+            };
+            (parent, at) = (at, self.child(at, side)?);
+        }
+        self.set_parent(node, parent)?;
+        match parent {
+            0 => *self.root = node,
+            _ => self.set_child(parent, side, node)?,
+        }
+        Ok(node)
+    }
+
+    /// The first node at or above a key, or null.
+    pub fn lower_bound(&self, key: u64) -> Result<u64, HeapError> {
+        let (mut best, mut at) = (0, *self.root);
+        while at != 0 {
+            let side = match self.key(at)? < key {
+                true => Side::Right,
+                false => {
+                    best = at;
+                    Side::Left
+                }
+            };
+            at = self.child(at, side)?;
+        }
+        Ok(best)
+    }
+
+    /// Takes a node out of the tree.
+    pub fn unlink(&mut self, node: u64) -> Result<Gap, HeapError> {
+        let left = self.child(node, Side::Left)?;
+        let right = self.child(node, Side::Right)?;
+        if left == 0 || right == 0 {
+            let gap = Gap {
+                balance: self.balance(node)?,
+                child: left.max(right),
+                parent: self.parent(node)?,
+            };
+            self.replace(node, gap.child)?;
+            return Ok(gap);
+        }
+        let mut next = right;
+        loop {
+            match self.child(next, Side::Left)? {
+                0 => break,
+                further => next = further,
+            }
+        }
+        let mut gap = Gap {
+            balance: self.balance(next)?,
+            child: self.child(next, Side::Right)?,
+            parent: self.parent(next)?,
+        };
+        if gap.parent == node {
+            gap.parent = next;
+        } else {
+            self.replace(next, gap.child)?;
+            self.set_child(next, Side::Right, right)?;
+            self.set_parent(right, next)?;
+        }
+        self.replace(node, next)?;
+        self.set_child(next, Side::Left, left)?;
+        self.set_parent(left, next)?;
+        let balance = self.balance(node)?;
+        self.set_balance(next, balance)?;
+        Ok(gap)
+    }
+
+    fn place(&self, side: Side) -> u64 {
+        match side {
+            Side::Left => self.layout.left,
+            Side::Right => self.layout.right,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Balanced binary trees: `std::map`, `set`, `multimap` and `multiset`, which are red-black trees,
+//! and Boost's AVL, splay and scapegoat trees. Their look-up is one program, with the fields at two
+//! places.
+
+mod avl;
+mod links;
+mod red_black;
+mod scapegoat;
+mod splay;
+
+use super::heap::{Heap, HeapError};
+use super::programs::tree_lower_bound;
+use crate::program::Program;
+use crate::traversal::Query;
+use links::{KEY, Layout, Links, NODE_BYTES, VALUE};
+use std::sync::Arc;
+
+/// How a tree keeps its balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// By colours.
+    RedBlack,
+    /// By heights.
+    Avl,
+    /// By moving what is changed to the root.
+    Splay,
+    /// By building parts anew.
+    Scapegoat,
+}
+
+/// Whether entries may have equal keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// No two.
+    Unique,
+    /// Any number; they stay in the order of their insertion.
+    Multiple,
+}
+
+/// A tree of words.
+#[derive(Clone, Debug)]
+pub struct SearchTree {
+    balance: Balance,
+    keys: Keys,
+    lower_bound: Arc<Program>,
+    root: u64,
+    count: u64,
+    /// The greatest count since a scapegoat tree was built anew.
+    count_max: u64,
+}
+
+impl SearchTree {
+    /// No entries.
+    pub fn new(balance: Balance, keys: Keys) -> SearchTree {
+        let Layout { left, right, .. } = balance.layout();
+        let place = |field: u64| field as usize;
+        SearchTree {
+            balance,
+            keys,
+            lower_bound: tree_lower_bound(place(left), place(right), place(KEY), place(VALUE)),
+            root: 0,
+            count: 0,
+            count_max: 0,
+        }
+    }
+
+    /// Adds an entry. If keys are unique and the key is there, its value is replaced, and the answer
+    /// is false.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn insert(
+        &mut self,
+        heap: &mut impl Heap,
+        key: u64,
+        value: u64,
+    ) -> Result<bool, HeapError> {
+        let (balance, keys, count) = (self.balance, self.keys, self.count + 1);
+        let mut links = self.links(heap);
+        if keys == Keys::Unique {
+            let node = links.lower_bound(key)?;
+            if node != 0 && links.key(node)? == key {
+                links.heap.write(node + VALUE, value)?;
+                return Ok(false);
+            }
+        }
+        let node = links.insert_leaf(key, value)?;
+        match balance {
+            Balance::RedBlack => red_black::inserted(&mut links, node)?,
+            Balance::Avl => avl::changed(&mut links, node)?,
+            Balance::Splay => splay::splay(&mut links, node)?,
+            Balance::Scapegoat => scapegoat::inserted(&mut links, node, count)?,
+        }
+        self.count = count;
+        self.count_max = self.count_max.max(count);
+        Ok(true)
+    }
+
+    /// Removes the first entry of a key; false if there is none.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn remove(&mut self, heap: &mut impl Heap, key: u64) -> Result<bool, HeapError> {
+        let (balance, mut count_max) = (self.balance, self.count_max);
+        let count = self.count.saturating_sub(1);
+        let mut links = self.links(heap);
+        let node = links.lower_bound(key)?;
+        if node == 0 || links.key(node)? != key {
+            return Ok(false);
+        }
+        let gap = links.unlink(node)?;
+        match balance {
+            Balance::RedBlack => red_black::removed(&mut links, gap)?,
+            Balance::Avl => avl::changed(&mut links, gap.parent)?,
+            Balance::Splay if gap.parent != 0 => splay::splay(&mut links, gap.parent)?,
+            Balance::Splay => {}
+            Balance::Scapegoat => count_max = scapegoat::removed(&mut links, count, count_max)?,
+        }
+        heap.free(node, NODE_BYTES);
+        (self.count, self.count_max) = (count, count_max);
+        Ok(true)
+    }
+
+    /// The search for the first entry at or above a key; `None` in an empty tree. A key is there if
+    /// the entry has it.
+    pub fn lower_bound(&self, key: u64) -> Option<Query> {
+        (self.root != 0).then(|| Query::new(&self.lower_bound, self.root, &[key]))
+    }
+
+    fn links<'t, H: Heap>(&'t mut self, heap: &'t mut H) -> Links<'t, H> {
+        Links {
+            heap,
+            layout: self.balance.layout(),
+            root: &mut self.root,
+        }
+    }
+}
+
+impl Balance {
+    fn layout(self) -> Layout {
+        match self {
+            Balance::RedBlack => Layout::STANDARD,
+            _ => Layout::INTRUSIVE,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Nodes of several entries, read and written as a whole by the caller.
+
+use super::entry::Entry;
+use super::heap::{Heap, HeapError};
+
+/// Where entries begin; each is a key and a value.
+const ENTRIES: u64 = 16;
+/// Where children begin.
+const CHILDREN: u64 = 160;
+/// The size of a node: one load of an iteration.
+pub const NODE_BYTES: u64 = 256;
+
+/// A node's content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WideNode {
+    pub entries: Vec<Entry>,
+    /// None in a leaf.
+    pub children: Vec<u64>,
+}
+
+impl WideNode {
+    pub fn is_leaf(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// The number of entries below a key.
+    pub fn position(&self, key: u64) -> usize {
+        self.entries.partition_point(|entry| entry.key < key)
+    }
+
+    pub fn read(
+        heap: &impl Heap,
+        node: u64,
+        count: u64,
+        is_leaf: bool,
+    ) -> Result<WideNode, HeapError> {
+        let entry = |index: u64| {
+            let at = node + ENTRIES + 16 * index;
+            Ok(Entry {
+                key: heap.read(at)?,
+                value: heap.read(at + 8)?,
+            })
+        };
+        let child = |index: u64| heap.read(node + CHILDREN + 8 * index);
+        Ok(WideNode {
+            entries: (0..count).map(entry).collect::<Result<_, _>>()?,
+            children: match is_leaf {
+                true => Vec::new(),
+                false => (0..=count).map(child).collect::<Result<_, _>>()?,
+            },
+        })
+    }
+
+    pub fn write(&self, heap: &mut impl Heap, node: u64) -> Result<(), HeapError> {
+        for (entry, at) in self.entries.iter().zip((node + ENTRIES..).step_by(16)) {
+            heap.write(at, entry.key)?;
+            heap.write(at + 8, entry.value)?;
+        }
+        for (child, at) in self.children.iter().zip((node + CHILDREN..).step_by(8)) {
+            heap.write(at, *child)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the entries and children from the middle on, and the entry before them.
+    pub fn split(&mut self) -> Option<(Entry, WideNode)> {
+        let middle = self.entries.len() / 2;
+        let right = WideNode {
+            entries: self.entries.split_off(middle + 1),
+            children: match self.is_leaf() {
+                true => Vec::new(),
+                false => self.children.split_off(middle + 1),
+            },
+        };
+        self.entries.pop().map(|entry| (entry, right))
+    }
+}

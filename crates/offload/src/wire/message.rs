@@ -1,0 +1,405 @@
+//! Requests and responses: one format, so that a response with a new address is a request.
+//!
+//! ```text
+//!  0 magic 2 | version 1 | kind 1 | status 1 | flags 1 | hops 1 | zero 1
+//!  8 caller 8
+//! 16 counter 8
+//! 24 settled 8
+//! 32 visit 4 | tenant 2 | scratchpad length 2
+//! 40 program length 2 | zero 2 | map epoch 4
+//! 48 address 8
+//! 56 iterations made 8
+//! 64 iterations left 8
+//! 72 program hash 16
+//! 88 tag 16
+//! 104 scratchpad, program
+//! ```
+//!
+//! All fields lie at fixed places, low end first, so that a switch reads them without looking at
+//! the rest.
+
+use crate::node::Tenant;
+use crate::program::{ProgramHash, SCRATCHPAD_BYTES_MAX};
+use crate::traversal::Status;
+
+/// The length of a header.
+pub const HEADER_BYTES: usize = 104;
+/// The most bytes of a datagram: header, scratchpad, a declaration of 8 bytes and 512 instructions.
+pub const DATAGRAM_BYTES_MAX: usize = HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 8 * 512;
+
+const MAGIC: u16 = 0x4e50;
+const VERSION: u8 = 1;
+const TAG: std::ops::Range<usize> = 88..104;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A traversal that goes on at the node of its address.
+    Request,
+    /// What a caller is told.
+    Response,
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Request or response.
+    pub kind: Kind,
+    /// Of a response: how the run ended.
+    pub status: Status,
+    /// Whether a memory node tells the caller that an address lies elsewhere, instead of passing the
+    /// request on.
+    pub returns_to_caller: bool,
+    /// How often a switch has passed it on.
+    pub hops: u8,
+    /// Who asks.
+    pub caller: u64,
+    /// The caller's number of the request.
+    pub counter: u64,
+    /// The caller has answers to all requests with lower numbers, and asks them no more.
+    pub settled: u64,
+    /// How many memory nodes have worked on it. With the counter, this names a piece of work, which
+    /// no node does twice if it stores.
+    pub visit: u32,
+    /// Whose program it is.
+    pub tenant: Tenant,
+    /// The age of the switch's map.
+    pub map_epoch: u32,
+    /// The current address.
+    pub address: u64,
+    /// How many iterations were made.
+    pub made: u64,
+    /// How many more may be.
+    pub left: u64,
+    /// The program.
+    pub program: ProgramHash,
+    /// The state.
+    pub scratchpad: Vec<u8>,
+    /// The program's bytes; empty if the nodes are taken to know it.
+    pub body: Vec<u8>,
+}
+
+/// The reason why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// There are fewer bytes than the header has, or than it says.
+    #[error("{bytes} bytes are too few for a message of {wanted}")]
+    Short {
+        /// How many there are.
+        bytes: usize,
+        /// How many there should be.
+        wanted: usize,
+    },
+    /// There are more bytes than the header says.
+    #[error("{bytes} bytes are too many for a message of {wanted}")]
+    Long {
+        /// How many there are.
+        bytes: usize,
+        /// How many there should be.
+        wanted: usize,
+    },
+    /// It begins otherwise, or is of another version.
+    #[error("the message begins with {magic:#06x}, version {version}")]
+    Foreign {
+        /// The first two bytes.
+        magic: u16,
+        /// The version.
+        version: u8,
+    },
+    /// A field has a value without a meaning.
+    #[error("the field at byte {at} has no meaning: {value}")]
+    Field {
+        /// Where.
+        at: usize,
+        /// The value.
+        value: u64,
+    },
+    /// The tag is not that of the tenant's key.
+    #[error("the tag is not that of tenant {tenant}")]
+    Tag {
+        /// Whose it should be.
+        tenant: u16,
+    },
+}
+
+/// A tenant's secret, by which messages are known to be of the tenant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key(pub [u8; 32]);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Key(..)")
+    }
+}
+
+impl Key {
+    /// The tag of a datagram of at least a header's length.
+    pub fn tag(&self, datagram: &[u8]) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        let behind = datagram.get(TAG.end..).unwrap_or_default();
+        // A switch changes hops and epoch, and knows no key.
+        let mut header = [0; TAG.start];
+        for (to, from) in header.iter_mut().zip(datagram) {
+            *to = *from;
+        }
+        header[6] = 0;
+        header[44..48].fill(0);
+        hasher.update(&header).update(behind);
+        let hash = hasher.finalize();
+        let mut tag = [0; 16];
+        tag.copy_from_slice(&hash.as_bytes()[..16]);
+        tag
+    }
+}
+
+impl Message {
+    /// The bytes, with the tag of a key. Of scratchpad and program at most 65,535 bytes are sent;
+    /// programs have fewer.
+    pub fn encode(&self, key: &Key) -> Vec<u8> {
+        let cut = |bytes: &'_ [u8]| bytes.len().min(u16::MAX.into());
+        let (scratchpad, body) = (cut(&self.scratchpad), cut(&self.body));
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.scratchpad.len() + self.body.len());
+        bytes.extend(MAGIC.to_le_bytes());
+        let kind = match self.kind {
+            Kind::Request => 1,
+            Kind::Response => 2,
+        };
+        let flags = u8::from(self.returns_to_caller);
+        bytes.extend([VERSION, kind, self.status.code(), flags, self.hops, 0]);
+        for word in [self.caller, self.counter, self.settled] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.visit.to_le_bytes());
+        bytes.extend(self.tenant.0.to_le_bytes());
+        bytes.extend((scratchpad as u16).to_le_bytes());
+        bytes.extend((body as u16).to_le_bytes());
+        bytes.extend([0; 2]);
+        bytes.extend(self.map_epoch.to_le_bytes());
+        for word in [self.address, self.made, self.left] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.program.0);
+        bytes.extend([0; 16]);
+        bytes.extend(&self.scratchpad[..scratchpad]);
+        bytes.extend(&self.body[..body]);
+        let tag = key.tag(&bytes);
+        bytes[TAG].copy_from_slice(&tag);
+        bytes
+    }
+
+    /// Reads bytes whose tag is that of their tenant's key; `key` finds it.
+    ///
+    /// # Errors
+    /// See [`MessageError`].
+    pub fn decode(
+        bytes: &[u8],
+        key: impl FnOnce(Tenant) -> Option<Key>,
+    ) -> Result<Message, MessageError> {
+        let fields = Fields::of(bytes)?;
+        let meaningless = |at, value| MessageError::Field { at, value };
+        let kind = fields.kind()?;
+        let code = fields.byte(4);
+        let status = Status::from_code(code).ok_or(meaningless(4, code.into()))?;
+        let flags = fields.byte(5);
+        if flags > 1 {
+            return Err(meaningless(5, flags.into()));
+        }
+        if fields.byte(7) != 0 {
+            return Err(meaningless(7, fields.byte(7).into()));
+        }
+        if fields.half(42) != 0 {
+            return Err(meaningless(42, fields.half(42).into()));
+        }
+        let (scratchpad, body) = (usize::from(fields.half(38)), usize::from(fields.half(40)));
+        let wanted = HEADER_BYTES + scratchpad + body;
+        let (bytes, found) = (fields.0, fields.0.len());
+        if found < wanted {
+            return Err(MessageError::Short {
+                bytes: found,
+                wanted,
+            });
+        }
+        if found > wanted {
+            return Err(MessageError::Long {
+                bytes: found,
+                wanted,
+            });
+        }
+        let tenant = fields.half(36);
+        let key = key(Tenant(tenant)).ok_or(MessageError::Tag { tenant })?;
+        let (tag, expected) = (&bytes[TAG], key.tag(bytes));
+        // All bytes are compared, so that the time tells nothing.
+        let differs = tag
+            .iter()
+            .zip(expected)
+            .fold(0, |bits, (a, b)| bits | (a ^ b));
+        if differs != 0 {
+            return Err(MessageError::Tag { tenant });
+        }
+        let (scratchpad, body) = bytes[HEADER_BYTES..].split_at(scratchpad);
+        let mut program = [0; 16];
+        program.copy_from_slice(&bytes[72..88]);
+        Ok(Message {
+            kind,
+            status,
+            returns_to_caller: flags == 1,
+            hops: fields.byte(6),
+            caller: fields.word(8),
+            counter: fields.word(16),
+            settled: fields.word(24),
+            visit: fields.long(32),
+            tenant: Tenant(tenant),
+            map_epoch: fields.long(44),
+            address: fields.word(48),
+            made: fields.word(56),
+            left: fields.word(64),
+            program: ProgramHash(program),
+            scratchpad: scratchpad.to_vec(),
+            body: body.to_vec(),
+        })
+    }
+}
+
+/// The fields of a datagram's header that a switch reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'d>(&'d [u8]);
+
+impl<'d> Fields<'d> {
+    /// The fields of bytes that are long enough, and of this version.
+    ///
+    /// # Errors
+    /// `Short`, `Foreign`.
+    pub fn of(datagram: &'d [u8]) -> Result<Fields<'d>, MessageError> {
+        if datagram.len() < HEADER_BYTES {
+            let bytes = datagram.len();
+            let wanted = HEADER_BYTES;
+            return Err(MessageError::Short { bytes, wanted });
+        }
+        let fields = Fields(datagram);
+        let (magic, version) = (fields.half(0), fields.byte(2));
+        if (magic, version) != (MAGIC, VERSION) {
+            return Err(MessageError::Foreign { magic, version });
+        }
+        Ok(fields)
+    }
+
+    /// Request or response.
+    ///
+    /// # Errors
+    /// `Field`.
+    pub fn kind(&self) -> Result<Kind, MessageError> {
+        match self.byte(3) {
+            1 => Ok(Kind::Request),
+            2 => Ok(Kind::Response),
+            value => Err(MessageError::Field {
+                at: 3,
+                value: value.into(),
+            }),
+        }
+    }
+
+    /// Who asks.
+    pub fn caller(&self) -> u64 {
+        self.word(8)
+    }
+
+    /// The current address.
+    pub fn address(&self) -> u64 {
+        self.word(48)
+    }
+
+    /// How often a switch has passed it on.
+    pub fn hops(&self) -> u8 {
+        self.byte(6)
+    }
+
+    /// The datagram, passed on once more by a switch with a map of this epoch.
+    pub fn passed_on(&self, epoch: u32) -> Vec<u8> {
+        let mut datagram = self.0.to_vec();
+        datagram[6] = datagram[6].saturating_add(1);
+        datagram[44..48].copy_from_slice(&epoch.to_le_bytes());
+        datagram
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.0[at]
+    }
+
+    fn half(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+    }
+
+    fn long(&self, at: usize) -> u32 {
+        u32::from(self.half(at)) | u32::from(self.half(at + 2)) << 16
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_le_bytes(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: Key = Key([3; 32]);
+
+    fn message() -> Message {
+        Message {
+            kind: Kind::Request,
+            status: Status::Done,
+            returns_to_caller: true,
+            hops: 3,
+            caller: 0x0102_0304_0506_0708,
+            counter: 9,
+            settled: 8,
+            visit: 0x0001_0002,
+            tenant: Tenant(5),
+            map_epoch: 0x0003_0004,
+            address: 0xfeed_0000,
+            made: 7,
+            left: 100,
+            program: ProgramHash([4; 16]),
+            scratchpad: vec![1, 2, 3],
+            body: vec![4, 5],
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Message, MessageError> {
+        Message::decode(bytes, |tenant| (tenant == Tenant(5)).then_some(KEY))
+    }
+
+    #[test]
+    fn messages_come_back() {
+        let bytes = message().encode(&KEY);
+        assert_eq!(decode(&bytes), Ok(message()));
+        let fields = Fields::of(&bytes).expect("a message");
+        assert_eq!(fields.caller(), message().caller);
+        let passed_on = decode(&fields.passed_on(77)).expect("a switch needs no key");
+        assert_eq!((passed_on.hops, passed_on.map_epoch), (4, 77));
+    }
+
+    #[test]
+    fn any_change_is_found() {
+        let bytes = message().encode(&KEY);
+        for at in 0..bytes.len() {
+            if at == 6 || (44..48).contains(&at) {
+                continue;
+            }
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                assert!(decode(&changed).is_err(), "{at} {bit}");
+            }
+        }
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err());
+        }
+        let mut long = bytes;
+        long.push(0);
+        assert!(matches!(decode(&long), Err(MessageError::Long { .. })));
+    }
+}

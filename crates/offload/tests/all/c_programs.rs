@@ -1,0 +1,162 @@
+//! C sources produce what the builder's programs produce.
+
+use crate::rack::{Rack, words};
+use nearfield_offload::compile::{CompileError, ObjectError, compile, compile_file, from_object};
+use nearfield_offload::program::Program;
+use nearfield_offload::structures::{
+    BPlusTree, Balance, HashTable, Keys, List, ListKind, SearchTree, entry,
+};
+use nearfield_offload::traversal::{InMemory, Query, Runner};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The program of a source of this crate; `None`, with a note, if there is no clang.
+fn program(name: &str) -> Option<Arc<Program>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
+    found(compile_file(&folder.join(name))).map(Arc::new)
+}
+
+fn found<T>(compiled: Result<T, CompileError>) -> Option<T> {
+    match compiled {
+        Err(error @ CompileError::NoClang { .. })
+            if std::env::var_os("NEARFIELD_REQUIRE_CLANG").is_none() =>
+        {
+            eprintln!("skipped: {error}");
+            None
+        }
+        compiled => Some(compiled.unwrap()),
+    }
+}
+
+/// Runs queries with their own program and with that of a source, whose instructions are as many as
+/// expected.
+fn agree(name: &str, instructions: std::ops::Range<usize>, queries: Vec<Query>, rack: &Rack<'_>) {
+    let Some(program) = program(name) else {
+        return;
+    };
+    let count = program.code().instructions().len();
+    assert!(
+        instructions.contains(&count),
+        "{name} has {count} instructions"
+    );
+    let mut runner = InMemory::new(rack.clone());
+    let mut hits = 0;
+    for query in queries {
+        let Ok(expected) = runner.run(&query, 10_000);
+        hits += usize::from(entry(&expected).is_some());
+        let query = Query {
+            program: Arc::clone(&program),
+            ..query
+        };
+        let Ok(outcome) = runner.run(&query, 10_000);
+        assert_eq!(outcome, expected, "{name}");
+    }
+    assert!(hits > 50, "{hits}");
+}
+
+const KEYS: u64 = 400;
+
+#[test]
+fn the_list_in_c_does_what_the_builders_does() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    let mut arena = rack.arena();
+    let mut list = List::new(ListKind::Doubly, &mut arena).unwrap();
+    for key in (0..KEYS).step_by(3) {
+        list.push_front(&mut arena, key).unwrap();
+    }
+    let queries = (0..KEYS).filter_map(|key| list.find(key)).collect();
+    agree("list.c", 10..23, queries, &rack);
+}
+
+#[test]
+fn the_hash_table_in_c_does_what_the_builders_does() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    let mut arena = rack.arena();
+    let mut table = HashTable::new(&mut arena, 30).unwrap();
+    for key in (0..KEYS).step_by(3) {
+        table.insert(&mut arena, key, key * 7).unwrap();
+    }
+    let queries = (0..KEYS).map(|key| table.find(key)).collect();
+    agree("hash.c", 10..25, queries, &rack);
+}
+
+#[test]
+fn the_tree_in_c_does_what_the_builders_does() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    let mut arena = rack.arena();
+    let mut tree = SearchTree::new(Balance::RedBlack, Keys::Unique);
+    for key in (0..KEYS).step_by(3) {
+        tree.insert(&mut arena, key, key * 7).unwrap();
+    }
+    let queries = (0..KEYS).filter_map(|key| tree.lower_bound(key)).collect();
+    agree("tree.c", 10..20, queries, &rack);
+}
+
+#[test]
+fn the_b_plus_tree_in_c_does_what_the_builders_does() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    let mut arena = rack.arena();
+    let mut tree = BPlusTree::new(&mut arena).unwrap();
+    for key in (0..KEYS).step_by(3) {
+        tree.insert(&mut arena, key, key * 7).unwrap();
+    }
+    let queries = (0..KEYS).map(|key| tree.lower_bound(key)).collect();
+    agree("b_plus_tree.c", 60..110, queries, &rack);
+}
+
+/// A source whose `next` is the given text.
+fn source(next: &str) -> String {
+    format!(
+        "#include \"nearfield_offload.h\"
+         u64 table[4];
+         u64 outside(u64);
+         struct node {{ u64 next; }};
+         struct scratchpad {{ u64 word; }};
+         NEARFIELD_INLINE int end(const struct node *n, struct scratchpad *s, u64 a) {{ return 0; }}
+         NEARFIELD_INLINE u64 next(const struct node *n, struct scratchpad *s, u64 a) {{ {next} }}
+         NEARFIELD_TRAVERSAL(struct node, struct scratchpad)"
+    )
+}
+
+#[test]
+fn what_programs_cannot_do_is_refused_by_name() {
+    let Some(program) = found(compile(&source("return n->next;"))) else {
+        return;
+    };
+    assert_eq!(program.code().instructions().len(), 2);
+    let global = compile(&source("return table[a & 3];"));
+    assert!(
+        matches!(&global, Err(CompileError::Object(ObjectError::Relocation { symbol, .. }))
+            if symbol == "table"),
+        "{global:?}"
+    );
+    let call = compile(&source("return outside(a);"));
+    assert!(
+        matches!(&call, Err(CompileError::Object(ObjectError::Relocation { symbol, .. }))
+            if symbol == "outside"),
+        "{call:?}"
+    );
+    let far = compile(&source("return (&n->next)[40] + n->next;"));
+    assert!(
+        matches!(far, Err(CompileError::Object(ObjectError::Verify(_)))),
+        "{far:?}"
+    );
+    let wrong = compile(&source("return nothing;"));
+    assert!(
+        matches!(wrong, Err(CompileError::Refused { .. })),
+        "{wrong:?}"
+    );
+    let plain = compile("int main() { return 0; }");
+    assert!(
+        matches!(plain, Err(CompileError::Object(ObjectError::NoSection(_)))),
+        "{plain:?}"
+    );
+    assert!(matches!(
+        from_object(b"no object"),
+        Err(ObjectError::Format(_))
+    ));
+}

@@ -1,0 +1,36 @@
+//! Parsing datagrams never panics, and accepts only what encoding writes.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_offload::wire::{Fields, HEADER_BYTES, Key, Message};
+
+const KEY: Key = Key([7; 32]);
+
+fuzz_target!(|input: (&[u8], &[u8], bool)| {
+    let (bytes, scratchpad, sealed) = input;
+    let _ = Message::decode(bytes, |_| Some(KEY));
+    let mut datagram = bytes.to_vec();
+    if sealed && datagram.len() >= HEADER_BYTES {
+        // A right beginning and lengths, which no fuzzer guesses with the tag.
+        datagram.truncate(HEADER_BYTES);
+        datagram[..3].copy_from_slice(&[0x50, 0x4e, 1]);
+        let length = scratchpad.len().min(4096) as u16;
+        datagram[38..40].copy_from_slice(&length.to_le_bytes());
+        datagram[40..44].fill(0);
+        datagram.extend_from_slice(&scratchpad[..length.into()]);
+        let tag = KEY.tag(&datagram);
+        datagram[88..104].copy_from_slice(&tag);
+    }
+    if let Ok(fields) = Fields::of(&datagram) {
+        let _ = (
+            fields.kind(),
+            fields.caller(),
+            fields.address(),
+            fields.hops(),
+        );
+    }
+    if let Ok(message) = Message::decode(&datagram, |_| Some(KEY)) {
+        assert_eq!(message.encode(&KEY), datagram);
+    }
+});
