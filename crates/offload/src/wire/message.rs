@@ -47,8 +47,8 @@ pub struct Message {
     pub kind: Kind,
     /// Of a response: how the run ended.
     pub status: Status,
-    /// Whether a memory node tells the caller that an address lies elsewhere, instead of passing the
-    /// request on.
+    /// Whether a memory node tells the caller that an address lies elsewhere, instead of passing
+    /// the request on.
     pub returns_to_caller: bool,
     /// How often a switch has passed it on.
     pub hops: u8,

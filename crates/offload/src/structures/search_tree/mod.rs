@@ -64,8 +64,8 @@ impl SearchTree {
         }
     }
 
-    /// Adds an entry. If keys are unique and the key is there, its value is replaced, and the answer
-    /// is false.
+    /// Adds an entry. If keys are unique and the key is there, its value is replaced, and the
+    /// answer is false.
     ///
     /// # Errors
     /// See [`HeapError`].
