@@ -1,7 +1,7 @@
 //! Keeping each tier within its capacity, and what is used most in memory.
 //!
-//! A thread of its own, the [*mover*](mover), walks over all values in slices. The policy
-//! ([`judge`]) says which go out of a tier that is nearly full. What clients have used in a cold
+//! A thread of its own, the *mover*, walks over all values in slices. The policy
+//! (`judge.rs`) says which go out of a tier that is nearly full. What clients have used in a cold
 //! tier is noted ([`Cold::note_use`](crate::keyspace::Cold::note_use)), and the policy says which
 //! of it comes into a faster one. Nothing waits for a move (see
 //! [`moving`](crate::keyspace::moving)).
