@@ -7,12 +7,14 @@
 //!
 //! - [`pulse`]: the accelerator of pulse (ASPLOS 2025), with its area and energy.
 //! - [`cores`]: general-purpose cores in its place.
+//! - [`dcart`]: the accelerator of DCART (DAC 2025), for operations on a radix tree.
 //! - [`rack`]: callers, a switch, and memory nodes with either.
 //! - [`paging`]: remote memory as swap space.
 //! - [`cxl`]: pulse's study of memory that is attached by CXL.
 
 pub mod cores;
 pub mod cxl;
+pub mod dcart;
 mod node;
 pub mod paging;
 pub mod pulse;

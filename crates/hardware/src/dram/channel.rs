@@ -82,7 +82,18 @@ pub(super) struct Channel<O = ()> {
     row_hits: u64,
     requests: Requests,
     latencies: Latencies,
+    /// Lines that were read, and the clocks of their data, if somebody asks for them.
+    answers: Option<Vec<Answer>>,
     observer: O,
+}
+
+/// A line that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The address of the line's first byte.
+    pub line: u64,
+    /// The clock at which all of its data is there.
+    pub clock: u64,
 }
 
 impl<O: Observer> Channel<O> {
@@ -114,6 +125,7 @@ impl<O: Observer> Channel<O> {
             row_hits: 0,
             requests: Requests::default(),
             latencies: Latencies::default(),
+            answers: None,
             observer,
         }
     }
@@ -166,7 +178,7 @@ impl<O: Observer> Channel<O> {
                 if self.pending.is_written(address) {
                     self.requests.reads_merged += 1;
                     self.latencies.add(1);
-                    self.last_answer = self.last_answer.max(clock + 1);
+                    self.answer(address, clock + 1);
                     return;
                 }
                 if !self.pending.add_read(address, clock) {
@@ -178,6 +190,33 @@ impl<O: Observer> Channel<O> {
         }
         self.move_at = clock;
         self.next = clock;
+    }
+
+    fn answer(&mut self, line: u64, clock: u64) {
+        self.last_answer = self.last_answer.max(clock);
+        if let Some(answers) = &mut self.answers {
+            answers.push(Answer { line, clock });
+        }
+    }
+
+    /// From now on, answers are kept for [`Channel::take_answers`].
+    pub(super) fn keep_answers(&mut self) {
+        self.answers.get_or_insert_default();
+    }
+
+    pub(super) fn take_answers(&mut self) -> impl Iterator<Item = Answer> + '_ {
+        self.answers
+            .iter_mut()
+            .flat_map(|answers| answers.drain(..))
+    }
+
+    /// The clock at which something happens next, if a read waits, or an answer is kept.
+    pub(super) fn next_of_reads(&self) -> Option<u64> {
+        let is_kept = self.answers.as_ref().is_some_and(|kept| !kept.is_empty());
+        match is_kept {
+            true => Some(self.clock),
+            false => self.has_reads().then_some(self.next),
+        }
     }
 
     /// Executes the clocks before `until`.
@@ -297,7 +336,7 @@ impl<O: Observer> Channel<O> {
         } else {
             self.commands.read += 1;
             let data = clock + self.device.read_data();
-            self.last_answer = self.last_answer.max(data);
+            self.answer(entry.address, data);
             if let Some(readers) = self.pending.read(entry.address) {
                 self.latencies.add(data - readers.first);
                 for accepted in readers.more {

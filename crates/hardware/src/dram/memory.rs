@@ -1,6 +1,6 @@
 //! All channels of a memory.
 
-use super::channel::Channel;
+use super::channel::{Answer, Channel};
 use super::latencies::Latencies;
 use super::map::Decoder;
 use super::report::{Commands, Energy, Report, Requests};
@@ -59,6 +59,44 @@ impl Memory {
         let accepted = channel.clock();
         channel.submit(line, place, access);
         accepted
+    }
+
+    /// From now on, the answer of each read is kept for [`Memory::answers_before`]. Reads of one
+    /// line that wait together have one answer.
+    ///
+    /// ```
+    /// use nearfield_hardware::dram::{Access, Memory, Preset};
+    ///
+    /// let mut memory = Memory::new(Preset::Hbm2.parameters())?;
+    /// memory.keep_answers();
+    /// memory.submit(0x1000, Access::Read, 0);
+    /// let mut answers = Vec::new();
+    /// while let Some(clock) = memory.next_of_reads() {
+    ///     memory.answers_before(clock + 1, &mut answers);
+    /// }
+    /// assert_eq!(answers[0].line, 0x1000);
+    /// # Ok::<(), nearfield_hardware::dram::Error>(())
+    /// ```
+    pub fn keep_answers(&mut self) {
+        self.channels.iter_mut().for_each(Channel::keep_answers);
+    }
+
+    /// The clock at which something happens next in a channel in which a read waits, or the one at
+    /// which an answer came that nobody has asked for.
+    pub fn next_of_reads(&self) -> Option<u64> {
+        self.channels
+            .iter()
+            .filter_map(Channel::next_of_reads)
+            .min()
+    }
+
+    /// Executes the clocks before `clock`, and appends the answers of the reads that were sent to
+    /// their banks. The data of an answer may come later.
+    pub fn answers_before(&mut self, clock: u64, answers: &mut Vec<Answer>) {
+        for channel in &mut self.channels {
+            channel.advance(clock);
+            answers.extend(channel.take_answers());
+        }
     }
 
     /// Executes until every request is answered, and answers the clock of the last answer. Writes

@@ -38,6 +38,7 @@ mod report;
 mod tests;
 mod trace;
 
+pub use channel::Answer;
 pub use device::{Command, Device};
 pub use error::Error;
 pub use map::{AddressMap, Place};

@@ -308,7 +308,30 @@ impl Parameters {
                 reason,
             })
         };
-        let banks = self.ranks * self.groups * self.banks_per_group;
+        let powers = [
+            ("channels", self.channels),
+            ("ranks", self.ranks),
+            ("bankgroups", self.groups),
+            ("banks_per_group", self.banks_per_group),
+            ("rows", self.rows),
+            ("lines_per_row", self.columns),
+        ];
+        for (name, value) in powers {
+            if !value.is_power_of_two() {
+                return bad(name, u64::from(value), "it is a power of two".to_owned());
+            }
+        }
+        let from_one = [
+            ("tCK", self.t_ck_ps),
+            ("trans_queue_size", u64::from(self.transaction_queue)),
+            ("cmd_queue_size", u64::from(self.command_queue)),
+        ];
+        if let Some((name, value)) = from_one.into_iter().find(|(_, value)| *value == 0) {
+            return bad(name, value, "it is 1 at least".to_owned());
+        }
+        let banks = [self.ranks, self.groups, self.banks_per_group]
+            .into_iter()
+            .fold(1, u32::saturating_mul);
         if banks > BANKS_MAX {
             let reason = format!("a channel has at most {BANKS_MAX} banks");
             return bad("ranks", u64::from(self.ranks), reason);
@@ -386,6 +409,22 @@ impl Parameters {
 mod tests {
     use super::super::Preset;
     use super::*;
+
+    #[test]
+    fn sizes_that_no_memory_has_are_refused() {
+        let error = |change: fn(&mut Parameters)| {
+            let mut parameters = Preset::Hbm2.parameters();
+            change(&mut parameters);
+            super::super::Memory::new(parameters)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(error(|one| one.rows = 0).contains("rows"));
+        assert!(error(|one| one.channels = 3).contains("channels"));
+        assert!(error(|one| one.t_ck_ps = 0).contains("tCK"));
+        assert!(error(|one| one.command_queue = 0).contains("cmd_queue_size"));
+        assert!(error(|one| one.ranks = 1 << 31).contains("ranks"));
+    }
 
     #[test]
     fn every_name_can_be_set_and_no_other() {

@@ -1,0 +1,102 @@
+//! What a design takes of the card, to first order.
+//!
+//! Buffers take block memories by their bytes. All else is *assumed*: the paper states no use of
+//! resources. The numbers serve to compare two designs, which have the same parts in different
+//! numbers.
+
+use super::{Parameters, Pipeline};
+
+/// Parts of an Alveo U280.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Area {
+    /// Look-up tables.
+    pub luts: f64,
+    /// Block memories of 36 Kb.
+    pub block_memories: f64,
+}
+
+/// What the card has (its data sheet, DS963).
+pub const U280: Area = Area {
+    luts: 1_304_000.0,
+    block_memories: 2016.0,
+};
+
+/// The look-up tables of each part. All *assumed*.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Logic {
+    /// The combining unit and the dispatcher.
+    pub combining: f64,
+    /// An operating unit: hash, comparators of 16 keys, stages, and its port to memory.
+    pub unit: f64,
+    /// The state of an operation under way: key, addresses and step, in distributed memory.
+    pub operation: f64,
+    /// What finds a line in a buffer, for each KiB of it.
+    pub tags_per_kib: f64,
+}
+
+impl Logic {
+    /// 8,000 for combining, 12,000 a unit, of which a port to HBM takes a quarter; 400 an operation
+    /// (512 bits in memories of 64 bits a table, twice, and multiplexers); 20 for the tags of a KiB.
+    pub const ASSUMED: Logic = Logic {
+        combining: 8000.0,
+        unit: 12_000.0,
+        operation: 400.0,
+        tags_per_kib: 20.0,
+    };
+}
+
+impl Area {
+    /// Of a design.
+    ///
+    /// ```
+    /// use nearfield_hardware::accelerator::dcart::{Parameters, area::{Area, Logic, U280}};
+    /// let area = Area::of(&Parameters::published(), &Logic::ASSUMED);
+    /// assert!(area.fits(&U280));
+    /// ```
+    pub fn of(parameters: &Parameters, logic: &Logic) -> Area {
+        let units = parameters.units as f64;
+        // Four operations in stages are registers of the unit.
+        let operations = match parameters.pipeline {
+            Pipeline::InOrder => 0,
+            Pipeline::Interleaved { operations } => operations,
+        };
+        let kib = parameters.buffers() as f64 / 1024.0;
+        Area {
+            luts: logic.combining
+                + units * (logic.unit + operations as f64 * logic.operation)
+                + kib * logic.tags_per_kib,
+            block_memories: (parameters.buffers() as f64 / (36.0 * 1024.0 / 8.0)).ceil(),
+        }
+    }
+
+    /// Whether it takes at most this much of each.
+    pub fn fits(&self, budget: &Area) -> bool {
+        self.luts <= budget.luts && self.block_memories <= budget.block_memories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_buffers_take_the_block_memories_that_the_paper_has() {
+        let area = Area::of(&Parameters::published(), &Logic::ASSUMED);
+        // 6.63 MB in blocks of 4.5 KiB, of 2,016.
+        assert_eq!(area.block_memories, 1508.0);
+        assert!(area.fits(&U280));
+    }
+
+    #[test]
+    fn operations_under_way_are_paid_for_by_buffers() {
+        let published = Parameters::published();
+        let budget = Area::of(&published, &Logic::ASSUMED);
+        let interleaved = |tree_buffer| Parameters {
+            pipeline: Pipeline::Interleaved { operations: 8 },
+            tree_buffer,
+            ..published.clone()
+        };
+        let fits = |tree_buffer| Area::of(&interleaved(tree_buffer), &Logic::ASSUMED).fits(&budget);
+        assert!(!fits(4 << 20) && fits(1 << 20));
+    }
+}

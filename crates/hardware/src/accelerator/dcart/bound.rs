@@ -1,0 +1,102 @@
+//! What a run takes at least, in closed form.
+
+use super::lanes::Stage;
+use super::{Parameters, Pipeline};
+use crate::Time;
+use crate::dram::LINE_BYTES;
+
+/// A part of the accelerator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The combining unit: an operation a cycle.
+    Combining,
+    /// A stage of the unit that has the most work: the least cycles of its operations, and the
+    /// shortest read of memory for each line that it waits for.
+    Stage(usize),
+    /// The operations under way in a unit: each is there for its least time.
+    Lanes,
+    /// The memory of the card: all lines at its peak rate, or all rows that it opened, four in each
+    /// `tFAW` of a channel.
+    Memory,
+}
+
+/// The least time of a run by each part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bound {
+    combining: Time,
+    stages: [Time; Stage::COUNT],
+    lanes: Time,
+    memory: Time,
+}
+
+/// The least work of a unit: cycles that its stages serve, and the time that operations are there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    /// Cycles in which a stage serves nobody else.
+    pub(super) serves: [u64; Stage::COUNT],
+    /// Cycles of an operation in a stage, whether or not it serves others.
+    pub(super) takes: [u64; Stage::COUNT],
+    /// Waits for memory in a stage.
+    pub(super) waits: [u64; Stage::COUNT],
+}
+
+impl Bound {
+    pub(super) fn of(
+        parameters: &Parameters,
+        operations: u64,
+        units: &[Work],
+        lines: u64,
+        rows: u64,
+    ) -> Bound {
+        let memory = &parameters.memory;
+        // The shortest read finds its row open.
+        let clocks = 1 + memory.cl + memory.burst;
+        let wait =
+            clocks * memory.t_ck_ps + parameters.cycles(parameters.port_cycles).as_picoseconds();
+        let cycle = parameters.cycle.as_picoseconds();
+        let most = |part: &dyn Fn(&Work) -> u64| {
+            let all = units.iter().map(part);
+            Time::from_picoseconds(all.max().unwrap_or(0))
+        };
+        let time = |work: &Work, stage: usize| work.takes[stage] * cycle + work.waits[stage] * wait;
+        let stages = std::array::from_fn(|stage| match parameters.pipeline {
+            Pipeline::InOrder => most(&|work| time(work, stage)),
+            Pipeline::Interleaved { .. } => most(&|work| work.serves[stage] * cycle),
+        });
+        let lanes = parameters.pipeline.operations() as u64;
+        let all = |work: &Work| {
+            (0..Stage::COUNT)
+                .map(|stage| time(work, stage))
+                .sum::<u64>()
+        };
+        let bytes = lines * LINE_BYTES;
+        let carried = bytes as f64 / memory.peak_gbps() * 1e3;
+        let each = (memory.t_faw as f64 / 4.0).max(memory.t_rrd_s as f64) * memory.t_ck_ps as f64;
+        // No row is opened while a rank is refreshed.
+        let refreshed = match memory.t_refi {
+            0 => 1.0,
+            interval => 1.0 - memory.t_rfc as f64 / interval as f64,
+        };
+        let opened = rows as f64 * each / f64::from(memory.channels * memory.ranks) / refreshed;
+        Bound {
+            combining: parameters.cycles(operations),
+            stages,
+            lanes: most(&|work| all(work) / lanes),
+            memory: Time::from_picoseconds(carried.max(opened) as u64),
+        }
+    }
+
+    /// The least time of the run, and the part that takes it.
+    pub fn slowest(&self) -> (Part, Time) {
+        let stages = self.stages.iter().enumerate();
+        let stages = stages.map(|(stage, time)| (Part::Stage(stage), *time));
+        let others = [
+            (Part::Combining, self.combining),
+            (Part::Lanes, self.lanes),
+            (Part::Memory, self.memory),
+        ];
+        let all = stages.chain(others);
+        all.max_by_key(|(_, time)| *time)
+            .unwrap_or((Part::Combining, Time::ZERO))
+    }
+}

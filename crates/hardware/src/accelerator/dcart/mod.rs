@@ -1,0 +1,63 @@
+//! The accelerator of DCART (DAC 2025): operations on a radix tree, combined by the prefixes of
+//! their keys, executed by units that remember where keys lie.
+//!
+//! A combining unit deals the operations of a batch into buckets. A dispatcher gives each bucket to
+//! one operating unit, whose four stages look for a shortcut, walk the tree, execute the operation
+//! and write a shortcut. Four buffers on the chip hold operations as they come (*scan*), buckets,
+//! shortcuts and lines of the tree; behind them lies the card's memory, a [`dram`](crate::dram) of
+//! its own.
+//!
+//! The model knows no tree. It asks a [`Tree`] to execute an operation, and gets the [`Walk`] that
+//! this took: which bytes of which nodes were read and written. So its answers are the tree's, its
+//! counts are not estimated, and any tree can be walked.
+//!
+//! ```
+//! use nearfield_hardware::accelerator::Span;
+//! use nearfield_hardware::accelerator::dcart::{Accelerator, Operation, Parameters, Tree, Visit, Walk};
+//!
+//! /// One node of 64 bytes, in which each key has its entry.
+//! struct Flat;
+//! impl Tree for Flat {
+//!     fn execute(&mut self, _: usize, walk: &mut Walk) {
+//!         walk.visit(Visit::leaf(Span { address: 0x40, bytes: 64 }));
+//!     }
+//! }
+//!
+//! let operations: Vec<Operation> = (0..1000)
+//!     .map(|key| Operation { key, label: key as u8, bytes: 24, writes: false })
+//!     .collect();
+//! let report = Accelerator::new(Parameters::published())?.run(&operations, &mut Flat)?;
+//! assert_eq!(report.operations, 1000);
+//! // The combining unit takes one operation a cycle.
+//! assert!(report.rate() <= 230e6);
+//! # Ok::<(), nearfield_hardware::accelerator::dcart::Error>(())
+//! ```
+//!
+//! The paper (Zhao et al.) gives units, stages, sizes of buffers, their policies and the clock. It
+//! does not give sizes of batches, records and entries, nor how many operations a unit has under
+//! way. [`Parameters::published`] says which of these are assumed.
+
+mod accelerator;
+pub mod area;
+mod bound;
+mod buckets;
+mod buffer;
+pub mod energy;
+mod error;
+mod lanes;
+mod off_chip;
+mod parameters;
+mod report;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod unit;
+mod walk;
+
+pub use accelerator::Accelerator;
+pub use bound::{Bound, Part};
+pub use buffer::Policy;
+pub use error::Error;
+pub use parameters::{Parameters, Pipeline};
+pub use report::{Hits, Locks, Report};
+pub use walk::{Operation, Tree, Visit, Walk};

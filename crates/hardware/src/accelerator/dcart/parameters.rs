@@ -1,0 +1,201 @@
+//! Sizes and times of the accelerator, each with its source.
+
+use super::{Error, Policy};
+use crate::Time;
+use crate::dram;
+
+/// How many operations an operating unit has under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pipeline {
+    /// One in each of the four stages, in order. A stage that waits for memory waits.
+    InOrder,
+    /// So many, each in any stage. A stage serves one a cycle, and others while one waits for
+    /// memory.
+    Interleaved {
+        /// The operations of a unit.
+        operations: usize,
+    },
+}
+
+impl Pipeline {
+    /// The operations that a unit has under way at most.
+    pub fn operations(self) -> usize {
+        match self {
+            Pipeline::InOrder => 4,
+            Pipeline::Interleaved { operations } => operations,
+        }
+    }
+}
+
+/// An accelerator and its card.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// A cycle of its clock.
+    pub cycle: Time,
+    /// Operating units.
+    pub units: usize,
+    /// Buckets of a batch.
+    pub buckets: usize,
+    /// The operations of a batch.
+    pub batch: usize,
+    /// Whether operations are dealt by the prefix of their key, or in turn.
+    pub combines: bool,
+    /// Whether units remember where keys lie.
+    pub shortcuts: bool,
+    /// Whether a batch is combined while the one before is executed.
+    pub overlaps: bool,
+    /// Which lines the buffer of the tree keeps.
+    pub tree_policy: Policy,
+    /// The operations that a unit has under way.
+    pub pipeline: Pipeline,
+
+    /// Bytes of the buffer of operations as they come.
+    pub scan_buffer: u64,
+    /// Bytes of the buffer of buckets.
+    pub bucket_buffer: u64,
+    /// Bytes of the buffer of shortcuts.
+    pub shortcut_buffer: u64,
+    /// Bytes of the buffer of the tree.
+    pub tree_buffer: u64,
+
+    /// Bytes of a shortcut in memory: the identity of a key and two addresses.
+    pub shortcut_bytes: u32,
+    /// Cycles in which a key is hashed.
+    pub hash_cycles: u64,
+    /// Cycles in which a buffer answers.
+    pub buffer_cycles: u64,
+    /// Cycles in which a node decides for a child, or a leaf is compared.
+    pub match_cycles: u64,
+    /// Cycles in which an operation reads its value.
+    pub read_cycles: u64,
+    /// Cycles in which an operation writes, and one more for each line beyond the first.
+    pub write_cycles: u64,
+    /// Cycles in which a shortcut is written.
+    pub generate_cycles: u64,
+    /// Cycles on the way to the memory of the card and back.
+    pub port_cycles: u64,
+    /// Lines that a stream of operations asks for ahead.
+    pub stream_lines: usize,
+    /// Lines at once that a bucket writes into memory when its buffer is full.
+    pub spill_lines: u64,
+
+    /// The memory of the card.
+    pub memory: dram::Parameters,
+    /// Bytes of block memory of the card.
+    pub block_memory: u64,
+}
+
+/// Alveo U280: 2,016 block memories of 36 Kb (its data sheet, DS963).
+const U280_BLOCK_MEMORY: u64 = 2016 * 36 * 1024 / 8;
+
+impl Parameters {
+    /// As the paper says.
+    ///
+    /// - Units, buckets, stages, buffers and 230 MHz: Table I, sections III and IV-A.
+    /// - `memory`: HBM2 of two stacks with eight channels each, as the card has (8 GB, 460 GB/s;
+    ///   here [`dram::Preset::Hbm2`], whose channels carry 512 GB/s together).
+    /// - *Assumed*: 65,536 operations a batch; shortcuts of 32 bytes; two cycles of the hash, two of
+    ///   a buffer, one of a match, of a read and of a shortcut, two of a write; eight cycles on the
+    ///   way to memory and back; streams eight lines ahead; spills of 512 bytes; and that a stage
+    ///   which waits for memory takes no other operation ("sequentially retrieves an operation").
+    pub fn published() -> Parameters {
+        let hbm2 = dram::Preset::Hbm2.parameters();
+        Parameters {
+            cycle: Time::per_second(230e6),
+            units: 16,
+            buckets: 16,
+            batch: 65_536,
+            combines: true,
+            shortcuts: true,
+            overlaps: true,
+            tree_policy: Policy::Value,
+            pipeline: Pipeline::InOrder,
+            scan_buffer: 512 << 10,
+            bucket_buffer: 2 << 20,
+            shortcut_buffer: 128 << 10,
+            tree_buffer: 4 << 20,
+            shortcut_bytes: 32,
+            hash_cycles: 2,
+            buffer_cycles: 2,
+            match_cycles: 1,
+            read_cycles: 1,
+            write_cycles: 2,
+            generate_cycles: 1,
+            port_cycles: 8,
+            stream_lines: 8,
+            spill_lines: 8,
+            memory: dram::Parameters {
+                channels: 2 * hbm2.channels,
+                rows: hbm2.rows / 2,
+                ..hbm2
+            },
+            block_memory: U280_BLOCK_MEMORY,
+        }
+    }
+
+    /// So many cycles.
+    pub(super) fn cycles(&self, cycles: u64) -> Time {
+        Time::from_picoseconds(self.cycle.as_picoseconds() * cycles)
+    }
+
+    /// Bytes of all buffers.
+    pub fn buffers(&self) -> u64 {
+        self.scan_buffer + self.bucket_buffer + self.shortcut_buffer + self.tree_buffer
+    }
+
+    /// Bytes of a bucket that stay on the chip. With overlap there are two sets of buckets.
+    pub(super) fn bucket_bytes(&self) -> u64 {
+        self.bucket_buffer / (self.buckets as u64 * if self.overlaps { 2 } else { 1 })
+    }
+
+    /// Finds what cannot be built.
+    ///
+    /// # Errors
+    /// [`Error`] names the parameter.
+    pub fn check(&self) -> Result<(), Error> {
+        let within = |name, given: u64, least: u64, most: u64, allowed| {
+            let ok = (least..=most).contains(&given);
+            let error = Error::Parameter {
+                name,
+                given,
+                allowed,
+            };
+            if ok { Ok(()) } else { Err(error) }
+        };
+        let picoseconds = self.cycle.as_picoseconds();
+        within("cycle", picoseconds, 100, 1_000_000, "100 ps to 1 µs")?;
+        within("units", self.units as u64, 1, 256, "1 to 256")?;
+        within("buckets", self.buckets as u64, 1, 256, "1 to 256")?;
+        within("batch", self.batch as u64, 1, 1 << 24, "1 to 16777216")?;
+        let operations = self.pipeline.operations() as u64;
+        within("operations of a unit", operations, 1, 1024, "1 to 1024")?;
+        let line = dram::LINE_BYTES;
+        let sizes = [
+            ("scan_buffer", self.scan_buffer),
+            ("bucket_buffer", self.bucket_buffer),
+            ("shortcut_buffer", self.shortcut_buffer),
+            ("tree_buffer", self.tree_buffer),
+        ];
+        for (name, bytes) in sizes {
+            within(name, bytes, line, u64::MAX, "a line of 64 bytes at least")?;
+        }
+        if self.buffers() > self.block_memory {
+            return Err(Error::Buffers {
+                given: self.buffers(),
+                card: self.block_memory,
+            });
+        }
+        let bytes = u64::from(self.shortcut_bytes);
+        within("shortcut_bytes", bytes, 16, 64, "16 to 64")?;
+        within(
+            "stream_lines",
+            self.stream_lines as u64,
+            1,
+            1024,
+            "1 to 1024",
+        )?;
+        within("spill_lines", self.spill_lines, 1, 1024, "1 to 1024")?;
+        dram::Memory::new(self.memory.clone())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! How long single operations take, and what is counted.
+
+use super::*;
+use crate::Time;
+use crate::accelerator::dcart::{Error, Pipeline, Policy};
+
+/// One operation on a tree of one leaf.
+fn alone(parameters: Parameters) -> Report {
+    let operations = operations(0..1);
+    run(parameters, &operations, &mut Paths::new(0, &operations))
+}
+
+fn cycles(time: Time) -> f64 {
+    time.as_seconds() * 230e6
+}
+
+#[test]
+fn a_stage_takes_the_cycles_of_its_parameters() {
+    let base = cycles(alone(Parameters::published()).latency(1.0));
+    let with = |change: fn(&mut Parameters)| {
+        let mut parameters = Parameters::published();
+        change(&mut parameters);
+        cycles(alone(parameters).latency(1.0)) - base
+    };
+    // Memory answers at edges of its own clock, a fifth of a cycle apart.
+    let near = |found: f64, wanted: f64| {
+        assert!((found - wanted).abs() < 0.5, "{found} cycles, not {wanted}");
+    };
+    near(with(|one| one.hash_cycles += 10), 10.0);
+    near(with(|one| one.match_cycles += 10), 10.0);
+    near(with(|one| one.read_cycles += 10), 10.0);
+    near(with(|one| one.write_cycles += 10), 0.0);
+    near(with(|one| one.generate_cycles += 10), 0.0);
+    // The buffers of shortcuts and of the tree are asked.
+    near(with(|one| one.buffer_cycles += 10), 20.0);
+    // The record, the shortcut and the leaf are read.
+    near(with(|one| one.port_cycles += 10), 30.0);
+    // Without shortcuts, their stage takes one cycle, and nothing is read.
+    // It lies in a bank in which the records have opened another row.
+    let read = cycles(Time::from_nanoseconds(14 + 14 + 14 + 2 + 1)) + 8.0;
+    near(with(|one| one.shortcuts = false), -(3.0 + read));
+}
+
+#[test]
+fn each_level_takes_a_read_and_a_match() {
+    let operations = operations(0..1);
+    let latency = |levels| {
+        let mut tree = Paths::new(levels, &operations);
+        cycles(run(Parameters::published(), &operations, &mut tree).latency(1.0))
+    };
+    let level = (latency(9) - latency(1)) / 8.0;
+    // Two cycles of the buffer, one of the match, the way, and a read whose row is open or not.
+    assert!((2.0 + 1.0 + 8.0 + 3.0..50.0).contains(&level), "{level}");
+}
+
+#[test]
+fn a_shortcut_spares_the_walk() {
+    let operations = operations((0..100).chain(0..100));
+    let mut tree = Paths::new(5, &operations);
+    let report = run(Parameters::published(), &operations, &mut tree);
+    assert_eq!(report.shortcuts_missing, 100);
+    assert_eq!(report.shortcuts_used, 100);
+    assert_eq!(report.matches, 500, "only the first walks match");
+    assert_eq!(report.leaves, 200);
+    let parameters = Parameters {
+        shortcuts: false,
+        ..Parameters::published()
+    };
+    let without = run(parameters, &operations, &mut Paths::new(5, &operations));
+    assert_eq!(without.matches, 1000);
+    assert!(without.time > report.time);
+}
+
+#[test]
+fn a_shortcut_that_is_stale_costs_a_read_and_the_walk() {
+    /// A tree that moves its only leaf each time.
+    struct Moving;
+    impl Tree for Moving {
+        fn execute(&mut self, operation: usize, walk: &mut Walk) {
+            walk.visit(Visit::inner(line(0), Span::default()));
+            walk.visit(Visit::leaf(line(1 + operation as u64)));
+            walk.found();
+            walk.moved((2 + operation as u64) * 64 + 6400, 0);
+        }
+    }
+    // Others between them, so that each finds the shortcut of the one before.
+    let operations = operations([7, 1, 2, 3, 4, 7, 5, 6, 8, 9, 7].into_iter());
+    let accelerator = Accelerator::new(Parameters::published()).unwrap();
+    let report = accelerator.run(&operations, &mut Moving).unwrap();
+    assert_eq!((report.shortcuts_missing, report.shortcuts_stale), (9, 2));
+    assert_eq!(report.matches, 11);
+}
+
+#[test]
+fn units_that_write_one_node_wait_for_each_other_unless_combined() {
+    let mut operations = operations((0..4000).map(|number| number % 4));
+    for operation in &mut operations {
+        operation.writes = true;
+    }
+    let with = |combines| {
+        let parameters = Parameters {
+            combines,
+            write_cycles: 20,
+            ..Parameters::published()
+        };
+        run(parameters, &operations, &mut Paths::new(2, &operations))
+    };
+    assert_eq!(with(true).locks.contended, 0);
+    let dealt = with(false);
+    assert!(dealt.locks.contended > 500, "{:?}", dealt.locks);
+    assert_eq!(dealt.locks.acquired, 4000);
+}
+
+#[test]
+fn overlap_hides_combining() {
+    let operations = operations(0..8192);
+    let with = |overlaps| {
+        let parameters = Parameters {
+            overlaps,
+            batch: 1024,
+            ..Parameters::published()
+        };
+        run(parameters, &operations, &mut Paths::new(1, &operations))
+    };
+    let (apart, together) = (with(false), with(true));
+    let hidden = cycles(apart.time - together.time);
+    // All batches but the first are combined meanwhile, and their first records are read.
+    assert!((7.0 * 1024.0..8.0 * 1024.0).contains(&hidden), "{hidden}");
+    assert_eq!(cycles(apart.combined).round(), 8192.0);
+}
+
+#[test]
+fn operations_of_a_unit_hide_memory_if_they_interleave() {
+    let operations = operations(0..4096);
+    let with = |pipeline| {
+        let parameters = Parameters {
+            pipeline,
+            ..Parameters::published()
+        };
+        run(parameters, &operations, &mut Paths::new(3, &operations))
+    };
+    let in_order = with(Pipeline::InOrder);
+    let interleaved = with(Pipeline::Interleaved { operations: 16 });
+    assert!(in_order.rate() * 3.0 < interleaved.rate());
+    assert_eq!(in_order.matches, interleaved.matches);
+}
+
+#[test]
+fn interleaved_operations_on_one_key_are_executed_together() {
+    let operations = operations(std::iter::repeat_n(3, 1000));
+    let parameters = Parameters {
+        pipeline: Pipeline::Interleaved { operations: 16 },
+        ..Parameters::published()
+    };
+    let report = run(parameters, &operations, &mut Paths::new(3, &operations));
+    assert!(report.riders > 900, "{}", report.riders);
+    assert_eq!(report.latencies.len(), 1000);
+    assert!(report.matches <= 3 * (1000 - report.riders));
+}
+
+#[test]
+fn the_nodes_of_the_largest_bucket_stay_in_the_buffer() {
+    // A tenth of the operations scans many keys; the others use a few, of another prefix.
+    let keys = (0..40_000_u64).map(|number| match number % 10 {
+        0 => 256 * (number / 10) + 200,
+        other => 256 * (other + number / 10 % 40 * 10),
+    });
+    let operations = operations(keys);
+    let with = |tree_policy| {
+        let parameters = Parameters {
+            tree_policy,
+            tree_buffer: 1 << 16,
+            shortcuts: false,
+            batch: 8192,
+            ..Parameters::published()
+        };
+        run(parameters, &operations, &mut Paths::new(1, &operations))
+            .tree_buffer
+            .rate()
+    };
+    let (value, lru) = (with(Policy::Value), with(Policy::Lru));
+    assert!(value > 0.85 && value > lru, "{value} beside {lru}");
+}
+
+#[test]
+fn every_operation_ends_once_in_all_designs() {
+    let keys = (0..5000_u64).map(|number| number * number % 997);
+    let mut operations = operations(keys);
+    for (number, operation) in operations.iter_mut().enumerate() {
+        operation.writes = number % 3 == 0;
+    }
+    for bits in 0..32_u32 {
+        let is = |bit: u32| bits & 1 << bit != 0;
+        let parameters = Parameters {
+            combines: is(0),
+            shortcuts: is(1),
+            overlaps: is(2),
+            tree_policy: if is(3) { Policy::Lru } else { Policy::Value },
+            pipeline: match is(4) {
+                true => Pipeline::Interleaved { operations: 7 },
+                false => Pipeline::InOrder,
+            },
+            batch: 700,
+            units: 5,
+            tree_buffer: 1 << 14,
+            bucket_buffer: 1 << 12,
+            scan_buffer: 64,
+            shortcut_buffer: 1 << 10,
+            ..Parameters::published()
+        };
+        let mut tree = Paths::new(2, &operations);
+        let report = run(parameters.clone(), &operations, &mut tree);
+        assert_eq!(report.latencies.len(), operations.len(), "{parameters:?}");
+        assert_eq!(tree.executed, operations.len());
+        let (part, bound) = report.bound.slowest();
+        assert!(bound <= report.time, "{part:?} {bound} {}", report.time);
+        let again = run(parameters, &operations, &mut Paths::new(2, &operations));
+        assert_eq!(again.time, report.time, "the same run takes the same time");
+    }
+}
+
+#[test]
+fn parameters_that_cannot_be_are_named() {
+    let error = |change: fn(&mut Parameters)| {
+        let mut parameters = Parameters::published();
+        change(&mut parameters);
+        Accelerator::new(parameters)
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        error(|one| one.units = 0),
+        "units is 0, but has to be 1 to 256"
+    );
+    assert!(error(|one| one.batch = 0).starts_with("batch is 0"));
+    assert!(error(|one| one.tree_buffer = 0).starts_with("tree_buffer is 0"));
+    assert!(error(|one| one.tree_buffer = 1 << 30).contains("block memory"));
+    assert!(error(|one| one.memory.rows = 0).starts_with("the memory of the card"));
+    let zero = Pipeline::Interleaved { operations: 0 };
+    let parameters = Parameters {
+        pipeline: zero,
+        ..Parameters::published()
+    };
+    assert!(matches!(
+        Accelerator::new(parameters),
+        Err(Error::Parameter { .. })
+    ));
+}
+
+#[test]
+fn a_run_without_operations_takes_no_time() {
+    let report = run(Parameters::published(), &[], &mut Paths::new(1, &[]));
+    assert_eq!((report.operations, report.time), (0, Time::ZERO));
+    assert_eq!(report.bound.slowest().1, Time::ZERO);
+}
+
+#[test]
+fn a_tree_that_is_too_large_is_refused() {
+    let operations = operations([1 << 40].into_iter());
+    let accelerator = Accelerator::new(Parameters::published()).unwrap();
+    let error = accelerator.run(&operations, &mut Paths::new(1, &operations));
+    assert!(matches!(error, Err(Error::Tree { .. })));
+}

@@ -1,0 +1,108 @@
+//! An operating unit: its lanes, stages and bucket.
+
+use super::buckets::Bucket;
+use super::lanes::{Lane, Stage};
+use super::stream::Stream;
+use super::{Parameters, Pipeline};
+use crate::Time;
+
+#[derive(Clone, Debug)]
+pub(super) struct Unit {
+    pub(super) lanes: Vec<Option<Lane>>,
+    /// The operations in each stage.
+    occupied: [usize; Stage::COUNT],
+    /// When each stage can serve the next.
+    free_at: [Time; Stage::COUNT],
+    /// The bucket that it has, and how many of its operations were taken.
+    pub(super) bucket: Option<Bucket>,
+    pub(super) taken: usize,
+    /// The bucket's spilled records.
+    pub(super) records: Stream,
+    /// Operations under way, without riders.
+    pub(super) active: usize,
+    /// It waits for a record.
+    pub(super) starved: bool,
+    /// The time that its operations spent in each stage at work, in this batch and all.
+    pub(super) worked: [Time; Stage::COUNT],
+}
+
+impl Unit {
+    pub(super) fn new(parameters: &Parameters) -> Unit {
+        let lanes = parameters.pipeline.operations();
+        Unit {
+            lanes: vec![None; lanes],
+            occupied: [0; Stage::COUNT],
+            free_at: [Time::ZERO; Stage::COUNT],
+            bucket: None,
+            taken: 0,
+            records: Stream::default(),
+            active: 0,
+            starved: false,
+            worked: [Time::ZERO; Stage::COUNT],
+        }
+    }
+
+    /// Whether a stage takes another operation.
+    pub(super) fn has_room(&self, stage: Stage, pipeline: Pipeline) -> bool {
+        match pipeline {
+            Pipeline::InOrder => self.occupied[stage as usize] == 0,
+            Pipeline::Interleaved { .. } => true,
+        }
+    }
+
+    /// A lane without an operation, if the first stage takes one.
+    pub(super) fn free_lane(&self, pipeline: Pipeline) -> Option<usize> {
+        let lane = self.lanes.iter().position(Option::is_none)?;
+        self.has_room(Stage::Index, pipeline).then_some(lane)
+    }
+
+    /// The lane with an operation on this key that is not yet executed.
+    pub(super) fn lane_of(&self, key: u64) -> Option<usize> {
+        let has = |lane: &Option<Lane>| {
+            let lane = lane.as_ref();
+            lane.is_some_and(|lane| lane.key == key && lane.stage <= Stage::Traverse)
+        };
+        self.lanes.iter().position(has)
+    }
+
+    pub(super) fn enter(&mut self, stage: Stage) {
+        self.occupied[stage as usize] += 1;
+    }
+
+    pub(super) fn leave(&mut self, stage: Stage) {
+        self.occupied[stage as usize] -= 1;
+    }
+
+    /// The lane whose operation waits for room in the stage after this one.
+    pub(super) fn stalled_in(&self, stage: Stage) -> Option<usize> {
+        let is = |lane: &Option<Lane>| {
+            let lane = lane.as_ref();
+            lane.is_some_and(|lane| lane.stalled && lane.stage == stage)
+        };
+        self.lanes.iter().position(is)
+    }
+
+    /// Has a stage serve an operation, and answers when that begins.
+    pub(super) fn serve(&mut self, stage: Stage, now: Time, takes: Time) -> Time {
+        let free_at = &mut self.free_at[stage as usize];
+        let begins = now.max(*free_at);
+        *free_at = begins + takes;
+        begins
+    }
+
+    /// The place in the batch of the next operation, and the line of its record, if that was
+    /// spilled.
+    pub(super) fn next(&self, parameters: &Parameters) -> Option<(usize, Option<u64>)> {
+        let bucket = self.bucket.as_ref()?;
+        let operation = *bucket.operations.get(self.taken)?;
+        let begin = self
+            .taken
+            .checked_sub(1)
+            .map_or(0, |before| bucket.ends[before]);
+        let line = begin
+            .checked_sub(parameters.bucket_bytes())
+            .filter(|beyond| *beyond < bucket.spilled)
+            .map(|beyond| beyond / crate::dram::LINE_BYTES);
+        Some((operation as usize, line))
+    }
+}

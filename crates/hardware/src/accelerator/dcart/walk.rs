@@ -1,0 +1,208 @@
+//! An operation as hardware sees it.
+
+use super::super::Span;
+
+/// An operation of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Tells keys apart; the hash of a key, or its number.
+    pub key: u64,
+    /// The first eight bits of the key, by which operations are combined.
+    pub label: u8,
+    /// The bytes of its record: key, value, kind.
+    pub bytes: u32,
+    /// Whether it may change the tree.
+    pub writes: bool,
+}
+
+/// A node that a walk reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// What is read at once: header and keys, or a leaf.
+    pub first: Span,
+    /// What is read when the first is there: the slot of the child. No bytes if it needs none.
+    pub then: Span,
+    /// Whether the child, or that there is none, was decided here. A leaf decides nothing.
+    pub matches: bool,
+}
+
+impl Visit {
+    /// A leaf, whose key is compared.
+    pub fn leaf(bytes: Span) -> Visit {
+        Visit {
+            first: bytes,
+            then: Span::default(),
+            matches: false,
+        }
+    }
+
+    /// An inner node: its header and keys, and the slot that they lead to.
+    pub fn inner(first: Span, then: Span) -> Visit {
+        Visit {
+            first,
+            then,
+            matches: true,
+        }
+    }
+}
+
+/// What an operation has read and changed in the tree.
+///
+/// The last two nodes are those that a shortcut of the key leads to: the *target*, and its parent.
+#[derive(Clone, Debug, Default)]
+pub struct Walk {
+    visits: Vec<Visit>,
+    stores: Vec<Span>,
+    locks: Vec<u64>,
+    freed: Vec<Span>,
+    has_target: bool,
+    moved: Option<[u64; 2]>,
+}
+
+impl Walk {
+    /// One more node, in the order of the walk.
+    pub fn visit(&mut self, visit: Visit) {
+        self.visits.push(visit);
+    }
+
+    /// Bytes that the operation writes.
+    pub fn store(&mut self, span: Span) {
+        self.stores.push(span);
+    }
+
+    /// A node that the operation has to lock, if others may write it at the same time.
+    pub fn lock(&mut self, address: u64) {
+        self.locks.push(address);
+    }
+
+    /// A node whose memory is free afterwards.
+    pub fn free(&mut self, span: Span) {
+        self.freed.push(span);
+    }
+
+    /// The last node holds the key, so that a shortcut to it may be used and written.
+    pub fn found(&mut self) {
+        self.has_target = true;
+    }
+
+    /// Afterwards the key lies in this node, under this parent: it was inserted, or the operation
+    /// has replaced its node.
+    pub fn moved(&mut self, target: u64, parent: u64) {
+        self.moved = Some([target, parent]);
+    }
+
+    /// Begins anew, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.visits.clear();
+        self.stores.clear();
+        self.locks.clear();
+        self.freed.clear();
+        self.has_target = false;
+        self.moved = None;
+    }
+
+    /// The nodes.
+    pub fn visits(&self) -> &[Visit] {
+        &self.visits
+    }
+
+    /// The stores.
+    pub fn stores(&self) -> &[Span] {
+        &self.stores
+    }
+
+    /// The nodes to lock.
+    pub fn locks(&self) -> &[u64] {
+        &self.locks
+    }
+
+    /// The nodes that are free afterwards.
+    pub fn freed(&self) -> &[Span] {
+        &self.freed
+    }
+
+    /// The addresses of the target and its parent as the operation finds them, if the key is there.
+    /// A target without a parent is its own.
+    pub fn target_before(&self) -> Option<[u64; 2]> {
+        let mut last = self.visits.iter().rev().map(|visit| visit.first.address);
+        let target = last.next().filter(|_| self.has_target)?;
+        Some([target, last.next().unwrap_or(target)])
+    }
+
+    /// The same as it leaves them.
+    pub fn target_after(&self) -> Option<[u64; 2]> {
+        self.moved.or(self.target_before())
+    }
+}
+
+/// A tree that the model walks.
+pub trait Tree {
+    /// Executes operation number `operation` of the run, and describes in `walk`, which is empty,
+    /// what that took. Operations come in their order.
+    fn execute(&mut self, operation: usize, walk: &mut Walk);
+}
+
+/// The walks of a batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Walks {
+    visits: Vec<Visit>,
+    stores: Vec<Span>,
+    locks: Vec<u64>,
+    freed: Vec<Span>,
+    ends: Vec<End>,
+}
+
+/// Where the parts of a walk end in those of all.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    visits: u32,
+    stores: u32,
+    locks: u32,
+    freed: u32,
+    before: Option<[u64; 2]>,
+    after: Option<[u64; 2]>,
+}
+
+/// One of the walks of a batch. Fields as in [`Walk`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recorded<'a> {
+    pub(super) visits: &'a [Visit],
+    pub(super) stores: &'a [Span],
+    pub(super) locks: &'a [u64],
+    pub(super) freed: &'a [Span],
+    pub(super) before: Option<[u64; 2]>,
+    pub(super) after: Option<[u64; 2]>,
+}
+
+impl Walks {
+    pub(super) fn push(&mut self, walk: &Walk) {
+        self.visits.extend_from_slice(walk.visits());
+        self.stores.extend_from_slice(walk.stores());
+        self.locks.extend_from_slice(walk.locks());
+        self.freed.extend_from_slice(walk.freed());
+        self.ends.push(End {
+            visits: self.visits.len() as u32,
+            stores: self.stores.len() as u32,
+            locks: self.locks.len() as u32,
+            freed: self.freed.len() as u32,
+            before: walk.target_before(),
+            after: walk.target_after(),
+        });
+    }
+
+    /// The walk of an operation, by its place in the batch.
+    pub(super) fn get(&self, index: usize) -> Recorded<'_> {
+        let begin = index
+            .checked_sub(1)
+            .map_or(End::default(), |before| self.ends[before]);
+        let end = self.ends[index];
+        Recorded {
+            visits: &self.visits[begin.visits as usize..end.visits as usize],
+            stores: &self.stores[begin.stores as usize..end.stores as usize],
+            locks: &self.locks[begin.locks as usize..end.locks as usize],
+            freed: &self.freed[begin.freed as usize..end.freed as usize],
+            before: end.before,
+            after: end.after,
+        }
+    }
+}
