@@ -35,8 +35,9 @@ pub struct Logic {
 }
 
 impl Logic {
-    /// 8,000 for combining, 12,000 a unit, of which a port to HBM takes a quarter; 400 an operation
-    /// (512 bits in memories of 64 bits a table, twice, and multiplexers); 20 for the tags of a KiB.
+    /// 8,000 for combining; 12,000 a unit, of which a port to HBM takes a quarter; 400 an
+    /// operation: 512 bits of distributed memory, twice, and multiplexers; 20 for the tags of a
+    /// KiB.
     pub const ASSUMED: Logic = Logic {
         combining: 8000.0,
         unit: 12_000.0,

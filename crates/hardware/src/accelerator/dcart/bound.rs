@@ -1,6 +1,6 @@
 //! What a run takes at least, in closed form.
 
-use super::lanes::Stage;
+use super::lane::Stage;
 use super::{Parameters, Pipeline};
 use crate::Time;
 use crate::dram::LINE_BYTES;

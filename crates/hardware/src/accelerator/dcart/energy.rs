@@ -41,14 +41,15 @@ pub const GPU: Power = Power {
     watts: [250.0, 300.0, 400.0],
 };
 
-/// Picojoules of an access to a line of 64 bytes in block memory: eight memories of 72 bits. *Assumed*.
+/// Picojoules of an access to a line of 64 bytes in block memory: eight memories of 72 bits.
+/// *Assumed*.
 pub const BUFFER_PICOJOULES: Range = [150.0, 350.0, 700.0];
 
 /// Picojoules of a step of logic: a hash, a match, an operation. *Assumed*.
 pub const STEP_PICOJOULES: Range = [20.0, 100.0, 400.0];
 
-/// Picojoules of a bit between the memory and the card, beside the energy of the memory itself, which
-/// the model of DRAM has. *Assumed*; published figures of HBM2 are 3.9 to 7 pJ for both together.
+/// Picojoules of a bit between the memory and the card, beside the energy of the memory itself,
+/// which the model of DRAM has. *Assumed*; published figures of HBM2 are 3.9 to 7 pJ for both.
 pub const PORT_PICOJOULES_PER_BIT: Range = [0.5, 1.0, 3.0];
 
 /// Nanojoules of an operation on the card.

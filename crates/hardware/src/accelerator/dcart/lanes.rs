@@ -1,104 +1,194 @@
-//! An operation on its way through an operating unit.
+//! How operations go through the stages of a unit.
 
-use super::super::Span;
-use crate::Time;
+use super::lane::{Lane, Reading, Stage, Step};
+use super::off_chip::Reader;
+use super::run::{Event, Run};
+use super::{Pipeline, Tree};
 
-/// The four stages of a unit (section III-C).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
-    Index,
-    Traverse,
-    Trigger,
-    Generate,
-}
-
-impl Stage {
-    pub(super) const COUNT: usize = 4;
-
-    pub(super) fn next(self) -> Option<Stage> {
-        match self {
-            Stage::Index => Some(Stage::Traverse),
-            Stage::Traverse => Some(Stage::Trigger),
-            Stage::Trigger => Some(Stage::Generate),
-            Stage::Generate => None,
+impl<T: Tree> Run<'_, T> {
+    /// Has a unit take its next operation, if it can.
+    pub(super) fn take(&mut self, unit: usize) {
+        let parameters = self.parameters;
+        let one = &mut self.units[unit];
+        let next = one.next(parameters);
+        if let Some((_, Some(line))) = next {
+            one.records.reach(line);
+        }
+        while let Some((line, address)) = one.records.ask() {
+            self.report.record_lines += 1;
+            self.off_chip
+                .read(self.now, address, Reader::Records(unit, line));
+        }
+        let Some((operation, line)) = next else {
+            if one.active == 0 && one.bucket.take().is_some() {
+                self.give(unit);
+                self.end_batch();
+            }
+            return;
+        };
+        if line.is_some_and(|line| !one.records.has(line)) {
+            one.starved = true;
+            return;
+        }
+        let Some(operating) = &self.operating else {
+            return;
+        };
+        let key = self.operations[operating.begin + operation].key;
+        let is_interleaved = matches!(parameters.pipeline, Pipeline::Interleaved { .. });
+        if is_interleaved
+            && let Some(lane) = one.lane_of(key).and_then(|lane| one.lanes[lane].as_mut())
+        {
+            lane.riders.push(operation);
+            lane.last = operation;
+            one.taken += 1;
+            self.report.riders += 1;
+            self.work[unit].serves[Stage::Index as usize] += 1;
+            let next = one.serve(Stage::Index, self.now, parameters.cycles(1));
+            self.cause(next + parameters.cycles(1), Event::Take(unit));
+            return;
+        }
+        let Some(lane) = one.free_lane(parameters.pipeline) else {
+            return;
+        };
+        one.taken += 1;
+        one.active += 1;
+        one.enter(Stage::Index);
+        let cycles = match parameters.shortcuts {
+            true => parameters.hash_cycles + parameters.buffer_cycles,
+            false => 1,
+        };
+        let begins = one.serve(Stage::Index, self.now, parameters.cycles(1));
+        one.lanes[lane] = Some(Lane {
+            operation,
+            last: operation,
+            key,
+            stage: Stage::Index,
+            step: Step::Hashed,
+            reading: Reading::First(0),
+            awaited: 0,
+            since: begins,
+            stalled: false,
+            walked: false,
+            riders: Vec::new(),
+        });
+        let work = &mut self.work[unit];
+        work.serves[Stage::Index as usize] += 1;
+        work.takes[Stage::Index as usize] += cycles;
+        self.cause(begins + parameters.cycles(cycles), Event::Lane(unit, lane));
+        if is_interleaved {
+            self.cause(begins + parameters.cycles(1), Event::Take(unit));
         }
     }
-}
 
-/// What is over when a lane is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The key is hashed, and the buffer of shortcuts has answered.
-    Hashed,
-    /// The line of its shortcut is here.
-    Shortcut,
-    /// The buffer of the tree has answered for these bytes.
-    Looked,
-    /// The lines that the buffer lacked are here.
-    Fetched,
-    /// A node has decided.
-    Matched,
-    /// It is executed.
-    Triggered,
-    /// Its shortcut is written.
-    Generated,
-}
+    pub(super) fn lane(&mut self, unit: usize, lane: usize) -> Option<&mut Lane> {
+        self.units[unit].lanes[lane].as_mut()
+    }
 
-/// What a lane reads of the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
-    /// The nodes that a shortcut names: of it, whether they are those that the key has.
-    Named { valid: bool },
-    /// The header of a node.
-    First(usize),
-    /// Its slot.
-    Then(usize),
-}
+    /// Has a stage serve a lane for some cycles, and calls the lane for `step` when that and some
+    /// more are over.
+    pub(super) fn serve(&mut self, unit: usize, lane: usize, serves: u64, more: u64, step: Step) {
+        let parameters = self.parameters;
+        let Some(one) = self.lane(unit, lane) else {
+            return;
+        };
+        one.step = step;
+        let stage = one.stage;
+        let work = &mut self.work[unit];
+        work.serves[stage as usize] += serves;
+        work.takes[stage as usize] += serves + more;
+        let begins = self.units[unit].serve(stage, self.now, parameters.cycles(serves));
+        self.cause(
+            begins + parameters.cycles(serves + more),
+            Event::Lane(unit, lane),
+        );
+    }
 
-/// An operation under way in a unit.
-#[derive(Clone, Debug)]
-pub(super) struct Lane {
-    /// Its place in the batch.
-    pub(super) operation: usize,
-    pub(super) key: u64,
-    pub(super) stage: Stage,
-    pub(super) step: Step,
-    pub(super) reading: Reading,
-    /// Lines that have not come.
-    pub(super) awaited: u32,
-    /// When it came into its stage.
-    pub(super) since: Time,
-    /// Its stage is over, and the next one is taken.
-    pub(super) stalled: bool,
-    /// It walked the tree, so that a shortcut is worth writing.
-    pub(super) walked: bool,
-    /// Later operations on the same key, which are executed with it.
-    pub(super) riders: Vec<usize>,
-    /// The last of them, or itself.
-    pub(super) last: usize,
-}
+    pub(super) fn step(&mut self, unit: usize, lane: usize) {
+        let Some(step) = self.lane(unit, lane).map(|lane| lane.step) else {
+            return;
+        };
+        match step {
+            Step::Hashed => self.hashed(unit, lane),
+            Step::Shortcut => self.leave(unit, lane),
+            Step::Looked => self.looked(unit, lane),
+            Step::Fetched => self.fetched(unit, lane),
+            Step::Matched => self.matched(unit, lane),
+            Step::Triggered => self.triggered(unit, lane),
+            Step::Generated => self.leave(unit, lane),
+        }
+    }
 
-/// The lines that hold some bytes.
-pub(super) fn lines(span: Span) -> impl Iterator<Item = u64> {
-    let line = crate::dram::LINE_BYTES;
-    let first = span.address / line;
-    let count = match span.bytes {
-        0 => 0,
-        bytes => (span.address + u64::from(bytes) - 1) / line - first + 1,
-    };
-    (first..first + count).map(move |number| number * line)
-}
+    /// A line has come for a lane, into the buffer that it is for.
+    pub(super) fn line_for(&mut self, unit: usize, lane: usize) {
+        let Some(one) = self.lane(unit, lane) else {
+            return;
+        };
+        one.awaited -= 1;
+        if one.awaited == 0 {
+            self.step(unit, lane);
+        }
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// The stage of a lane is over: it goes into the next one, as soon as that has room.
+    pub(super) fn leave(&mut self, unit: usize, lane: usize) {
+        let now = self.now;
+        let pipeline = self.parameters.pipeline;
+        let one = &mut self.units[unit];
+        let Some(active) = &mut one.lanes[lane] else {
+            return;
+        };
+        let stage = active.stage;
+        if !std::mem::take(&mut active.stalled) {
+            let since = active.since;
+            one.worked[stage as usize] += now - since;
+        }
+        match stage.next() {
+            None => {
+                one.leave(stage);
+                one.lanes[lane] = None;
+                one.active -= 1;
+                self.free_stage(unit, stage);
+                self.take(unit);
+            }
+            Some(next) if one.has_room(next, pipeline) => {
+                one.leave(stage);
+                one.enter(next);
+                if let Some(active) = &mut one.lanes[lane] {
+                    (active.stage, active.since) = (next, now);
+                }
+                self.free_stage(unit, stage);
+                self.enter(unit, lane, next);
+            }
+            Some(_) => {
+                if let Some(active) = &mut one.lanes[lane] {
+                    active.stalled = true;
+                }
+            }
+        }
+    }
 
-    #[test]
-    fn bytes_lie_in_lines() {
-        let of = |address, bytes| lines(Span { address, bytes }).collect::<Vec<_>>();
-        assert_eq!(of(60, 0), []);
-        assert_eq!(of(60, 4), [0]);
-        assert_eq!(of(60, 5), [0, 64]);
-        assert_eq!(of(128, 128), [128, 192]);
+    /// A stage has room again.
+    pub(super) fn free_stage(&mut self, unit: usize, stage: Stage) {
+        if self.parameters.pipeline != Pipeline::InOrder {
+            return;
+        }
+        let before = match stage {
+            Stage::Index => return self.take(unit),
+            Stage::Traverse => Stage::Index,
+            Stage::Trigger => Stage::Traverse,
+            Stage::Generate => Stage::Trigger,
+        };
+        if let Some(lane) = self.units[unit].stalled_in(before) {
+            self.leave(unit, lane);
+        }
+    }
+
+    pub(super) fn enter(&mut self, unit: usize, lane: usize, stage: Stage) {
+        match stage {
+            Stage::Index => {}
+            Stage::Traverse => self.traverse(unit, lane),
+            Stage::Trigger => self.lock(unit, lane, true),
+            Stage::Generate => self.generate(unit, lane),
+        }
     }
 }

@@ -13,7 +13,8 @@
 //!
 //! ```
 //! use nearfield_hardware::accelerator::Span;
-//! use nearfield_hardware::accelerator::dcart::{Accelerator, Operation, Parameters, Tree, Visit, Walk};
+//! use nearfield_hardware::accelerator::dcart::{Accelerator, Operation, Parameters};
+//! use nearfield_hardware::accelerator::dcart::{Tree, Visit, Walk};
 //!
 //! /// One node of 64 bytes, in which each key has its entry.
 //! struct Flat;
@@ -39,15 +40,19 @@
 
 mod accelerator;
 pub mod area;
+mod batch;
 mod bound;
 mod buckets;
 mod buffer;
 pub mod energy;
 mod error;
+mod lane;
 mod lanes;
 mod off_chip;
 mod parameters;
 mod report;
+mod run;
+mod stages;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -94,10 +94,11 @@ impl Parameters {
     /// - Units, buckets, stages, buffers and 230 MHz: Table I, sections III and IV-A.
     /// - `memory`: HBM2 of two stacks with eight channels each, as the card has (8 GB, 460 GB/s;
     ///   here [`dram::Preset::Hbm2`], whose channels carry 512 GB/s together).
-    /// - *Assumed*: 65,536 operations a batch; shortcuts of 32 bytes; two cycles of the hash, two of
-    ///   a buffer, one of a match, of a read and of a shortcut, two of a write; eight cycles on the
-    ///   way to memory and back; streams eight lines ahead; spills of 512 bytes; and that a stage
-    ///   which waits for memory takes no other operation ("sequentially retrieves an operation").
+    /// - *Assumed*: 65,536 operations a batch; shortcuts of 32 bytes; two cycles of the hash, two
+    ///   of a buffer, one of a match, of a read and of a shortcut, two of a write; eight cycles on
+    ///   the way to memory and back; streams eight lines ahead; spills of 512 bytes; and that a
+    ///   stage which waits for memory takes no other operation ("sequentially retrieves an
+    ///   operation").
     pub fn published() -> Parameters {
         let hbm2 = dram::Preset::Hbm2.parameters();
         Parameters {

@@ -1,7 +1,7 @@
 //! An operating unit: its lanes, stages and bucket.
 
 use super::buckets::Bucket;
-use super::lanes::{Lane, Stage};
+use super::lane::{Lane, Stage};
 use super::stream::Stream;
 use super::{Parameters, Pipeline};
 use crate::Time;

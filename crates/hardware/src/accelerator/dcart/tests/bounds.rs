@@ -4,7 +4,8 @@ use super::*;
 use crate::accelerator::dcart::{Part, Pipeline};
 use crate::dram;
 
-/// Runs in many batches, and asserts that this part is the slowest and busy for nine tenths of the time at least.
+/// Runs in many batches, and asserts that this part is the slowest, and busy for nine tenths of
+/// the time at least.
 fn saturates(part: Part, parameters: Parameters, operations: &[Operation], tree: &mut Paths) {
     let parameters = Parameters {
         batch: parameters.batch.min(16_384),
