@@ -406,6 +406,12 @@ impl Batch<Bytes> {
         Span::store(&mut self.input, bytes)
     }
 
+    /// Where the bytes that are staged next will begin.
+    #[inline]
+    pub fn staged_end(&self) -> usize {
+        self.input.len()
+    }
+
     /// Bytes of the batch.
     ///
     /// # Panics
@@ -715,6 +721,26 @@ impl<F: Form> Output<'_, F> {
             (Outcome::Failed(error), _) => self.fail(position, error),
             (Outcome::Pending, _) => {}
         }
+    }
+}
+
+impl Output<'_, Bytes> {
+    /// Writes the outcome of a get: has `copy` put the value behind the bytes of others, unless it
+    /// says that the key is absent. Returns what it says.
+    #[inline]
+    pub fn copied(&mut self, position: usize, copy: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        let start = self.arena.len();
+        let is_there = copy(self.arena);
+        let end = self.arena.len();
+        self.outcomes[position] = match is_there {
+            false => StoredOutcome::NoValue,
+            true if end <= u32::MAX as usize => StoredOutcome::Value(Span::new(start, end - start)),
+            true => {
+                self.arena.truncate(start);
+                StoredOutcome::Failed(Box::new(too_long(end)))
+            }
+        };
+        is_there
     }
 }
 

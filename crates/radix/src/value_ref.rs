@@ -9,15 +9,15 @@ use std::fmt::{self, Debug, Formatter};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// The value of a key as it was when it was found: borrowed from the index, or a copy of a short
-/// one.
+/// The value of a key as it was when it was found: a copy, or borrowed from the index if it is
+/// longer than a block of entries (about 1,000 bytes).
 ///
 /// It stays as it is when the key is overwritten or removed meanwhile. While a thread holds one,
 /// memory that any thread has retired since is not used again, so hold it for moments only. It
 /// cannot be sent to another thread.
 pub struct ValueRef<'m> {
     value: Found<'static>,
-    // Keeps the block behind a long value from being freed.
+    // Keeps a value outside the blocks from being freed.
     _guard: Guard,
     // Keeps the index, and with it the memory, from being dropped.
     _index: PhantomData<&'m Radix<Bytes>>,
@@ -32,11 +32,10 @@ impl RadixForm for Bytes {
         Bytes::check(key, None)?;
         let guard = crossbeam_epoch::pin();
         let found = radix.tree.find_value(key, &guard, &mut Off);
-        // SAFETY: the guard is kept beside the value. Long values are never written after they are
-        // linked. The block is freed by a function deferred after it was unlinked, which does not
-        // run while the guard lives, since that was pinned before; the region that it lies in is
-        // unmapped, and entries outside are freed, when the index is dropped, which `_index`
-        // excludes.
+        // SAFETY: the guard is kept beside the value. Entries outside are never written after they
+        // are linked. They are freed by a function deferred after they were unlinked, which does
+        // not run while the guard lives, since that was pinned before; or when the index is
+        // dropped, which `_index` excludes.
         let value = found.map(|found| unsafe { found.kept() });
         Ok(value.map(|value| ValueRef {
             value,

@@ -33,10 +33,22 @@ fn bytes_are_linearizable() {
 /// each way of reading, and in each value the bytes of one write.
 #[test]
 fn readers_see_whole_values_and_all_keys_that_stay() {
+    check_whole_values([16, 13, 9, 16, 15, 20]);
+}
+
+/// As above, with values that readers do not copy into registers.
+#[test]
+fn readers_see_whole_long_values() {
+    check_whole_values([300, 17, 100, 257, 20, 600]);
+}
+
+/// The keys that stay have values of these lengths.
+fn check_whole_values(lengths: [usize; 6]) {
     const KEYS: u8 = 40;
     const ROUNDS: usize = 400_000;
+    const LENGTH_MAX: usize = 600;
     let index = Radix::<Bytes>::new().expect("address space");
-    let length = |key: u8| [16, 13, 9, 16, 15, 20][usize::from(key) / 2 % 6];
+    let length = |key: u8| lengths[usize::from(key) / 2 % 6];
     for key in (0..KEYS).step_by(2) {
         index.insert(&[key], &vec![1; length(key)]).expect("insert");
     }
@@ -54,7 +66,7 @@ fn readers_see_whole_values_and_all_keys_that_stay() {
                     if key % 2 == 1 && round / 40 % 2 == 0 {
                         index.remove(&[key]).expect("remove");
                     } else {
-                        let value = [round as u8; 20];
+                        let value = [round as u8; LENGTH_MAX];
                         index.insert(&[key], &value[..length(key)]).expect("insert");
                     }
                 }
@@ -70,6 +82,8 @@ fn readers_see_whole_values_and_all_keys_that_stay() {
                     round += 1;
                     let stays = (round * 2) as u8 % KEYS;
                     assert!(index.read(&[stays], |value| check(stays, value)).is_some());
+                    let lent = Bytes::lend(index, &[stays]).expect("a key");
+                    check(stays, &lent.expect("a key that stays"));
                     batch.clear();
                     for key in (0..KEYS).step_by(2) {
                         batch.get(&[key]);

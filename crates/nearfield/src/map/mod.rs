@@ -132,8 +132,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     }
 
     /// Reads the value of a key, `None` if it is absent. A map of byte strings in this machine's
-    /// memory lends the value where it lies: see [`ValueRef`](crate::ValueRef) for how long to hold
-    /// it.
+    /// memory lends a long value where it lies: see [`ValueRef`](crate::ValueRef) for how long to
+    /// hold it.
     ///
     /// # Errors
     /// `KeyTooLong`; those of the placement.

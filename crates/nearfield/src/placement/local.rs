@@ -12,7 +12,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 const SCAN_BYTES_MAX: usize = 64 << 10;
 
 /// This machine's memory: an adaptive radix tree in this process. Reads always answer, and
-/// [`get`](crate::Map::get) lends values where they lie.
+/// [`get`](crate::Map::get) lends long values where they lie.
 ///
 /// ```
 /// use nearfield::{Bytes, Local, Map};

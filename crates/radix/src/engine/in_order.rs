@@ -114,20 +114,20 @@ fn known<F: LeafForm>(walk: &Walk, prepared: F::Prepared) -> Known<F::Prepared> 
 impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
     #[inline]
     fn get(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
+        let position = walk.visit() as usize;
         let found = if walk.node().is_null() {
+            self.output.value(position, F::shorten_key(key), None);
             Lookup::Absent
         } else {
             self.probe.leaf();
-            F::lookup_again(&self.tree.memory, walk.node(), key, prepared, self.guard)
+            let (memory, answer) = (&self.tree.memory, (position, &mut *self.output));
+            F::answer(memory, walk.node(), key, prepared, self.guard, answer)
         };
-        let found = match found {
-            Lookup::Found(value) => Some(value),
-            Lookup::Absent if is_current(self.tree, walk, key) => None,
-            _ => return self.get_from_root(walk.visit() as usize, key),
-        };
-        let value = found.as_ref().map(F::found);
-        self.output
-            .value(walk.visit() as usize, F::shorten_key(key), value);
+        match found {
+            Lookup::Found(()) => {}
+            Lookup::Absent if is_current(self.tree, walk, key) => {}
+            _ => self.get_from_root(position, key),
+        }
     }
 
     #[cold]

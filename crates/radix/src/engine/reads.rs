@@ -65,14 +65,12 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Reads<'_, '_, F, P> {
     #[inline]
     fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared) {
         let position = walk.visit() as usize;
-        let found = if walk.node().is_null() {
-            None
-        } else {
-            self.probe.leaf();
-            F::lookup(&self.tree.memory, walk.node(), key, prepared, self.guard)
-        };
-        let value = found.as_ref().map(F::found);
-        self.output.value(position, F::shorten_key(key), value);
+        if walk.node().is_null() {
+            return self.output.value(position, F::shorten_key(key), None);
+        }
+        self.probe.leaf();
+        let (memory, answer) = (&self.tree.memory, (position, &mut *self.output));
+        F::answer(memory, walk.node(), key, prepared, self.guard, answer);
     }
 
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {

@@ -74,6 +74,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         let memory = &self.tree.memory;
         let found = if walk.node().is_null() {
             Lookup::Absent
+        } else if visit.count == 1 {
+            return self.answer_single(walk, visit, key, prepared);
         } else {
             self.probe.leaf();
             match self.plan.in_order {
@@ -92,6 +94,20 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         };
         let value = found.as_ref().map(F::found);
         self.answer(walk.visit() as usize, visit, value);
+    }
+
+    /// Answers a visit of one get, whose walk has ended at a terminal.
+    #[inline]
+    fn answer_single(&mut self, walk: &Walk, visit: Visit, key: F::Key<'_>, prepared: F::Prepared) {
+        self.probe.leaf();
+        let position = self.plan.order[visit.first as usize] as usize;
+        let (memory, at) = (&self.tree.memory, (position, &mut *self.output));
+        match F::answer(memory, walk.node(), key, prepared, self.guard, at) {
+            Lookup::Found(()) => self.offer(walk.visit(), walk.node(), walk.parent()),
+            Lookup::Absent | Lookup::Dead if !self.plan.in_order => {}
+            Lookup::Absent if is_current(self.tree, walk, key) => {}
+            _ => self.visit_from_root(walk.visit()),
+        }
     }
 
     /// Answers a visit that only reads with the value of its key.

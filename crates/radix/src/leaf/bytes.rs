@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Bytes, Direction, EntriesWriter, Error};
+use nearfield_core::{Bytes, Direction, EntriesWriter, Error, Output};
 use std::hash::BuildHasher;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -123,6 +123,28 @@ impl ReadLeaf for Bytes {
     }
 
     #[inline]
+    fn answer(
+        memory: &Memory,
+        leaf: Ref,
+        key: &[u8],
+        prepared: Candidates,
+        guard: &Guard,
+        (position, output): (usize, &mut Output<'_, Bytes>),
+    ) -> Lookup<()> {
+        let mut is_dead = false;
+        let is_found = output.copied(position, |bytes| {
+            let is_found;
+            (is_found, is_dead) = strings::copy_to(memory, leaf, key, prepared, guard, bytes);
+            is_found
+        });
+        match is_found {
+            _ if is_dead => Lookup::Dead,
+            true => Lookup::Found(()),
+            false => Lookup::Absent,
+        }
+    }
+
+    #[inline]
     fn prepare(memory: &Memory, leaf: Ref, key: &[u8], writes: bool, guard: &Guard) -> Candidates {
         if !leaf.is_leaf() {
             return Candidates::default();
@@ -136,6 +158,9 @@ impl ReadLeaf for Bytes {
         for likely in block.likely(key, candidates) {
             crate::prefetch::prefetch(likely);
         }
+        block
+            .likely_rest(candidates)
+            .for_each(crate::prefetch::prefetch);
         candidates
     }
 

@@ -4,7 +4,7 @@ use super::Symbols;
 use crate::memory::Memory;
 use crate::node::{Inner, Ref, Sorted, Symbol};
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, EntriesWriter};
+use nearfield_core::{Direction, EntriesWriter, Output};
 use std::ops::{Bound, ControlFlow};
 
 /// The result of a look-up in a leaf.
@@ -66,7 +66,7 @@ pub trait ReadLeaf: Symbols {
     /// What [`prepare`](ReadLeaf::prepare) has found out; by default nothing.
     type Prepared: Copy + Default;
     /// A value that a look-up has found: lent, or copied because it may change in place.
-    type Found<'g>: Copy;
+    type Found<'g>;
     /// True if the nodes at one level are often of several kinds.
     const MIXES_KINDS: bool;
 
@@ -97,6 +97,16 @@ pub trait ReadLeaf: Symbols {
         prepared: Self::Prepared,
         guard: &'g Guard,
     ) -> Lookup<Self::Found<'g>>;
+    /// As [`lookup_again`](ReadLeaf::lookup_again), and writes the outcome of the get at a
+    /// position. The outcome of a dead leaf is that of its last state.
+    fn answer(
+        memory: &Memory,
+        terminal: Ref,
+        key: Self::Key<'_>,
+        prepared: Self::Prepared,
+        guard: &Guard,
+        at: (usize, &mut Output<'_, Self>),
+    ) -> Lookup<()>;
     /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
     /// been prefetched before, or that a write reads. The result serves look-ups of the same key
     /// in this terminal.

@@ -5,11 +5,12 @@ use super::block::{BLOCK_MAX, Block, Latch};
 use super::read::write_each;
 use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols, dense};
 use crate::change::{Altered, Change};
+use crate::lock::Version;
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Sorted, Symbol, bitmap};
 use crate::shortcut::Tables;
 use crossbeam_epoch::Guard;
-use nearfield_core::{Direction, EntriesWriter, Error, Words};
+use nearfield_core::{Direction, EntriesWriter, Error, Output, Words};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -64,6 +65,15 @@ impl Symbols for Words {
     }
 }
 
+/// Finds a key in a terminal; also returns the version that it was found at.
+#[inline(always)]
+fn find(memory: &Memory, terminal: Ref, key: u64) -> (Option<u64>, Version) {
+    match terminal.is_leaf() {
+        true => block(memory, terminal).find(key),
+        false => dense::find(memory.dense(terminal), key),
+    }
+}
+
 impl ReadLeaf for Words {
     const LEAF_SECOND_LINE: usize = 64;
     const LEAF_LINES: usize = 2;
@@ -101,10 +111,7 @@ impl ReadLeaf for Words {
         (): (),
         _guard: &'g Guard,
     ) -> Option<u64> {
-        match terminal.is_leaf() {
-            true => block(memory, terminal).find(key).0,
-            false => dense::find(memory.dense(terminal), key).0,
-        }
+        find(memory, terminal, key).0
     }
 
     #[inline]
@@ -115,13 +122,28 @@ impl ReadLeaf for Words {
         (): (),
         _guard: &'g Guard,
     ) -> Lookup<u64> {
-        let (payload, version) = match terminal.is_leaf() {
-            true => block(memory, terminal).find(key),
-            false => dense::find(memory.dense(terminal), key),
-        };
+        let (payload, version) = find(memory, terminal, key);
         match payload {
             _ if version.is_obsolete() => Lookup::Dead,
             Some(payload) => Lookup::Found(payload),
+            None => Lookup::Absent,
+        }
+    }
+
+    #[inline(always)]
+    fn answer(
+        memory: &Memory,
+        terminal: Ref,
+        key: u64,
+        (): (),
+        _guard: &Guard,
+        (position, output): (usize, &mut Output<'_, Words>),
+    ) -> Lookup<()> {
+        let (payload, version) = find(memory, terminal, key);
+        output.value(position, key, payload);
+        match payload {
+            _ if version.is_obsolete() => Lookup::Dead,
+            Some(_) => Lookup::Found(()),
             None => Lookup::Absent,
         }
     }

@@ -2,8 +2,7 @@
 
 use super::header::Latch;
 use super::{
-    Candidates, GRANULE_BYTES, PRINT_WORDS, Parts, SHORT_MAX, Strings, below, fingerprint, header,
-    racing,
+    Candidates, GRANULE_BYTES, PRINT_WORDS, Parts, Strings, below, fingerprint, header, racing,
 };
 use crate::change::{Altered, Change};
 use crate::leaf::Known;
@@ -148,9 +147,9 @@ impl Strings<'_> {
             return false;
         }
         let parts = self.parts(position);
-        if parts.value_length == value.len() && value.len() <= SHORT_MAX {
+        if parts.value_length == value.len() {
             // SAFETY: the place has as many bytes. The latch keeps others from writing them, and
-            // readers copy short values by `racing::load`.
+            // readers copy them by `racing::load`.
             self.header()
                 .change(|| unsafe { racing::store(parts.value.as_ptr(), value) });
             return true;

@@ -19,16 +19,17 @@
 //!
 //! | change | in place if |
 //! |---|---|
-//! | another value of the same length | it is [short](SHORT_MAX) |
+//! | another value of the same length | always |
 //! | another value | there is room behind the entries for another entry; the old one is left |
 //! | a new key | there is room for an entry and its offset |
 //! | a removal | always: fingerprints and offsets move, the entry is left |
 //!
 //! A value of another length is set in place if no more than an eighth of the block is lost then.
-//! Keys and longer values never change where they lie, so that readers borrow them, without a copy,
-//! as long as they are pinned. Short values are copied, and the version is checked. An offset is
-//! set after its entry has been written; a reader may thus follow each offset that it meets, also
-//! when a change will make it read again.
+//! Keys never change where they lie, so that readers borrow them, without a copy, as long as they
+//! are pinned. Values are copied, and the version is checked: [short](SHORT_MAX) ones into
+//! registers, longer ones to where the reader needs them. An entry outside never changes, and is
+//! borrowed. An offset is set after its entry has been written; a reader may thus follow each
+//! offset that it meets, also when a change will make it read again.
 //!
 //! Other changes copy the block. The block is marked *dead* before it is replaced, and never
 //! changes again.
@@ -44,6 +45,7 @@ mod change;
 mod create;
 mod header;
 mod racing;
+mod read;
 mod scan;
 mod state;
 #[cfg(test)]
@@ -52,6 +54,7 @@ mod tests;
 pub use change::{alter, insert, latch, mark_dead, remove, set};
 pub use create::{create, create_edited, create_with_room, fits, free, joins};
 pub use header::Latch;
+pub use read::{Found, any_key, copy_to, read};
 pub use scan::{entries, write_entries};
 
 use crate::lock::Version;
@@ -79,7 +82,7 @@ pub const GRANULES_MAX: usize = 64;
 /// The length up to which a block is small.
 const SMALL_MAX: usize = BLOCK_MAX / 8 * 3;
 
-/// The longest value that is changed in place.
+/// The longest value that readers copy into registers.
 pub const SHORT_MAX: usize = 16;
 
 /// The size of a cache line.
@@ -108,43 +111,6 @@ const _: () = assert!(size_of::<Header>() == PRINTS_AT);
 struct Outside {
     entry: *mut u8,
     length: usize,
-}
-
-/// A value that was read of a block: a copy of a short one, which may have changed since, or a long
-/// one itself, which stays as long as the reader is pinned.
-// Numbers side by side, which stay in registers. As an enum, it was written in parts and read
-// as a whole, and gets took a fifth more time.
-#[derive(Clone, Copy, Debug)]
-pub struct Found<'g> {
-    copy: [u64; SHORT_MAX / 8],
-    start: NonNull<u8>,
-    length: usize,
-    guard: PhantomData<&'g Guard>,
-}
-
-impl Found<'_> {
-    /// The value.
-    #[inline]
-    pub fn value(&self) -> &[u8] {
-        let start = match self.length <= SHORT_MAX {
-            true => self.copy.as_ptr().cast(),
-            false => self.start.as_ptr().cast_const(),
-        };
-        // SAFETY: a short value has been copied to the first bytes of `copy`. A long one has so
-        // many bytes, which do not change and are not freed before the guard is gone.
-        unsafe { std::slice::from_raw_parts(start, self.length) }
-    }
-
-    /// The same value, for a caller that keeps the guard.
-    ///
-    /// # Safety
-    /// The result is not used after the guard under which the value was found.
-    pub unsafe fn kept(self) -> Found<'static> {
-        Found {
-            guard: PhantomData,
-            ..self
-        }
-    }
 }
 
 /// The positions whose fingerprint is a key's, a bit for each, that fingerprint, and where the
@@ -199,28 +165,12 @@ impl<'g> Parts<'g> {
         nearfield_core::packed::packed_length(self.key.len(), self.value_length)
     }
 
-    /// The value. Under the latch, or if it never changes.
+    /// The value. Under the latch, or if the entry lies outside.
     #[inline]
     fn value(self) -> &'g [u8] {
         // SAFETY: the value has as many bytes. Nobody changes them: the caller holds the latch, or
-        // the value is not short. They are freed after the guard is gone.
+        // the entry lies outside. They are freed after the guard is gone.
         unsafe { std::slice::from_raw_parts(self.value.as_ptr(), self.value_length) }
-    }
-
-    /// A copy of the value, or a long value itself. To be validated.
-    #[inline]
-    fn found(self) -> Found<'g> {
-        let copy = match self.value_length <= SHORT_MAX {
-            // SAFETY: the value has so many bytes, which change by `racing::store` alone.
-            true => unsafe { racing::load_short(self.value.as_ptr(), self.value_length) },
-            false => [0; 2],
-        };
-        Found {
-            copy,
-            start: self.value,
-            length: self.value_length,
-            guard: PhantomData,
-        }
     }
 }
 
@@ -494,6 +444,23 @@ impl<'g> Strings<'g> {
         [first, first.wrapping_add(key.len() + SHORT_BYTES)]
     }
 
+    /// The lines behind the first of an entry that may be a key's, for prefetching, if entries are
+    /// long: as many as they have on average.
+    #[inline]
+    pub fn likely_rest(self, candidates: Candidates) -> impl Iterator<Item = *const u8> {
+        let before = OFFSETS_AT + 2 * self.state.slots();
+        let all = self.state.end().saturating_sub(before);
+        let length = match all > LINE * self.count() && !self.state.is_outside() {
+            true => all / self.count().max(1),
+            false => 0,
+        };
+        let first = usize::from(candidates.first);
+        let start = self.start.cast_const();
+        (LINE..length.next_multiple_of(LINE))
+            .step_by(LINE)
+            .map(move |at| start.wrapping_add(first + at))
+    }
+
     /// The lines behind the first two, for prefetching.
     #[inline]
     pub fn rest(self) -> impl Iterator<Item = *const u8> {
@@ -576,42 +543,6 @@ unsafe fn long_lengths(start: *const u8) -> (usize, usize, usize) {
         })
     };
     (lengths[0], lengths[1], at)
-}
-
-/// Reads the value of a key, and whether the block was dead.
-#[inline(always)]
-pub fn read<'g>(
-    memory: &'g Memory,
-    leaf: Ref,
-    key: &[u8],
-    prepared: Candidates,
-    _guard: &'g Guard,
-) -> (Option<Found<'g>>, bool) {
-    let header: &'g Header = header(memory, leaf);
-    // Of the version that the candidates hold for: if the block still has it, nothing has changed
-    // since they were found.
-    let mut block = Strings::with(memory, leaf, header, prepared.version);
-    let mut candidates = prepared;
-    loop {
-        let found = block.find(key, candidates);
-        let value = found.map(|(_, parts)| parts.found());
-        if block.is_unchanged() {
-            return (value, block.is_dead());
-        }
-        block = Strings::with(memory, leaf, header, header.lock.read());
-        candidates = block.candidates(key);
-    }
-}
-
-/// Some key of a block; `None` if it is dead or empty.
-pub fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
-    loop {
-        let block = Strings::at(memory, leaf, guard);
-        let first = (block.count() > 0).then(|| block.key(0));
-        if block.is_unchanged() {
-            return first.filter(|_| !block.is_dead());
-        }
-    }
 }
 
 /// Finds out which entries may be a key's; none for no version if a thread is changing the block.

@@ -7,6 +7,7 @@ use crate::memory::Memory;
 use crate::node::Ref;
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Direction, EntriesWriter};
+use std::mem::MaybeUninit;
 use std::ops::{Bound, ControlFlow, Range};
 use std::sync::atomic::Ordering;
 
@@ -111,6 +112,7 @@ pub fn entries<'g>(
             break block;
         }
     };
+    let mut copy = [MaybeUninit::<u8>::uninit(); BLOCK_MAX];
     for i in 0..block.count() {
         let position = match direction {
             Direction::Ascending => i,
@@ -120,16 +122,24 @@ pub fn entries<'g>(
             true => block.parts_outside(),
             false => block.parts_at(offsets[position]),
         };
+        if block.state.is_outside() {
+            return visit(parts.key, parts.value());
+        }
         // An entry that has been replaced since keeps its last value.
         let lock = &block.header().lock;
-        let found = loop {
+        let (from, length) = (parts.value.as_ptr(), parts.value_length);
+        loop {
             let version = lock.read();
-            let found = parts.found();
+            // SAFETY: the value has so many bytes, which change by `racing::store` alone. A block
+            // has no more than there is room for.
+            unsafe { racing::load(from, copy.as_mut_ptr().cast(), length) };
             if lock.validate(version) {
-                break found;
+                break;
             }
-        };
-        visit(parts.key, found.value())?;
+        }
+        // SAFETY: so many bytes have been written.
+        let value = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast(), length) };
+        visit(parts.key, value)?;
     }
     ControlFlow::Continue(())
 }

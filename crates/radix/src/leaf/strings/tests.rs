@@ -3,6 +3,7 @@ use crate::change::{Altered, Change};
 use crate::leaf::{Known, Scan};
 use nearfield_core::{Batch, Bytes, Direction};
 use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::AtomicBool;
 
 fn memory() -> Memory {
     Memory::new(usize::MAX, GRANULE_BYTES, GRANULES_MAX).expect("address space")
@@ -257,4 +258,74 @@ fn a_long_entry_is_kept_outside() {
     unsafe { free(&memory, leaf) };
     assert!(!memory.has_outside());
     assert_eq!(memory.bytes().leaf_bytes, 0);
+}
+
+/// Reads a long value in some way, so many times at most, while another thread sets it in place.
+/// Returns whether a mixture of two values was read.
+fn reads_a_mixture(times: usize, read: impl Fn(&Memory, Ref, &Guard) -> Vec<u8>) -> bool {
+    const KEY: &[u8] = b"key";
+    const LENGTH: usize = 600;
+    let memory = memory();
+    let leaf = create(&memory, &[(KEY, &[0; LENGTH])]).expect("memory");
+    let (begun, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let guard = crossbeam_epoch::pin();
+            let mut byte = 0_u8;
+            while !ended.load(Ordering::Relaxed) {
+                byte = byte.wrapping_add(1);
+                let value = [byte; LENGTH];
+                let decide = &mut |_: Option<&[u8]>| Change::Set(&value[..]);
+                let known = known_of(false, 0, Candidates::default());
+                let altered = alter(&memory, leaf, KEY, known, &guard, decide);
+                assert_eq!(altered, Altered::InPlace);
+                begun.store(true, Ordering::Relaxed);
+            }
+        });
+        while !begun.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let guard = crossbeam_epoch::pin();
+        let is_mixed = (0..times).any(|_| {
+            let value = read(&memory, leaf, &guard);
+            value.len() != LENGTH || value.iter().any(|&byte| byte != value[0])
+        });
+        ended.store(true, Ordering::Relaxed);
+        is_mixed
+    })
+}
+
+#[test]
+fn a_long_value_is_read_whole_while_it_is_set() {
+    const READS: usize = 50_000;
+    assert!(!reads_a_mixture(READS, |memory, leaf, guard| {
+        let (found, _) = read(memory, leaf, b"key", Candidates::default(), guard);
+        found.expect("a value").value().to_vec()
+    }));
+    assert!(!reads_a_mixture(READS, |memory, leaf, guard| {
+        let mut bytes = b"before".to_vec();
+        let none = Candidates::default();
+        assert!(copy_to(memory, leaf, b"key", none, guard, &mut bytes).0);
+        bytes.split_off(6)
+    }));
+    assert!(!reads_a_mixture(READS, |memory, leaf, guard| {
+        let mut bytes = Vec::new();
+        let _ = entries(memory, leaf, Direction::Descending, guard, |_, value| {
+            bytes.extend_from_slice(value);
+            ControlFlow::Continue(())
+        });
+        bytes
+    }));
+}
+
+/// The test above would notice a reader that does not validate what it has copied. This one ends
+/// when that has happened.
+#[test]
+fn canary_a_long_value_that_is_not_validated_is_caught() {
+    assert!(reads_a_mixture(usize::MAX, |memory, leaf, guard| {
+        let block = Strings::latched(memory, leaf, guard);
+        let mut bytes = Vec::new();
+        block.parts(0).append_to(&mut bytes, false);
+        bytes
+    }));
 }

@@ -1,0 +1,175 @@
+//! Reading single values of a block.
+
+use super::{Candidates, Parts, SHORT_MAX, Strings, header, racing};
+use crate::memory::Memory;
+use crate::node::Ref;
+use crossbeam_epoch::Guard;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// A value that was read of a block: a copy, because the value may have changed since, or a value
+/// that lies outside itself, which stays as long as the reader is pinned.
+// Numbers side by side, which stay in registers. As an enum, it was written in parts and read
+// as a whole, and gets took a fifth more time.
+#[derive(Debug)]
+pub struct Found<'g> {
+    copy: [u64; SHORT_MAX / 8],
+    start: NonNull<u8>,
+    length: usize,
+    /// The copy of a value that is not short.
+    long: Option<Box<[u8]>>,
+    guard: PhantomData<&'g Guard>,
+}
+
+impl Found<'_> {
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        if let Some(long) = &self.long {
+            return long;
+        }
+        let start = match self.length <= SHORT_MAX {
+            true => self.copy.as_ptr().cast(),
+            false => self.start.as_ptr().cast_const(),
+        };
+        // SAFETY: a short value has been copied to the first bytes of `copy`. One that lies outside
+        // has so many bytes, which do not change and are not freed before the guard is gone.
+        unsafe { std::slice::from_raw_parts(start, self.length) }
+    }
+
+    /// The same value, for a caller that keeps the guard.
+    ///
+    /// # Safety
+    /// The result is not used after the guard under which the value was found.
+    pub unsafe fn kept(self) -> Found<'static> {
+        Found {
+            guard: PhantomData,
+            ..self
+        }
+    }
+}
+
+impl<'g> Parts<'g> {
+    /// A copy of the value, or one that lies outside itself. To be validated.
+    #[inline]
+    pub(super) fn found(self, is_outside: bool) -> Found<'g> {
+        let copy = match self.value_length <= SHORT_MAX {
+            // SAFETY: the value has so many bytes, which change by `racing::store` alone.
+            true => unsafe { racing::load_short(self.value.as_ptr(), self.value_length) },
+            false => [0; 2],
+        };
+        let is_copied = self.value_length > SHORT_MAX && !is_outside;
+        Found {
+            copy,
+            start: self.value,
+            length: self.value_length,
+            long: is_copied.then(|| self.boxed()),
+            guard: PhantomData,
+        }
+    }
+
+    /// A copy of the value, which is not short. To be validated.
+    #[cold]
+    fn boxed(self) -> Box<[u8]> {
+        let mut copy = Vec::with_capacity(self.value_length);
+        self.append_to(&mut copy, false);
+        copy.into_boxed_slice()
+    }
+
+    /// Puts a copy of the value behind other bytes. To be validated.
+    #[inline]
+    pub(super) fn append_to(self, bytes: &mut Vec<u8>, is_outside: bool) {
+        if is_outside {
+            return bytes.extend_from_slice(self.value());
+        }
+        let (before, count) = (bytes.len(), self.value_length);
+        bytes.reserve(count.max(SHORT_MAX));
+        // SAFETY: the value has so many bytes, which change by `racing::store` alone. There is room
+        // for them behind the others, also for all bytes of a short copy, and they are written
+        // before they count.
+        unsafe {
+            let to = bytes.as_mut_ptr().add(before);
+            match count <= SHORT_MAX {
+                true => {
+                    let copy = racing::load_short(self.value.as_ptr(), count);
+                    to.cast::<[u64; SHORT_MAX / 8]>().write_unaligned(copy);
+                }
+                false => racing::load(self.value.as_ptr(), to, count),
+            }
+            bytes.set_len(before + count);
+        }
+    }
+}
+
+/// Calls `take` with the parts of a key's entry, and whether it lies outside, until what it has
+/// read of them is valid. Answers its last result, and whether the block was dead.
+#[inline(always)]
+fn take<'g, R>(
+    memory: &'g Memory,
+    leaf: Ref,
+    key: &[u8],
+    prepared: Candidates,
+    _guard: &'g Guard,
+    mut take: impl FnMut(Parts<'g>, bool) -> R,
+) -> (Option<R>, bool) {
+    let header = header(memory, leaf);
+    // Of the version that the candidates hold for: if the block still has it, nothing has changed
+    // since they were found.
+    let mut block = Strings::with(memory, leaf, header, prepared.version);
+    let mut candidates = prepared;
+    loop {
+        let found = block.find(key, candidates);
+        let taken = found.map(|(_, parts)| take(parts, block.state.is_outside()));
+        if block.is_unchanged() {
+            return (taken, block.is_dead());
+        }
+        block = Strings::with(memory, leaf, header, header.lock.read());
+        candidates = block.candidates(key);
+    }
+}
+
+/// Reads the value of a key, and whether the block was dead.
+#[inline(always)]
+pub fn read<'g>(
+    memory: &'g Memory,
+    leaf: Ref,
+    key: &[u8],
+    prepared: Candidates,
+    guard: &'g Guard,
+) -> (Option<Found<'g>>, bool) {
+    take(memory, leaf, key, prepared, guard, Parts::found)
+}
+
+/// Puts a copy of a key's value behind other bytes, if the key is there. Answers whether it is, and
+/// whether the block was dead.
+#[inline(always)]
+pub fn copy_to(
+    memory: &Memory,
+    leaf: Ref,
+    key: &[u8],
+    prepared: Candidates,
+    guard: &Guard,
+    bytes: &mut Vec<u8>,
+) -> (bool, bool) {
+    let before = bytes.len();
+    let (found, is_dead) = take(memory, leaf, key, prepared, guard, |parts, is_outside| {
+        // What an attempt before this one has copied is not valid.
+        bytes.truncate(before);
+        parts.append_to(bytes, is_outside);
+    });
+    if found.is_none() {
+        bytes.truncate(before);
+    }
+    (found.is_some(), is_dead)
+}
+
+/// Some key of a block; `None` if it is dead or empty.
+pub fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
+    loop {
+        let block = Strings::at(memory, leaf, guard);
+        let first = (block.count() > 0).then(|| block.key(0));
+        if block.is_unchanged() {
+            return first.filter(|_| !block.is_dead());
+        }
+    }
+}
