@@ -2,7 +2,28 @@
 //! compile time.
 
 /// Receives the events of traversals and writes.
+///
+/// The engine reports [`partial_key_match`](Probe::partial_key_match) and [`leaf`](Probe::leaf).
+/// The [rivals](crate::rivals) report each [`node`](Probe::node) instead, and what they write, so
+/// that a model of hardware can be driven by them. A probe that records the events of an operation
+/// begins anew at [`operation`](Probe::operation).
 pub trait Probe {
+    /// The operation at a position of the batch begins. Only rivals, which execute one operation
+    /// after the other, say so.
+    #[inline]
+    fn operation(&mut self, _position: usize) {}
+    /// A walk reads a node or leaf; visits come in the order of the walk. At an inner node it
+    /// decides the child or its absence, which is one partial key match.
+    #[inline]
+    fn node(&mut self, _visit: Visit) {}
+    /// Bytes of a node or leaf are written, those of new ones too. The words of locks are none of
+    /// them: [`lock`](Probe::lock) stands for these.
+    #[inline]
+    fn write(&mut self, _address: usize, _bytes: u32) {}
+    /// A node, at `old`, is replaced by another one, at `new`, of `bytes` bytes: it has grown or
+    /// shrunk or was copied, or a node with a single entry gave its place to that entry.
+    #[inline]
+    fn replace(&mut self, _old: usize, _new: usize, _bytes: u32) {}
     /// One step of deciding the child (or its absence) at one inner node, for one operation or
     /// one combined run; `lines` is the number of cache lines that the step reads.
     #[inline]
@@ -14,6 +35,9 @@ pub trait Probe {
     /// is the only lock, not where it is taken under that of a node.
     #[inline]
     fn lock(&mut self, _waits: u32) {}
+    /// A walk has found a node locked, and has waited for the writer.
+    #[inline]
+    fn wait(&mut self) {}
     /// A walk has restarted because another thread has changed the tree.
     #[inline]
     fn restart(&mut self) {}
@@ -23,6 +47,58 @@ pub trait Probe {
     /// One look into the shortcut table.
     #[inline]
     fn shortcut(&mut self, _hit: bool) {}
+}
+
+/// A node or leaf that a walk reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// Where it begins.
+    pub address: usize,
+    /// Which kind it is.
+    pub kind: Visited,
+    /// The bytes read from its beginning on: header and, where they are searched, key bytes; of a
+    /// leaf its header and its key.
+    pub head_bytes: u32,
+    /// Of these, the bytes of a compressed prefix that were compared.
+    pub prefix_bytes: u32,
+    /// The offset of the byte of an index that was read, or 0 if there is none.
+    pub index: u32,
+    /// The offset of the slot that was read, or 0 if none was. It has 8 bytes.
+    pub slot: u32,
+}
+
+/// A kind of node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Visited {
+    /// An inner node with room for so many children: 4, 16, 48 or 256 in the adaptive radix tree.
+    Inner {
+        /// The room.
+        slots: u16,
+    },
+    /// A leaf: the key and value of one entry.
+    Leaf,
+}
+
+/// The bytes of a cache line.
+const LINE: usize = 64;
+
+impl Visit {
+    /// The number of different cache lines that were read.
+    #[inline]
+    pub fn lines(&self) -> u64 {
+        let line = |offset: u32| (self.address + offset as usize) / LINE;
+        let (first, last) = (line(0), line(self.head_bytes.max(1) - 1));
+        let mut lines = last - first + 1;
+        let mut beyond = last;
+        // An index lies before the slots.
+        for offset in [self.index, self.slot] {
+            if offset != 0 && line(offset) > beyond {
+                beyond = line(offset);
+                lines += 1;
+            }
+        }
+        lines as u64
+    }
 }
 
 /// Counts nothing and costs nothing.
@@ -46,6 +122,13 @@ pub struct Counters {
     pub lock_waits: u64,
     /// Restarted walks.
     pub restarts: u64,
+    /// Lock contentions: locks that were not acquired at the first attempt, nodes that a walk found
+    /// locked, and restarts.
+    pub lock_contentions: u64,
+    /// Writes to nodes and leaves. Only those of rivals are counted.
+    pub writes: u64,
+    /// Nodes that gave their place to another one. Only those of rivals are counted.
+    pub replacements: u64,
     /// Operations served by the visit of another operation on the same key.
     pub duplicates_merged: u64,
     /// Shortcuts found and valid.
@@ -55,6 +138,19 @@ pub struct Counters {
 }
 
 impl Probe for Counters {
+    fn node(&mut self, visit: Visit) {
+        match visit.kind {
+            Visited::Inner { .. } => self.partial_key_matches += 1,
+            Visited::Leaf => self.leaves += 1,
+        }
+        self.cache_lines += visit.lines();
+    }
+    fn write(&mut self, _address: usize, _bytes: u32) {
+        self.writes += 1;
+    }
+    fn replace(&mut self, _old: usize, _new: usize, _bytes: u32) {
+        self.replacements += 1;
+    }
     fn partial_key_match(&mut self, lines: u64) {
         self.partial_key_matches += 1;
         self.cache_lines += lines;
@@ -66,9 +162,14 @@ impl Probe for Counters {
     fn lock(&mut self, waits: u32) {
         self.lock_acquisitions += 1;
         self.lock_waits += u64::from(waits);
+        self.lock_contentions += u64::from(waits > 0);
+    }
+    fn wait(&mut self) {
+        self.lock_contentions += 1;
     }
     fn restart(&mut self) {
         self.restarts += 1;
+        self.lock_contentions += 1;
     }
     fn duplicates(&mut self, operations: u64) {
         self.duplicates_merged += operations;
@@ -79,5 +180,34 @@ impl Probe for Counters {
         } else {
             self.shortcut_misses += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visit_reads_each_line_once() {
+        let visit = |head_bytes, index, slot| Visit {
+            address: 640,
+            kind: Visited::Inner { slots: 48 },
+            head_bytes,
+            prefix_bytes: 0,
+            index,
+            slot,
+        };
+        assert_eq!(visit(24, 0, 0).lines(), 1);
+        assert_eq!(visit(24, 40, 0).lines(), 1);
+        assert_eq!(visit(24, 40, 63).lines(), 1);
+        assert_eq!(visit(24, 64, 120).lines(), 2);
+        assert_eq!(visit(24, 64, 128).lines(), 3);
+        assert_eq!(visit(40, 0, 100).lines(), 2);
+        assert_eq!(visit(65, 0, 100).lines(), 2);
+        let straddling = Visit {
+            address: 700,
+            ..visit(16, 0, 0)
+        };
+        assert_eq!(straddling.lines(), 2);
     }
 }

@@ -31,6 +31,8 @@ mod primitive;
 #[cfg(not(loom))]
 mod radix;
 #[cfg(not(loom))]
+pub mod rivals;
+#[cfg(not(loom))]
 mod shortcut;
 #[cfg(not(loom))]
 mod shrink;
@@ -65,7 +67,7 @@ pub use bulk::Loader;
 #[cfg(loom)]
 pub use change::{Altered, Change};
 #[cfg(not(loom))]
-pub use counters::Counters;
+pub use counters::{Counters, Off, Probe, Visit, Visited};
 #[cfg(not(loom))]
 pub use engine::{Combine, EngineOptions};
 #[cfg(not(loom))]

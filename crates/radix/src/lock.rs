@@ -166,6 +166,24 @@ impl VersionLock {
         TryLock::Locked
     }
 
+    /// Locks if nothing has changed since `version` was taken, at once or not at all. Then all that
+    /// was read in between is true as long as the lock is held.
+    #[inline]
+    pub fn upgrade(&self, version: Version) -> bool {
+        if version.0 & (LOCKED | OBSOLETE) != 0 {
+            return false;
+        }
+        let locked = self.0.compare_exchange(
+            version.0,
+            version.0 | LOCKED,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        // As in `try_lock`.
+        fence(Ordering::Release);
+        locked.is_ok()
+    }
+
     /// Locks a node that no other writer can change, because the caller holds another lock that
     /// excludes them. This only informs readers.
     #[inline]

@@ -184,6 +184,70 @@ fn writers_exclude_each_other() {
     });
 }
 
+/// A writer that has read a node locks it at the version that it has read.
+#[test]
+fn a_lock_at_a_version_finds_what_was_read() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let add = |node: &Node| {
+            let version = node.lock.read();
+            let (left, right) = node.load();
+            let locked = node.lock.upgrade(version);
+            if locked {
+                assert_eq!(left, right, "a torn pair was locked");
+                assert_eq!(node.load(), (left, right), "locked after a change");
+                node.set(left + 1);
+                node.lock.unlock_changed();
+            }
+            u32::from(locked)
+        };
+        let other = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || add(&node))
+        };
+        let added = add(&node) + add(&node);
+        let expected = added + other.join().expect("writer");
+        assert_eq!(node.load(), (expected, expected), "a write was lost");
+    });
+}
+
+#[test]
+fn an_obsolete_node_is_locked_at_no_version() {
+    check(|| {
+        let node = Node::new(0);
+        let before = node.lock.read();
+        node.lock.retire_alone();
+        assert!(!node.lock.upgrade(before));
+        assert!(!node.lock.upgrade(node.lock.now()));
+        node.lock.revive();
+        let version = node.lock.read();
+        assert!(node.lock.upgrade(version));
+        assert!(!node.lock.upgrade(node.lock.now()), "locked twice");
+    });
+}
+
+#[test]
+#[should_panic(expected = "a write was lost")]
+fn canary_a_lock_at_any_version_is_caught() {
+    check(|| {
+        let node = Arc::new(Node::new(0));
+        let add = |node: &Node| {
+            let (left, _) = node.load();
+            if let Some(_held) = Held::try_lock(&node.lock) {
+                node.set(left + 1);
+                return 1;
+            }
+            0
+        };
+        let other = {
+            let node = Arc::clone(&node);
+            thread::spawn(move || add(&node))
+        };
+        let expected = add(&node) + other.join().expect("writer");
+        assert_eq!(node.load(), (expected, expected), "a write was lost");
+    });
+}
+
 #[test]
 fn an_obsolete_node_refuses_writers() {
     check(|| {

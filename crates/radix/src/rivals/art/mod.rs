@@ -1,0 +1,37 @@
+//! The adaptive radix tree (Leis et al., ICDE 2013) with one leaf a key: inner nodes of four kinds,
+//! path compression, lazy expansion.
+//!
+//! `node/` has the layout, which the synchronizations share; `olc/` is optimistic lock coupling.
+//!
+//! The root is a node256 without a prefix, and stays. A node stores the first six bytes of its
+//! prefix; readers skip the others, and compare the whole key at the leaf; writers read them from a
+//! leaf below. A key that ends where others go on has its leaf in a slot of its own in the header,
+//! so that keys may be prefixes of others.
+//!
+//! # Where this differs from the published trees
+//!
+//! - Leaves are records of key and value, where those hold a tuple's identifier. The lowest bit of
+//!   a
+//!   slot tells a leaf, where those use the highest.
+//! - Nodes begin on a cache line, so that a node4 is one line.
+//! - A lock has 32 bits. A node48 or node256 whose keys are removed shrinks at the reference's
+//!   thresholds; the slot for the key that ends does not count.
+
+mod node;
+mod olc;
+mod root;
+
+use super::index::Rival;
+
+/// The adaptive radix tree with optimistic lock coupling (Leis et al., DaMoN 2016).
+///
+/// ```
+/// use nearfield_core::{OrderedIndex, Words};
+/// use nearfield_radix::rivals::Art;
+///
+/// let index = Art::<Words>::new();
+/// index.insert(1, 10)?;
+/// assert_eq!(index.get(1)?, Some(10));
+/// # Ok::<(), nearfield_core::Error>(())
+/// ```
+pub type Art<F> = Rival<F, olc::Olc<F>>;

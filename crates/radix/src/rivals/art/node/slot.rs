@@ -1,0 +1,96 @@
+//! Slots: words of nodes that lead to a node or a leaf.
+
+use super::handle::Node;
+use super::kinds::Header;
+use crate::rivals::leaf::{Leaf, NewLeaf, RivalForm};
+use crate::rivals::scan::Child;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The bit of a slot that tells a leaf. Nodes and leaves are aligned to more.
+const LEAF: usize = 1;
+
+/// What a slot holds: nothing, the address of a node, or that of a leaf with a bit set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tagged(*mut u8);
+
+impl Tagged {
+    /// Nothing.
+    pub const NONE: Tagged = Tagged(null_mut());
+
+    /// A leaf that becomes part of a tree.
+    pub fn new_leaf<F: RivalForm>(leaf: NewLeaf<F>) -> Tagged {
+        Self::of_leaf(leaf.into_address())
+    }
+
+    /// A leaf at an address.
+    pub fn of_leaf(address: NonNull<u8>) -> Tagged {
+        Tagged(address.as_ptr().map_addr(|address| address | LEAF))
+    }
+
+    /// A node.
+    pub fn of_node(node: Node<'_>) -> Tagged {
+        Tagged(node.address().cast().as_ptr())
+    }
+
+    /// True if it is nothing.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// True if it is a leaf.
+    #[inline]
+    pub fn is_leaf(self) -> bool {
+        self.0.addr() & LEAF != 0
+    }
+
+    /// The address of the node or leaf, for events.
+    pub fn address(self) -> usize {
+        self.0.addr() & !LEAF
+    }
+
+    /// The node or leaf, if there is one.
+    ///
+    /// # Safety
+    /// It was read from a node of a tree of entries of this form, and whoever unlinks it does not
+    /// free it during 'g.
+    #[inline]
+    pub unsafe fn child<'g, F: RivalForm>(self) -> Option<Child<'g, F, Node<'g>>> {
+        if self.is_leaf() {
+            let address = self.0.map_addr(|address| address & !LEAF);
+            // SAFETY: leaves have an address other than 0, and the caller promises the rest.
+            return Some(Child::Leaf(unsafe {
+                Leaf::from_address(NonNull::new_unchecked(address))
+            }));
+        }
+        let header = NonNull::new(self.0.cast::<Header>())?;
+        // SAFETY: promised by the caller.
+        Some(Child::Node(unsafe { Node::from_address(header) }))
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Slot(AtomicPtr<u8>);
+
+impl Default for Slot {
+    fn default() -> Self {
+        Slot(AtomicPtr::new(null_mut()))
+    }
+}
+
+impl Slot {
+    /// Reads the slot, and what its child contained when it was put there.
+    #[inline]
+    pub fn load(&self) -> Tagged {
+        Tagged(self.0.load(Ordering::Acquire))
+    }
+
+    /// Publishes a child.
+    #[inline]
+    pub fn store(&self, child: Tagged) {
+        self.0.store(child.0, Ordering::Release);
+    }
+}

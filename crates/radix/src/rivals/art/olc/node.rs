@@ -1,0 +1,192 @@
+//! Searches and changes of a node whose readers validate.
+
+use crate::counters::Probe;
+use crate::lock::{Version, pause};
+use crate::rivals::art::node::{Found, Kind, Node, Prefix, Tagged, View};
+use crate::rivals::scan::{Restart, Symbol};
+use std::sync::atomic::Ordering;
+
+/// The offset of the slot of the key that ends at a node.
+const END: u32 = 16;
+
+/// Takes the version of a node, after waiting for a writer at work.
+#[inline]
+pub fn enter(node: Node<'_>, probe: &mut impl Probe) -> Result<Version, Restart> {
+    let version = node.lock().now();
+    if !version.is_locked() {
+        return match version.is_obsolete() {
+            true => Err(Restart),
+            false => Ok(version),
+        };
+    }
+    probe.wait();
+    let mut waits = 0;
+    while node.lock().now().is_locked() {
+        pause(&mut waits);
+    }
+    enter_unlocked(node)
+}
+
+#[cold]
+fn enter_unlocked(node: Node<'_>) -> Result<Version, Restart> {
+    let version = node.lock().now();
+    match version.is_locked() || version.is_obsolete() {
+        true => Err(Restart),
+        false => Ok(version),
+    }
+}
+
+/// Validates a version.
+#[inline]
+pub fn check<const VALIDATES: bool>(node: Node<'_>, version: Version) -> Result<(), Restart> {
+    match !VALIDATES || node.lock().validate(version) {
+        true => Ok(()),
+        false => Err(Restart),
+    }
+}
+
+/// Locks a node at a version.
+#[inline]
+pub fn upgrade(node: Node<'_>, version: Version, probe: &mut impl Probe) -> Result<(), Restart> {
+    match node.lock().upgrade(version) {
+        true => {
+            probe.lock(0);
+            Ok(())
+        }
+        false => Err(Restart),
+    }
+}
+
+/// Finds the child of a symbol.
+#[inline]
+pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
+    let Some(byte) = symbol else {
+        return Found {
+            child: node.end().load(),
+            slot: END,
+        };
+    };
+    match node.view() {
+        View::Small(small) => {
+            let found = small.matches(node.count(), byte);
+            if found == 0 {
+                return Found::NOTHING;
+            }
+            let position = found.trailing_zeros() as usize;
+            // A node4 or node16 whose count was read meanwhile has no other positions.
+            let child = small.slots.get(position).map(|slot| slot.load());
+            Found {
+                child: child.unwrap_or(Tagged::NONE),
+                slot: node.slot_offset(position),
+            }
+        }
+        View::Node48(inner) => {
+            let place = inner.index[usize::from(byte)].load(Ordering::Acquire);
+            match usize::from(place).checked_sub(1) {
+                Some(position) => Found {
+                    child: inner.slots[position].load(),
+                    slot: node.slot_offset(position),
+                },
+                None => Found::NOTHING,
+            }
+        }
+        View::Node256(inner) => Found {
+            child: inner.slots[usize::from(byte)].load(),
+            slot: node.slot_offset(usize::from(byte)),
+        },
+    }
+}
+
+/// True if there is no room for another byte.
+pub fn is_full(node: Node<'_>) -> bool {
+    node.kind() != Kind::Node256 && node.count() >= usize::from(node.kind().slots())
+}
+
+/// Adds a child, for which there is room, under the lock.
+pub fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe) {
+    let Some(byte) = symbol else {
+        return node.put(END, child, probe);
+    };
+    let (place, count) = (node.place(), node.count());
+    let kind = node.kind();
+    match node.view() {
+        View::Small(small) => {
+            let position = small.position(count, byte);
+            small.insert_key(count, position, byte);
+            small.slots[position].store(child);
+            probe.write(
+                place + kind.head_bytes() as usize - small.slots.len(),
+                small.slots.len() as u32,
+            );
+            let moved = 8 * (count - position + 1) as u32;
+            probe.write(place + node.slot_offset(position) as usize, moved);
+        }
+        View::Node48(inner) => {
+            let is_free = |position: &usize| inner.slots[*position].load().is_none();
+            let mut positions = (count..inner.slots.len()).chain(0..count);
+            let position = positions.find(is_free).unwrap_or(0);
+            node.put(node.slot_offset(position), child, probe);
+            inner.index[usize::from(byte)].store(position as u8 + 1, Ordering::Release);
+            probe.write(place + 24 + usize::from(byte), 1);
+        }
+        View::Node256(_) => node.put(node.slot_offset(usize::from(byte)), child, probe),
+    }
+    node.add_to_count(1);
+    probe.write(place, 8);
+}
+
+/// Removes a child that there is, under the lock.
+pub fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
+    let Some(byte) = symbol else {
+        return node.put(END, Tagged::NONE, probe);
+    };
+    let (place, count) = (node.place(), node.count());
+    let kind = node.kind();
+    match node.view() {
+        View::Small(small) => {
+            let position = ((slot - kind.slots_offset()) / 8) as usize;
+            small.remove_key(count, position);
+            small.slots[count - 1].store(Tagged::NONE);
+            probe.write(
+                place + kind.head_bytes() as usize - small.slots.len(),
+                small.slots.len() as u32,
+            );
+            probe.write(place + slot as usize, 8 * (count - position) as u32);
+        }
+        View::Node48(inner) => {
+            inner.index[usize::from(byte)].store(0, Ordering::Release);
+            probe.write(place + 24 + usize::from(byte), 1);
+            node.put(slot, Tagged::NONE, probe);
+        }
+        View::Node256(_) => node.put(slot, Tagged::NONE, probe),
+    }
+    node.add_to_count(-1);
+    probe.write(place, 8);
+}
+
+/// Makes a node of another kind with the same children, but for one, and perhaps another one.
+pub fn copy(
+    node: Node<'_>,
+    kind: Kind,
+    without: Option<u8>,
+    with: Option<(u8, Tagged)>,
+) -> Node<'static> {
+    let mut nothing = crate::counters::Off;
+    let copy = Node::new(kind, node.level(), node.prefix());
+    copy.end().store(node.end().load());
+    node.for_each(|byte, child| {
+        if Some(byte) != without {
+            insert(copy, Some(byte), child, &mut nothing);
+        }
+    });
+    if let Some((byte, child)) = with {
+        insert(copy, Some(byte), child, &mut nothing);
+    }
+    copy
+}
+
+/// Makes a node4 with the first bytes of a key as its prefix, from `depth` to `level`.
+pub fn new_node4(key: &[u8], depth: usize, level: usize) -> Node<'static> {
+    let prefix = key[depth..level].iter().copied();
+    Node::new(Kind::Node4, level, Prefix::new(level - depth, prefix))
+}

@@ -1,0 +1,206 @@
+//! Ordered walks through a tree that others may change meanwhile.
+//!
+//! The walk keeps a list of the subtrees and leaves to come, the next one last. It takes the next
+//! one and puts its children in its place, as they are at an instant. When a node turns out not to
+//! be what its parent said, because it was replaced, or its prefix is longer or shorter now, the
+//! walk begins again at the root, behind the last leaf that it has passed on. It never tries the
+//! same node again, which could have been unlinked for ever.
+
+use super::leaf::{Leaf, RivalForm};
+use crate::counters::Probe;
+use crate::lock::pause;
+use crossbeam_epoch::Guard;
+use nearfield_core::Direction;
+use std::cmp::Ordering;
+use std::ops::{Bound, ControlFlow};
+
+/// A byte of a key, or `None` for the end of the key, which comes first.
+pub type Symbol = Option<u8>;
+
+/// The symbol of a key at a depth.
+#[inline]
+pub fn symbol(key: &[u8], depth: usize) -> Symbol {
+    key.get(depth).copied()
+}
+
+/// Another thread was in the way.
+#[derive(Clone, Copy, Debug)]
+pub struct Restart;
+
+/// A child of a node.
+pub enum Child<'g, F: RivalForm, N> {
+    /// An inner node.
+    Node(N),
+    /// A leaf.
+    Leaf(Leaf<'g, F>),
+}
+
+/// Children with their symbols.
+pub type Children<'g, F, N> = Vec<(Symbol, Child<'g, F, N>)>;
+
+/// A tree that can be walked in order.
+pub trait Ordered<F: RivalForm> {
+    /// An inner node.
+    type Node<'g>: Copy
+    where
+        Self: 'g;
+
+    /// The root.
+    fn root<'g>(&'g self, guard: &'g Guard) -> Self::Node<'g>;
+
+    /// Adds the children of a node as they are at an instant, in ascending order, and answers the
+    /// number of bytes that all keys below it share. The path to the node has `depth` bytes.
+    fn expand<'g>(
+        &'g self,
+        node: Self::Node<'g>,
+        depth: usize,
+        guard: &'g Guard,
+        probe: &mut impl Probe,
+        children: &mut Children<'g, F, Self::Node<'g>>,
+    ) -> Result<usize, Restart>;
+
+    /// The key of any leaf below a node, now or before.
+    fn any_key<'g>(&'g self, node: Self::Node<'g>, guard: &'g Guard) -> Result<&'g [u8], Restart>;
+}
+
+/// A subtree or leaf to come.
+struct Coming<'g, F: RivalForm, N> {
+    child: Child<'g, F, N>,
+    depth: usize,
+    /// True if the path to it is the beginning of the bound.
+    on_bound: bool,
+}
+
+/// Calls `visit` with the leaves from a bound on, in `direction`, until it breaks.
+pub fn scan<'g, F: RivalForm, T: Ordered<F>>(
+    tree: &'g T,
+    from: Bound<&'g [u8]>,
+    direction: Direction,
+    guard: &'g Guard,
+    probe: &mut impl Probe,
+    mut visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+) {
+    let mut walk = Walk {
+        tree,
+        from,
+        direction,
+        guard,
+        coming: Vec::new(),
+        children: Vec::new(),
+    };
+    let mut waits = 0;
+    while walk.pass(probe, &mut visit).is_err() {
+        probe.restart();
+        pause(&mut waits);
+    }
+}
+
+struct Walk<'g, F: RivalForm, T: Ordered<F> + 'g> {
+    tree: &'g T,
+    from: Bound<&'g [u8]>,
+    direction: Direction,
+    guard: &'g Guard,
+    coming: Vec<Coming<'g, F, T::Node<'g>>>,
+    children: Children<'g, F, T::Node<'g>>,
+}
+
+impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
+    fn pass(
+        &mut self,
+        probe: &mut impl Probe,
+        visit: &mut impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+    ) -> Result<(), Restart> {
+        self.coming.clear();
+        self.coming.push(Coming {
+            child: Child::Node(self.tree.root(self.guard)),
+            depth: 0,
+            on_bound: self.from != Bound::Unbounded,
+        });
+        while let Some(next) = self.coming.pop() {
+            match next.child {
+                Child::Node(node) => self.expand(node, next.depth, next.on_bound, probe)?,
+                Child::Leaf(leaf) => {
+                    probe.node(leaf.visit());
+                    if next.on_bound && self.is_before(leaf.key()) {
+                        continue;
+                    }
+                    if visit(leaf).is_break() {
+                        return Ok(());
+                    }
+                    self.from = Bound::Excluded(leaf.key());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a key lies before the bound.
+    fn is_before(&self, key: &[u8]) -> bool {
+        match self.from {
+            Bound::Unbounded => false,
+            Bound::Included(from) => self.order(key, from) == Ordering::Less,
+            Bound::Excluded(from) => self.order(key, from) != Ordering::Greater,
+        }
+    }
+
+    fn order<K: Ord>(&self, a: K, b: K) -> Ordering {
+        match self.direction {
+            Direction::Ascending => a.cmp(&b),
+            Direction::Descending => b.cmp(&a),
+        }
+    }
+
+    fn expand(
+        &mut self,
+        node: T::Node<'g>,
+        depth: usize,
+        on_bound: bool,
+        probe: &mut impl Probe,
+    ) -> Result<(), Restart> {
+        self.children.clear();
+        let level = self
+            .tree
+            .expand(node, depth, self.guard, probe, &mut self.children)?;
+        let bound = match self.from {
+            Bound::Included(from) | Bound::Excluded(from) if on_bound => Some(from),
+            _ => None,
+        };
+        let mut on_bound = None;
+        if let Some(bound) = bound {
+            if level > depth {
+                let path = self.tree.any_key(node, self.guard)?;
+                let path = path.get(depth..level).ok_or(Restart)?;
+                let bound = bound.get(depth..).unwrap_or_default();
+                let part = &bound[..bound.len().min(path.len())];
+                match self.order(path, part) {
+                    Ordering::Less => return Ok(()),
+                    Ordering::Greater => {}
+                    Ordering::Equal => on_bound = Some(symbol(bound, level - depth)),
+                }
+            } else {
+                on_bound = Some(symbol(bound, level));
+            }
+        }
+        let direction = self.direction;
+        let mut push = |(byte, child): (Symbol, Child<'g, F, T::Node<'g>>)| {
+            let order = match (on_bound, direction) {
+                (None, _) => Ordering::Greater,
+                (Some(bound), Direction::Ascending) => byte.cmp(&bound),
+                (Some(bound), Direction::Descending) => bound.cmp(&byte),
+            };
+            if order != Ordering::Less {
+                self.coming.push(Coming {
+                    child,
+                    depth: level + 1,
+                    on_bound: order == Ordering::Equal,
+                });
+            }
+        };
+        // The next one is taken from the end.
+        match direction {
+            Direction::Ascending => self.children.drain(..).rev().for_each(&mut push),
+            Direction::Descending => self.children.drain(..).for_each(&mut push),
+        }
+        Ok(())
+    }
+}

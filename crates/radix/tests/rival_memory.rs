@@ -1,0 +1,121 @@
+//! Rivals free all that they have allocated. In a process of its own, with an allocator that
+//! counts.
+#![cfg(not(loom))]
+
+use nearfield_core::{Bytes, OrderedIndex, Words};
+use nearfield_radix::rivals::Art;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+struct Counting;
+
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+
+// SAFETY: all is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: promised by the caller.
+        unsafe { System.dealloc(address, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Held by the test that runs: others would be counted, too.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Bytes that the epochs keep for use again.
+const KEPT_MAX: i64 = 64 << 10;
+
+/// The bytes in use when nothing waits for the epochs any more.
+fn settled_bytes() -> i64 {
+    for _ in 0..1024 {
+        crossbeam_epoch::pin().flush();
+    }
+    LIVE_BYTES.load(Ordering::Relaxed)
+}
+
+/// Uses an index whose keys have `insert` and `remove`, and drops it while it has entries.
+fn frees_everything<I>(new: impl Fn() -> I, insert: impl Fn(&I, u64), remove: impl Fn(&I, u64)) {
+    const KEYS: u64 = 30_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut before = None;
+    for _ in 0..3 {
+        let index = new();
+        // Nodes of all kinds, some of them with holes.
+        let place = |key: u64| {
+            if key.is_multiple_of(2) {
+                key
+            } else {
+                key * key
+            }
+        };
+        (0..KEYS).for_each(|key| insert(&index, place(key)));
+        let full = LIVE_BYTES.load(Ordering::Relaxed);
+        (0..KEYS)
+            .step_by(3)
+            .for_each(|key| remove(&index, place(key)));
+        (0..KEYS)
+            .step_by(7)
+            .for_each(|key| insert(&index, place(key)));
+        drop(index);
+        let after = settled_bytes();
+        // What epochs and thread-local memory keep is there after the first round.
+        let before = *before.get_or_insert(after);
+        assert!(
+            full - before > 1 << 19,
+            "{full} bytes in use, {before} before"
+        );
+        assert!(
+            after - before < KEPT_MAX,
+            "{} bytes are left",
+            after - before
+        );
+    }
+}
+
+/// The tests of a design.
+macro_rules! tests {
+    ($name:ident, $index:ident) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn words() {
+                let insert = |index: &$index<Words>, key| {
+                    index.insert(key, key).expect("insert");
+                };
+                let remove = |index: &$index<Words>, key| {
+                    index.remove(key).expect("remove");
+                };
+                frees_everything($index::new, insert, remove);
+            }
+
+            #[test]
+            fn bytes() {
+                let insert = |index: &$index<Bytes>, key: u64| {
+                    let text = key.to_string();
+                    let value = "v".repeat(key as usize % 50);
+                    index
+                        .insert(text.as_bytes(), value.as_bytes())
+                        .expect("insert");
+                };
+                let remove = |index: &$index<Bytes>, key: u64| {
+                    let text = key.to_string();
+                    index.remove(text.as_bytes()).expect("remove");
+                };
+                frees_everything($index::new, insert, remove);
+            }
+        }
+    };
+}
+
+tests!(art, Art);

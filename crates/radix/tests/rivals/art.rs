@@ -1,0 +1,57 @@
+//! The shape of the adaptive radix tree: its nodes grow and shrink where those of the reference do.
+
+use nearfield_core::{Batch, OrderedIndex, Words};
+use nearfield_radix::rivals::Art;
+use nearfield_radix::{Probe, Visit, Visited};
+
+/// The kinds of the inner nodes that the look-up of a key reads, by their slots.
+#[derive(Default)]
+struct Kinds(Vec<u16>);
+
+impl Probe for Kinds {
+    fn node(&mut self, visit: Visit) {
+        if let Visited::Inner { slots } = visit.kind {
+            self.0.push(slots);
+        }
+    }
+}
+
+fn kinds(index: &Art<Words>, key: u64) -> Vec<u16> {
+    let mut batch = Batch::new();
+    batch.get(key);
+    let mut kinds = Kinds::default();
+    index.execute_probed(&mut batch, &mut kinds).expect("a get");
+    kinds.0
+}
+
+/// Keys of one last byte each grow a node to each kind, and shrink it back, with a gap between.
+#[test]
+fn nodes_grow_and_shrink_at_the_thresholds_of_the_reference() {
+    let index = Art::<Words>::new();
+    let mut before = 256;
+    for count in 1..=256_u64 {
+        index.insert(count - 1, count).expect("insert");
+        let expected: &[u16] = match count {
+            1 => &[256],
+            2..=4 => &[256, 4],
+            5..=16 => &[256, 16],
+            17..=48 => &[256, 48],
+            _ => &[256, 256],
+        };
+        assert_eq!(kinds(&index, 0), expected, "{count} keys");
+    }
+    for count in (1..=255_u64).rev() {
+        index.remove(count).expect("remove");
+        let expected: &[u16] = match count {
+            1 => &[256],
+            2 => &[256, 4],
+            3..=11 => &[256, 16],
+            12..=36 => &[256, 48],
+            _ => &[256, 256],
+        };
+        assert_eq!(kinds(&index, 0), expected, "{count} keys");
+        assert!(count <= before);
+        before = count;
+        index.check_invariants();
+    }
+}

@@ -1,0 +1,46 @@
+//! The tests that every placement passes, for each rival.
+
+use nearfield_core::{Bytes, OrderedIndex, Words};
+use nearfield_testkit::concurrent::{self, Config};
+use nearfield_testkit::keys::Sample;
+use nearfield_testkit::model;
+
+fn is_as_the_model<F: Sample, I: OrderedIndex<F>>(new: fn() -> I) {
+    model::check::<F, _>(100, |_seed| new());
+}
+
+fn is_linearizable<F: Sample, I: OrderedIndex<F>>(new: fn() -> I) {
+    concurrent::check::<F, _>(20, &Config::default(), |_seed| new());
+}
+
+/// The tests of a design.
+macro_rules! tests {
+    ($name:ident, $index:ident) => {
+        mod $name {
+            use super::*;
+            use nearfield_radix::rivals::$index;
+
+            #[test]
+            fn words_are_as_the_model() {
+                is_as_the_model(<$index<Words>>::new);
+            }
+
+            #[test]
+            fn bytes_are_as_the_model() {
+                is_as_the_model(<$index<Bytes>>::new);
+            }
+
+            #[test]
+            fn words_are_linearizable() {
+                is_linearizable(<$index<Words>>::new);
+            }
+
+            #[test]
+            fn bytes_are_linearizable() {
+                is_linearizable(<$index<Bytes>>::new);
+            }
+        }
+    };
+}
+
+tests!(art, Art);
