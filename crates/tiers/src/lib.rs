@@ -13,12 +13,14 @@
 
 #![warn(missing_docs)]
 
+pub mod claim;
 mod compressed;
 mod error;
 mod files;
 mod heap;
 mod place;
 pub mod policy;
+mod primitive;
 mod specification;
 mod tiers;
 mod usage;

@@ -13,21 +13,21 @@ use super::traffic::Traffic;
 use super::{Databases, Keyspace, Payload, Record};
 use crate::error::{CommandError, shown};
 use crate::object::{Kind, Object};
-use hashbrown::HashMap;
+use nearfield_tiers::claim::{self, Holds, Retired};
 use nearfield_tiers::{Heap, Place, ReadError, TierKind, Tiers};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The cold tiers of a keyspace, if it has any.
 #[derive(Debug, Default)]
 pub struct Cold {
     tiers: Option<Arc<Tiers>>,
-    retired: Mutex<Vec<Place>>,
-    retired_count: AtomicUsize,
-    holds: Holds,
+    retired: Retired<Place>,
+    /// Places that are read outside of a phase, and what was read from there, for commands to come.
+    holds: Holds<Place, Arc<Fetched>>,
     /// What each tier has served, the memory first.
     traffic: Box<[Traffic]>,
     uses: Mutex<Vec<ColdUse>>,
@@ -50,23 +50,6 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Uses that are kept for the mover; more are forgotten.
 const USES_MAX: usize = 1 << 12;
-
-/// Places that are read outside of a phase. They are released when nobody holds them any more.
-#[derive(Debug, Default)]
-struct Holds {
-    places: Mutex<HashMap<Place, Hold>>,
-    /// How many there are, so that nobody takes the lock while there are none.
-    count: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct Hold {
-    holders: usize,
-    /// It was given up meanwhile.
-    released: bool,
-    /// What was read from there, for commands to come.
-    fetched: Option<Arc<Fetched>>,
-}
 
 /// What was read from a place.
 type Fetched = Result<Vec<u8>, Unread>;
@@ -225,7 +208,7 @@ impl Cold {
         let (Some(tiers), Some(traffic)) = (&self.tiers, self.traffic(place.tier())) else {
             return Err(ReadError::Absent);
         };
-        if let Some(fetched) = self.fetched(place) {
+        if let Some(fetched) = self.holds.fetched(place) {
             return match &*fetched {
                 Ok(value) => {
                     out.extend_from_slice(value);
@@ -245,34 +228,24 @@ impl Cold {
 
     /// Gives up a place that readers may still be at.
     pub fn retire(&self, place: Place) {
-        self.retired.lock().push(place);
-        self.retired_count.fetch_add(1, Ordering::Relaxed);
+        self.retired.add(place);
     }
 
     /// How many places wait to be released.
     #[inline]
     pub fn retired(&self) -> usize {
-        self.retired_count.load(Ordering::Relaxed)
+        self.retired.count()
     }
 
     /// Takes the places that were given up, to be [released](Cold::release) when the exclusive
     /// phase is over: `_exclusive` shows that it is not.
     pub fn reclaim(&self, _exclusive: &mut Databases) -> Vec<Place> {
-        let retired = std::mem::take(&mut *self.retired.lock());
-        self.retired_count
-            .fetch_sub(retired.len(), Ordering::Relaxed);
-        retired
+        self.retired.take()
     }
 
     /// Gives up a place that nobody reads any more, but for those who hold it.
     pub fn release(&self, place: Place) {
-        if self.holds.count.load(Ordering::Acquire) > 0
-            && let Some(hold) = self.holds.places.lock().get_mut(&place)
-        {
-            hold.released = true;
-            return;
-        }
-        if let Some(tiers) = &self.tiers {
+        if let (true, Some(tiers)) = (self.holds.give_up(place), &self.tiers) {
             tiers.release(place);
         }
     }
@@ -293,16 +266,9 @@ impl Cold {
         tiers.is_some_and(|tiers| tiers.folder(place.tier()).is_some())
     }
 
-    fn fetched(&self, place: Place) -> Option<Arc<Fetched>> {
-        if self.holds.count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        self.holds.places.lock().get(&place)?.fetched.clone()
-    }
-
     /// True if what lies at a place that is held was read before.
     pub fn has_fetched(&self, place: Place) -> bool {
-        self.fetched(place).is_some()
+        self.holds.fetched(place).is_some()
     }
 
     /// Lays what was read beside its place, for commands that come while it is held. Who has asked
@@ -314,59 +280,34 @@ impl Cold {
                 traffic.unreadable.fetch_add(1, Ordering::Relaxed);
             }
         }
-        if let Some(hold) = self.holds.places.lock().get_mut(&place) {
-            hold.fetched
-                .get_or_insert_with(|| Arc::new(read.map_err(Unread::from)));
-        }
+        let fetched = || Arc::new(read.map_err(Unread::from));
+        self.holds.lay(place, fetched);
     }
 
     /// Has commands that read a place which is held be told that the disk does not answer, if it
     /// has not.
     pub fn give_up_waiting(&self, place: Place) {
-        if let Some(hold) = self.holds.places.lock().get_mut(&place)
-            && hold.fetched.is_none()
-        {
-            let late = Unread::Disk("the disk does not answer".to_owned());
-            hold.fetched = Some(Arc::new(Err(late)));
-        }
+        let late = || Unread::Disk("the disk does not answer".to_owned());
+        self.holds.lay(place, || Arc::new(Err(late())));
     }
 
     /// Keeps a place from being released, so that it does not become another value's. To be called
     /// in the phase in which it was read from the index.
     pub fn hold(&self, place: Place) {
-        let mut places = self.holds.places.lock();
-        places.entry(place).or_default().holders += 1;
-        self.holds.count.store(places.len(), Ordering::Release);
+        self.holds.hold(place);
     }
 
     /// Ends a [hold](Cold::hold).
     pub fn let_go(&self, place: Place) {
-        let mut places = self.holds.places.lock();
-        let Some(hold) = places.get_mut(&place) else {
-            return;
-        };
-        hold.holders -= 1;
-        if hold.holders > 0 {
-            return;
-        }
-        let released = hold.released;
-        places.remove(&place);
-        self.holds.count.store(places.len(), Ordering::Release);
-        drop(places);
-        if let (true, Some(tiers)) = (released, &self.tiers) {
+        if let (true, Some(tiers)) = (self.holds.let_go(place), &self.tiers) {
             tiers.release(place);
         }
     }
 }
 
-/// What a record refers to that lies outside of the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
-    /// An object, or a long string.
-    Slot(Slot),
-    /// A value in a cold tier.
-    Place(Place),
-}
+/// What a record refers to that lies outside of the index: an object or a long string in a slot, or
+/// a value in a cold tier.
+pub type Outside = claim::Outside<Slot, Place>;
 
 impl Record<'_> {
     /// What it refers to outside of the index.

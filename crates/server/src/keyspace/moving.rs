@@ -1,29 +1,19 @@
 //! Moving a value from one tier to another.
 //!
 //! A move changes no data. Nobody is told of it: not the log, not those who watch or cache a key.
-//! It goes in three steps, so that nothing is locked while a tier is written to:
-//!
-//! 1. [`Moving::begin`] reads the value, in the shared phase.
-//! 2. The new tier takes it. Nothing is locked.
-//! 3. [`Moving::publish`] puts the new record in place of the old one, in the shared phase and
-//!    with the key's stripe, if the key still holds the same value. Otherwise the move is abandoned
-//!    and the value is where it was.
+//! It follows the steps of [`nearfield_tiers::claim`], so that nothing is locked while a tier is
+//! written to: [`Moving::begin`] reads the value, in the shared phase; the new tier takes it; and
+//! [`Moving::publish`] puts the new record in place of the old one, in the shared phase and with the
+//! key's stripe. Otherwise the move is abandoned and the value is where it was.
 //!
 //! Readers hold no stripe. They meet either record in the index, and the value of the old one stays
 //! until the next exclusive phase, as whatever is [given up](Keyspace::retire).
-//!
-//! # The same value
-//!
-//! A string that lies in the index is the same if the record has the same bytes. A place is the
-//! same as long as it is not released and given to another value, so it is *held* meanwhile
-//! ([`Cold::hold`](super::Cold::hold)). An object is changed in its slot, so the slot is *watched*
-//! ([`Slots::watch`](super::slots::Slots::watch)): what opens it to change it, or gives it up, says
-//! so.
 
 use super::keys::lies_in_slot;
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace, Outside, Payload, Record};
 use crate::object::{Kind, Object, Text};
+use nearfield_tiers::claim::{Claim, Store, Watched};
 use nearfield_tiers::{Place, ReadError, Refused};
 
 /// Values of fewer bytes never move: their places would take as much.
@@ -70,7 +60,7 @@ pub struct Moving<'k> {
     stored: Vec<u8>,
     /// The value: a string itself, or a frozen object.
     pub value: Vec<u8>,
-    held: Option<Outside>,
+    claim: Claim<'k, Keyspace>,
 }
 
 /// The tier that the value of a record lies in.
@@ -101,7 +91,7 @@ impl<'k> Moving<'k> {
             database: number,
             key: key.to_vec(),
             value: Vec::new(),
-            held: record.outside(),
+            claim: Claim::take(keyspace, record.outside()),
             stored: Vec::new(),
         };
         match record.payload {
@@ -111,17 +101,11 @@ impl<'k> Moving<'k> {
                 }
                 moving.value.extend_from_slice(value);
             }
-            Payload::InSlot(slot) => {
-                keyspace.slots.watch(slot);
-                match &*keyspace.slots.open(slot) {
-                    Some(object) => object.freeze(&mut moving.value),
-                    None => return Err(Unmoved::Changed),
-                }
-            }
-            Payload::InTier(place) => {
-                keyspace.cold.hold(place);
-                keyspace.cold.read(place, &mut moving.value)?;
-            }
+            Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
+                Some(object) => object.freeze(&mut moving.value),
+                None => return Err(Unmoved::Changed),
+            },
+            Payload::InTier(place) => keyspace.cold.read(place, &mut moving.value)?,
         }
         moving.stored = stored;
         match moving.value.len() {
@@ -132,10 +116,7 @@ impl<'k> Moving<'k> {
 
     /// The tier that the value was in.
     pub fn from(&self) -> usize {
-        match self.held {
-            Some(Outside::Place(place)) => place.tier(),
-            Some(Outside::Slot(_)) | None => 0,
-        }
+        self.claim.place().map_or(0, Place::tier)
     }
 
     /// Has the key refer to the value at `place`, in the tier that has taken it; `None` is the
@@ -186,11 +167,6 @@ impl<'k> Moving<'k> {
         let database = databases.get(self.database);
         let entries = database.and_then(Database::entries);
         let entries = entries.ok_or(Unmoved::Changed)?;
-        if let Some(Outside::Slot(slot)) = self.held
-            && !self.keyspace.slots.is_watched(slot)
-        {
-            return Err(Unmoved::Changed);
-        }
         let old = Record::parse(&self.stored);
         let was_in_slot = matches!(old.payload, Payload::InSlot(_));
         let record = Record {
@@ -201,21 +177,32 @@ impl<'k> Moving<'k> {
         };
         let mut stored = Vec::new();
         record.write(&mut stored);
-        if !entries.update(&self.key, Some(&self.stored), &stored)? {
-            return Err(Unmoved::Changed);
+        let replace = || entries.update(&self.key, Some(&self.stored), &stored);
+        match self.claim.publish(replace)? {
+            true => Ok(()),
+            false => Err(Unmoved::Changed),
         }
-        self.keyspace.retire(self.held);
-        Ok(())
     }
 }
 
-impl Drop for Moving<'_> {
-    fn drop(&mut self) {
-        match self.held {
-            None => {}
-            Some(Outside::Slot(slot)) => self.keyspace.slots.watch_no_more(slot),
-            Some(Outside::Place(place)) => self.keyspace.cold.let_go(place),
-        }
+impl Store for Keyspace {
+    type Slot = Slot;
+    type Place = Place;
+
+    fn watched(&self) -> &Watched<Slot> {
+        self.slots.watched()
+    }
+
+    fn hold(&self, place: Place) {
+        self.cold.hold(place);
+    }
+
+    fn let_go(&self, place: Place) {
+        self.cold.let_go(place);
+    }
+
+    fn retire(&self, outside: Outside) {
+        Keyspace::retire(self, Some(outside));
     }
 }
 

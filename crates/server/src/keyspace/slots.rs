@@ -10,13 +10,13 @@
 
 use super::Databases;
 use crate::object::Object;
-use hashbrown::HashSet;
+use nearfield_tiers::claim::Watched;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot(u32);
 
 impl Slot {
@@ -43,37 +43,9 @@ pub struct Slots {
     segments: [OnceLock<Segment>; SEGMENTS],
     vacancies: Mutex<Vacancies>,
     retired: AtomicUsize,
-    watched: Watched,
-}
-
-/// Slots whose objects are to be moved, unless they are changed before (see
-/// [`moving`](super::moving)).
-#[derive(Debug, Default)]
-struct Watched {
-    slots: Mutex<HashSet<u32>>,
-    /// How many there are, so that nobody takes the lock while there are none.
-    count: AtomicUsize,
-}
-
-impl Watched {
-    fn add(&self, slot: Slot) {
-        let mut slots = self.slots.lock();
-        slots.insert(slot.0);
-        self.count.store(slots.len(), Ordering::Release);
-    }
-
-    #[inline]
-    fn remove(&self, slot: Slot) {
-        if self.count.load(Ordering::Acquire) > 0 {
-            let mut slots = self.slots.lock();
-            slots.remove(&slot.0);
-            self.count.store(slots.len(), Ordering::Release);
-        }
-    }
-
-    fn has(&self, slot: Slot) -> bool {
-        self.slots.lock().contains(&slot.0)
-    }
+    /// Slots whose objects are to be moved, unless they are changed before (see
+    /// [`moving`](super::moving)).
+    watched: Watched<Slot>,
 }
 
 #[derive(Debug, Default)]
@@ -106,7 +78,7 @@ impl Slots {
                 }
             }
         };
-        self.watched.remove(Slot(number));
+        self.watched.changed(Slot(number));
         *self.at(Slot(number)).lock() = Some(object);
         Some(Slot(number))
     }
@@ -119,31 +91,18 @@ impl Slots {
     /// Opens a slot to change its object.
     pub fn open_to_change(&self, slot: Slot) -> MutexGuard<'_, Option<Object>> {
         let object = self.at(slot).lock();
-        // Who watches reads the object with the lock, too: it either reads what is there after the
-        // change, or is told of it.
-        self.watched.remove(slot);
+        self.watched.changed(slot);
         object
     }
 
-    /// Watches whether the object of a slot is changed or given up from now on. One may watch a
-    /// slot at a time.
-    pub fn watch(&self, slot: Slot) {
-        self.watched.add(slot);
-    }
-
-    /// True if the object of a slot is watched and was not changed.
-    pub fn is_watched(&self, slot: Slot) -> bool {
-        self.watched.has(slot)
-    }
-
-    /// Ends watching.
-    pub fn watch_no_more(&self, slot: Slot) {
-        self.watched.remove(slot);
+    /// The slots that are watched.
+    pub fn watched(&self) -> &Watched<Slot> {
+        &self.watched
     }
 
     /// Takes back an object that no key has, or will be met by anybody.
     pub fn withdraw(&self, slot: Slot) -> Option<Object> {
-        self.watched.remove(slot);
+        self.watched.changed(slot);
         let object = self.at(slot).lock().take();
         self.vacancies.lock().freed.push(slot.0);
         object
@@ -151,7 +110,7 @@ impl Slots {
 
     /// Gives up a slot whose key is gone.
     pub fn retire(&self, slot: Slot) {
-        self.watched.remove(slot);
+        self.watched.changed(slot);
         self.vacancies.lock().retired.push(slot.0);
         self.retired.fetch_add(1, Ordering::Relaxed);
     }

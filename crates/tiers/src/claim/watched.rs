@@ -1,0 +1,86 @@
+//! Slots that are watched for changes.
+
+use crate::primitive::{AtomicUsize, Mutex, Ordering};
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Slots whose objects are on their way, unless they are changed before.
+///
+/// Who changes an object does so with the lock of its slot, and says so under that lock
+/// ([`changed`](Watched::changed)). Who watches [begins](Watched::watch) before it reads the object
+/// under the same lock. So it either reads what is there after the change, or is told of it.
+#[derive(Debug)]
+pub struct Watched<S> {
+    watches: Mutex<Watches<S>>,
+    /// How many there are, so that nobody takes the lock while there are none.
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Watches<S> {
+    slots: HashMap<S, Watch>,
+    next: u64,
+}
+
+/// A watch on a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch(u64);
+
+impl<S> Default for Watches<S> {
+    fn default() -> Self {
+        Watches {
+            slots: HashMap::new(),
+            next: 0,
+        }
+    }
+}
+
+impl<S> Default for Watched<S> {
+    fn default() -> Self {
+        Watched {
+            watches: Mutex::default(),
+            count: AtomicUsize::default(),
+        }
+    }
+}
+
+impl<S: Copy + Eq + Hash> Watched<S> {
+    /// Watches a slot. An earlier watch on it counts as broken.
+    pub fn watch(&self, slot: S) -> Watch {
+        let mut watches = self.watches.lock();
+        let watch = Watch(watches.next);
+        watches.next += 1;
+        watches.slots.insert(slot, watch);
+        self.count.store(watches.slots.len(), Ordering::Release);
+        watch
+    }
+
+    /// Breaks the watch on a slot, if there is one: its object is changed, given up or another.
+    #[inline]
+    pub fn changed(&self, slot: S) {
+        if self.count.load(Ordering::Acquire) > 0 {
+            let mut watches = self.watches.lock();
+            watches.slots.remove(&slot);
+            self.count.store(watches.slots.len(), Ordering::Release);
+        }
+    }
+
+    /// True if the object of a slot is as it was when the watch began.
+    pub fn holds(&self, slot: S, watch: Watch) -> bool {
+        self.watches.lock().slots.get(&slot) == Some(&watch)
+    }
+
+    /// Ends a watch.
+    pub fn end(&self, slot: S, watch: Watch) {
+        let mut watches = self.watches.lock();
+        if watches.slots.get(&slot) == Some(&watch) {
+            watches.slots.remove(&slot);
+            self.count.store(watches.slots.len(), Ordering::Release);
+        }
+    }
+
+    /// True if nobody watches a slot.
+    pub fn is_empty(&self) -> bool {
+        self.watches.lock().slots.is_empty()
+    }
+}

@@ -1,0 +1,295 @@
+//! A small model of a store: one key, whose value lies in a place of a tier or in a slot.
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Mutex, RwLock};
+use nearfield_tiers::claim::{self, Claim, Holds, Outside, Retired, Watched};
+
+/// What the index says of the key: nothing, or where its value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record(usize);
+
+impl Record {
+    const ABSENT: Record = Record(0);
+    /// In the slot.
+    pub const SLOT: Record = Record(1);
+    /// In the first place.
+    pub const PLACE: Record = Record(2);
+
+    fn place(number: usize) -> Record {
+        Record(Record::PLACE.0 + number)
+    }
+
+    fn outside(self) -> Option<Outside<usize, usize>> {
+        match self {
+            Record::ABSENT => None,
+            Record::SLOT => Some(Outside::Slot(0)),
+            Record(number) => Some(Outside::Place(number - Record::PLACE.0)),
+        }
+    }
+}
+
+/// What is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    None,
+    /// The record is published before the value is whole in its new place.
+    PublishedEarly,
+    /// What is given up is freed though readers may be at it.
+    FreedAtOnce,
+    /// The new record takes the place of any other.
+    NotCompared,
+    /// The old place is not held while the value moves.
+    NotHeld,
+    /// Nobody looks whether the object was changed.
+    NotWatched,
+    /// The new place is not released when a move is abandoned.
+    Lost,
+}
+
+/// The places of tiers.
+const PLACES: usize = 3;
+/// What a place holds that was given up.
+const FREE: usize = usize::MAX;
+
+/// The two halves of a value in a place, which are written one after the other.
+#[derive(Debug)]
+struct Cell {
+    halves: [AtomicUsize; 2],
+}
+
+impl Cell {
+    fn new(value: usize) -> Cell {
+        let half = || AtomicUsize::new(value);
+        Cell {
+            halves: [half(), half()],
+        }
+    }
+
+    fn set(&self, value: usize) {
+        for half in &self.halves {
+            half.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn get(&self) -> usize {
+        let [one, other] = [0, 1].map(|half: usize| self.halves[half].load(Ordering::Relaxed));
+        assert_eq!(one, other, "a value that is not whole");
+        assert_ne!(one, FREE, "a place that was given up");
+        one
+    }
+}
+
+/// The model.
+#[derive(Debug)]
+pub struct Store {
+    flaw: Flaw,
+    phase: RwLock<()>,
+    /// The lock of the key.
+    stripe: Mutex<()>,
+    index: AtomicUsize,
+    places: [Cell; PLACES],
+    /// The places that no value has.
+    free: Mutex<Vec<usize>>,
+    slot: Mutex<usize>,
+    watched: Watched<usize>,
+    holds: Holds<usize, ()>,
+    retired: Retired<Outside<usize, usize>>,
+}
+
+impl claim::Store for Store {
+    type Slot = usize;
+    type Place = usize;
+
+    fn watched(&self) -> &Watched<usize> {
+        &self.watched
+    }
+
+    fn hold(&self, place: usize) {
+        if self.flaw != Flaw::NotHeld {
+            self.holds.hold(place);
+        }
+    }
+
+    fn let_go(&self, place: usize) {
+        if self.holds.let_go(place) {
+            self.release(place);
+        }
+    }
+
+    fn retire(&self, outside: Outside<usize, usize>) {
+        match outside {
+            Outside::Place(place) if self.flaw == Flaw::FreedAtOnce => self.give_up(place),
+            Outside::Place(_) => self.retired.add(outside),
+            Outside::Slot(slot) => {
+                self.watched.changed(slot);
+                self.retired.add(outside);
+            }
+        }
+    }
+}
+
+impl Store {
+    pub fn new(record: Record, value: usize, flaw: Flaw) -> Store {
+        let in_place = record == Record::PLACE;
+        Store {
+            flaw,
+            phase: RwLock::new(()),
+            stripe: Mutex::new(()),
+            index: AtomicUsize::new(record.0),
+            places: [0, 1, 2].map(|place| {
+                let is_first = in_place && place == 0;
+                Cell::new(if is_first { value } else { FREE })
+            }),
+            free: Mutex::new((usize::from(in_place)..PLACES).rev().collect()),
+            slot: Mutex::new(value),
+            watched: Watched::default(),
+            holds: Holds::default(),
+            retired: Retired::default(),
+        }
+    }
+
+    fn put(&self, value: usize) -> usize {
+        let place = self.free.lock().expect("a lock").pop().expect("a place");
+        self.places[place].set(value);
+        place
+    }
+
+    fn release(&self, place: usize) {
+        self.places[place].set(FREE);
+        let mut free = self.free.lock().expect("a lock");
+        assert!(!free.contains(&place), "released twice");
+        free.push(place);
+    }
+
+    fn give_up(&self, place: usize) {
+        if self.holds.give_up(place) {
+            self.release(place);
+        }
+    }
+
+    fn record(&self) -> Record {
+        Record(self.index.load(Ordering::Acquire))
+    }
+
+    fn value_of(&self, record: Record) -> Option<usize> {
+        record.outside().map(|outside| match outside {
+            Outside::Place(place) => self.places[place].get(),
+            Outside::Slot(_) => *self.slot.lock().expect("a lock"),
+        })
+    }
+
+    /// What a reader without the key's lock meets.
+    pub fn read(&self) -> Option<usize> {
+        let _phase = self.phase.read().expect("a phase");
+        self.value_of(self.record())
+    }
+
+    /// Claims the value, and reads it.
+    pub fn claim(&self) -> Option<(Claim<'_, Store>, Record, usize)> {
+        let _phase = self.phase.read().expect("a phase");
+        let record = self.record();
+        let claim = Claim::take(self, record.outside());
+        let value = self.value_of(record)?;
+        Some((claim, record, value))
+    }
+
+    /// Moves the value to another place.
+    pub fn move_value(&self) {
+        let Some((claim, old, value)) = self.claim() else {
+            return;
+        };
+        let place = match self.flaw {
+            Flaw::PublishedEarly => self.free.lock().expect("a lock").pop().expect("a place"),
+            _ => self.put(value),
+        };
+        let _phase = self.phase.read().expect("a phase");
+        let stripe = self.stripe.lock().expect("a lock");
+        let replace = || {
+            let (old, new) = (old.0, Record::place(place).0);
+            if self.flaw == Flaw::NotCompared {
+                self.index.store(new, Ordering::Release);
+                return Ok::<bool, ()>(true);
+            }
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            let swapped = self.index.compare_exchange(old, new, order.0, order.1);
+            Ok(swapped.is_ok())
+        };
+        let published = match self.flaw {
+            Flaw::NotWatched => replace(),
+            _ => claim.publish(replace),
+        };
+        match published {
+            Ok(true) if self.flaw == Flaw::PublishedEarly => self.places[place].set(value),
+            Ok(false) if self.flaw != Flaw::Lost => self.release(place),
+            _ => {}
+        }
+        // As in the store, the claim ends in the phase.
+        drop(claim);
+        drop(stripe);
+    }
+
+    /// Has the key refer to another record, with its lock.
+    fn replace(&self, record: Record) {
+        let old = Record(self.index.swap(record.0, Ordering::AcqRel));
+        if let Some(outside) = old.outside() {
+            claim::Store::retire(self, outside);
+        }
+    }
+
+    /// Overwrites the key by a value in a tier, after what was given up was freed: the old place
+    /// may be that of the new value.
+    pub fn overwrite(&self, value: usize) {
+        self.delete();
+        self.free();
+        let place = self.put(value);
+        let _phase = self.phase.read().expect("a phase");
+        let _stripe = self.stripe.lock().expect("a lock");
+        self.replace(Record::place(place));
+    }
+
+    /// Changes the object: in its slot, or once it has been brought back there.
+    pub fn change(&self, value: usize) {
+        let _phase = self.phase.read().expect("a phase");
+        let _stripe = self.stripe.lock().expect("a lock");
+        if self.record() == Record::SLOT {
+            let mut slot = self.slot.lock().expect("a lock");
+            self.watched.changed(0);
+            *slot = value;
+            return;
+        }
+        let place = self.put(value);
+        self.replace(Record::place(place));
+    }
+
+    pub fn delete(&self) {
+        let _phase = self.phase.read().expect("a phase");
+        let _stripe = self.stripe.lock().expect("a lock");
+        self.replace(Record::ABSENT);
+    }
+
+    /// Frees what was given up.
+    pub fn free(&self) {
+        let taken = {
+            let _phase = self.phase.write().expect("a phase");
+            self.retired.take()
+        };
+        for outside in taken {
+            match outside {
+                Outside::Place(place) => self.give_up(place),
+                Outside::Slot(_) => *self.slot.lock().expect("a lock") = FREE,
+            }
+        }
+    }
+
+    /// Each place is free or has the value of the key, and nothing is held.
+    pub fn check_accounts(&self) {
+        assert_eq!(self.retired.count(), 0);
+        let free = self.free.lock().expect("a lock").len();
+        let used = match self.record().outside() {
+            Some(Outside::Place(_)) => 1,
+            Some(Outside::Slot(_)) | None => 0,
+        };
+        assert_eq!(free + used, PLACES, "a place is lost");
+        assert!(self.watched.is_empty() && self.holds.is_empty());
+    }
+}
