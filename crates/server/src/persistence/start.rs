@@ -6,8 +6,7 @@ use crate::clock::now_ms;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::LogFile;
 use crate::log::manifest::{Manifest, NAME, base_name, log_name, numbered_files};
-use crate::server::Server;
-use std::fs::File;
+use crate::server::{DirectoryLock, Server};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -27,7 +26,12 @@ pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
         move |source| LoadError::Io { path, source }
     };
     std::fs::create_dir_all(directory).map_err(io(directory))?;
-    let lock = lock(directory)?;
+    let path = directory.join("nearfield.lock");
+    let lock = DirectoryLock::take(&path).map_err(io(&path))?;
+    let lock = lock.ok_or_else(|| LoadError::Refused {
+        path,
+        reason: "another server uses this directory".to_owned(),
+    })?;
     let mut databases = server.keyspace.exclude();
     let manifest = Manifest::read(directory).map_err(io(&directory.join(NAME)))?;
     match &manifest {
@@ -69,27 +73,6 @@ fn bytes_of(directory: &Path, manifest: &Manifest) -> u64 {
     let names = manifest.logs.iter().chain(&manifest.base);
     let length = |name| std::fs::metadata(directory.join(name)).map_or(0, |data| data.len());
     names.map(length).sum()
-}
-
-/// Makes sure that no other server uses the directory.
-fn lock(directory: &Path) -> Result<File, LoadError> {
-    let path = directory.join("nearfield.lock");
-    let opened = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path);
-    let file = opened.map_err(|source| LoadError::Io {
-        path: path.clone(),
-        source,
-    })?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(_) => Err(LoadError::Refused {
-            path,
-            reason: "another server uses this directory".to_owned(),
-        }),
-    }
 }
 
 /// Reads base and logs.

@@ -2,8 +2,10 @@
 
 mod busy;
 mod configure;
+mod directory_lock;
 pub(crate) mod persistence;
 
+pub(crate) use directory_lock::DirectoryLock;
 pub use persistence::{Persistence, Requested, Status, Task};
 
 use crate::acl::Acl;

@@ -1,13 +1,13 @@
 //! The state of snapshots and of rewrites of the log, and requests for them.
 
 use super::Server;
+use super::directory_lock::DirectoryLock;
 use crate::catalog::{Flags, Spec};
 use crate::clock::now_ms;
 use crate::config::SavePoint;
 use crate::error::CommandError;
 use crate::log::manifest::Manifest;
 use parking_lot::{Condvar, Mutex};
-use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -81,7 +81,7 @@ pub(crate) struct State {
     pub(crate) status: Status,
     pub(crate) began: Option<Instant>,
     /// Held as long as the server lives, so that no other uses the directory.
-    pub(crate) lock: Option<File>,
+    pub(crate) lock: Option<DirectoryLock>,
     pub(crate) manifest: Manifest,
     pub(crate) next_number: u64,
     pub(crate) last_attempt: Option<Instant>,
