@@ -8,6 +8,7 @@
 pub mod commands;
 pub mod connection;
 pub mod faulty;
+pub mod faulty_tier;
 pub mod folder;
 pub mod nearfield;
 pub mod play;

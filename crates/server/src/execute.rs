@@ -301,6 +301,8 @@ impl<'s> Executor<'s> {
             && !server
                 .tiering
                 .relieve(&server.keyspace, &server.access, None);
+        // Before the phase, in the order of the mover.
+        let mut still = tiers_are_full.then(|| server.tiering.still());
         let Some(mut databases) = server.exclude_unless_busy() else {
             return false;
         };
@@ -310,9 +312,14 @@ impl<'s> Executor<'s> {
         effects.observed = server.keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
         let mut keys = Keys::new(&server.keyspace, access, 0, now_ms, effects);
-        let room = server
-            .eviction
-            .make_room(&mut keys, &server.access, tiers_are_full);
+        let mut carry = still.as_mut().map(|still| {
+            |databases: &Databases| {
+                let (keyspace, access) = (&server.keyspace, &server.access);
+                server.tiering.carry_on(still, keyspace, access, databases);
+            }
+        });
+        let carry = carry.as_mut().map(|it| it as &mut dyn FnMut(&Databases));
+        let room = server.eviction.make_room(&mut keys, &server.access, carry);
         effects.settle(0, &[]);
         server.log_effects(effects);
         server.announce(effects, &mut databases, now_ms);

@@ -302,6 +302,10 @@ impl Metrics {
         add("nearfield_tier_unreadable", help, |tier| {
             Sample::Count(tier.unreadable)
         });
+        let help = "Values that the disk of a tier could not write";
+        add("nearfield_tier_unwritable", help, |tier| {
+            Sample::Count(tier.unwritable)
+        });
         if !tiers.is_empty() {
             let (ping_pong, _) = server.tiering.ping_pong_and_put_off();
             let help = "Values that came back into a faster tier soon after they had gone";

@@ -15,6 +15,7 @@
 
 pub mod claim;
 mod compressed;
+pub mod disk;
 mod error;
 mod files;
 mod heap;

@@ -1,12 +1,14 @@
 //! All tiers of a store, in their order.
 
 use crate::compressed::{BLOCK_BYTES, Compressed};
+use crate::disk::{Disk, RealDisk};
 use crate::error::OpenError;
 use crate::files::{Files, Pending};
 use crate::place::Place;
 use crate::specification::{Specification, TierKind};
 use crate::usage::{ReadError, Refused, Usage};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The tiers of a store, the fastest first. All threads may use them at once.
@@ -45,6 +47,17 @@ impl Tiers {
     /// They are in no order that is possible, larger than the machine, or a folder cannot be
     /// written to.
     pub fn open(specifications: &[Specification]) -> Result<Tiers, OpenError> {
+        Tiers::open_on(specifications, &(Arc::new(RealDisk) as Arc<dyn Disk>))
+    }
+
+    /// As [`open`](Tiers::open), with the files on another disk.
+    ///
+    /// # Errors
+    /// As of `open`.
+    pub fn open_on(
+        specifications: &[Specification],
+        disk: &Arc<dyn Disk>,
+    ) -> Result<Tiers, OpenError> {
         Specification::check_order(specifications)?;
         let in_memory = specifications.iter().filter(|tier| tier.folder().is_none());
         let bytes = in_memory.fold(0, |sum: u64, tier| sum.saturating_add(tier.capacity_bytes));
@@ -58,9 +71,11 @@ impl Tiers {
         }
         let cold = specifications.iter().enumerate().skip(1);
         let cold = cold.map(|(number, tier)| match &tier.kind {
-            TierKind::File(folder) => Files::open(number, folder, tier.capacity_bytes)
-                .map(Cold::Files)
-                .map_err(|error| error.of(tier)),
+            TierKind::File(folder) => {
+                Files::open(number, folder, tier.capacity_bytes, Arc::clone(disk))
+                    .map(Cold::Files)
+                    .map_err(|error| error.of(tier))
+            }
             TierKind::Compressed | TierKind::Memory => Ok(Cold::Compressed(Compressed::new(
                 number,
                 tier.capacity_bytes,

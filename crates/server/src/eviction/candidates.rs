@@ -25,8 +25,9 @@
 use super::Policy;
 use super::access::{Access, Noting};
 use super::walk::walk;
+use crate::keyspace::moving::tier_of;
 use crate::keyspace::notes::parse_note;
-use crate::keyspace::{DATABASES, Database, Databases, Index};
+use crate::keyspace::{DATABASES, Database, Databases, Index, Record};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
@@ -151,6 +152,38 @@ fn index(database: &Database, expiring: bool) -> Option<&Index> {
     }
 }
 
+/// Which keys may be evicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// `maxmemory-policy`.
+    pub policy: Policy,
+    /// How many candidates are looked at.
+    pub samples: usize,
+    /// The tier that the value has to lie in; `None`: any.
+    pub tier: Option<usize>,
+}
+
+/// So many more keys are met if they have to be of one tier, which may have few. *Assumed.*
+const TRIES_OF_TIER: usize = 32;
+
+impl Wanted {
+    fn tries(&self) -> usize {
+        self.tier.map_or(1, |_| TRIES_OF_TIER)
+    }
+
+    /// True if a key is there and may be evicted.
+    fn is(&self, databases: &Databases, (number, key): &Place) -> bool {
+        let may = |record: Record<'_>| {
+            let expires = record.expires_at_ms.is_some() || !self.policy.is_volatile();
+            expires && self.tier.is_none_or(|tier| tier_of(&record) == tier)
+        };
+        let read = databases
+            .get(*number)
+            .map(|database| database.read(key, may));
+        matches!(read, Some(Ok(Some(true))))
+    }
+}
+
 /// The best candidates so far, each with how much it is to be evicted; the best is the last.
 #[derive(Debug, Default)]
 pub struct Pool(Vec<(u64, Place)>);
@@ -166,26 +199,32 @@ impl Pool {
         &mut self,
         databases: &Databases,
         candidates: &mut Candidates,
-        policy: Policy,
-        samples: usize,
+        wanted: Wanted,
         access: &Access,
     ) -> Option<Place> {
+        let policy = wanted.policy;
         if policy == Policy::VolatileTtl {
             return soonest(databases);
         }
         let noting = access.noting();
-        let expiring = policy.is_volatile();
         if matches!(policy, Policy::AllKeysRandom | Policy::VolatileRandom) {
-            return self.look(databases, candidates, expiring, |_| 0);
+            return self.look(databases, candidates, wanted, |_| 0);
         }
         let score = |place: &Place| score(policy, &noting, place);
-        for _ in 0..samples {
-            let Some(place) = candidates.next(databases, expiring) else {
+        let mut offered = 0;
+        for _ in 0..wanted.samples * wanted.tries() {
+            let Some(place) = candidates.next(databases, policy.is_volatile()) else {
                 break;
             };
-            self.offer(score(&place), place);
+            if wanted.tier.is_none() || wanted.is(databases, &place) {
+                self.offer(score(&place), place);
+                offered += 1;
+            }
+            if offered == wanted.samples {
+                break;
+            }
         }
-        self.look(databases, candidates, expiring, score)
+        self.look(databases, candidates, wanted, score)
     }
 
     fn offer(&mut self, score: u64, place: Place) {
@@ -206,12 +245,12 @@ impl Pool {
         &mut self,
         databases: &Databases,
         candidates: &mut Candidates,
-        expiring: bool,
+        wanted: Wanted,
         score: impl Fn(&Place) -> u64,
     ) -> Option<Place> {
         while let Some((known, place)) = self.0.pop() {
             let now = score(&place);
-            if is_there(databases, &place, expiring) {
+            if wanted.is(databases, &place) {
                 if now >= known {
                     return Some(place);
                 }
@@ -224,25 +263,24 @@ impl Pool {
             }
         }
         // Whatever was read ahead may be gone, but a hand that reads on finds all that is there.
-        for _ in 0..HANDS * (KEYS_AT_ONCE + 1) {
-            let place = candidates.next(databases, expiring)?;
-            if is_there(databases, &place, expiring) {
+        for _ in 0..HANDS * (KEYS_AT_ONCE + 1) * wanted.tries() {
+            let place = candidates.next(databases, wanted.policy.is_volatile())?;
+            if wanted.is(databases, &place) {
                 return Some(place);
             }
         }
-        None
+        match wanted.tier {
+            // All that was met lies in other tiers.
+            Some(_) => {
+                let anywhere = Wanted {
+                    tier: None,
+                    ..wanted
+                };
+                self.look(databases, candidates, anywhere, score)
+            }
+            None => None,
+        }
     }
-}
-
-fn is_there(databases: &Databases, (number, key): &Place, expiring: bool) -> bool {
-    let database = databases.get(*number);
-    database
-        .and_then(|database| {
-            database
-                .read(key, |record| record.expires_at_ms.is_some())
-                .ok()?
-        })
-        .is_some_and(|expires| expires || !expiring)
 }
 
 /// How much a key is to be evicted.

@@ -25,6 +25,11 @@
 //!
 //! See `Candidates` for how candidates are found and [`Access`] for what is known of them. Source:
 //! Redis's approximated LRU (evict.c), with walks down the index in place of random buckets.
+//!
+//! With tiers, what is used least lies in the last one. Keys go whose values lie there, by the same
+//! policy, and others move down into their room. Keys of other tiers go only once that one is empty:
+//! then all values are too small to move. `volatile-ttl` does not ask what is used, and evicts what
+//! expires next, wherever it lies.
 
 pub mod access;
 mod candidates;
@@ -36,7 +41,7 @@ pub use access::Access;
 pub use policy::Policy;
 
 use crate::keyspace::{Databases, Keys, Keyspace};
-use candidates::{Candidates, Pool};
+use candidates::{Candidates, Pool, Wanted};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -46,6 +51,10 @@ const WRITE_OVERHEAD_BYTES: usize = 64;
 
 /// Evicts down to the limit less this part of it.
 const SPARE_PART: u64 = 1024;
+
+/// Values move into the room that so many evicted keys have left. *Assumed*: few enough that little
+/// more is evicted than must be.
+const EVICTED_AT_ONCE: usize = 16;
 
 /// The limit of memory, and what is known of its use.
 #[derive(Debug)]
@@ -195,17 +204,25 @@ impl Eviction {
     }
 
     /// Evicts keys until there is room, and says whether there is. `keys` are in the exclusive
-    /// phase. With `tiers_are_full`, there also has to be room in the memory tier, as its values
-    /// cannot move to others.
-    pub fn make_room(&self, keys: &mut Keys<'_>, access: &Access, tiers_are_full: bool) -> bool {
+    /// phase. If the memory tier has to have room, too, as its values cannot move to others,
+    /// `carry` is called each time the last tier has got some.
+    ///
+    /// With tiers, only keys go whose values lie in the last tier that holds any.
+    pub fn make_room(
+        &self,
+        keys: &mut Keys<'_>,
+        access: &Access,
+        mut carry: Option<&mut dyn FnMut(&Databases)>,
+    ) -> bool {
         let keyspace = keys.keyspace();
         let limit = match self.limit_bytes() {
             0 => u64::MAX,
             limit => limit,
         };
         let used = self.used_bytes(keyspace, keys.databases(), access);
+        let has_to_carry = carry.is_some();
         let is_tier_over = |databases: &Databases| {
-            tiers_are_full && self.memory_tier_excess(keyspace, databases) > 0
+            has_to_carry && self.memory_tier_excess(keyspace, databases) > 0
         };
         if used <= limit && !is_tier_over(keys.databases()) {
             return true;
@@ -219,14 +236,19 @@ impl Eviction {
         let Search { candidates, pool } = &mut *search;
         let samples = self.samples.load(Ordering::Relaxed);
         let own = keys.database_number();
+        let mut evicted: usize = 0;
         let used = loop {
             let used = self.used_bytes(keyspace, keys.databases(), access);
             if used <= target && !is_tier_over(keys.databases()) {
                 break used;
             }
-            let databases = keys.databases();
-            let Some((database, key)) = pool.next(databases, candidates, policy, samples, access)
-            else {
+            let wanted = Wanted {
+                policy,
+                samples,
+                tier: keyspace.cold.last_with_values(),
+            };
+            let next = pool.next(keys.databases(), candidates, wanted, access);
+            let Some((database, key)) = next else {
                 break used;
             };
             keys.select(database);
@@ -236,6 +258,13 @@ impl Eviction {
             self.evicted_keys.fetch_add(1, Ordering::Relaxed);
             // Objects are freed here, as what they take would be counted else.
             drop(keyspace.reclaim(keys.databases_mut()));
+            evicted += 1;
+            if evicted.is_multiple_of(EVICTED_AT_ONCE)
+                && let Some(carry) = &mut carry
+            {
+                carry(keys.databases());
+                drop(keyspace.reclaim(keys.databases_mut()));
+            }
         };
         keys.select(own);
         used <= limit && !is_tier_over(keys.databases())

@@ -2,6 +2,7 @@
 
 use super::Page;
 use crate::keyspace::Databases;
+use crate::keyspace::traffic::Traffic;
 use crate::server::Server;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub struct TierFigures {
     pub abandoned: u64,
     /// Values that could not be read.
     pub unreadable: u64,
+    /// Values that its disk could not write.
+    pub unwritable: u64,
     /// The times of its reads: of half of them, and of 99 in a hundred, to a factor of two.
     pub read_p50: Duration,
     /// As above.
@@ -74,6 +77,7 @@ impl TierFigures {
                 moved_out_bytes: traffic.moved_out_bytes.load(Relaxed),
                 abandoned: traffic.abandoned.load(Relaxed),
                 unreadable: traffic.unreadable.load(Relaxed),
+                unwritable: traffic.unwritable.load(Relaxed),
                 read_p50: traffic.quantile(0.5).unwrap_or_default(),
                 read_p99: traffic.quantile(0.99).unwrap_or_default(),
             });
@@ -101,6 +105,10 @@ pub fn write(page: &mut Page<'_>) {
     for tier in &tiers {
         let share = 100.0 * tier.served as f64 / (served as f64).max(1.0);
         let name = format!("tier_{}", tier.number);
+        let traffic = page.server.keyspace.cold.traffic(tier.number);
+        if let Some(failure) = traffic.and_then(Traffic::failure) {
+            page.field(&format!("{name}_failure"), failure);
+        }
         let fields = [
             format!("kind={}", tier.kind),
             format!("capacity_bytes={}", tier.capacity_bytes),
@@ -116,6 +124,7 @@ pub fn write(page: &mut Page<'_>) {
             format!("moved_out_bytes={}", tier.moved_out_bytes),
             format!("abandoned={}", tier.abandoned),
             format!("unreadable={}", tier.unreadable),
+            format!("unwritable={}", tier.unwritable),
             format!("read_p50_us={}", tier.read_p50.as_micros()),
             format!("read_p99_us={}", tier.read_p99.as_micros()),
         ];

@@ -14,7 +14,7 @@ use super::{Databases, Keyspace, Payload, Record};
 use crate::error::{CommandError, shown};
 use crate::object::{Kind, Object};
 use nearfield_tiers::claim::{self, Holds, Retired};
-use nearfield_tiers::{Heap, Place, ReadError, TierKind, Tiers};
+use nearfield_tiers::{Heap, Place, ReadError, Refused, TierKind, Tiers};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -199,6 +199,31 @@ impl Cold {
         usages.map(|usage| usage.used_bytes).sum()
     }
 
+    /// Puts values into a cold tier together and answers their places, in their order. That a disk
+    /// takes nothing any more, or does again, is logged.
+    ///
+    /// # Errors
+    /// Nothing is put then.
+    pub fn put(&self, to: usize, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
+        let Some(tiers) = &self.tiers else {
+            return Err(Refused::Full);
+        };
+        let put = tiers.put(to, values);
+        if let (Some(traffic), Some(folder)) = (self.traffic(to), tiers.folder(to)) {
+            let folder = folder.display();
+            match &put {
+                Ok(_) if traffic.note_written() => {
+                    tracing::warn!("the tier file:{folder} takes values again");
+                }
+                Err(error @ Refused::Disk { .. }) if traffic.count_unwritable(error) => {
+                    tracing::error!("the tier file:{folder} takes no values now: {error}");
+                }
+                _ => {}
+            }
+        }
+        put
+    }
+
     /// Appends the value at a place to `out`. May wait for a disk, but no longer than
     /// [`PATIENCE`].
     ///
@@ -248,6 +273,14 @@ impl Cold {
         if let (true, Some(tiers)) = (self.holds.give_up(place), &self.tiers) {
             tiers.release(place);
         }
+    }
+
+    /// The last tier that holds values, if one of the cold ones does.
+    pub fn last_with_values(&self) -> Option<usize> {
+        let tiers = self.tiers.as_ref()?;
+        (1..tiers.count())
+            .rev()
+            .find(|&tier| tiers.values(tier) > 0)
     }
 
     /// True if reads of a tier wait for a disk, and it has values.

@@ -229,7 +229,7 @@ impl Keyspace {
         }
         let place = match to {
             0 => None,
-            to => tiers.put(to, &[&moving.value])?.first().copied(),
+            to => self.cold.put(to, &[&moving.value])?.first().copied(),
         };
         moving.publish(databases, place)
     }

@@ -1,5 +1,7 @@
 //! What the tiers have served and what has moved between them, counted since the start.
 
+use nearfield_tiers::Refused;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -25,11 +27,33 @@ pub struct Traffic {
     pub abandoned: AtomicU64,
     /// Values that could not be read.
     pub unreadable: AtomicU64,
+    /// Values that its disk could not write.
+    pub unwritable: AtomicU64,
+    /// Why its disk takes nothing now.
+    failure: Mutex<Option<String>>,
     latencies: [AtomicU64; LATENCIES],
     reading_ns: AtomicU64,
 }
 
 impl Traffic {
+    /// Counts that the disk could not write a value, and answers whether it could before.
+    pub fn count_unwritable(&self, why: &Refused) -> bool {
+        self.unwritable.fetch_add(1, Relaxed);
+        let before = self.failure.lock().replace(why.to_string());
+        before.is_none()
+    }
+
+    /// Notes that the tier has taken a value, and answers whether it could not before.
+    pub fn note_written(&self) -> bool {
+        let mut failure = self.failure.lock();
+        failure.take().is_some()
+    }
+
+    /// Why the disk takes nothing now, if it does not.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
     /// Counts a read.
     #[inline]
     pub fn count_read(&self, took: Duration) {

@@ -42,7 +42,8 @@ impl Hold<'_> {
     }
 }
 
-/// Values on their way to one tier. `done` is told of each what became of it, in any order.
+/// Values on their way to one tier. `done` is told of each that the tier has taken what became of
+/// it, in any order. Those that the tier does not take are [kept](Carry::into_refused).
 #[derive(Debug)]
 pub struct Carry<'k> {
     keyspace: &'k Keyspace,
@@ -50,6 +51,18 @@ pub struct Carry<'k> {
     to: usize,
     load: Vec<(Moving<'k>, Object)>,
     bytes: usize,
+    refused: Vec<Returned<'k>>,
+}
+
+/// A value that a tier does not take.
+#[derive(Debug)]
+pub struct Returned<'k> {
+    /// The value.
+    pub moving: Moving<'k>,
+    /// What the policy knows of it, with the bytes that were carried.
+    pub object: Object,
+    /// The tier will not take it later either, as the value is what it is.
+    pub for_long: bool,
 }
 
 impl<'k> Carry<'k> {
@@ -61,6 +74,7 @@ impl<'k> Carry<'k> {
             to,
             load: Vec::new(),
             bytes: 0,
+            refused: Vec::new(),
         }
     }
 
@@ -70,7 +84,7 @@ impl<'k> Carry<'k> {
         moving: Moving<'k>,
         object: Object,
         hold: Hold<'_>,
-        done: &mut impl FnMut(&Delivery, Result<(), &Unmoved>),
+        done: &mut impl FnMut(Object, Result<(), &Unmoved>),
     ) {
         self.bytes += moving.value.len();
         self.load.push((moving, object));
@@ -80,11 +94,7 @@ impl<'k> Carry<'k> {
     }
 
     /// Carries what was added.
-    pub fn deliver(
-        &mut self,
-        hold: Hold<'_>,
-        done: &mut impl FnMut(&Delivery, Result<(), &Unmoved>),
-    ) {
+    pub fn deliver(&mut self, hold: Hold<'_>, done: &mut impl FnMut(Object, Result<(), &Unmoved>)) {
         self.bytes = 0;
         let load = std::mem::take(&mut self.load);
         if self.to == 0 {
@@ -97,7 +107,7 @@ impl<'k> Carry<'k> {
         if values.is_empty() {
             return;
         }
-        match self.tiers.put(self.to, &values) {
+        match self.keyspace.cold.put(self.to, &values) {
             Ok(places) => {
                 for (moving, place) in load.into_iter().zip(places) {
                     self.finish(moving, Some(place), hold, done);
@@ -106,17 +116,16 @@ impl<'k> Carry<'k> {
             Err(Refused::Incompressible) if load.len() > 1 => {
                 // Some of them may be compressed alone.
                 for moving in load {
-                    let put = self.tiers.put(self.to, &[&moving.0.value]);
+                    let put = self.keyspace.cold.put(self.to, &[&moving.0.value]);
                     match put.map(|places| places.first().copied()) {
                         Ok(place) => self.finish(moving, place, hold, done),
-                        Err(error) => done(&Delivery::of(&moving), Err(&error.into())),
+                        Err(error) => self.refuse(moving, &error),
                     }
                 }
             }
             Err(error) => {
-                let error = Unmoved::from(error);
-                for moving in &load {
-                    done(&Delivery::of(moving), Err(&error));
+                for moving in load {
+                    self.refuse(moving, &error);
                 }
             }
         }
@@ -127,32 +136,36 @@ impl<'k> Carry<'k> {
         moving: (Moving<'k>, Object),
         place: Option<Place>,
         hold: Hold<'_>,
-        done: &mut impl FnMut(&Delivery, Result<(), &Unmoved>),
+        done: &mut impl FnMut(Object, Result<(), &Unmoved>),
     ) {
-        let delivery = Delivery::of(&moving);
+        let object = as_carried(&moving);
         let published = hold.publish(self.keyspace, moving.0, place);
-        done(&delivery, published.as_ref().copied());
+        done(object, published.as_ref().copied());
+    }
+
+    fn refuse(&mut self, moving: (Moving<'k>, Object), why: &Refused) {
+        self.keyspace.cold.count_abandoned(self.to);
+        self.refused.push(Returned {
+            object: as_carried(&moving),
+            moving: moving.0,
+            for_long: matches!(why, Refused::Incompressible | Refused::TooLarge { .. }),
+        });
+    }
+
+    /// The values that the tier does not take.
+    pub fn into_refused(self) -> Vec<Returned<'k>> {
+        self.refused
     }
 }
 
 /// The most values that are carried at once.
 const LOAD_MAX: usize = 128;
 
-/// What was to be carried.
-#[derive(Debug)]
-pub struct Delivery {
-    /// The value, as it was before; its bytes are those that were carried.
-    pub object: Object,
-}
-
-impl Delivery {
-    fn of((moving, object): &(Moving<'_>, Object)) -> Delivery {
-        Delivery {
-            object: Object {
-                bytes: moving.value.len() as u64,
-                tier: moving.from(),
-                ..*object
-            },
-        }
+/// What was to be carried, with the bytes that were.
+fn as_carried((moving, object): &(Moving<'_>, Object)) -> Object {
+    Object {
+        bytes: moving.value.len() as u64,
+        tier: moving.from(),
+        ..*object
     }
 }

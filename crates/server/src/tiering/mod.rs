@@ -46,6 +46,9 @@ const WORK: Duration = Duration::from_millis(5);
 /// by the time when it is full, it is known what is used.
 const WARM_PART: f64 = 0.75;
 
+/// Slices that are walked each time that keys were evicted. *Assumed*: little enough for who waits.
+const SLICES_AFTER_EVICTION: usize = 8;
+
 /// What keeps the tiers of a server. See the [module](self).
 #[derive(Debug, Default)]
 pub struct Tiering {
@@ -67,7 +70,7 @@ pub struct Tiering {
 /// The mover rests. See [`Tiering::still`].
 #[derive(Debug)]
 pub struct Still<'t> {
-    _mover: MutexGuard<'t, Option<Mover>>,
+    mover: MutexGuard<'t, Option<Mover>>,
 }
 
 /// What the mover works on.
@@ -127,7 +130,7 @@ impl Tiering {
     /// then enters the exclusive phase and counts.
     pub fn still(&self) -> Still<'_> {
         Still {
-            _mover: self.mover.lock(),
+            mover: self.mover.lock(),
         }
     }
 
@@ -171,6 +174,30 @@ impl Tiering {
             mover.slice(store, tiers, self, hold);
         }
         true
+    }
+
+    /// Carries values into room that was made in cold tiers, as far as some slices go. For who has
+    /// the keyspace to itself, and had the mover rest before.
+    pub fn carry_on(
+        &self,
+        still: &mut Still<'_>,
+        keyspace: &Keyspace,
+        access: &Access,
+        databases: &Databases,
+    ) {
+        let store = Store {
+            keyspace,
+            access,
+            is_urgent: true,
+        };
+        if let (Some(mover), Some(tiers)) = (still.mover.as_mut(), keyspace.cold.tiers()) {
+            for _ in 0..SLICES_AFTER_EVICTION {
+                mover.slice(store, tiers, self, Hold::Whole(databases));
+                if self.count(keyspace, databases) <= self.memory_bytes_max() {
+                    break;
+                }
+            }
+        }
     }
 
     /// Looks after the tiers until it is to stop.

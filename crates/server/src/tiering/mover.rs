@@ -1,6 +1,6 @@
 //! The mover: it walks over all values in slices and carries those that should move.
 
-use super::carry::{Carry, Delivery, Hold};
+use super::carry::{Carry, Hold};
 use super::hand::Hand;
 use super::judge::Judge;
 use super::{Store, Tiering};
@@ -8,7 +8,7 @@ use crate::eviction::access::USES_COUNTED;
 use crate::keyspace::moving::{MOVED_BYTES_MIN, tier_of};
 use crate::keyspace::{Databases, Moving, Payload, Record, Unmoved};
 use nearfield_tiers::policy::Object;
-use nearfield_tiers::{Refused, Tiers, Usage};
+use nearfield_tiers::{Tiers, Usage};
 use std::sync::atomic::Ordering;
 
 /// The keys of a slice.
@@ -148,7 +148,8 @@ impl Mover {
         }
     }
 
-    /// Carries values, each to its tier.
+    /// Carries values, each to its tier. One that a colder tier does not take goes on to the next
+    /// that does.
     fn carry(
         &mut self,
         store: Store<'_>,
@@ -158,51 +159,68 @@ impl Mover {
         leaving: Vec<(Moving<'_>, Object, usize)>,
     ) {
         let keyspace = store.keyspace;
-        let mut outcomes = Vec::new();
         let mut loads: Vec<Vec<_>> = (0..tiers.count()).map(|_| Vec::new()).collect();
         for (moving, object, to) in leaving {
             if let Some(load) = loads.get_mut(to) {
                 load.push((moving, object));
             }
         }
-        for (to, load) in loads.into_iter().enumerate() {
+        for to in 0..tiers.count() {
+            let mut outcomes = Vec::new();
             let mut carry = Carry::new(keyspace, tiers, to);
-            let mut done = |delivery: &Delivery, moved: Result<(), &Unmoved>| {
-                let refused = moved.err().map(|error| {
-                    matches!(
-                        error,
-                        Unmoved::Refused(Refused::Incompressible | Refused::TooLarge { .. })
-                    )
-                });
-                outcomes.push((delivery.object, to, refused));
+            let mut done = |object: Object, moved: Result<(), &Unmoved>| {
+                outcomes.push((object, moved.is_ok()));
             };
-            for (moving, object) in load {
+            let load = loads.get_mut(to).map(std::mem::take);
+            for (moving, object) in load.into_iter().flatten() {
                 carry.add(moving, object, hold, &mut done);
             }
             carry.deliver(hold, &mut done);
-        }
-        for (object, to, refused) in outcomes {
-            match refused {
-                None if object.tier == to => {}
-                None => {
-                    self.judge.moved(&object, to);
-                    if object.tier == 0 {
-                        self.carried_in_round += object.bytes;
-                        self.rounds_in_vain = 0;
-                        tiering.is_stuck.store(false, Ordering::Relaxed);
-                    }
+            for returned in carry.into_refused() {
+                let object = returned.object;
+                if returned.for_long {
+                    self.refuse(object.hash, to);
                 }
-                Some(for_long) => {
-                    self.judge.abandoned(&object, to);
-                    if for_long {
-                        self.refuse(object.hash, to);
-                    }
+                let next = (to + 1..tiers.count())
+                    .find(|&tier| object.tier < to && self.takes(tiers, &object, tier));
+                match next.and_then(|next| loads.get_mut(next)) {
+                    Some(load) => load.push((returned.moving, object)),
+                    None => outcomes.push((object, false)),
                 }
+            }
+            for (object, has_moved) in outcomes {
+                self.note(tiering, &object, to, has_moved);
             }
         }
         let (ping_pong, put_off) = self.judge.ping_pong_and_put_off();
         tiering.ping_pong.store(ping_pong, Ordering::Relaxed);
         tiering.put_off.store(put_off, Ordering::Relaxed);
+    }
+
+    /// Notes what became of a move.
+    fn note(&mut self, tiering: &Tiering, object: &Object, to: usize, has_moved: bool) {
+        if object.tier == to {
+            return;
+        }
+        if !has_moved {
+            self.judge.abandoned(object, to);
+            return;
+        }
+        self.judge.moved(object, to);
+        if object.tier == 0 {
+            self.carried_in_round += object.bytes;
+            self.rounds_in_vain = 0;
+            tiering.is_stuck.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// True if a tier may have room for a value, and has not refused it of late.
+    fn takes(&self, tiers: &Tiers, object: &Object, tier: usize) -> bool {
+        let usage = tiers.usage(tier).unwrap_or_default();
+        let has_room = usage.used_bytes + object.bytes <= usage.capacity_bytes;
+        has_room
+            && object.bytes <= usage.capacity_bytes / MOVED_PART_MAX
+            && !self.is_refused(object.hash, tier)
     }
 
     /// The tier that a value should move to now, if any.
@@ -251,17 +269,10 @@ impl Mover {
         if tiering.pins.has(database, key) {
             return None;
         }
-        let takes = |tier: &usize| {
-            let usage = tiers.usage(*tier).unwrap_or_default();
-            let has_room = usage.used_bytes + bytes <= usage.capacity_bytes;
-            has_room
-                && bytes <= usage.capacity_bytes / MOVED_PART_MAX
-                && !self.is_refused(hash, *tier)
-        };
         // If not there, then further down, or else between here and there.
         let to = (wanted..tiers.count())
             .chain(from + 1..wanted)
-            .find(takes)?;
+            .find(|&tier| self.takes(tiers, &object, tier))?;
         Some((object, to))
     }
 

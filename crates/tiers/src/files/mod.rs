@@ -9,9 +9,7 @@
 //! Each record has a checksum over its place and its bytes, so that a disk which answers other
 //! bytes, or the bytes of another place, is found out.
 //!
-//! The files have no names: they are removed as soon as they are open, so that nothing is left
-//! when the process ends. They bypass the system's cache where the file system can, as memory is
-//! what the tier is to save.
+//! Nothing is left of the files when the process ends (see [`Disk`]).
 
 mod buffer;
 mod patient;
@@ -20,6 +18,7 @@ mod segment;
 
 pub use read::Pending;
 
+use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::place::Place;
 use crate::specification::Specification;
@@ -58,6 +57,7 @@ const LONG: u64 = (1 << LENGTH_BITS) - 1;
 pub struct Files {
     tier: usize,
     folder: PathBuf,
+    disk: Arc<dyn Disk>,
     segment_bytes: u64,
     /// The most segments there may be.
     segments_max: usize,
@@ -109,14 +109,15 @@ impl FolderError {
 }
 
 impl Files {
-    /// An empty tier in a folder, which must exist.
+    /// An empty tier in a folder of a disk, which must exist.
     pub(crate) fn open(
         tier: usize,
         folder: &Path,
         capacity_bytes: u64,
+        disk: Arc<dyn Disk>,
     ) -> Result<Files, FolderError> {
         let failed = |error| FolderError::Io(folder.to_owned(), error);
-        if let Some(free) = segment::free_bytes(folder).map_err(failed)?
+        if let Some(free) = disk.free_bytes(folder).map_err(failed)?
             && free < capacity_bytes
         {
             return Err(FolderError::TooSmall(folder.to_owned(), free));
@@ -124,10 +125,11 @@ impl Files {
         let segment_bytes = (capacity_bytes / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
         let segment_bytes = segment_bytes / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
         // That a file can be made is found out now, not when the first value moves.
-        Segment::create(folder, segment_bytes, SECTOR_BYTES).map_err(failed)?;
+        drop(disk.create(folder, segment_bytes).map_err(failed)?);
         Ok(Files {
             tier,
             folder: folder.to_owned(),
+            disk,
             segment_bytes,
             segments_max: ((capacity_bytes / segment_bytes) as usize).min(1 << SEGMENT_BITS),
             segments: RwLock::default(),
@@ -192,10 +194,15 @@ impl Files {
             if let Some(full) = open.take_if(|full| full.segment.is_empty()) {
                 self.give_back(full.number);
             }
-            if let Some(full) = open.as_ref() {
-                full.segment.finish().map_err(disk)?;
+            // While there is no other segment, shorter values may still go into this one.
+            let next = self.begin_segment()?;
+            if let Some(full) = open.as_ref()
+                && let Err(error) = full.segment.finish()
+            {
+                self.give_back(next.number);
+                return Err(disk(error));
             }
-            *open = Some(self.begin_segment()?);
+            *open = Some(next);
         }
         let Some(Open { number, segment }) = open.as_ref() else {
             return Err(Refused::Full);
@@ -225,11 +232,12 @@ impl Files {
         }
         let buffer_bytes = (self.segment_bytes as usize / 4).clamp(SECTOR_BYTES, BUFFER_BYTES_MAX);
         let buffer_bytes = buffer_bytes / SECTOR_BYTES * SECTOR_BYTES;
-        let created = Segment::create(&self.folder, self.segment_bytes, buffer_bytes);
-        let segment = Arc::new(created.map_err(|source| Refused::Disk {
+        let created = self.disk.create(&self.folder, self.segment_bytes);
+        let file = created.map_err(|source| Refused::Disk {
             path: self.folder.clone(),
             source,
-        })?);
+        })?;
+        let segment = Arc::new(Segment::new(file, self.segment_bytes, buffer_bytes));
         let free = segments.list.iter().position(Option::is_none);
         let number = free.unwrap_or(segments.list.len());
         match segments.list.get_mut(number) {

@@ -2,12 +2,9 @@
 
 use super::buffer::AlignedBuffer;
 use super::{HEADER_BYTES, SECTOR_BYTES, record_bytes};
+use crate::disk::DiskFile;
 use parking_lot::Mutex;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -16,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Bytes before `Tail::start` are on the disk, those behind it in the buffer of the tail.
 #[derive(Debug)]
 pub(super) struct Segment {
-    file: File,
+    file: Box<dyn DiskFile>,
     bytes: u64,
     buffer_bytes: usize,
     tail: Mutex<Tail>,
@@ -36,28 +33,10 @@ struct Tail {
     used: usize,
 }
 
-/// A number for each file, so that their names differ.
-static FILES: AtomicU64 = AtomicU64::new(0);
-
 impl Segment {
-    /// A new file of `bytes` bytes, which the disk reserves.
-    pub(super) fn create(folder: &Path, bytes: u64, buffer_bytes: usize) -> io::Result<Segment> {
-        let number = FILES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nearfield-tier-{}-{number}", std::process::id());
-        let path = folder.join(name);
-        let open = |flags| {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create_new(true);
-            options.custom_flags(flags).mode(0o600).open(&path)
-        };
-        let file = match open(libc::O_DIRECT) {
-            // This file system cannot bypass the cache.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => open(0)?,
-            opened => opened?,
-        };
-        std::fs::remove_file(&path)?;
-        reserve(&file, bytes)?;
-        Ok(Segment {
+    /// A new segment of `bytes` bytes in a file.
+    pub(super) fn new(file: Box<dyn DiskFile>, bytes: u64, buffer_bytes: usize) -> Segment {
+        Segment {
             file,
             bytes,
             buffer_bytes,
@@ -65,7 +44,7 @@ impl Segment {
             appended: AtomicU64::new(0),
             live_bytes: AtomicU64::new(0),
             live_values: AtomicU32::new(0),
-        })
+        }
     }
 
     /// True if a record of so many bytes can be appended.
@@ -113,7 +92,7 @@ impl Segment {
             false => tail.used / SECTOR_BYTES * SECTOR_BYTES,
         };
         let bytes = tail.buffer.bytes().get(..full).unwrap_or_default();
-        self.file.write_all_at(bytes, tail.start)?;
+        self.file.write_at(bytes, tail.start)?;
         let left = tail.used.saturating_sub(full);
         tail.buffer.bytes_mut().copy_within(full..full + left, 0);
         tail.start += full as u64;
@@ -166,7 +145,7 @@ impl Segment {
             let sectors = on_disk.next_multiple_of(SECTOR_BYTES);
             // Bytes from the buffer begin at a sector, so that whole sectors are read before them.
             let part = scratch.bytes_mut().get_mut(..sectors).unwrap_or_default();
-            self.file.read_exact_at(part, first)?;
+            self.file.read_at(part, first)?;
         }
         let record = scratch.bytes().get(lead..wanted).unwrap_or_default();
         let Some((header, value)) = record.split_at_checked(HEADER_BYTES) else {
@@ -182,8 +161,8 @@ impl Segment {
     }
 
     #[cfg(test)]
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    pub(super) fn file(&self) -> &dyn DiskFile {
+        &*self.file
     }
 
     /// Counts that a value is given up, and says whether none is left.
@@ -206,32 +185,4 @@ impl Segment {
 /// A checksum of a value at a place.
 fn checksum(value: &[u8], place: u64) -> u64 {
     xxh3_64_with_seed(value, place)
-}
-
-/// Has the disk reserve a file's bytes, so that a write does not find it full later.
-fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    // SAFETY: the call takes an open file and two numbers.
-    let reserved = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) };
-    if reserved == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        // This file system cannot reserve.
-        Some(libc::EOPNOTSUPP | libc::ENOSYS) => file.set_len(bytes),
-        _ => Err(error),
-    }
-}
-
-/// The bytes that are free in a folder's file system for this user.
-pub(super) fn free_bytes(folder: &Path) -> io::Result<Option<u64>> {
-    let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes())?;
-    let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: `path` ends with a zero and `status` has room for the answer; both outlive the call.
-    if unsafe { libc::statvfs(path.as_ptr(), status.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has succeeded, so that it has filled `status`.
-    let status = unsafe { status.assume_init() };
-    Ok(status.f_bavail.checked_mul(status.f_frsize))
 }

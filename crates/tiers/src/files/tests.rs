@@ -1,11 +1,11 @@
 use super::*;
+use crate::disk::RealDisk;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
-use std::os::unix::fs::FileExt;
 
 fn tier(capacity_bytes: u64) -> (Files, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let tier = Files::open(1, folder.path(), capacity_bytes).unwrap();
+    let tier = Files::open(1, folder.path(), capacity_bytes, Arc::new(RealDisk)).unwrap();
     (tier, folder)
 }
 
@@ -106,6 +106,26 @@ fn a_full_tier_refuses_and_a_sparse_segment_asks_to_be_put_again() {
 }
 
 #[test]
+fn shorter_values_still_go_into_the_last_segment_when_longer_ones_are_refused() {
+    let (tier, _folder) = tier(1 << 20);
+    let mut random = SmallRng::seed_from_u64(6);
+    let mut kept = Vec::new();
+    for length in [9_000, 1_000, 100, 10, 0] {
+        let error = loop {
+            let value = noise(&mut random, length);
+            match tier.put(&[&value]) {
+                Ok(place) => kept.push((place[0], value)),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Refused::Full));
+    }
+    for (place, value) in &kept {
+        assert_eq!(&read(&tier, *place), value, "{} bytes", value.len());
+    }
+}
+
+#[test]
 fn a_disk_that_answers_other_bytes_is_found_out() {
     let (tier, _folder) = tier(16 << 20);
     let mut random = SmallRng::seed_from_u64(3);
@@ -120,10 +140,10 @@ fn a_disk_that_answers_other_bytes_is_found_out() {
     let at = start / 4096 * 4096;
     let mut sectors = buffer::AlignedBuffer::default();
     sectors.lengthen(8192);
-    file.read_exact_at(sectors.bytes_mut(), at).unwrap();
+    file.read_at(sectors.bytes_mut(), at).unwrap();
     let damaged = (start - at) as usize + HEADER_BYTES + 100;
     sectors.bytes_mut()[damaged] ^= 1;
-    file.write_all_at(sectors.bytes(), at).unwrap();
+    file.write_at(sectors.bytes(), at).unwrap();
     let error = tier.read(*place, &mut Vec::new()).unwrap_err();
     assert!(matches!(error, ReadError::Damaged));
     // The others are as they were.
@@ -132,7 +152,7 @@ fn a_disk_that_answers_other_bytes_is_found_out() {
     }
     // The record of another place is not taken for this one's.
     sectors.bytes_mut()[damaged] ^= 1;
-    file.write_all_at(sectors.bytes(), at).unwrap();
+    file.write_at(sectors.bytes(), at).unwrap();
     assert_eq!(&read(&tier, *place), value);
     let (_, other) = take_apart(kept[100].0);
     let pending = Pending {
@@ -165,10 +185,10 @@ fn a_read_that_is_pending_outlives_the_value() {
 
 #[test]
 fn folders_that_cannot_hold_a_tier_are_refused() {
-    let missing = Files::open(1, Path::new("/no/such/folder"), 1 << 20);
+    let missing = Files::open(1, Path::new("/no/such/folder"), 1 << 20, Arc::new(RealDisk));
     assert!(matches!(missing, Err(FolderError::Io(..))));
     let folder = tempfile::tempdir().unwrap();
-    let huge = Files::open(1, folder.path(), 1 << 60);
+    let huge = Files::open(1, folder.path(), 1 << 60, Arc::new(RealDisk));
     assert!(matches!(huge, Err(FolderError::TooSmall(..))));
 }
 

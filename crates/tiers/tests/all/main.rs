@@ -1,3 +1,4 @@
 //! Tests of the tiers through their public names.
-
+mod mounted;
+mod opening;
 mod policy;

@@ -7,10 +7,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod accounts;
+mod faults;
+
+use accounts::{check, check_settled, keys_of};
 use nearfield_server::command;
 use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::moving::tier_of;
-use nearfield_server::keyspace::{Databases, Keyspace, Moving, Outside, Record, Unmoved};
+use nearfield_server::keyspace::{Keyspace, Moving, Outside, Record, Unmoved};
 use nearfield_server::object::Kind;
 use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
 use nearfield_server_testkit::connection::{Connection, encode};
@@ -26,11 +30,9 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::ops::Bound;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 const EPISODE_COMMANDS: usize = 300;
 const EPISODES: u64 = 80;
@@ -112,20 +114,6 @@ fn own_command(random: &mut SmallRng) -> Sent {
     }
 }
 
-/// The keys of all databases.
-fn keys_of(databases: &Databases) -> Vec<(usize, Vec<u8>, Vec<u8>)> {
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    let mut keys = Vec::new();
-    for (number, database) in databases.iter().enumerate() {
-        let entries = database.entries().into_iter();
-        for entry in entries.flat_map(|entries| entries.range(all)) {
-            let (key, stored) = entry.unwrap();
-            keys.push((number, key, stored));
-        }
-    }
-    keys
-}
-
 /// How many values have moved, by their type and from which tier to which.
 type Moved = BTreeMap<(&'static str, usize, usize), usize>;
 
@@ -147,57 +135,6 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
             Err(error) => panic!("{}: {error}", key.escape_ascii()),
         }
     }
-}
-
-/// Compares what the tiers account for with a count of all values.
-fn check(server: &Nearfield) -> Result<(), String> {
-    const TRIES: usize = 50;
-    let mut result = Ok(());
-    // A thread of the server may just be freeing what was given up; it does so after its phase.
-    for _ in 0..TRIES {
-        let still = server.server.tiering.still();
-        result = check_still(&server.server.keyspace);
-        drop(still);
-        if result.is_ok() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    result
-}
-
-fn check_still(keyspace: &Keyspace) -> Result<(), String> {
-    let mut databases = keyspace.exclude();
-    drop(keyspace.reclaim(&mut databases));
-    let counted = keyspace.recount(&databases);
-    let counted = counted.map_err(|error| error.to_string())?;
-    let heap = keyspace.heap.used_bytes() as u64;
-    if heap != counted.bytes[0] {
-        return Err(format!(
-            "the heap has {heap} bytes, and objects {}",
-            counted.bytes[0]
-        ));
-    }
-    let tiers = keyspace.cold.tiers().unwrap();
-    for tier in 1..tiers.count() {
-        let usage = tiers.usage(tier).unwrap();
-        let accounted = (usage.values, usage.value_bytes);
-        let found = (counted.values[tier], counted.bytes[tier]);
-        if accounted != found || usage.used_bytes > usage.capacity_bytes {
-            return Err(format!(
-                "tier {tier} has {usage:?}, and there are {found:?}"
-            ));
-        }
-        // A dictionary for the next values, or the segment that the next are appended to.
-        let left = match tiers.folder(tier) {
-            Some(_) => usage.capacity_bytes / 16,
-            None => 2 << 20,
-        };
-        if found.0 == 0 && usage.used_bytes > left {
-            return Err(format!("the empty tier {tier} has {usage:?}"));
-        }
-    }
-    Ok(())
 }
 
 /// Sends commands at once and answers the replies.
@@ -411,14 +348,6 @@ fn fail_at(server: &Nearfield, kind: &[Vec<Vec<u8>>; 2], to: usize, failure: Fai
     let published = begun.publish(&databases, place);
     assert!(matches!(published, Err(Unmoved::Changed)), "{published:?}");
     after
-}
-
-fn check_settled(keyspace: &Keyspace) {
-    let mut why = Ok(());
-    eventually("all accounts are exact", || {
-        why = check_still(keyspace);
-        why.is_ok()
-    });
 }
 
 #[test]
@@ -802,4 +731,52 @@ fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_mor
         reply.escape_ascii()
     );
     check(&server).unwrap();
+}
+
+/// Digits of half a byte each: what cannot be compressed to less than a half.
+fn digits(number: u64) -> Vec<u8> {
+    let mut random = SmallRng::seed_from_u64(number);
+    let mut digit = || *b"0123456789abcdef".choose(&mut random).unwrap();
+    (0..1000).map(|_| digit()).collect()
+}
+
+#[test]
+fn only_values_of_the_last_tier_are_evicted() {
+    for mebibytes in [[2, 1, 0], [2, 0, 2], [2, 1, 2]] {
+        let folder = Folder::new();
+        let server = moving(&folder, mebibytes, saving_into(&folder, 1));
+        let mut connection = server.connect();
+        let policy: [&[u8]; 4] = [b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-random"];
+        connection.command(&policy).unwrap();
+        // What stays in memory, and could be drawn as well as any other.
+        const PINNED: u64 = 300;
+        for number in 0..PINNED {
+            let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
+            connection.command(&words).unwrap();
+            connection
+                .command(&[b"NEARFIELD.TIER", b"PIN", &name(number)])
+                .unwrap();
+        }
+        let evicted = || server.server.eviction.evicted_keys();
+        let (mut number, mut first) = (PINNED, None);
+        while evicted() < 3000 {
+            let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
+            let reply = connection.command(&words).unwrap();
+            assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
+            number += 1;
+            if evicted() > 0 {
+                first.get_or_insert(number);
+            }
+            assert!(number < 100_000, "nothing is evicted");
+        }
+        for number in 0..PINNED {
+            let found = connection.command(&[b"GET", &name(number)]).unwrap();
+            assert_eq!(found, Value::Bulk(digits(number)), "{number}");
+        }
+        // About as many keys are there as when the first one went.
+        let (first, left) = (first.unwrap(), number - evicted());
+        println!("{mebibytes:?}: {first} keys at first, {left} in the end");
+        assert!(left as f64 > 0.7 * first as f64, "{left} keys of {first}");
+        check(&server).unwrap();
+    }
 }

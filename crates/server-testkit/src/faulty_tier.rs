@@ -1,0 +1,87 @@
+//! A disk for tiers that fails as it is told.
+
+use nearfield_tiers::disk::{Disk, DiskFile, RealDisk};
+use parking_lot::Mutex;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The faults of a disk of tiers, each with the error that the system answers.
+#[derive(Debug, Default)]
+pub struct TierFaults {
+    /// Files cannot be made.
+    pub creates: Option<i32>,
+    /// Reads fail.
+    pub reads: Option<i32>,
+    /// Writes fail when half of their bytes are written.
+    pub writes: Option<i32>,
+    /// Reads answer other bytes.
+    pub flips: bool,
+    /// How many operations have failed, or answered other bytes.
+    pub failed: u64,
+}
+
+impl TierFaults {
+    fn fail(&mut self, error: Option<i32>) -> io::Result<()> {
+        error.map_or(Ok(()), |error| {
+            self.failed += 1;
+            Err(io::Error::from_raw_os_error(error))
+        })
+    }
+}
+
+/// A disk that fails as its [`TierFaults`] say. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct FaultyTierDisk {
+    /// The present faults.
+    pub faults: Arc<Mutex<TierFaults>>,
+}
+
+#[derive(Debug)]
+struct FaultyTierFile {
+    file: Box<dyn DiskFile>,
+    faults: Arc<Mutex<TierFaults>>,
+}
+
+impl Disk for FaultyTierDisk {
+    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        let mut faults = self.faults.lock();
+        let creates = faults.creates;
+        faults.fail(creates)?;
+        Ok(Box::new(FaultyTierFile {
+            file: RealDisk.create(folder, bytes)?,
+            faults: Arc::clone(&self.faults),
+        }))
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<Option<u64>> {
+        RealDisk.free_bytes(folder)
+    }
+}
+
+impl DiskFile for FaultyTierFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut faults = self.faults.lock();
+        let reads = faults.reads;
+        faults.fail(reads)?;
+        self.file.read_at(buffer, offset)?;
+        if faults.flips {
+            faults.failed += 1;
+            buffer.iter_mut().for_each(|byte| *byte ^= 0x10);
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        const SECTOR: usize = 4096;
+        let mut faults = self.faults.lock();
+        let writes = faults.writes;
+        if writes.is_some() {
+            let half = buffer.len() / 2 / SECTOR * SECTOR;
+            self.file
+                .write_at(buffer.get(..half).unwrap_or_default(), offset)?;
+        }
+        faults.fail(writes)?;
+        self.file.write_at(buffer, offset)
+    }
+}

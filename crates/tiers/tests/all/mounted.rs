@@ -1,0 +1,136 @@
+//! Tiers on file systems of their own, which are full or cannot be written to.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_tiers::{OpenError, Place, Refused, Tiers};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A file system in memory that is there until this is dropped.
+struct Mounted {
+    folder: TempDir,
+}
+
+impl Mounted {
+    /// `None`, with the reason on the terminal, if this process may not mount any.
+    fn new(options: &str) -> Option<Mounted> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "nearfield-test"]);
+        match mount.arg(folder.path()).output() {
+            Ok(output) if output.status.success() => Some(Mounted { folder }),
+            Ok(output) => {
+                let why = String::from_utf8_lossy(&output.stderr);
+                println!("skipped: no file system can be mounted: {}", why.trim());
+                None
+            }
+            Err(error) => {
+                println!("skipped: no file system can be mounted: {error}");
+                None
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.folder.path()).status();
+    }
+}
+
+fn open(folder: &Path, mebibytes: u64) -> Result<Tiers, OpenError> {
+    let file = format!("file:{}={mebibytes}M", folder.display());
+    Tiers::open(&["memory=1M".parse().unwrap(), file.parse().unwrap()])
+}
+
+fn value(number: usize) -> Vec<u8> {
+    format!("value {number} ").repeat(100).into_bytes()
+}
+
+/// Puts values until the tier takes no more.
+fn put_all(tiers: &Tiers, kept: &mut Vec<(Place, Vec<u8>)>) -> Refused {
+    loop {
+        let value = value(kept.len());
+        match tiers.put(1, &[&value]) {
+            Ok(place) => kept.push((place[0], value)),
+            Err(error) => return error,
+        }
+    }
+}
+
+fn check(tiers: &Tiers, kept: &[(Place, Vec<u8>)]) {
+    for (place, value) in kept {
+        let mut read = Vec::new();
+        tiers.read(*place, &mut read).unwrap();
+        assert_eq!(&read, value);
+    }
+    let usage = tiers.usage(1).unwrap();
+    let bytes: usize = kept.iter().map(|(_, value)| value.len()).sum();
+    assert_eq!(
+        (usage.values, usage.value_bytes),
+        (kept.len() as u64, bytes as u64)
+    );
+}
+
+#[test]
+fn a_disk_that_others_fill_is_named_and_taken_again_when_it_has_room() {
+    let Some(disk) = Mounted::new("size=6m") else {
+        return;
+    };
+    let tiers = open(disk.path(), 4).unwrap();
+    let mut kept = Vec::new();
+    for number in 0..200 {
+        let value = value(number);
+        kept.push((tiers.put(1, &[&value]).unwrap()[0], value));
+    }
+    let filler = disk.path().join("filler");
+    let filled = std::fs::write(&filler, vec![1; 6 << 20]);
+    assert_eq!(
+        filled.unwrap_err().raw_os_error(),
+        Some(28),
+        "the disk is full"
+    );
+    let error = put_all(&tiers, &mut kept);
+    assert!(matches!(error, Refused::Disk { .. }), "{error}");
+    let text = error.to_string();
+    let named = disk.path().display().to_string();
+    assert!(
+        text.contains(&named) && text.contains("No space left"),
+        "{text}"
+    );
+    check(&tiers, &kept);
+    std::fs::remove_file(&filler).unwrap();
+    // The system gives the room of a file back a little later.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let error = loop {
+        match put_all(&tiers, &mut kept) {
+            Refused::Disk { .. } if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            error => break error,
+        }
+    };
+    assert!(matches!(error, Refused::Full), "{error}");
+    check(&tiers, &kept);
+    kept.drain(..).for_each(|(place, _)| tiers.release(place));
+    check(&tiers, &kept);
+}
+
+#[test]
+fn folders_that_cannot_be_written_to_are_named() {
+    let Some(disk) = Mounted::new("size=6m,ro") else {
+        return;
+    };
+    let text = open(disk.path(), 4).unwrap_err().to_string();
+    let named = disk.path().display().to_string();
+    assert!(
+        text.contains(&named) && text.contains("cannot write"),
+        "{text}"
+    );
+}
