@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Makes the files of tiers.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// A new file of so many bytes, which the disk reserves. It has no name, so that nothing is left
-    /// of it when the process ends.
+    /// A new file of so many bytes, which the disk reserves. It has no name, so that nothing is
+    /// left of it when the process ends.
     ///
     /// # Errors
     /// It cannot be made, or there is no room.

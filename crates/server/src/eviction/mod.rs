@@ -27,9 +27,9 @@
 //! Redis's approximated LRU (evict.c), with walks down the index in place of random buckets.
 //!
 //! With tiers, what is used least lies in the last one. Keys go whose values lie there, by the same
-//! policy, and others move down into their room. Keys of other tiers go only once that one is empty:
-//! then all values are too small to move. `volatile-ttl` does not ask what is used, and evicts what
-//! expires next, wherever it lies.
+//! policy, and others move down into their room. Keys of other tiers go only once that one is
+//! empty: then all values are too small to move. `volatile-ttl` does not ask what is used, and
+//! evicts what expires next, wherever it lies.
 
 pub mod access;
 mod candidates;

@@ -3,8 +3,8 @@
 //! A move changes no data. Nobody is told of it: not the log, not those who watch or cache a key.
 //! It follows the steps of [`nearfield_tiers::claim`], so that nothing is locked while a tier is
 //! written to: [`Moving::begin`] reads the value, in the shared phase; the new tier takes it; and
-//! [`Moving::publish`] puts the new record in place of the old one, in the shared phase and with the
-//! key's stripe. Otherwise the move is abandoned and the value is where it was.
+//! [`Moving::publish`] puts the new record in place of the old one, in the shared phase and with
+//! the key's stripe. Otherwise the move is abandoned and the value is where it was.
 //!
 //! Readers hold no stripe. They meet either record in the index, and the value of the old one stays
 //! until the next exclusive phase, as whatever is [given up](Keyspace::retire).

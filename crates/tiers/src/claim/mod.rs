@@ -1,9 +1,9 @@
 //! How a value moves while others read, change and delete it.
 //!
 //! A store has an index of records. A record is a value itself, or refers to what lies *outside* of
-//! the index: an object in a slot, which is changed there, or a place in a cold tier. Readers read a
-//! record and then what it refers to, in a *shared phase*, which any number of threads may be in at
-//! once. An *exclusive phase* begins when all have left theirs. Who changes a key has its lock.
+//! the index: an object in a slot, which is changed there, or a place in a cold tier. Readers read
+//! a record and then what it refers to, in a *shared phase*, which any number of threads may be in
+//! at once. An *exclusive phase* begins when all have left theirs. Who changes a key has its lock.
 //!
 //! A move goes in three steps. Nothing is locked in the second, in which a tier is written to.
 //!
