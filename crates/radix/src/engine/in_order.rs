@@ -106,6 +106,7 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
 fn known<F: LeafForm>(walk: &Walk, prepared: F::Prepared) -> Known<F::Prepared> {
     Known {
         skipped: walk.skipped(),
+        parent: walk.parent(),
         depth: walk.depth().saturating_sub(1),
         prepared,
     }

@@ -235,6 +235,29 @@ impl ModifyLeaf for Bytes {
         Ok([left, right])
     }
 
+    fn divided(
+        memory: &Memory,
+        leaf: Ref,
+        depth: usize,
+        is_last: bool,
+        (key, value): (&[u8], &[u8]),
+        guard: &Guard,
+    ) -> Option<Result<(u8, [Ref; 2]), Error>> {
+        let block = Strings::latched(memory, leaf, guard);
+        let place = match block.position(key) {
+            Some(position) => (position, position + 1),
+            None => {
+                let rank = block.rank_behind(key, depth);
+                (rank, rank)
+            }
+        };
+        let ascends = is_last && place.0 == block.count();
+        strings::create_divided(memory, block, place, (key, value), depth, |count| {
+            // Keys that come in ascending order leave full blocks behind.
+            if ascends { count - 1 } else { count / 2 }
+        })
+    }
+
     fn discard_leaf(memory: &Memory, leaf: Ref) {
         // SAFETY: no other thread knows the leaf.
         unsafe { strings::free(memory, leaf) };
@@ -301,20 +324,20 @@ impl ModifyLeaf for Bytes {
     fn make_room(
         memory: &Memory,
         leaf: Ref,
-        key: &[u8],
-        value: &[u8],
+        (key, value): (&[u8], &[u8]),
+        depth: usize,
         guard: &Guard,
     ) -> Result<Room, Error> {
         let block = Strings::latched(memory, leaf, guard);
         if block.has_room_for_key(key, value) {
             return Ok(Room::InPlace);
         }
-        let rank = block.rank(key);
+        let rank = block.rank_behind(key, depth);
         edited(memory, block, rank, rank, (key, value))
     }
 
-    fn insert(memory: &Memory, leaf: Ref, key: &[u8], value: &[u8], guard: &Guard) {
-        strings::insert(memory, leaf, key, value, guard);
+    fn insert(memory: &Memory, leaf: Ref, entry: (&[u8], &[u8]), depth: usize, guard: &Guard) {
+        strings::insert(memory, leaf, entry, depth, guard);
     }
 
     fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard) {

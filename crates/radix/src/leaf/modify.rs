@@ -29,7 +29,8 @@ pub struct Spot<'n> {
 pub struct Known<P> {
     /// True if it has skipped bytes, in which the key may differ from those of the leaf.
     pub skipped: bool,
-    /// The depth of the node above.
+    /// The node above, and its depth.
+    pub parent: Ref,
     pub depth: usize,
     /// What was [prepared](ReadLeaf::prepare).
     pub prepared: P,
@@ -91,6 +92,20 @@ pub trait ModifyLeaf: ReadLeaf {
         left: &[(Self::Key<'_>, Self::Value<'_>)],
         right: &[(Self::Key<'_>, Self::Value<'_>)],
     ) -> Result<[Ref; 2], Error>;
+    /// Creates two leaves of the entries of one without room and another entry, which may replace
+    /// one of them, divided where keys differ in the byte at `depth`; also returns the first byte
+    /// of the second. `is_last` tells whether the leaf is the last of its node. `None` if that is
+    /// impossible, or if the form leaves it to the caller.
+    fn divided(
+        _memory: &Memory,
+        _leaf: Ref,
+        _depth: usize,
+        _is_last: bool,
+        _entry: (Self::Key<'_>, Self::Value<'_>),
+        _guard: &Guard,
+    ) -> Option<Result<(u8, [Ref; 2]), Error>> {
+        None
+    }
     /// Frees a leaf that no other thread knows.
     fn discard_leaf(memory: &Memory, leaf: Ref);
     /// Adds all entries of a leaf, for which there is room.
@@ -131,20 +146,21 @@ pub trait ModifyLeaf: ReadLeaf {
         guard: &Guard,
     ) -> Result<Room, Error>;
     /// Makes room for a key that is absent: `InPlace` is to be followed by
-    /// [`insert`](ModifyLeaf::insert).
+    /// [`insert`](ModifyLeaf::insert). It agrees with the keys of the leaf in the bytes before
+    /// `depth`, that of the node above.
     fn make_room(
         memory: &Memory,
         leaf: Ref,
-        key: Self::Key<'_>,
-        value: Self::Value<'_>,
+        entry: (Self::Key<'_>, Self::Value<'_>),
+        depth: usize,
         guard: &Guard,
     ) -> Result<Room, Error>;
     /// Adds an entry where there is room in place.
     fn insert(
         memory: &Memory,
         leaf: Ref,
-        key: Self::Key<'_>,
-        value: Self::Value<'_>,
+        entry: (Self::Key<'_>, Self::Value<'_>),
+        depth: usize,
         guard: &Guard,
     );
     /// Removes the entry at a place.

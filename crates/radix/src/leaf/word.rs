@@ -331,8 +331,8 @@ impl ModifyLeaf for Words {
     fn make_room(
         memory: &Memory,
         leaf: Ref,
-        _key: u64,
-        _payload: u64,
+        _entry: (u64, u64),
+        _depth: usize,
         _guard: &Guard,
     ) -> Result<Room, Error> {
         Ok(match block(memory, leaf).is_full() {
@@ -342,7 +342,13 @@ impl ModifyLeaf for Words {
     }
 
     #[inline]
-    fn insert(memory: &Memory, leaf: Ref, key: u64, payload: u64, _guard: &Guard) {
+    fn insert(
+        memory: &Memory,
+        leaf: Ref,
+        (key, payload): (u64, u64),
+        _depth: usize,
+        _guard: &Guard,
+    ) {
         latched(memory, leaf).insert(key, payload);
     }
 

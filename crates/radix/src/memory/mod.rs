@@ -7,6 +7,7 @@ mod region;
 mod span;
 mod stripes;
 
+use crate::lock::VersionLock;
 use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref, Small};
 use allocator::Allocator;
 use nearfield_core::Error;
@@ -240,6 +241,15 @@ impl Memory {
     pub fn line(&self, node: Ref) -> *const u8 {
         let (start, stride) = self.places[node.tag()];
         std::ptr::with_exposed_provenance(start.wrapping_add(node.bits() as usize * stride))
+    }
+
+    /// The lock of an inner node of any kind.
+    #[inline]
+    pub fn lock(&self, node: Ref) -> &VersionLock {
+        debug_assert!(node.is_inner());
+        // SAFETY: see below; all kinds of inner nodes begin with their header, and that with the
+        // lock.
+        unsafe { &*self.line(node).cast() }
     }
 
     /// Borrows an inner node.

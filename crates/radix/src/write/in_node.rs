@@ -78,13 +78,7 @@ impl<F: LeafForm> Tree<F> {
                             false => done,
                         }))
                     }
-                    Room::Full => {
-                        let mut entries = Entries::<F>::new();
-                        F::gather(memory, leaf, guard, &mut entries);
-                        let (own, value) = (F::shorten_key(key), F::shorten_value(value));
-                        put_entry::<F>(&mut entries, own, value);
-                        self.overflow(node, symbol, leaf, &entries, key, guard)
-                    }
+                    Room::Full => self.overflow(node, symbol, leaf, (key, value), guard),
                 },
                 Change::Remove => {
                     let done = self.remove(node, symbol, leaf, position, guard);
@@ -98,19 +92,14 @@ impl<F: LeafForm> Tree<F> {
         let Change::Set(value) = decide(None) else {
             return Ok(Step::Done(InNode::Unchanged));
         };
-        let step = match F::make_room(memory, leaf, key, value, guard)? {
+        let depth = node.header().depth();
+        let step = match F::make_room(memory, leaf, (key, value), depth, guard)? {
             Room::InPlace => {
-                F::insert(memory, leaf, key, value, guard);
+                F::insert(memory, leaf, (key, value), depth, guard);
                 Step::Done(InNode::Unchanged)
             }
             Room::Copy(new) => Step::Done(self.exchange_leaf(node, symbol, leaf, new, guard)),
-            Room::Full => {
-                let mut entries = Entries::<F>::new();
-                F::gather(memory, leaf, guard, &mut entries);
-                let (own, value) = (F::shorten_key(key), F::shorten_value(value));
-                put_entry::<F>(&mut entries, own, value);
-                self.overflow(node, symbol, leaf, &entries, key, guard)?
-            }
+            Room::Full => self.overflow(node, symbol, leaf, (key, value), guard)?,
         };
         if let Step::Done(_) = step {
             guard.count_entries(1);
@@ -162,6 +151,7 @@ impl<F: LeafForm> Tree<F> {
         }
         let gap = node.range(symbol as u8);
         // A neighbour with room covers the gap from now on.
+        let depth = node.header().depth();
         let left = gap.start.checked_sub(1).map(|byte| node.range(byte));
         let right = gap.end.checked_add(1).map(|byte| node.range(byte));
         for neighbour in [left, right].into_iter().flatten() {
@@ -170,12 +160,12 @@ impl<F: LeafForm> Tree<F> {
             }
             let _latch = self.latch(neighbour.child, guard);
             let (start, end) = (neighbour.start.min(gap.start), neighbour.end.max(gap.end));
-            match F::make_room(memory, neighbour.child, key, value, guard)? {
+            match F::make_room(memory, neighbour.child, (key, value), depth, guard)? {
                 Room::Full => continue,
                 Room::InPlace => {
                     // It must do so before it has the key, which a scan may find in it at once.
                     node.splice(start, end, &[(start, neighbour.child)]);
-                    F::insert(memory, neighbour.child, key, value, guard);
+                    F::insert(memory, neighbour.child, (key, value), depth, guard);
                 }
                 Room::Copy(new) => {
                     F::kill(memory, neighbour.child);
@@ -213,26 +203,51 @@ impl<F: LeafForm> Tree<F> {
         InNode::Changed
     }
 
-    /// Replaces a leaf by a subtree with room for its entries and that of `key`, which are
-    /// `entries`.
+    /// Replaces a leaf by a subtree with room for its entries and another, which may replace one of
+    /// them.
     fn overflow(
         &self,
         node: Inner<'_>,
         symbol: Symbol,
         full: Ref,
-        entries: &Entries<'_, F>,
-        key: F::Key<'_>,
+        (key, value): (F::Key<'_>, F::Value<'_>),
         guard: &Writer<'_, F>,
     ) -> Result<Step, Error> {
+        let memory = &self.memory;
         let range = node.range(symbol as u8);
-        let Some(pieces) = self.divide(node, range, entries, key)? else {
+        let entry = (F::shorten_key(key), F::shorten_value(value));
+        if room(node) > 0 {
+            let (depth, is_last) = (node.header().depth(), range.end == 255);
+            let divided = F::divided(memory, full, depth, is_last, entry, guard);
+            if let Some((byte, [left, right])) = divided.transpose()? {
+                let pieces = [(range.start, left), (byte, right)];
+                return Ok(self.replace_leaf(node, range, full, &pieces, guard));
+            }
+        }
+        let mut entries = Entries::<F>::new();
+        F::gather(memory, full, guard, &mut entries);
+        put_entry::<F>(&mut entries, entry.0, entry.1);
+        let Some(pieces) = self.divide(node, range, &entries, key)? else {
             return Ok(Step::Full);
         };
-        F::kill(&self.memory, full);
-        node.splice(range.start, range.end, pieces.as_slice());
-        guard.retire(full);
+        let done = self.replace_leaf(node, range, full, pieces.as_slice(), guard);
         self.link_new(node, pieces.as_slice(), guard);
-        Ok(Step::Done(InNode::Changed))
+        Ok(done)
+    }
+
+    /// Links pieces in place of the leaf of a range.
+    fn replace_leaf(
+        &self,
+        node: Inner<'_>,
+        range: Range,
+        old: Ref,
+        pieces: &[(u8, Ref)],
+        guard: &Writer<'_, F>,
+    ) -> Step {
+        F::kill(&self.memory, old);
+        node.splice(range.start, range.end, pieces);
+        guard.retire(old);
+        Step::Done(InNode::Changed)
     }
 
     /// Lets walks jump to new nodes below a node.

@@ -79,6 +79,7 @@ impl<F: LeafForm> Tree<F> {
     ) -> Result<(), Error> {
         let known = Known {
             skipped: place.skipped,
+            parent: place.node,
             depth: place.depth,
             prepared: F::Prepared::default(),
         };

@@ -14,7 +14,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use nearfield_radix::leaf::strings::header::Header;
 use nearfield_radix::leaf::strings::state::State;
-use nearfield_radix::lock::Version;
+use nearfield_radix::lock::{Held, Version, VersionLock};
 
 /// Offsets of a block, and entries that it has had, removed ones too.
 const SLOTS: usize = 3;
@@ -535,4 +535,66 @@ fn a_shortcut_does_not_hide_what_was_set_in_the_copy() {
 #[should_panic(expected = "a replaced block was believed")]
 fn canary_a_block_that_is_retired_after_the_copy_is_linked_is_caught() {
     a_shortcut_beside_a_replacement(Fault::RetiredLate);
+}
+
+// A node above that gives way to the block, its only child.
+
+/// A node and the block below it. Keys below the node agree in their tens.
+struct Above {
+    lock: VersionLock,
+    /// True when the block has taken the place of the node: other keys belong to it, too.
+    is_linked: AtomicUsize,
+    block: Block,
+}
+
+/// Adds a key below a node of which a walk has come, while the node gives way to the block and
+/// another thread adds a key of other tens. The keys may be taken for alike only if they are.
+fn add_below_a_node_that_gives_way(tells: fn(&VersionLock) -> bool) {
+    check_within(2, move || {
+        let above = Arc::new(Above {
+            lock: VersionLock::new(),
+            is_linked: AtomicUsize::new(0),
+            block: Block::new(&[(20, 200)]),
+        });
+        let start = Start::new();
+        let stale = {
+            let above = Arc::clone(&above);
+            start.spawn(move || {
+                let block = &above.block;
+                let Some(_latch) = block.header.try_latch() else {
+                    return;
+                };
+                if tells(&above.lock) {
+                    let alike = block.entries().iter().all(|entry| entry.0 / 10 == 2);
+                    assert!(alike, "keys were taken for alike");
+                }
+                block.header.change(|| block.insert(21, 210, Fault::None));
+            })
+        };
+        let other = {
+            let above = Arc::clone(&above);
+            start.spawn(move || {
+                if above.is_linked.load(Ordering::Acquire) == 1 {
+                    above.block.add(30, 300, Fault::None);
+                }
+            })
+        };
+        start.pass();
+        let (held, _) = Held::lock(&above.lock).expect("in use");
+        above.is_linked.store(1, Ordering::Release);
+        held.unlock_obsolete();
+        stale.join().expect("writer");
+        other.join().expect("writer");
+    });
+}
+
+#[test]
+fn a_node_that_gives_way_does_not_tell_how_keys_agree() {
+    add_below_a_node_that_gives_way(|lock| !lock.is_locked_or_obsolete());
+}
+
+#[test]
+#[should_panic(expected = "keys were taken for alike")]
+fn canary_a_node_that_is_about_to_give_way_is_caught() {
+    add_below_a_node_that_gives_way(|lock| !lock.is_obsolete());
 }

@@ -2,7 +2,8 @@
 
 use super::header::Latch;
 use super::{
-    Candidates, GRANULE_BYTES, PRINT_WORDS, Parts, Strings, below, fingerprint, header, racing,
+    Candidates, Entry, GRANULE_BYTES, PRINT_WORDS, Parts, Strings, below, fingerprint, header,
+    racing,
 };
 use crate::change::{Altered, Change};
 use crate::leaf::Known;
@@ -62,7 +63,13 @@ pub fn alter<'v>(
     if !block.has_room(key, value) {
         return Altered::Not;
     }
-    block.insert(candidates.print, key, value);
+    // The keys agree in the bytes before the depth, as no thread changes them, unless the node had
+    // been removed before.
+    let rank = match memory.lock(known.parent).is_locked_or_obsolete() {
+        true => block.rank(key),
+        false => block.rank_behind(key, known.depth),
+    };
+    block.insert(candidates.print, (key, value), rank);
     Altered::Inserted
 }
 
@@ -71,10 +78,15 @@ pub fn set(memory: &Memory, leaf: Ref, position: usize, value: &[u8], guard: &Gu
     Strings::latched(memory, leaf, guard).set(position, value)
 }
 
-/// Adds an entry of an absent key, for which there [is room](Strings::has_room_for_key). Only under
-/// the latch.
-pub fn insert(memory: &Memory, leaf: Ref, key: &[u8], value: &[u8], guard: &Guard) {
-    Strings::latched(memory, leaf, guard).insert(fingerprint(key), key, value);
+/// Adds an entry of an absent key, for which there [is room](Strings::has_room_for_key). All keys
+/// agree in the bytes before a depth. Only under the latch.
+pub fn insert(memory: &Memory, leaf: Ref, (key, value): Entry<'_>, depth: usize, guard: &Guard) {
+    let block = Strings::latched(memory, leaf, guard);
+    block.insert(
+        fingerprint(key),
+        (key, value),
+        block.rank_behind(key, depth),
+    );
 }
 
 /// Removes the entry at a position. Only under the latch.
@@ -183,8 +195,8 @@ impl Strings<'_> {
     }
 
     /// Adds an entry of an absent key, for which there is room. Only under the latch.
-    fn insert(self, print: u8, key: &[u8], value: &[u8]) {
-        let (count, rank) = (self.count(), self.rank(key));
+    pub(super) fn insert(self, print: u8, (key, value): Entry<'_>, rank: usize) {
+        let count = self.count();
         let is_last = rank == count;
         let adjoins = is_last && rank > 0 && self.end_of(rank - 1) == self.state.end();
         self.header().change(|| {

@@ -4,7 +4,7 @@ use super::header::Header;
 use super::state::State;
 use super::{
     BLOCK_MAX, Entry, GRANULE_BYTES, GRANULES_MAX, JUMPS_AT, LOST_AT, OFFSETS_AT, Outside,
-    PRINTS_AT, STRINGS_MAX, Strings, fingerprint, header,
+    PRINT_WORDS, PRINTS_AT, STRINGS_MAX, Strings, below, fingerprint, header,
 };
 use crate::memory::Memory;
 use crate::node::Ref;
@@ -16,6 +16,9 @@ use std::sync::atomic::Ordering;
 /// A block that was written to is made a multiple of so many granules long, so that there is room
 /// for the next entries.
 const STEP_GRANULES: usize = 8;
+
+/// The bytes of an entry that are copied at once.
+const COPIED_BYTES: usize = 48;
 
 /// Granules of a block whose entry lies outside.
 const OUTSIDE_GRANULES: usize = (PRINTS_AT + size_of::<Outside>()).div_ceil(GRANULE_BYTES);
@@ -62,7 +65,7 @@ fn create_as(memory: &Memory, entries: &[Entry<'_>], room: bool) -> Result<Ref, 
     for &(key, value) in entries {
         new.push(fingerprint(key), key, value);
     }
-    Ok(new.finish())
+    Ok(new.finish(0))
 }
 
 /// Creates a block as another with an entry put in the place of those from position `at` to
@@ -73,29 +76,145 @@ pub fn create_edited(
     old: Strings<'_>,
     at: usize,
     behind: usize,
-    (key, value): Entry<'_>,
+    entry: Entry<'_>,
 ) -> Option<Result<Ref, Error>> {
     if old.state.is_outside() {
         return None;
     }
-    let count = old.count() + 1 - (behind - at);
-    let own = packed_length(key.len(), value.len());
-    let replaced: usize = (at..behind).map(|i| old.length_at(old.offset(i))).sum();
-    let mut length = own;
-    for range in [0..at, behind..old.count()] {
-        old.for_runs(range, |bytes, _| length += bytes.len());
-    }
+    let edited = Edited::new(old, at, behind, entry);
+    let (count, length) = (edited.count(), edited.length());
     if count > STRINGS_MAX || block_length(count, length) > BLOCK_MAX {
         return None;
     }
-    let mut new = match NewBlock::allocate(memory, count, length, own >= replaced) {
-        Ok(new) => new,
-        Err(error) => return Some(Err(error)),
+    if at == behind && !old.has_lost() {
+        return Some(create_longer(memory, old, count, length).inspect(|&leaf| {
+            let header = header(memory, leaf);
+            let new = Strings::with(memory, leaf, header, header.lock.now());
+            new.insert(fingerprint(entry.0), entry, at);
+        }));
+    }
+    let room = edited.own >= edited.replaced;
+    let new = NewBlock::allocate(memory, count, length, room);
+    Some(new.map(|mut new| {
+        new.copy_edited(&edited, 0..count);
+        new.finish(0)
+    }))
+}
+
+/// Creates a copy of a block with room for `count` entries of `length` bytes. Its entries lie as
+/// they do in the other: to put them in order would take longer.
+fn create_longer(
+    memory: &Memory,
+    old: Strings<'_>,
+    count: usize,
+    length: usize,
+) -> Result<Ref, Error> {
+    let mut new = NewBlock::allocate(memory, count, length, true)?;
+    new.copy_prints(old, 0);
+    new.copy_run(old, 0..old.count(), old.first_offset()..old.state.end());
+    let jumps = old.jumps().load(Ordering::Relaxed);
+    Ok(new.finish(jumps))
+}
+
+/// Creates two blocks of the entries of another, with an entry put in the place of those from
+/// position `at` to before `behind`, and divides them where keys differ in the byte at `depth`,
+/// as near to position `wanted` as possible. Also returns the first byte of the second. `None` if
+/// no two blocks have room for them, or if all keys have the same byte. Only under the latch of the
+/// other.
+pub fn create_divided(
+    memory: &Memory,
+    old: Strings<'_>,
+    (at, behind): (usize, usize),
+    entry: Entry<'_>,
+    depth: usize,
+    wanted: impl FnOnce(usize) -> usize,
+) -> Option<Result<(u8, [Ref; 2]), Error>> {
+    if old.state.is_outside() {
+        return None;
+    }
+    let edited = Edited::new(old, at, behind, entry);
+    let count = edited.count();
+    let byte = |i: usize| edited.key(i).get(depth).copied().unwrap_or_default();
+    let divides = |i: usize| i > 0 && i < count && byte(i - 1) != byte(i);
+    let wanted = wanted(count);
+    let split = (0..count)
+        .flat_map(|away| [wanted.saturating_sub(away), wanted + away])
+        .find(|&i| divides(i))?;
+    let first: usize = (0..split).map(|i| edited.length_of(i)).sum();
+    let lengths = [(split, first), (count - split, edited.length() - first)];
+    let fits = |(count, length)| count <= STRINGS_MAX && block_length(count, length) <= BLOCK_MAX;
+    if !lengths.into_iter().all(fits) {
+        return None;
+    }
+    let create = |range: Range<usize>, (count, length)| {
+        let mut new = NewBlock::allocate(memory, count, length, true)?;
+        new.copy_edited(&edited, range);
+        Ok(new.finish(0))
     };
-    new.copy(old, 0..at);
-    new.push(fingerprint(key), key, value);
-    new.copy(old, behind..old.count());
-    Some(Ok(new.finish()))
+    let left = create(0..split, lengths[0]);
+    Some(left.and_then(|left| {
+        let right = create(split..count, lengths[1]).inspect_err(|_| {
+            // SAFETY: no other thread knows the block.
+            unsafe { free(memory, left) };
+        })?;
+        Ok((byte(split), [left, right]))
+    }))
+}
+
+/// The entries of a block, which is latched and has them inside, with an entry in the place of
+/// those from position `at` to before `behind`.
+struct Edited<'e> {
+    old: Strings<'e>,
+    at: usize,
+    behind: usize,
+    entry: Entry<'e>,
+    /// The bytes of the entry, and of those in whose place it is.
+    own: usize,
+    replaced: usize,
+}
+
+impl<'e> Edited<'e> {
+    fn new(old: Strings<'e>, at: usize, behind: usize, entry: Entry<'e>) -> Edited<'e> {
+        Edited {
+            old,
+            at,
+            behind,
+            entry,
+            own: packed_length(entry.0.len(), entry.1.len()),
+            replaced: (at..behind).map(|i| old.length_at(old.offset(i))).sum(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.old.count() + 1 - (self.behind - self.at)
+    }
+
+    /// The bytes of all entries.
+    fn length(&self) -> usize {
+        self.old.used() - self.replaced + self.own
+    }
+
+    /// The position in the old block of the entry at a position other than `at`.
+    fn before(&self, position: usize) -> usize {
+        match position < self.at {
+            true => position,
+            false => position - 1 + self.behind - self.at,
+        }
+    }
+
+    fn key(&self, position: usize) -> &'e [u8] {
+        match position == self.at {
+            true => self.entry.0,
+            false => self.old.key(self.before(position)),
+        }
+    }
+
+    fn length_of(&self, position: usize) -> usize {
+        match position == self.at {
+            true => self.own,
+            false => self.old.length_at(self.old.offset(self.before(position))),
+        }
+    }
 }
 
 /// A block that is being written, which no other thread knows.
@@ -106,7 +225,8 @@ struct NewBlock {
     slots: usize,
     count: usize,
     end: usize,
-    prints: [u8; STRINGS_MAX],
+    /// The fingerprints, and bytes of no meaning behind them.
+    prints: [u8; 2 * STRINGS_MAX],
 }
 
 impl NewBlock {
@@ -132,14 +252,14 @@ impl NewBlock {
             slots,
             count: 0,
             end: block_length(slots, 0),
-            prints: [0; STRINGS_MAX],
+            prints: [0; 2 * STRINGS_MAX],
         })
     }
 
     /// Gives the next position to an entry that starts at an offset.
-    fn add(&mut self, print: u8, offset: usize) {
+    #[inline]
+    fn add(&mut self, offset: usize) {
         assert!(self.count < self.slots, "more entries than slots");
-        self.prints[self.count] = print;
         // SAFETY: the leaf has room for the offsets of its slots, aligned, and no other thread
         // knows it.
         unsafe {
@@ -150,6 +270,7 @@ impl NewBlock {
     }
 
     /// Adds bytes of entries.
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
         assert!(
             bytes.len() <= self.granules * GRANULE_BYTES - self.end,
@@ -165,39 +286,101 @@ impl NewBlock {
 
     /// Adds an entry.
     fn push(&mut self, print: u8, key: &[u8], value: &[u8]) {
-        self.add(print, self.end);
+        self.prints[self.count] = print;
+        self.add(self.end);
         self.write(PackedLengths::new(key.len(), value.len()).as_bytes());
         self.write(key);
         self.write(value);
     }
 
+    /// Adds entries of certain positions.
+    fn copy_edited(&mut self, edited: &Edited<'_>, range: Range<usize>) {
+        let before = range.start.min(edited.at)..range.end.min(edited.at);
+        self.copy(edited.old, before);
+        if range.contains(&edited.at) {
+            let (key, value) = edited.entry;
+            self.push(fingerprint(key), key, value);
+        }
+        let behind = range.start.max(edited.at + 1)..range.end.max(edited.at + 1);
+        let moved = edited.behind - edited.at;
+        self.copy(edited.old, behind.start - 1 + moved..behind.end - 1 + moved);
+    }
+
     /// Adds entries of another block, which is latched.
     fn copy(&mut self, old: Strings<'_>, range: Range<usize>) {
-        let mut prints = [0; STRINGS_MAX];
-        for (word, prints) in prints.chunks_exact_mut(8).enumerate() {
+        if range.is_empty() {
+            return;
+        }
+        self.copy_prints(old, range.start);
+        let jumps = old.jumps().load(Ordering::Relaxed);
+        if jumps & below(range.end) & !below(range.start + 1) == 0 {
+            let bytes = old.offset(range.start)..old.end_of(range.end - 1);
+            return self.copy_run(old, range, bytes);
+        }
+        for position in range {
+            let offset = old.offset(position);
+            let length = old.length_at(offset);
+            self.add(self.end);
+            // As above.
+            let room = offset + COPIED_BYTES <= old.length()
+                && self.end + COPIED_BYTES <= self.granules * GRANULE_BYTES;
+            if length <= COPIED_BYTES && room {
+                // SAFETY: both blocks have so many bytes there. Nobody changes those of the old one
+                // as long as it is latched, and no other thread knows the new one.
+                unsafe {
+                    let from = old.start.add(offset).cast::<[u8; COPIED_BYTES]>();
+                    let to = self.start.add(self.end).cast::<[u8; COPIED_BYTES]>();
+                    to.copy_from_nonoverlapping(from, 1);
+                }
+                self.end += length;
+            } else {
+                // SAFETY: an entry stands there, which nobody changes as long as the block is
+                // latched.
+                self.write(unsafe { std::slice::from_raw_parts(old.start.add(offset), length) });
+            }
+        }
+    }
+
+    /// Adds fingerprints of another block, from a position on.
+    fn copy_prints(&mut self, old: Strings<'_>, from: usize) {
+        let mut prints = [0; 2 * STRINGS_MAX];
+        for (word, prints) in prints.chunks_exact_mut(8).take(PRINT_WORDS).enumerate() {
             let word = old.print_word(word).load(Ordering::Relaxed);
             prints.copy_from_slice(&word.to_le_bytes());
         }
-        old.for_runs(range, |bytes, positions| {
-            for position in positions {
-                let offset = old.offset(position) - bytes.start + self.end;
-                self.add(prints[position], offset);
-            }
-            // SAFETY: entries stand there, which nobody changes as long as the block is latched.
-            let bytes =
-                unsafe { std::slice::from_raw_parts(old.start.add(bytes.start), bytes.len()) };
-            self.write(bytes);
-        });
+        // So many are copied in any case, as a call for fewer takes longer.
+        let to = self.count;
+        self.prints[to..to + STRINGS_MAX].copy_from_slice(&prints[from..from + STRINGS_MAX]);
     }
 
-    fn finish(self) -> Ref {
+    /// Adds entries of another block, which is latched and has them in certain bytes, as they lie
+    /// there.
+    fn copy_run(&mut self, old: Strings<'_>, positions: Range<usize>, bytes: Range<usize>) {
+        let count = positions.len();
+        assert!(self.count + count <= self.slots, "more entries than slots");
+        let moved = self.end.wrapping_sub(bytes.start) as u16;
+        // SAFETY: both blocks have so many offsets, aligned. Nobody changes those of the old one as
+        // long as it is latched, and no other thread knows the new one.
+        unsafe {
+            let from = old.start.add(OFFSETS_AT).cast::<u16>().add(positions.start);
+            let to = self.start.add(OFFSETS_AT).cast::<u16>().add(self.count);
+            for i in 0..count {
+                to.add(i).write(from.add(i).read().wrapping_add(moved));
+            }
+        }
+        self.count += count;
+        // SAFETY: entries stand there, which nobody changes as long as the block is latched.
+        self.write(unsafe { std::slice::from_raw_parts(old.start.add(bytes.start), bytes.len()) });
+    }
+
+    fn finish(self, jumps: u32) -> Ref {
         let state = State::inside(self.granules, self.slots, self.count, self.end);
         write_header(self.start, state);
         // SAFETY: the leaf has room for them behind the header, and no other thread knows it.
         unsafe {
-            let prints = self.start.add(PRINTS_AT).cast::<[u8; STRINGS_MAX]>();
-            prints.write(self.prints);
-            self.start.add(JUMPS_AT).cast::<u32>().write(0);
+            let prints = self.start.add(PRINTS_AT);
+            prints.copy_from_nonoverlapping(self.prints.as_ptr(), STRINGS_MAX);
+            self.start.add(JUMPS_AT).cast::<u32>().write(jumps);
             self.start.add(LOST_AT).cast::<u16>().write(0);
         }
         self.leaf

@@ -44,6 +44,7 @@
 mod change;
 mod create;
 mod header;
+mod keys;
 mod racing;
 mod read;
 mod scan;
@@ -52,7 +53,7 @@ mod state;
 mod tests;
 
 pub use change::{alter, insert, latch, mark_dead, remove, set};
-pub use create::{create, create_edited, create_with_room, fits, free, joins};
+pub use create::{create, create_divided, create_edited, create_with_room, fits, free, joins};
 pub use header::Latch;
 pub use read::{Found, any_key, copy_to, read};
 pub use scan::{entries, write_entries};
@@ -66,7 +67,9 @@ use nearfield_core::packed::unpack;
 use nearfield_core::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use state::State;
 use std::hash::{BuildHasher, Hasher};
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -415,7 +418,7 @@ impl<'g> Strings<'g> {
         };
         loop {
             let position = positions.trailing_zeros() as usize;
-            if parts.key == key {
+            if keys::equal(parts.key, key) {
                 return Some((position, parts));
             }
             positions &= positions - 1;
@@ -472,7 +475,37 @@ impl<'g> Strings<'g> {
 
     /// The number of entries that stand before a key.
     pub fn rank(self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.count());
+        self.rank_among(key, 0..self.count())
+    }
+
+    /// As `rank`, where all keys agree with this one in their first `shared` bytes.
+    pub fn rank_behind(self, key: &[u8], shared: usize) -> usize {
+        let count = self.count();
+        if count == 0 || self.state.is_outside() {
+            return self.rank(key);
+        }
+        let own = keys::slice(key, shared);
+        let (mut start, mut length) = (0, count);
+        let mut is_equal = false;
+        while length > 1 {
+            let half = length / 2;
+            let middle = self.slice(start + half, shared);
+            is_equal |= middle == own;
+            // Without a branch, as none could be predicted.
+            start = select_unpredictable(middle < own, start + half, start);
+            length -= half;
+        }
+        let slice = self.slice(start, shared);
+        match is_equal || slice == own {
+            true => self.rank(key),
+            false => start + usize::from(slice < own),
+        }
+    }
+
+    /// As `rank`, where the entries before a range are less than the key, and those behind it are
+    /// not.
+    fn rank_among(self, key: &[u8], range: Range<usize>) -> usize {
+        let (mut low, mut high) = (range.start, range.end);
         while low < high {
             let middle = (low + high) / 2;
             match self.key(middle) < key {
@@ -481,6 +514,21 @@ impl<'g> Strings<'g> {
             }
         }
         low
+    }
+
+    /// Eight bytes of the key at a position, as [`keys::slice`] reads them.
+    #[inline(always)]
+    fn slice(self, position: usize, at: usize) -> u64 {
+        let key = self.parts_at(self.offset(position)).key;
+        let behind = (at + 8).saturating_sub(key.len());
+        let end = at + 8 - behind;
+        // SAFETY: the eight bytes before any byte of a key, and before its end, are the block's,
+        // because more than eight precede its entries. Others change them by `racing::store`
+        // alone.
+        let word = unsafe { racing::load_8(key.as_ptr().add(end).wrapping_sub(8)) };
+        // In two steps, as one must be less than 64.
+        let shift = 4 * behind.min(8) as u32;
+        u64::from_be(word) << shift << shift
     }
 
     /// As `rank`, of a key that is likely to be there.
@@ -497,8 +545,23 @@ impl<'g> Strings<'g> {
         if self.state.is_outside() {
             return self.count() == 0;
         }
-        let all = self.state.end() - (OFFSETS_AT + 2 * self.state.slots());
-        2 * usize::from(self.lost().load(Ordering::Relaxed)) > all
+        usize::from(self.lost().load(Ordering::Relaxed)) > self.used()
+    }
+
+    /// The bytes of the entries of a block that has them inside. Only under the latch.
+    fn used(self) -> usize {
+        let all = self.state.end() - self.first_offset();
+        all - usize::from(self.lost().load(Ordering::Relaxed))
+    }
+
+    /// True if entries have been replaced or removed. Only under the latch.
+    fn has_lost(self) -> bool {
+        self.lost().load(Ordering::Relaxed) > 0
+    }
+
+    /// Where the entries begin.
+    fn first_offset(self) -> usize {
+        OFFSETS_AT + 2 * self.state.slots()
     }
 
     /// True if the block is so small that it is to be joined with a small neighbour.
@@ -510,7 +573,7 @@ impl<'g> Strings<'g> {
     /// going to be freed.
     pub fn all_keys(self) -> impl Iterator<Item = &'g [u8]> {
         let outside = self.state.is_outside();
-        let mut at = OFFSETS_AT + 2 * self.state.slots();
+        let mut at = self.first_offset();
         let outside_key = outside.then(|| self.parts_outside().key);
         let inside = std::iter::from_fn(move || {
             if outside || at >= self.state.end() {

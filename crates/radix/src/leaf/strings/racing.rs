@@ -117,9 +117,13 @@ unsafe fn store_1(to: *mut u8, byte: u8) {
 }
 
 #[cfg(target_arch = "x86_64")]
-use instructions::{load_8, load_chunk, store_8, store_chunk};
+pub use instructions::load_8;
+#[cfg(target_arch = "x86_64")]
+use instructions::{load_chunk, store_8, store_chunk};
 #[cfg(not(target_arch = "x86_64"))]
-use one_by_one::{load_8, load_chunk, store_8, store_chunk};
+pub use one_by_one::load_8;
+#[cfg(not(target_arch = "x86_64"))]
+use one_by_one::{load_chunk, store_8, store_chunk};
 
 #[cfg(target_arch = "x86_64")]
 mod instructions {
@@ -160,7 +164,10 @@ mod instructions {
         }
     }
 
-    /// Loads eight bytes.
+    /// Loads eight bytes that another thread may be writing.
+    ///
+    /// # Safety
+    /// As for [`load`](super::load).
     #[inline]
     pub unsafe fn load_8(from: *const u8) -> u64 {
         // SAFETY: the instruction reads just these bytes, which the callers promise to be there.
@@ -211,7 +218,10 @@ mod one_by_one {
         }
     }
 
-    /// Loads eight bytes.
+    /// Loads eight bytes that another thread may be writing.
+    ///
+    /// # Safety
+    /// As for [`load`](super::load).
     pub unsafe fn load_8(from: *const u8) -> u64 {
         // SAFETY: the callers promise that the bytes are there.
         u64::from_ne_bytes(std::array::from_fn(|i| unsafe { load_1(from.add(i)) }))

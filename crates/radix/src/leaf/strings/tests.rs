@@ -1,6 +1,7 @@
 use super::*;
 use crate::change::{Altered, Change};
 use crate::leaf::{Known, Scan};
+use crate::node::Kind;
 use nearfield_core::{Batch, Bytes, Direction};
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::AtomicBool;
@@ -52,6 +53,13 @@ fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
             (block.rank(key), block.entry(i)),
             (i, (&key[..], &value[..]))
         );
+        let (first, last) = (&expected[0].0, &expected[expected.len() - 1].0);
+        let agree = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        for shared in [0, agree / 2, agree] {
+            assert_eq!(block.rank_behind(key, shared), i);
+            let behind = [&key[..], b"0"].concat();
+            assert_eq!(block.rank_behind(&behind, shared), block.rank(&behind));
+        }
         let (found, dead) = read(memory, leaf, key, Candidates::default(), &guard);
         assert!(!dead && found.expect("a value").value() == value);
     }
@@ -81,9 +89,18 @@ fn written(memory: &Memory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<
     batch.entries(0).map(owned).collect()
 }
 
-fn known_of(skipped: bool, depth: usize, prepared: Candidates) -> Known<Candidates> {
+/// What a walk knows that has come from a node in use.
+fn known_of(
+    memory: &Memory,
+    skipped: bool,
+    depth: usize,
+    prepared: Candidates,
+) -> Known<Candidates> {
+    let parent = memory.allocate_inner(Kind::Node4, depth).expect("memory");
+    memory.lock(parent).revive();
     Known {
         skipped,
+        parent,
         depth,
         prepared,
     }
@@ -154,7 +171,7 @@ fn a_block_is_what_its_changes_have_made_of_it() {
                 }
                 Ok(at) => (at, at + 1),
                 Err(at) if block.has_room_for_key(&key, &value) => {
-                    insert(&memory, leaf, &key, &value, &guard);
+                    insert(&memory, leaf, (&key, &value), 0, &guard);
                     model.insert(at, (key, value));
                     in_place += 1;
                     continue;
@@ -195,7 +212,7 @@ fn what_was_prepared_serves_one_version() {
     let (_, prepared) = prepare(&memory, leaf, &key, &guard);
     assert_ne!(prepared.version, Version::NEVER);
     let set = &mut |_: Option<&[u8]>| Change::Set(&b"new"[..]);
-    let known = known_of(false, 0, Candidates::default());
+    let known = known_of(&memory, false, 0, Candidates::default());
     assert_eq!(
         alter(&memory, leaf, &number(1), known, &guard, set),
         Altered::Inserted
@@ -207,7 +224,7 @@ fn what_was_prepared_serves_one_version() {
         assert_eq!(value, Some(&b"12345678"[..]));
         Change::Set(&b"87654321"[..])
     };
-    let again = known_of(false, 0, prepared);
+    let again = known_of(&memory, false, 0, prepared);
     let altered = alter(&memory, leaf, &key, again, &guard, set);
     assert_eq!(altered, Altered::InPlace);
     let (found, _) = read(&memory, leaf, &key, prepared, &guard);
@@ -221,7 +238,7 @@ fn only_what_a_block_has_room_for_is_altered_in_it() {
     let all: Vec<Owned> = vec![(number(1), b"1".to_vec()), (number(3), b"3".to_vec())];
     let leaf = create(&memory, &borrowed(&all)).expect("memory");
     let alter = |key: &[u8], belongs: bool, change: Change<&'static [u8]>| {
-        let known = known_of(!belongs, 7, Candidates::default());
+        let known = known_of(&memory, !belongs, 7, Candidates::default());
         alter(&memory, leaf, key, known, &guard, &mut |_| change)
     };
     let set = Change::Set(&b"x"[..]);
@@ -272,11 +289,11 @@ fn reads_a_mixture(times: usize, read: impl Fn(&Memory, Ref, &Guard) -> Vec<u8>)
         scope.spawn(|| {
             let guard = crossbeam_epoch::pin();
             let mut byte = 0_u8;
+            let known = known_of(&memory, false, 0, Candidates::default());
             while !ended.load(Ordering::Relaxed) {
                 byte = byte.wrapping_add(1);
                 let value = [byte; LENGTH];
                 let decide = &mut |_: Option<&[u8]>| Change::Set(&value[..]);
-                let known = known_of(false, 0, Candidates::default());
                 let altered = alter(&memory, leaf, KEY, known, &guard, decide);
                 assert_eq!(altered, Altered::InPlace);
                 begun.store(true, Ordering::Relaxed);
@@ -328,4 +345,21 @@ fn canary_a_long_value_that_is_not_validated_is_caught() {
         block.parts(0).append_to(&mut bytes, false);
         bytes
     }));
+}
+
+/// A node above a block that has been removed told of bytes in which keys of today may differ.
+#[test]
+fn a_key_is_put_in_order_below_a_node_that_has_been_removed() {
+    let memory = memory();
+    let guard = crossbeam_epoch::pin();
+    let entry = |key: &str| (key.as_bytes().to_vec(), b"value".to_vec());
+    let mut all = vec![entry("a same"), entry("c same")];
+    let leaf = create_with_room(&memory, &borrowed(&all)).expect("memory");
+    let known = known_of(&memory, false, 2, Candidates::default());
+    memory.lock(known.parent).retire_alone();
+    let set = &mut |_: Option<&[u8]>| Change::Set(&b"value"[..]);
+    let altered = alter(&memory, leaf, b"b same", known, &guard, set);
+    assert_eq!(altered, Altered::Inserted);
+    all.insert(1, entry("b same"));
+    assert_has(&memory, leaf, &all);
 }
