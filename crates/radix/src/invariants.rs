@@ -1,7 +1,7 @@
 //! The invariants of a tree without concurrent writers.
 
 use crate::build::is_underfull;
-use crate::jump::PREFIX;
+use crate::jump::LENGTHS;
 use crate::leaf::LeafForm;
 use crate::node::{END, Inner, Kind, Ref, Symbol};
 use crate::tree::Tree;
@@ -47,16 +47,17 @@ impl<F: LeafForm> Tree<F> {
     /// Checks that jumps lead to the nodes to which their prefixes lead.
     fn check_jumps(&self, guard: &Guard) {
         for (prefix, node) in self.jumps.entries(guard) {
-            let bytes = prefix.to_be_bytes();
             let mut on_path = self.root;
-            while self.memory.inner(on_path).header().depth() < PREFIX {
+            while self.memory.inner(on_path).header().depth() < prefix.bytes() {
                 let inner = self.memory.inner(on_path);
-                let symbol = Symbol::from(bytes[inner.header().depth()]);
+                let symbol = Symbol::from(prefix.byte(inner.header().depth()));
                 on_path = self.child(inner, symbol);
-                assert!(on_path.is_inner(), "{prefix:x} leads to {on_path:?}");
+                assert!(on_path.is_inner(), "{prefix:x?} leads to {on_path:?}");
             }
-            assert!(node.same(on_path), "{prefix:x} jumps to {node:?}");
-            let below = self.any_key(node, guard).and_then(|key| F::prefix(key));
+            assert!(node.same(on_path), "{prefix:x?} jumps to {node:?}");
+            let below = self.any_key(node, guard).expect("a key below a jump");
+            let length = LENGTHS.iter().position(|bytes| *bytes == prefix.bytes());
+            let below = length.and_then(|length| F::prefix(below, length));
             assert_eq!(below, Some(prefix), "the keys below a jump");
         }
     }

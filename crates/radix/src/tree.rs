@@ -20,7 +20,7 @@
 
 use crate::build::free_outside;
 use crate::counters::Probe;
-use crate::jump::{Jumps, PREFIX};
+use crate::jump::{Jumps, LENGTH_MAX, LENGTHS};
 use crate::latching::Latching;
 use crate::leaf::LeafForm;
 use crate::lock::pause;
@@ -34,8 +34,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// How often a search for the prefix below a node waits for other threads.
-const PREFIX_WAITS: u32 = 64;
+/// How often a search for a key below a node waits for other threads.
+const KEY_WAITS: u32 = 64;
 
 /// What is known of the keys below a link that is changed.
 #[derive(Clone, Copy, Debug)]
@@ -280,40 +280,53 @@ impl<F: LeafForm> Tree<F> {
         guard: &Guard,
         link: impl FnOnce(),
     ) {
-        let is_behind =
-            |node: Ref| node.is_inner() && self.memory.inner(node).header().depth() >= PREFIX;
         let depth = above.header().depth();
-        let is_before = new.is_inner() && !is_behind(new);
-        // A node that comes between leaves the old child the first behind the prefix.
-        if !F::MIXES_KINDS || depth >= PREFIX || is_before {
+        if !F::MIXES_KINDS || depth >= LENGTH_MAX {
             return link();
         }
-        if !is_behind(old) && !is_behind(new) {
+        let depth_of = |node: Ref| match node.is_inner() {
+            true => self.memory.inner(node).header().depth(),
+            false => 0,
+        };
+        // The lengths of the prefixes whose link this is. A node that comes between leaves the old
+        // child the first behind a prefix.
+        let (was, becomes) = (depth_of(old), depth_of(new));
+        let behind = if new.is_inner() { becomes } else { was };
+        let affected = |length: &usize| depth < LENGTHS[*length] && LENGTHS[*length] <= behind;
+        let lengths = (0..LENGTHS.len()).filter(affected);
+        // All keys below have them. Where a new node stands, a leaf of the old one may be dead.
+        let below = if new.is_inner() { new } else { old };
+        if lengths.clone().next().is_none() {
             return link();
         }
-        // All keys below both have it. Where a new node stands, a leaf of the old one may be dead.
-        let below = if is_behind(new) { new } else { old };
-        let prefix = match hint {
-            Hint::Below(key) => F::prefix(key),
-            Hint::None => self.prefix_below(below, guard),
-            Hint::Path(key) => self.prefix_below(below, guard).or_else(|| {
+        let found = match hint {
+            Hint::Below(_) => None,
+            Hint::None | Hint::Path(_) => self.key_below(below, guard),
+        };
+        let mut prefixes = [None; LENGTHS.len()];
+        for length in lengths {
+            let prefix = match (found, hint) {
+                (Some(key), _) => F::prefix(key, length),
+                (None, Hint::Below(key)) => F::prefix(key, length),
                 // The keys below are gone. The key of the path had their prefix unless the tree has
                 // changed since, and the table knows that.
-                F::prefix(key)
-                    .filter(|&prefix| is_behind(old) && self.jumps.find(prefix, guard).same(old))
-            }),
-        };
-        match prefix {
-            Some(prefix) => self.jumps.clear(prefix, guard),
-            None if is_behind(old) => self.jumps.clear_node(old, guard),
-            None => {}
+                (None, Hint::Path(key)) => F::prefix(key, length)
+                    .filter(|&prefix| self.jumps.find(prefix, guard).same(old)),
+                (None, Hint::None) => None,
+            };
+            match prefix {
+                Some(prefix) => self.jumps.clear(prefix, guard),
+                None if old.is_inner() => self.jumps.clear_node(length, old, guard),
+                None => {}
+            }
+            prefixes[length] = prefix;
         }
         link();
-        if let Some(prefix) = prefix
-            && is_behind(new)
-        {
-            let node = self.memory.edge(PREFIX - 1, new);
-            self.jumps.set(prefix, node, guard);
+        for prefix in prefixes.into_iter().flatten() {
+            if new.is_inner() {
+                let node = self.memory.edge(prefix.bytes() - 1, new);
+                self.jumps.set(prefix, node, guard);
+            }
         }
     }
 
@@ -330,24 +343,23 @@ impl<F: LeafForm> Tree<F> {
                 if !child.is_inner() {
                     return;
                 }
-                match self.memory.inner(child).header().depth() < PREFIX {
-                    true => before.push(child),
-                    false => self.relink(above, [Ref::NULL, child], Hint::None, &guard, || {}),
+                self.relink(above, [Ref::NULL, child], Hint::None, &guard, || {});
+                if self.memory.inner(child).header().depth() < LENGTH_MAX {
+                    before.push(child);
                 }
             });
         }
     }
 
-    /// The prefix of all keys below a node that lies behind it. The node's lock may be held. `None`
-    /// if no key is found: a batch may have removed them all, and other threads may be changing
-    /// the nodes below for a long time.
-    fn prefix_below(&self, node: Ref, guard: &Guard) -> Option<u32> {
+    /// Some key below a node, whose lock may be held. `None` if none is found: a batch may have
+    /// removed them all, and other threads may be changing the nodes below for a long time.
+    fn key_below<'g>(&'g self, node: Ref, guard: &'g Guard) -> Option<F::Key<'g>> {
         let mut waits = 0;
         loop {
             let first = self.memory.inner(node).first();
-            let prefix = self.any_key(first, guard).and_then(|key| F::prefix(key));
-            if prefix.is_some() || first.is_null() || waits >= PREFIX_WAITS {
-                return prefix;
+            let key = self.any_key(first, guard);
+            if key.is_some() || first.is_null() || waits >= KEY_WAITS {
+                return key;
             }
             // Another thread may be at work below. It needs no lock from here to finish.
             pause(&mut waits);

@@ -9,13 +9,14 @@
 
 use super::combine::Visit;
 use crate::counters::Probe;
-use crate::jump::PREFIX;
+use crate::jump::LENGTHS;
 use crate::leaf::LeafForm;
 use crate::node::{END, Header, Inner, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
 use std::collections::VecDeque;
+use std::hint::select_unpredictable;
 
 /// Walks of a group.
 const GROUP: usize = 32;
@@ -430,24 +431,35 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         left > 0
     }
 
-    /// Prefetches the line by which a walk may jump.
+    /// Prefetches the lines by which a walk may jump.
     #[inline]
     fn coming(&self, key: F::Key<'_>) {
-        if F::MIXES_KINDS
-            && let Some(prefix) = F::prefix(key)
-        {
-            self.tree.jumps.prefetch(prefix, self.guard);
+        if F::MIXES_KINDS {
+            for length in 0..LENGTHS.len() {
+                if let Some(prefix) = F::prefix(key, length) {
+                    self.tree.jumps.prefetch(prefix, self.guard);
+                }
+            }
         }
     }
 
-    /// Begins the walk of a visit behind its prefix, if that is possible.
+    /// Begins the walk of a visit behind its longest prefix for which that is possible.
     #[inline]
     fn jump(&self, visit: u32, key: F::Key<'_>) -> Option<Walk> {
         if !F::MIXES_KINDS {
             return None;
         }
-        let node = self.tree.jumps.find(F::prefix(key)?, self.guard);
-        (!node.is_null()).then(|| Walk::new(node, visit, Ref::NULL, PREFIX as u32))
+        let mut walk = Walk::new(Ref::NULL, visit, Ref::NULL, 0);
+        for (length, &bytes) in LENGTHS.iter().enumerate() {
+            let node = match F::prefix(key, length) {
+                Some(prefix) => self.tree.jumps.find(prefix, self.guard),
+                None => break,
+            };
+            // Without a branch, as none could be predicted.
+            let longer = Walk::new(node, visit, Ref::NULL, bytes as u32);
+            walk = select_unpredictable(node.is_null(), walk, longer);
+        }
+        (!walk.node().is_null()).then_some(walk)
     }
 
     /// Takes a visit through the uppermost nodes, which are so few that they stay in the cache:

@@ -4,6 +4,7 @@ use super::read::write_each;
 use super::strings::{self, Candidates, Found, Latch, STRINGS_MAX, Strings};
 use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols};
 use crate::change::{Altered, Change};
+use crate::jump::{LENGTHS, Prefix};
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
@@ -53,8 +54,9 @@ impl Symbols for Bytes {
     }
 
     #[inline]
-    fn prefix(key: &[u8]) -> Option<u32> {
-        key.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    fn prefix(key: &[u8], length: usize) -> Option<Prefix> {
+        key.get(..LENGTHS[length])
+            .map(|first| Prefix::of(first, length))
     }
 
     fn show(key: &[u8]) -> String {

@@ -1,5 +1,6 @@
 //! How a tree reads keys.
 
+use crate::jump::Prefix;
 use crate::node::Symbol;
 use nearfield_core::Form;
 
@@ -15,9 +16,10 @@ pub trait Symbols: Form {
     fn slice(key: Self::Key<'_>, depth: usize) -> u64;
     /// A hash of the key.
     fn hash(key: Self::Key<'_>) -> u64;
-    /// The first [`PREFIX`](crate::jump::PREFIX) bytes of a key, by which walks jump; `None` if
-    /// there are fewer, or if walks of this form do not.
-    fn prefix(_key: Self::Key<'_>) -> Option<u32> {
+    /// The prefix of a key by which walks jump, of one of the [lengths](crate::jump::LENGTHS).
+    /// `None` if the key is shorter, or if walks of this form do not jump.
+    #[inline]
+    fn prefix(_key: Self::Key<'_>, _length: usize) -> Option<Prefix> {
         None
     }
     /// The first bytes of a key, for people.
