@@ -9,9 +9,12 @@ use crate::ferntree::Ferntree;
 use crate::indexset::Indexset;
 use crate::masstree::Masstree;
 use crate::papaya::Papaya;
+use crate::rival::RivalMap;
 use crate::scc::Scc;
 use crate::skiplist::Skiplist;
 use crate::{Peer, Source, Text};
+use nearfield_core::{Bytes, Words};
+use nearfield_radix::rivals;
 
 /// A peer by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +34,8 @@ pub enum PeerKind {
     Skiplist,
     Papaya,
     Dashmap,
+    ArtOlc,
+    ArtRowex,
 }
 
 /// What is done with a map once it has been chosen, compiled for each map.
@@ -43,8 +48,9 @@ pub trait Visitor<S: Source> {
 }
 
 impl PeerKind {
-    /// All peers, ordered maps first.
-    pub const ALL: [PeerKind; 11] = [
+    /// All peers: ordered maps of others, hash maps of others, and others' designs as we build
+    /// them.
+    pub const ALL: [PeerKind; 13] = [
         PeerKind::BTreeMap,
         PeerKind::BrieTree,
         PeerKind::Congee,
@@ -56,6 +62,8 @@ impl PeerKind {
         PeerKind::Skiplist,
         PeerKind::Papaya,
         PeerKind::Dashmap,
+        PeerKind::ArtOlc,
+        PeerKind::ArtRowex,
     ];
 
     /// The name that command lines and reports use.
@@ -72,6 +80,8 @@ impl PeerKind {
             PeerKind::Skiplist => "crossbeam-skiplist",
             PeerKind::Papaya => "papaya",
             PeerKind::Dashmap => "dashmap",
+            PeerKind::ArtOlc => "art-olc",
+            PeerKind::ArtRowex => "art-rowex",
         }
     }
 
@@ -112,6 +122,8 @@ impl PeerKind {
             PeerKind::Skiplist => visitor.visit::<Skiplist<u64>>(),
             PeerKind::Papaya => visitor.visit::<Papaya<u64>>(),
             PeerKind::Dashmap => visitor.visit::<Dashmap<u64>>(),
+            PeerKind::ArtOlc => visitor.visit::<RivalMap<Words, rivals::OlcTree<Words>>>(),
+            PeerKind::ArtRowex => visitor.visit::<RivalMap<Words, rivals::RowexTree<Words>>>(),
         }
     }
 
@@ -128,6 +140,8 @@ impl PeerKind {
             PeerKind::Skiplist => visitor.visit::<Skiplist<Text>>(),
             PeerKind::Papaya => visitor.visit::<Papaya<Text>>(),
             PeerKind::Dashmap => visitor.visit::<Dashmap<Text>>(),
+            PeerKind::ArtOlc => visitor.visit::<RivalMap<Bytes, rivals::OlcTree<Bytes>>>(),
+            PeerKind::ArtRowex => visitor.visit::<RivalMap<Bytes, rivals::RowexTree<Bytes>>>(),
         })
     }
 }

@@ -20,6 +20,7 @@ mod kind;
 mod masstree;
 mod papaya;
 mod peer;
+mod rival;
 mod scc;
 mod skiplist;
 mod source;

@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use nearfield_core::{Bytes, OrderedIndex, Words};
-use nearfield_radix::rivals::Art;
+use nearfield_radix::rivals::{Art, ArtRowex};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -119,3 +119,4 @@ macro_rules! tests {
 }
 
 tests!(art, Art);
+tests!(art_rowex, ArtRowex);

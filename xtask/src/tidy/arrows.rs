@@ -41,7 +41,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-radix",
         ],
     ),
-    ("nearfield-peers", &["nearfield-core"]),
+    // Rivals of papers, which are built beside the tree that they share parts with.
+    ("nearfield-peers", &["nearfield-core", "nearfield-radix"]),
     (
         "nearfield-lab",
         &[

@@ -92,7 +92,8 @@ impl Techniques {
 const ALLOWED: &str = "nearfield, nearfield-interleaved, nearfield-combined, nearfield-shared, \
                        nearfield-triggered, nearfield-data-centric, \
                        nearfield-operation-centric, btreemap, brie-tree, congee, blart, ferntree, \
-                       indexset, masstree, scc, crossbeam-skiplist, papaya, dashmap";
+                       indexset, masstree, scc, crossbeam-skiplist, papaya, dashmap, art-olc, \
+                       art-rowex";
 
 impl Contestant {
     /// The name in command lines and reports.

@@ -189,3 +189,4 @@ macro_rules! tests {
 }
 
 tests!(art, Art, 1);
+tests!(art_rowex, ArtRowex, 1);

@@ -1,7 +1,7 @@
 //! What a rival tells a probe: enough to know each byte that it has read and written.
 
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
-use nearfield_radix::rivals::{Art, Design, Rival, RivalForm};
+use nearfield_radix::rivals::{Art, ArtRowex, Design, Rival, RivalForm};
 use nearfield_radix::{Counters, Probe, Visit, Visited};
 use std::collections::HashMap;
 
@@ -175,9 +175,8 @@ fn nothing_is_read_that_was_not_written<F: RivalForm, D: Design<F>>(
     index.check_invariants();
 }
 
-#[test]
-fn nodes_of_words_are_written_before_they_are_read() {
-    nothing_is_read_that_was_not_written(&Art::<Words>::new(), |batch, random| {
+fn words_are_written_before_they_are_read<D: Design<Words>>(index: &Rival<Words, D>) {
+    nothing_is_read_that_was_not_written(index, |batch, random| {
         let key = random >> 52 << (8 * (random >> 40 & 3));
         let _ = match random >> 33 & 3 {
             0 => batch.remove(key),
@@ -187,9 +186,8 @@ fn nodes_of_words_are_written_before_they_are_read() {
     });
 }
 
-#[test]
-fn nodes_of_bytes_are_written_before_they_are_read() {
-    nothing_is_read_that_was_not_written(&Art::<Bytes>::new(), |batch, random| {
+fn bytes_are_written_before_they_are_read<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
+    nothing_is_read_that_was_not_written(index, |batch, random| {
         let bytes = (random >> 48).to_be_bytes();
         let key = &bytes[6..][..(random >> 40) as usize % 3];
         let _ = match random >> 33 & 3 {
@@ -198,6 +196,18 @@ fn nodes_of_bytes_are_written_before_they_are_read() {
             _ => batch.insert(key, &bytes),
         };
     });
+}
+
+#[test]
+fn nodes_of_art_are_written_before_they_are_read() {
+    words_are_written_before_they_are_read(&Art::new());
+    bytes_are_written_before_they_are_read(&Art::new());
+}
+
+#[test]
+fn nodes_of_art_with_rowex_are_written_before_they_are_read() {
+    words_are_written_before_they_are_read(&ArtRowex::new());
+    bytes_are_written_before_they_are_read(&ArtRowex::new());
 }
 
 /// Counting sees the same walks.

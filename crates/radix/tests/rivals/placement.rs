@@ -44,3 +44,4 @@ macro_rules! tests {
 }
 
 tests!(art, Art);
+tests!(art_rowex, ArtRowex);

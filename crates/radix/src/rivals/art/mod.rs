@@ -1,7 +1,8 @@
 //! The adaptive radix tree (Leis et al., ICDE 2013) with one leaf a key: inner nodes of four kinds,
 //! path compression, lazy expansion.
 //!
-//! `node/` has the layout, which the synchronizations share; `olc/` is optimistic lock coupling.
+//! `node/` has the layout and `tree/` the changes, which the [synchronizations](synchronization)
+//! share: `olc/` is optimistic lock coupling, `rowex/` read-optimized write exclusion.
 //!
 //! The root is a node256 without a prefix, and stays. A node stores the first six bytes of its
 //! prefix; readers skip the others, and compare the whole key at the leaf; writers read them from a
@@ -19,9 +20,14 @@
 
 mod node;
 mod olc;
-mod root;
+mod rowex;
+mod synchronization;
+mod tree;
 
 use super::index::Rival;
+use olc::LockCoupling;
+use rowex::Rowex;
+use tree::Tree;
 
 /// The adaptive radix tree with optimistic lock coupling (Leis et al., DaMoN 2016).
 ///
@@ -34,4 +40,24 @@ use super::index::Rival;
 /// assert_eq!(index.get(1)?, Some(10));
 /// # Ok::<(), nearfield_core::Error>(())
 /// ```
-pub type Art<F> = Rival<F, olc::Olc<F>>;
+pub type Art<F> = Rival<F, OlcTree<F>>;
+
+/// The design of [`Art`].
+pub type OlcTree<F> = Tree<F, LockCoupling>;
+
+/// The adaptive radix tree with ROWEX, read-optimized write exclusion (Leis et al., DaMoN 2016):
+/// readers neither lock, nor validate, nor begin again.
+///
+/// ```
+/// use nearfield_core::{OrderedIndex, Words};
+/// use nearfield_radix::rivals::ArtRowex;
+///
+/// let index = ArtRowex::<Words>::new();
+/// index.insert(1, 10)?;
+/// assert_eq!(index.get(1)?, Some(10));
+/// # Ok::<(), nearfield_core::Error>(())
+/// ```
+pub type ArtRowex<F> = Rival<F, RowexTree<F>>;
+
+/// The design of [`ArtRowex`].
+pub type RowexTree<F> = Tree<F, Rowex>;

@@ -128,6 +128,9 @@ pub struct Node256 {
     pub slots: [Slot; 256],
 }
 
+/// The offset of the slot of the key that ends at a node.
+pub const END: u32 = std::mem::offset_of!(Header, end) as u32;
+
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<Header>() == 24 && size_of::<Node4>() == 64);

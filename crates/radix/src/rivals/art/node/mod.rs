@@ -21,6 +21,6 @@ mod slot;
 mod small;
 
 pub use handle::{Found, Node, View};
-pub use kinds::Kind;
+pub use kinds::{END, Kind};
 pub use prefix::Prefix;
 pub use slot::Tagged;

@@ -70,6 +70,12 @@ impl<'g> Small<'g> {
         equal_16(keys as u64, (keys >> 64) as u64, byte) & ((1 << count) - 1)
     }
 
+    /// Puts a key byte behind the first `count`, which stay where they are.
+    pub fn append(self, count: usize, byte: u8) {
+        let others = self.keys() & !(0xff << (8 * count));
+        self.set_keys(others | u128::from(byte) << (8 * count));
+    }
+
     /// The position of a new key byte among `count` ascending ones.
     pub fn position(self, count: usize, byte: u8) -> usize {
         let keys = self.keys().to_le_bytes();

@@ -1,42 +1,25 @@
 //! Looking a key up.
 
-use super::Olc;
-use super::node::{check, enter, find};
+use super::LockCoupling;
+use super::node::find;
 use crate::counters::Probe;
-use crate::lock::pause;
+use crate::rivals::art::node::Node;
+use crate::rivals::art::synchronization::Synchronization;
+use crate::rivals::art::tree::enter;
 use crate::rivals::leaf::{Leaf, RivalForm};
 use crate::rivals::scan::{Child, Restart, symbol};
 use crossbeam_epoch::Guard;
 
-impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
-    /// Finds the leaf of a key.
+impl<const VALIDATES: bool> LockCoupling<VALIDATES> {
+    /// Finds the leaf of a key, unless another thread is in the way.
     #[inline]
-    pub(super) fn find<'g>(
-        &'g self,
-        key: &[u8],
-        guard: &'g Guard,
-        probe: &mut impl Probe,
-    ) -> Option<Leaf<'g, F>> {
-        let mut waits = 0;
-        loop {
-            match self.try_find(key, guard, probe) {
-                Ok(leaf) => return leaf,
-                Err(Restart) => {
-                    probe.restart();
-                    pause(&mut waits);
-                }
-            }
-        }
-    }
-
-    #[inline]
-    fn try_find<'g>(
-        &'g self,
+    pub(super) fn try_leaf<'g, F: RivalForm>(
+        root: Node<'g>,
         key: &[u8],
         _guard: &'g Guard,
         probe: &mut impl Probe,
     ) -> Result<Option<Leaf<'g, F>>, Restart> {
-        let mut node = self.root.node();
+        let mut node = root;
         let mut version = enter(node, probe)?;
         let mut depth = 0;
         loop {
@@ -45,7 +28,7 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
                 // Bytes that are not stored are skipped: the whole key is compared at the leaf.
                 if prefix.difference(key, depth).is_some() {
                     probe.node(node.visit_prefix(prefix));
-                    check::<VALIDATES>(node, version)?;
+                    Self::check(node, version)?;
                     return Ok(None);
                 }
                 depth += prefix.length();
@@ -53,7 +36,7 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
             let byte = symbol(key, depth);
             let found = find(node, byte);
             probe.node(node.visit(byte, found.slot, prefix));
-            check::<VALIDATES>(node, version)?;
+            Self::check(node, version)?;
             // SAFETY: the version was validated, so that the child was the node's at an instant
             // since the guard; whoever unlinks it afterwards does not free it during 'g.
             match unsafe { found.child.child::<F>() } {
@@ -64,7 +47,7 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
                 }
                 Some(Child::Node(child)) => {
                     let child_version = enter(child, probe)?;
-                    check::<VALIDATES>(node, version)?;
+                    Self::check(node, version)?;
                     (node, version) = (child, child_version);
                     depth += 1;
                 }

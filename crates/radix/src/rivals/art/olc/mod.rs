@@ -4,82 +4,90 @@
 //! have read; and once more when they have the version of the child, so that the child was still
 //! the node's then. They begin again if a version has changed or a node is obsolete.
 //!
-//! *Writers* walk in the same way. Then they lock what they change, at the version that they have
-//! read: the node, and its parent where the node is replaced. A lock that is not to be had at once
-//! makes them begin again, so that no order of locks is needed. A node that was replaced stays
-//! locked for ever, as obsolete.
+//! *Writers* walk in the same way, and lock nodes at the versions that they have read.
 
-mod change;
 mod find;
 mod node;
-mod remove;
-mod walk;
 
-use super::root::Root;
-use crate::change::Change;
+use super::node::{Found, Kind, Node, Tagged};
+use super::synchronization::Synchronization;
+use super::tree::{Parent, enter, upgrade};
 use crate::counters::Probe;
-use crate::rivals::design::Design;
+use crate::lock::{Version, pause};
 use crate::rivals::leaf::{Leaf, RivalForm};
-use crate::rivals::scan;
+use crate::rivals::scan::{Restart, Symbol};
 use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
-use std::ops::{Bound, ControlFlow};
 
 /// See the [module](self). Only a test, which must fail, does not validate.
-#[derive(Debug)]
-pub struct Olc<F: RivalForm, const VALIDATES: bool = true> {
-    root: Root<F>,
-}
+#[derive(Clone, Copy, Debug)]
+pub enum LockCoupling<const VALIDATES: bool = true> {}
 
-impl<F: RivalForm, const VALIDATES: bool> Default for Olc<F, VALIDATES> {
-    fn default() -> Self {
-        let root = Root::default();
-        Olc { root }
-    }
-}
+impl<const VALIDATES: bool> Synchronization for LockCoupling<VALIDATES> {
+    const ASCENDING: bool = true;
 
-impl<F: RivalForm, const VALIDATES: bool> Design<F> for Olc<F, VALIDATES> {
     #[inline]
-    fn read<R>(
-        &self,
-        key: F::Key<'_>,
-        guard: &Guard,
-        probe: &mut impl Probe,
-        read: impl FnOnce(F::Value<'_>) -> R,
-    ) -> Option<R> {
-        let key = F::bytes(key);
-        let leaf = self.find(key.as_ref(), guard, probe)?;
-        Some(read(leaf.value()))
-    }
-
-    fn modify<'v>(
-        &self,
-        key: F::Key<'_>,
-        guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
-    ) {
-        let key = F::bytes(key);
-        self.change(key.as_ref(), guard, probe, decide);
-    }
-
-    fn scan<'g>(
-        &'g self,
-        from: Bound<&'g [u8]>,
-        direction: Direction,
+    fn leaf<'g, F: RivalForm>(
+        root: Node<'g>,
+        key: &[u8],
         guard: &'g Guard,
         probe: &mut impl Probe,
-        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
-    ) {
-        scan::scan(self, from, direction, guard, probe, visit);
+    ) -> Option<Leaf<'g, F>> {
+        let mut waits = 0;
+        loop {
+            match Self::try_leaf(root, key, guard, probe) {
+                Ok(leaf) => return leaf,
+                Err(Restart) => {
+                    probe.restart();
+                    pause(&mut waits);
+                }
+            }
+        }
     }
 
-    fn entries(&self) -> usize {
-        self.root.entries.sum()
+    fn children<'g>(
+        node: Node<'g>,
+        probe: &mut impl Probe,
+        children: &mut Vec<(Symbol, Tagged)>,
+    ) -> Result<(), Restart> {
+        let version = enter(node, probe)?;
+        children.push((None, node.end().load()));
+        node.for_each(|byte, child| children.push((Some(byte), child)));
+        Self::check(node, version)
     }
 
-    fn check_invariants(&self) {
-        self.root.check_invariants(true);
+    #[inline]
+    fn find(node: Node<'_>, symbol: Symbol) -> Found {
+        node::find(node, symbol)
+    }
+
+    #[inline]
+    fn check(node: Node<'_>, version: Version) -> Result<(), Restart> {
+        match !VALIDATES || node.lock().validate(version) {
+            true => Ok(()),
+            false => Err(Restart),
+        }
+    }
+
+    fn lock_parent(parent: Parent<'_>, probe: &mut impl Probe) -> Result<(), Restart> {
+        upgrade(parent.node, parent.version, probe)
+    }
+
+    fn count(node: Node<'_>) -> usize {
+        node.count()
+    }
+
+    fn outgrown(node: Node<'_>) -> Option<Kind> {
+        let kind = node.kind();
+        let is_full = kind != Kind::Node256 && node.count() >= usize::from(kind.slots());
+        is_full.then_some(kind.larger())
+    }
+
+    fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe) {
+        node::insert(node, symbol, child, probe);
+    }
+
+    fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
+        node::remove(node, symbol, slot, probe);
     }
 }
 
@@ -87,6 +95,7 @@ impl<F: RivalForm, const VALIDATES: bool> Design<F> for Olc<F, VALIDATES> {
 mod tests {
     use super::*;
     use crate::rivals::Rival;
+    use crate::rivals::art::tree::Tree;
     use nearfield_core::Words;
     use nearfield_testkit::concurrent::{self, Config};
 
@@ -94,7 +103,7 @@ mod tests {
     #[test]
     fn canary_readers_that_do_not_validate_are_caught() {
         let caught = (0..200).any(|seed| {
-            let index = Rival::<Words, Olc<Words, false>>::new();
+            let index = Rival::<Words, Tree<Words, LockCoupling<false>>>::new();
             concurrent::run(&index, seed, &Config::default()).is_err()
         });
         assert!(caught, "no violation in 200 runs");

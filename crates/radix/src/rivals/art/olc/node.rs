@@ -1,61 +1,9 @@
 //! Searches and changes of a node whose readers validate.
 
 use crate::counters::Probe;
-use crate::lock::{Version, pause};
-use crate::rivals::art::node::{Found, Kind, Node, Prefix, Tagged, View};
-use crate::rivals::scan::{Restart, Symbol};
+use crate::rivals::art::node::{END, Found, Node, Tagged, View};
+use crate::rivals::scan::Symbol;
 use std::sync::atomic::Ordering;
-
-/// The offset of the slot of the key that ends at a node.
-const END: u32 = 16;
-
-/// Takes the version of a node, after waiting for a writer at work.
-#[inline]
-pub fn enter(node: Node<'_>, probe: &mut impl Probe) -> Result<Version, Restart> {
-    let version = node.lock().now();
-    if !version.is_locked() {
-        return match version.is_obsolete() {
-            true => Err(Restart),
-            false => Ok(version),
-        };
-    }
-    probe.wait();
-    let mut waits = 0;
-    while node.lock().now().is_locked() {
-        pause(&mut waits);
-    }
-    enter_unlocked(node)
-}
-
-#[cold]
-fn enter_unlocked(node: Node<'_>) -> Result<Version, Restart> {
-    let version = node.lock().now();
-    match version.is_locked() || version.is_obsolete() {
-        true => Err(Restart),
-        false => Ok(version),
-    }
-}
-
-/// Validates a version.
-#[inline]
-pub fn check<const VALIDATES: bool>(node: Node<'_>, version: Version) -> Result<(), Restart> {
-    match !VALIDATES || node.lock().validate(version) {
-        true => Ok(()),
-        false => Err(Restart),
-    }
-}
-
-/// Locks a node at a version.
-#[inline]
-pub fn upgrade(node: Node<'_>, version: Version, probe: &mut impl Probe) -> Result<(), Restart> {
-    match node.lock().upgrade(version) {
-        true => {
-            probe.lock(0);
-            Ok(())
-        }
-        false => Err(Restart),
-    }
-}
 
 /// Finds the child of a symbol.
 #[inline]
@@ -95,11 +43,6 @@ pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
             slot: node.slot_offset(usize::from(byte)),
         },
     }
-}
-
-/// True if there is no room for another byte.
-pub fn is_full(node: Node<'_>) -> bool {
-    node.kind() != Kind::Node256 && node.count() >= usize::from(node.kind().slots())
 }
 
 /// Adds a child, for which there is room, under the lock.
@@ -162,31 +105,4 @@ pub fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe)
     }
     node.add_to_count(-1);
     probe.write(place, 8);
-}
-
-/// Makes a node of another kind with the same children, but for one, and perhaps another one.
-pub fn copy(
-    node: Node<'_>,
-    kind: Kind,
-    without: Option<u8>,
-    with: Option<(u8, Tagged)>,
-) -> Node<'static> {
-    let mut nothing = crate::counters::Off;
-    let copy = Node::new(kind, node.level(), node.prefix());
-    copy.end().store(node.end().load());
-    node.for_each(|byte, child| {
-        if Some(byte) != without {
-            insert(copy, Some(byte), child, &mut nothing);
-        }
-    });
-    if let Some((byte, child)) = with {
-        insert(copy, Some(byte), child, &mut nothing);
-    }
-    copy
-}
-
-/// Makes a node4 with the first bytes of a key as its prefix, from `depth` to `level`.
-pub fn new_node4(key: &[u8], depth: usize, level: usize) -> Node<'static> {
-    let prefix = key[depth..level].iter().copied();
-    Node::new(Kind::Node4, level, Prefix::new(level - depth, prefix))
 }

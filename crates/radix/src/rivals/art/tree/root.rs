@@ -1,6 +1,6 @@
 //! The root of a tree, which owns all below it.
 
-use super::node::{Kind, Node, Prefix, Tagged};
+use crate::rivals::art::node::{Kind, Node, Prefix, Tagged};
 use crate::rivals::entries::EntryCount;
 use crate::rivals::leaf::RivalForm;
 use crate::rivals::scan::{Child, symbol};

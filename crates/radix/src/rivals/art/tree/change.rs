@@ -1,22 +1,15 @@
 //! Changing the value of a key, present or not.
 
-use super::Olc;
-use super::node::{check, copy, enter, find, insert, is_full, new_node4, upgrade};
+use super::locking::replace;
+use super::{Parent, Tree, enter, upgrade};
 use crate::change::Change;
-use crate::counters::Probe;
+use crate::counters::{Off, Probe};
 use crate::lock::{Version, pause};
-use crate::rivals::art::node::{Found, Node, Prefix, Tagged};
+use crate::rivals::art::node::{Found, Kind, Node, Prefix, Tagged};
+use crate::rivals::art::synchronization::Synchronization;
 use crate::rivals::leaf::{Leaf, NewLeaf, RivalForm};
 use crate::rivals::scan::{Child, Restart, Symbol, symbol};
 use crossbeam_epoch::Guard;
-
-/// Where a node hangs: in which slot of which node, at which version.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parent<'g> {
-    pub node: Node<'g>,
-    pub version: Version,
-    pub slot: u32,
-}
 
 /// Where the walk of a writer ends: at a node that covers the key, at a version.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +22,7 @@ pub(super) struct Place<'g> {
     pub found: Found,
 }
 
-impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
+impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     /// Changes a key as `decide` says.
     pub(super) fn change<'v>(
         &self,
@@ -65,24 +58,25 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
         let mut depth = 0;
         loop {
             let prefix = node.prefix();
-            if prefix.length() != 0 {
-                if let Some(agree) = disagrees::<F>(node, prefix, key, depth)? {
+            if prefix.length() != 0 || depth != node.level() {
+                if let Some(at) = parting::<F>(node, prefix, key, depth)? {
                     probe.node(node.visit_prefix(prefix));
-                    check::<VALIDATES>(node, version)?;
+                    S::check(node, version)?;
                     let Change::Set(value) = decide(None) else {
                         return Ok(0);
                     };
                     let parent = parent.ok_or(Restart)?;
                     let leaf = NewLeaf::<F>::new(key, value);
-                    self.split_prefix(parent, node, version, depth, agree, leaf, probe)?;
+                    let level = at;
+                    self.split_prefix(parent, node, version, level, leaf, probe)?;
                     return Ok(1);
                 }
-                depth += prefix.length();
+                depth = node.level();
             }
             let symbol = symbol(key, depth);
-            let found = find(node, symbol);
+            let found = S::find(node, symbol);
             probe.node(node.visit(symbol, found.slot, prefix));
-            check::<VALIDATES>(node, version)?;
+            S::check(node, version)?;
             let place = Place {
                 parent,
                 node,
@@ -114,7 +108,7 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
                 }
                 Some(Child::Node(child)) => {
                     let child_version = enter(child, probe)?;
-                    check::<VALIDATES>(node, version)?;
+                    S::check(node, version)?;
                     parent = Some(Parent {
                         node,
                         version,
@@ -183,18 +177,18 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
             symbol,
             ..
         } = place;
-        let byte = symbol.filter(|_| is_full(node));
-        let (Some(byte), Some(parent)) = (byte, place.parent) else {
+        let outgrown = symbol.and_then(|byte| Some((byte, S::outgrown(node)?)));
+        let (Some((byte, kind)), Some(parent)) = (outgrown, place.parent) else {
             upgrade(node, version, probe)?;
             leaf.written(probe);
-            insert(node, symbol, Tagged::new_leaf(leaf), probe);
+            S::insert(node, symbol, Tagged::new_leaf(leaf), probe);
             node.lock().unlock_changed();
             return Ok(());
         };
-        lock_both(parent, node, version, probe)?;
+        lock_both::<S>(parent, node, version, probe)?;
         leaf.written(probe);
-        let with = Some((byte, Tagged::new_leaf(leaf)));
-        let larger = copy(node, node.kind().larger(), None, with);
+        let larger = copy::<S>(node, kind, None);
+        S::insert(larger, Some(byte), Tagged::new_leaf(leaf), &mut Off);
         replace(parent, node, larger, guard, probe);
         Ok(())
     }
@@ -216,47 +210,34 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
         let level = depth + rest.take_while(|(a, b)| a == b).count();
         let node4 = new_node4(key, depth, level);
         let (new_symbol, old_symbol) = (symbol(key, level), symbol(old.key(), level));
-        let mut nothing = crate::counters::Off;
-        insert(
-            node4,
-            old_symbol,
-            Tagged::of_leaf(old.address()),
-            &mut nothing,
-        );
-        insert(node4, new_symbol, Tagged::new_leaf(new), &mut nothing);
+        S::insert(node4, old_symbol, Tagged::of_leaf(old.address()), &mut Off);
+        S::insert(node4, new_symbol, Tagged::new_leaf(new), &mut Off);
         node4.written(probe);
         node.put(place.found.slot, Tagged::of_node(node4), probe);
         node.lock().unlock_changed();
         Ok(())
     }
 
-    /// Puts a new node4 above a node, whose prefix agrees with the key of a leaf in `agree` bytes.
-    #[expect(clippy::too_many_arguments, reason = "the place of a split")]
+    /// Puts a new node4 above a node from whose prefix the key of a leaf parts at a level.
     fn split_prefix(
         &self,
         parent: Parent<'_>,
         node: Node<'_>,
         version: Version,
-        depth: usize,
-        agree: usize,
+        level: usize,
         leaf: NewLeaf<F>,
         probe: &mut impl Probe,
     ) -> Result<(), Restart> {
         let path = node.any_key::<F>().ok_or(Restart)?;
-        lock_both(parent, node, version, probe)?;
+        lock_both::<S>(parent, node, version, probe)?;
         leaf.written(probe);
-        let level = depth + agree;
-        let node4 = new_node4(path, depth, level);
+        let node4 = new_node4(path, parent.node.level() + 1, level);
         let key_symbol = symbol(leaf.leaf().key(), level);
-        let mut nothing = crate::counters::Off;
-        insert(
-            node4,
-            symbol(path, level),
-            Tagged::of_node(node),
-            &mut nothing,
-        );
-        insert(node4, key_symbol, Tagged::new_leaf(leaf), &mut nothing);
+        S::insert(node4, symbol(path, level), Tagged::of_node(node), &mut Off);
+        S::insert(node4, key_symbol, Tagged::new_leaf(leaf), &mut Off);
         node4.written(probe);
+        // Those that come by the new node before the prefix is shorter skip its first bytes; those
+        // that come by the parent's former slot afterwards find that the prefix is too short.
         parent.node.put(parent.slot, Tagged::of_node(node4), probe);
         parent.node.lock().unlock_changed();
         let rest = path[level + 1..node.level()].iter().copied();
@@ -266,52 +247,60 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
     }
 }
 
-/// How many bytes of a prefix agree with a key, if not all do.
-fn disagrees<F: RivalForm>(
+/// Where a key parts from the prefix of a node that a path of `depth` bytes leads to, if it does.
+fn parting<F: RivalForm>(
     node: Node<'_>,
     prefix: Prefix,
     key: &[u8],
     depth: usize,
 ) -> Result<Option<usize>, Restart> {
+    let level = node.level();
+    // Another thread has put a node between, or has taken one away, and the path is out of date.
+    if depth + prefix.length() != level {
+        return Err(Restart);
+    }
     if let Some((agree, _)) = prefix.difference(key, depth) {
-        return Ok(Some(agree));
+        return Ok(Some(depth + agree));
     }
     if prefix.is_whole() {
         return Ok(None);
     }
     let path = node.any_key::<F>().ok_or(Restart)?;
-    let end = depth + prefix.length();
-    // A walk whose depth is not that of the node any more ends when it validates.
-    let path = path.get(depth..end).ok_or(Restart)?;
+    let path = path.get(depth..level).ok_or(Restart)?;
     let rest = key.get(depth..).unwrap_or_default();
     let agree = path.iter().zip(rest).take_while(|(a, b)| a == b).count();
-    Ok((agree < path.len()).then_some(agree))
+    Ok((agree < path.len()).then_some(depth + agree))
 }
 
-/// Locks a parent and its child at the versions that were read, or none of them.
-pub(super) fn lock_both(
+/// Locks a node at the version that was read, and its parent, or none of them.
+fn lock_both<S: Synchronization>(
     parent: Parent<'_>,
     node: Node<'_>,
     version: Version,
     probe: &mut impl Probe,
 ) -> Result<(), Restart> {
-    upgrade(parent.node, parent.version, probe)?;
-    upgrade(node, version, probe).inspect_err(|_| parent.node.lock().unlock_unchanged())
+    upgrade(node, version, probe)?;
+    S::lock_parent(parent, probe).inspect_err(|_| node.lock().unlock_unchanged())
 }
 
-/// Puts a copy in the place of a node, of which both are locked, and unlocks.
-pub(super) fn replace(
-    parent: Parent<'_>,
+/// Makes a node of a kind with the same children, but for one.
+pub(super) fn copy<S: Synchronization>(
     node: Node<'_>,
-    copy: Node<'_>,
-    guard: &Guard,
-    probe: &mut impl Probe,
-) {
-    copy.written(probe);
-    parent.node.put(parent.slot, Tagged::of_node(copy), probe);
-    probe.replace(node.place(), copy.place(), copy.kind().bytes());
-    parent.node.lock().unlock_changed();
-    node.lock().unlock_obsolete();
-    // SAFETY: the parent's slot has another node now.
-    unsafe { node.retire(guard) };
+    kind: Kind,
+    without: Option<u8>,
+) -> Node<'static> {
+    let copy = Node::new(kind, node.level(), node.prefix());
+    copy.end().store(node.end().load());
+    node.for_each(|byte, child| {
+        if Some(byte) != without {
+            S::insert(copy, Some(byte), child, &mut Off);
+        }
+    });
+    copy
+}
+
+/// Makes a node4 with the bytes of a key from `depth` to `level` as its prefix.
+fn new_node4(key: &[u8], depth: usize, level: usize) -> Node<'static> {
+    let prefix = key[depth..level].iter().copied();
+    Node::new(Kind::Node4, level, Prefix::new(level - depth, prefix))
 }

@@ -1,16 +1,17 @@
 //! Taking a leaf out of its node.
 
-use super::Olc;
-use super::change::{Parent, Place, replace};
-use super::node::{copy, remove, upgrade};
+use super::change::{Place, copy};
+use super::locking::replace;
+use super::{Parent, Tree};
 use crate::counters::Probe;
 use crate::lock::TryLock;
-use crate::rivals::art::node::{Kind, Node, Tagged};
+use crate::rivals::art::node::{Kind, Node};
+use crate::rivals::art::synchronization::Synchronization;
 use crate::rivals::leaf::RivalForm;
 use crate::rivals::scan::{Child, Restart, Symbol};
 use crossbeam_epoch::Guard;
 
-impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
+impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     /// Takes out the child of a place, whose node is locked, and unlocks the node. The node shrinks
     /// if it can, and a node that is left with one entry gives its place to that.
     pub(super) fn take(
@@ -25,23 +26,22 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
             found,
             ..
         } = place;
-        let (kind, count) = (node.kind(), node.count());
+        let (kind, count) = (node.kind(), S::count(node));
         let has_end = !node.end().load().is_none();
         let is_last_but_one = kind == Kind::Node4 && count + usize::from(has_end) == 2;
         let shrinks = symbol.is_some() && count == kind.shrinks_from();
         let parent = place.parent.filter(|_| is_last_but_one || shrinks);
         let Some(parent) = parent else {
-            remove(node, symbol, found.slot, probe);
+            S::remove(node, symbol, found.slot, probe);
             node.lock().unlock_changed();
             return Ok(());
         };
-        // The version was the node's until it was locked.
-        let locked = upgrade(parent.node, parent.version, probe);
+        let locked = S::lock_parent(parent, probe);
         locked.inspect_err(|_| node.lock().unlock_unchanged())?;
         if is_last_but_one {
             return self.collapse(parent, node, symbol, guard, probe);
         }
-        let smaller = copy(node, kind.smaller(), symbol, None);
+        let smaller = copy::<S>(node, kind.smaller(), symbol);
         replace(parent, node, smaller, guard, probe);
         Ok(())
     }
@@ -75,23 +75,12 @@ impl<F: RivalForm, const VALIDATES: bool> Olc<F, VALIDATES> {
             below.set_prefix(joined, probe);
             below.lock().unlock_changed();
         }
-        self.put_survivor(parent, node, child, guard, probe);
-        Ok(())
-    }
-
-    fn put_survivor(
-        &self,
-        parent: Parent<'_>,
-        node: Node<'_>,
-        child: Tagged,
-        guard: &Guard,
-        probe: &mut impl Probe,
-    ) {
         parent.node.put(parent.slot, child, probe);
         probe.replace(node.place(), child.address(), 0);
         parent.node.lock().unlock_changed();
         node.lock().unlock_obsolete();
         // SAFETY: the parent's slot has the survivor now.
         unsafe { node.retire(guard) };
+        Ok(())
     }
 }

@@ -1,0 +1,157 @@
+//! ROWEX, read-optimized write exclusion.
+//!
+//! *Readers* read no version and never begin again. Every state of a node between two steps of a
+//! writer is valid: a child is published after its byte, and a reader looks at the byte once more
+//! when it has the child. Node4s, node16s and node48s only append: a position that was used is not
+//! used again, but a node without unused positions is copied. An obsolete node shows the tree's
+//! state at the instant when it became obsolete, which is within the reader's walk.
+//!
+//! Prefixes become longer and shorter while readers are on their way. The level of a node never
+//! changes: a reader whose path and the prefix together are shorter has missed a node that came
+//! between, and goes on at the level; the leaf is compared in any case. One whose path is longer
+//! than the parent's skips the first bytes of the prefix.
+//!
+//! *Writers* lock a node at the version that they have read, then its parent, for which they wait.
+
+mod node;
+
+use super::node::{Found, Kind, Node, Prefix, Tagged};
+use super::synchronization::Synchronization;
+use super::tree::Parent;
+use crate::counters::Probe;
+use crate::lock::Version;
+use crate::rivals::leaf::{Leaf, RivalForm};
+use crate::rivals::scan::{Child, Restart, Symbol, symbol};
+use crossbeam_epoch::Guard;
+
+/// See the [module](self). Only a test, which must fail, does without levels.
+#[derive(Clone, Copy, Debug)]
+pub enum Rowex<const HAS_LEVELS: bool = true> {}
+
+/// The depth behind the prefix of a node, to which a path of `depth` bytes leads; `None` if the key
+/// differs from it.
+#[inline]
+fn pass<const HAS_LEVELS: bool>(
+    node: Node<'_>,
+    prefix: Prefix,
+    key: &[u8],
+    depth: usize,
+) -> Option<usize> {
+    let level = match HAS_LEVELS {
+        true => node.level(),
+        false => depth + prefix.length(),
+    };
+    let end = depth + prefix.length();
+    if end < level || prefix.length() == 0 {
+        return Some(level);
+    }
+    let passed = end - level;
+    // The bytes that are not stored are skipped, as those of a node that was missed.
+    let mut stored = prefix.stored().skip(passed).enumerate();
+    match stored.any(|(i, byte)| key.get(depth + i) != Some(&byte)) {
+        true => None,
+        false => Some(level),
+    }
+}
+
+impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
+    const ASCENDING: bool = false;
+
+    #[inline]
+    fn leaf<'g, F: RivalForm>(
+        root: Node<'g>,
+        key: &[u8],
+        _guard: &'g Guard,
+        probe: &mut impl Probe,
+    ) -> Option<Leaf<'g, F>> {
+        let mut node = root;
+        let mut depth = 0;
+        loop {
+            let prefix = node.prefix();
+            let Some(level) = pass::<HAS_LEVELS>(node, prefix, key, depth) else {
+                probe.node(node.visit_prefix(prefix));
+                return None;
+            };
+            let byte = symbol(key, level);
+            let found = node::find(node, byte);
+            probe.node(node.visit(byte, found.slot, prefix));
+            // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
+            // afterwards does not free it during 'g.
+            match unsafe { found.child.child::<F>() }? {
+                Child::Leaf(leaf) => {
+                    probe.node(leaf.visit());
+                    return (leaf.key() == key).then_some(leaf);
+                }
+                Child::Node(child) => {
+                    node = child;
+                    depth = level + 1;
+                }
+            }
+        }
+    }
+
+    fn children<'g>(
+        node: Node<'g>,
+        _probe: &mut impl Probe,
+        children: &mut Vec<(Symbol, Tagged)>,
+    ) -> Result<(), Restart> {
+        children.push((None, node.end().load()));
+        node.for_each(|byte, child| children.push((Some(byte), child)));
+        Ok(())
+    }
+
+    #[inline]
+    fn find(node: Node<'_>, symbol: Symbol) -> Found {
+        node::find(node, symbol)
+    }
+
+    #[inline]
+    fn check(_node: Node<'_>, _version: Version) -> Result<(), Restart> {
+        Ok(())
+    }
+
+    fn lock_parent(parent: Parent<'_>, probe: &mut impl Probe) -> Result<(), Restart> {
+        match parent.node.lock().lock() {
+            Ok(waits) => {
+                probe.lock(waits);
+                Ok(())
+            }
+            Err(_) => Err(Restart),
+        }
+    }
+
+    fn count(node: Node<'_>) -> usize {
+        node::live(node)
+    }
+
+    fn outgrown(node: Node<'_>) -> Option<Kind> {
+        node::outgrown(node)
+    }
+
+    fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe) {
+        node::insert(node, symbol, child, probe);
+    }
+
+    fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
+        node::remove(node, symbol, slot, probe);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rivals::Rival;
+    use crate::rivals::art::tree::Tree;
+    use nearfield_core::Bytes;
+    use nearfield_testkit::concurrent::{self, Config};
+
+    /// Without levels, readers look for the wrong byte where a prefix has become shorter.
+    #[test]
+    fn canary_readers_that_do_not_know_levels_are_caught() {
+        let caught = (0..400).any(|seed| {
+            let index = Rival::<Bytes, Tree<Bytes, Rowex<false>>>::new();
+            concurrent::run(&index, seed, &Config::default()).is_err()
+        });
+        assert!(caught, "no violation in 400 runs");
+    }
+}

@@ -1,0 +1,126 @@
+//! Searches and changes of a node whose readers do not validate.
+
+use crate::counters::Probe;
+use crate::rivals::art::node::{END, Found, Kind, Node, Tagged, View};
+use crate::rivals::scan::Symbol;
+use std::sync::atomic::Ordering;
+
+/// Finds the child of a symbol.
+#[inline]
+pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
+    let Some(byte) = symbol else {
+        return Found {
+            child: node.end().load(),
+            slot: END,
+        };
+    };
+    match node.view() {
+        View::Small(small) => {
+            // Unused positions hold nothing. One byte may be at several positions, but there is
+            // never more than one child.
+            let mut matches = small.matches(small.slots.len(), byte);
+            while matches != 0 {
+                let position = matches.trailing_zeros() as usize;
+                matches &= matches - 1;
+                let child = small.slots[position].load();
+                // The position may have been unused when the bytes were read.
+                if !child.is_none() && small.key(position) == byte {
+                    return Found {
+                        child,
+                        slot: node.slot_offset(position),
+                    };
+                }
+            }
+            Found::NOTHING
+        }
+        View::Node48(inner) => {
+            let place = inner.index[usize::from(byte)].load(Ordering::Acquire);
+            match usize::from(place).checked_sub(1) {
+                Some(position) => Found {
+                    child: inner.slots[position].load(),
+                    slot: node.slot_offset(position),
+                },
+                None => Found::NOTHING,
+            }
+        }
+        View::Node256(inner) => Found {
+            child: inner.slots[usize::from(byte)].load(),
+            slot: node.slot_offset(usize::from(byte)),
+        },
+    }
+}
+
+/// The number of children, but for that of the key that ends at the node.
+pub fn live(node: Node<'_>) -> usize {
+    let slots = match node.view() {
+        View::Small(small) => small.slots,
+        View::Node48(inner) => &inner.slots,
+        View::Node256(_) => return node.count(),
+    };
+    let used = slots[..node.count()].iter();
+    used.filter(|slot| !slot.load().is_none()).count()
+}
+
+/// The kind of the node that must take the place of one without unused positions: the same, if
+/// enough children have gone.
+pub fn outgrown(node: Node<'_>) -> Option<Kind> {
+    let kind = node.kind();
+    if kind == Kind::Node256 || node.count() < usize::from(kind.slots()) {
+        return None;
+    }
+    let stays = match kind {
+        Kind::Node4 => 3,
+        Kind::Node16 => 14,
+        Kind::Node48 | Kind::Node256 => 47,
+    };
+    Some(match live(node) <= stays {
+        true => kind,
+        false => kind.larger(),
+    })
+}
+
+/// Adds a child, for which there is room, under the lock.
+pub fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Probe) {
+    let Some(byte) = symbol else {
+        return node.put(END, child, probe);
+    };
+    let (place, count) = (node.place(), node.count());
+    let position = match node.view() {
+        View::Small(small) => {
+            small.append(count, byte);
+            let keys = node.kind().head_bytes() as usize - small.slots.len();
+            probe.write(place + keys + count, 1);
+            count
+        }
+        View::Node48(_) => count,
+        View::Node256(_) => usize::from(byte),
+    };
+    // Readers look at the slots of all positions, and at the byte behind the child.
+    node.add_to_count(1);
+    probe.write(place, 8);
+    node.put(node.slot_offset(position), child, probe);
+    if let View::Node48(inner) = node.view() {
+        inner.index[usize::from(byte)].store(position as u8 + 1, Ordering::Release);
+        probe.write(place + 24 + usize::from(byte), 1);
+    }
+}
+
+/// Removes a child that there is, under the lock.
+pub fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
+    node.put(slot, Tagged::NONE, probe);
+    let Some(byte) = symbol else {
+        return;
+    };
+    match node.view() {
+        // Positions are not used again.
+        View::Small(_) => {}
+        View::Node48(inner) => {
+            inner.index[usize::from(byte)].store(0, Ordering::Release);
+            probe.write(node.place() + 24 + usize::from(byte), 1);
+        }
+        View::Node256(_) => {
+            node.add_to_count(-1);
+            probe.write(node.place(), 8);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How writers lock nodes.
+
+use super::Parent;
+use crate::counters::Probe;
+use crate::lock::{Version, pause};
+use crate::rivals::art::node::{Node, Tagged};
+use crate::rivals::scan::Restart;
+use crossbeam_epoch::Guard;
+
+/// Takes the version of a node, after waiting for a writer at work.
+#[inline]
+pub fn enter(node: Node<'_>, probe: &mut impl Probe) -> Result<Version, Restart> {
+    let version = node.lock().now();
+    if !version.is_locked() {
+        return match version.is_obsolete() {
+            true => Err(Restart),
+            false => Ok(version),
+        };
+    }
+    probe.wait();
+    enter_when_unlocked(node)
+}
+
+#[cold]
+fn enter_when_unlocked(node: Node<'_>) -> Result<Version, Restart> {
+    let mut waits = 0;
+    loop {
+        let version = node.lock().now();
+        if !version.is_locked() {
+            return match version.is_obsolete() {
+                true => Err(Restart),
+                false => Ok(version),
+            };
+        }
+        pause(&mut waits);
+    }
+}
+
+/// Locks a node at a version.
+#[inline]
+pub fn upgrade(node: Node<'_>, version: Version, probe: &mut impl Probe) -> Result<(), Restart> {
+    match node.lock().upgrade(version) {
+        true => {
+            probe.lock(0);
+            Ok(())
+        }
+        false => Err(Restart),
+    }
+}
+
+/// Puts a copy in the place of a node, of which both are locked, and unlocks.
+pub(super) fn replace(
+    parent: Parent<'_>,
+    node: Node<'_>,
+    copy: Node<'_>,
+    guard: &Guard,
+    probe: &mut impl Probe,
+) {
+    copy.written(probe);
+    parent.node.put(parent.slot, Tagged::of_node(copy), probe);
+    probe.replace(node.place(), copy.place(), copy.kind().bytes());
+    parent.node.lock().unlock_changed();
+    node.lock().unlock_obsolete();
+    // SAFETY: the parent's slot has another node now.
+    unsafe { node.retire(guard) };
+}

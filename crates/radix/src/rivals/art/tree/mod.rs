@@ -1,0 +1,96 @@
+//! The tree, but for what [synchronizations](super::synchronization) do.
+//!
+//! All changes are made under the locks of the nodes that change: the node, and its parent where
+//! the node is replaced. A lock that is not to be had makes a writer begin again. A node that was
+//! replaced stays locked for ever, as obsolete.
+
+mod change;
+mod locking;
+mod remove;
+mod root;
+mod walk;
+
+pub use locking::{enter, upgrade};
+
+use super::node::Node;
+use super::synchronization::Synchronization;
+use crate::change::Change;
+use crate::counters::Probe;
+use crate::lock::Version;
+use crate::rivals::design::Design;
+use crate::rivals::leaf::{Leaf, RivalForm};
+use crate::rivals::scan;
+use crossbeam_epoch::Guard;
+use nearfield_core::Direction;
+use root::Root;
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
+
+/// Where a node hangs: in which slot of which node, at which version.
+#[derive(Clone, Copy, Debug)]
+pub struct Parent<'g> {
+    pub node: Node<'g>,
+    pub version: Version,
+    pub slot: u32,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Tree<F: RivalForm, S> {
+    root: Root<F>,
+    synchronization: PhantomData<S>,
+}
+
+impl<F: RivalForm, S> Default for Tree<F, S> {
+    fn default() -> Self {
+        Tree {
+            root: Root::default(),
+            synchronization: PhantomData,
+        }
+    }
+}
+
+impl<F: RivalForm, S: Synchronization> Design<F> for Tree<F, S> {
+    #[inline]
+    fn read<R>(
+        &self,
+        key: F::Key<'_>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+        read: impl FnOnce(F::Value<'_>) -> R,
+    ) -> Option<R> {
+        let key = F::bytes(key);
+        let leaf = S::leaf::<F>(self.root.node(), key.as_ref(), guard, probe)?;
+        Some(read(leaf.value()))
+    }
+
+    fn modify<'v>(
+        &self,
+        key: F::Key<'_>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+    ) {
+        let key = F::bytes(key);
+        self.change(key.as_ref(), guard, probe, decide);
+    }
+
+    fn scan<'g>(
+        &'g self,
+        from: Bound<&'g [u8]>,
+        direction: Direction,
+        guard: &'g Guard,
+        probe: &mut impl Probe,
+        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+    ) {
+        scan::scan(self, from, direction, guard, probe, visit);
+    }
+
+    fn entries(&self) -> usize {
+        self.root.entries.sum()
+    }
+
+    fn check_invariants(&self) {
+        self.root.check_invariants(S::ASCENDING);
+    }
+}

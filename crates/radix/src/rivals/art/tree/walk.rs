@@ -1,0 +1,52 @@
+//! Walking in order.
+
+use super::Tree;
+use crate::counters::Probe;
+use crate::rivals::art::node::Node;
+use crate::rivals::art::synchronization::Synchronization;
+use crate::rivals::leaf::RivalForm;
+use crate::rivals::scan::{Children, Ordered, Restart};
+use crossbeam_epoch::Guard;
+
+impl<F: RivalForm, S: Synchronization> Ordered<F> for Tree<F, S> {
+    type Node<'g>
+        = Node<'g>
+    where
+        Self: 'g;
+
+    fn root<'g>(&'g self, _guard: &'g Guard) -> Node<'g> {
+        self.root.node()
+    }
+
+    fn expand<'g>(
+        &'g self,
+        node: Node<'g>,
+        _depth: usize,
+        _guard: &'g Guard,
+        probe: &mut impl Probe,
+        children: &mut Children<'g, F, Node<'g>>,
+    ) -> Result<usize, Restart> {
+        let mut seen = Vec::new();
+        S::children(node, probe, &mut seen)?;
+        probe.node(node.visit(None, 0, node.prefix()));
+        if !S::ASCENDING {
+            seen.sort_by_key(|(byte, _)| *byte);
+            // One that was removed and inserted again meanwhile may have been seen twice.
+            seen.dedup_by_key(|(byte, _)| *byte);
+        }
+        for (byte, child) in seen {
+            // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
+            // afterwards does not free it during 'g.
+            if let Some(child) = unsafe { child.child::<F>() } {
+                children.push((byte, child));
+            }
+        }
+        // Nodes that came between or have gone since the parent was read do not matter: the level
+        // of a node and the bytes up to it are the same for ever.
+        Ok(node.level())
+    }
+
+    fn any_key<'g>(&'g self, node: Node<'g>, _guard: &'g Guard) -> Result<&'g [u8], Restart> {
+        node.any_key::<F>().ok_or(Restart)
+    }
+}
