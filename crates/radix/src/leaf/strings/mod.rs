@@ -91,6 +91,9 @@ pub const SHORT_MAX: usize = 16;
 /// The size of a cache line.
 const LINE: usize = 64;
 
+/// How much of an entry outside is prefetched. The processor goes on by itself. *Assumed*.
+const OUTSIDE_AHEAD: usize = 8 * LINE;
+
 const BLOCK_MAX: usize = GRANULES_MAX * GRANULE_BYTES;
 const PRINTS_AT: usize = 8;
 const PRINT_WORDS: usize = STRINGS_MAX / 8;
@@ -448,20 +451,29 @@ impl<'g> Strings<'g> {
     }
 
     /// The lines behind the first of an entry that may be a key's, for prefetching, if entries are
-    /// long: as many as they have on average.
+    /// long: as many as they have on average. Of an entry outside, the first ones.
     #[inline]
     pub fn likely_rest(self, candidates: Candidates) -> impl Iterator<Item = *const u8> {
-        let before = OFFSETS_AT + 2 * self.state.slots();
-        let all = self.state.end().saturating_sub(before);
-        let length = match all > LINE * self.count() && !self.state.is_outside() {
-            true => all / self.count().max(1),
-            false => 0,
+        let (mut first, mut length) = (self.start.cast_const(), 0);
+        if self.state.is_outside() {
+            let outside = self.outside();
+            (first, length) = (outside.entry, outside.length.min(OUTSIDE_AHEAD));
+        } else {
+            let before = OFFSETS_AT + 2 * self.state.slots();
+            let all = self.state.end().saturating_sub(before);
+            if all > LINE * self.count() {
+                first = first.wrapping_add(usize::from(candidates.first));
+                length = all / self.count().max(1);
+            }
+        }
+        // The first line of an entry inside has been asked for.
+        let next_line = match self.state.is_outside() {
+            true => 0,
+            false => LINE - first.addr() % LINE,
         };
-        let first = usize::from(candidates.first);
-        let start = self.start.cast_const();
-        (LINE..length.next_multiple_of(LINE))
+        (next_line..length)
             .step_by(LINE)
-            .map(move |at| start.wrapping_add(first + at))
+            .map(move |at| first.wrapping_add(at))
     }
 
     /// The lines behind the first two, for prefetching.

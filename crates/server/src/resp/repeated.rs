@@ -1,0 +1,172 @@
+//! Requests that begin as the one before. Clients mostly send the same command again, and its head
+//! need not be understood twice.
+
+use super::encode;
+use super::request::{RequestLimits, short_length};
+use std::ops::Range;
+
+/// What lies before the first argument of a request as it is written in the log: the number of
+/// words, and the first word, which is a short name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The first and the last eight bytes, and those behind the first eight.
+    parts: [u64; 3],
+    length: u8,
+    arguments: u8,
+    name: u8,
+}
+
+/// The longest head: two lines with a number of one digit, and a name of eight letters.
+const BYTES_MAX: usize = 4 + 4 + 8 + 2;
+
+/// The shortest: the name has one letter.
+const BYTES_MIN: usize = 4 + 4 + 1 + 2;
+
+impl Head {
+    /// The head of a request, whose words lie at these places; `None` if it is a long one, or is not
+    /// written as in the log.
+    pub fn of(request: &[u8], places: &[Range<usize>]) -> Option<Head> {
+        let name = places.first()?;
+        let length = name.end + 2;
+        let arguments = places.len() - 1;
+        let is_short = (1..=8).contains(&arguments) && (BYTES_MIN..=BYTES_MAX).contains(&length);
+        if !is_short || !encode::is_encoded(request, places) {
+            return None;
+        }
+        Some(Head {
+            parts: parts(request, length)?,
+            length: length as u8,
+            arguments: arguments as u8,
+            name: name.start as u8,
+        })
+    }
+
+    /// Looks for a request with this head at the beginning of `bytes`, which is written as in the
+    /// log and whose arguments are short. Calls `word` with the place of each of its words; answers
+    /// where it ends. `None` if there is no such request, or not all of it; `word` may have been
+    /// called then.
+    #[inline]
+    pub fn find(
+        &self,
+        bytes: &[u8],
+        limits: &RequestLimits,
+        mut word: impl FnMut(Range<usize>),
+    ) -> Option<usize> {
+        let mut end = usize::from(self.length);
+        if parts(bytes, end)? != self.parts {
+            return None;
+        }
+        word(usize::from(self.name)..end - 2);
+        for _ in 0..self.arguments {
+            if bytes.get(end) != Some(&b'$') {
+                return None;
+            }
+            let (length, start) = short_length(bytes, end + 1)?;
+            let has_zeros = length < 10 && start != end + 4 || length < 100 && start > end + 5;
+            let line_end = start + length;
+            if has_zeros
+                || length > limits.argument_bytes
+                || bytes.get(start - 1) != Some(&b'\n')
+                || bytes.get(line_end..)?.first_chunk() != Some(b"\r\n")
+            {
+                return None;
+            }
+            word(start..line_end);
+            end = line_end + 2;
+        }
+        Some(end)
+    }
+}
+
+/// The parts of a head of so many bytes.
+#[inline]
+fn parts(bytes: &[u8], length: usize) -> Option<[u64; 3]> {
+    let part = |at: usize| {
+        let part = bytes.get(at..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*part))
+    };
+    let middle = 8.min(length.checked_sub(8)?);
+    Some([part(0)?, part(middle)?, part(length - 8)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::Parser;
+    use crate::resp::request::Step;
+
+    /// What the parser finds in a request, if that is one.
+    fn parsed(request: &[u8]) -> Option<(usize, Vec<Range<usize>>)> {
+        let mut parser = Parser::new();
+        match parser.next(request, &RequestLimits::default()) {
+            Ok(Step::Complete(end)) => Some((end, parser.places().to_vec())),
+            _ => None,
+        }
+    }
+
+    fn found(head: &Head, bytes: &[u8]) -> Option<(usize, Vec<Range<usize>>)> {
+        let mut places = Vec::new();
+        let limits = RequestLimits::default();
+        let end = head.find(bytes, &limits, |place| places.push(place))?;
+        Some((end, places))
+    }
+
+    fn head(request: &[u8]) -> Head {
+        let (_, places) = parsed(request).expect("a request");
+        Head::of(request, &places).expect("a short head")
+    }
+
+    fn request(words: &[&[u8]]) -> Vec<u8> {
+        let mut request = Vec::new();
+        crate::resp::encode::words(&mut request, words);
+        request
+    }
+
+    #[test]
+    fn requests_with_the_same_head_are_found_as_the_parser_finds_them() {
+        for name in [&b"g"[..], b"GET", b"setrange", b"hincrby"] {
+            for lengths in [&[0_usize][..], &[1], &[9, 10], &[99, 100, 101], &[3; 8]] {
+                let word = |length: &usize| vec![b'x'; *length];
+                let arguments: Vec<Vec<u8>> = lengths.iter().map(word).collect();
+                let mut words = vec![name];
+                words.extend(arguments.iter().map(Vec::as_slice));
+                let mut bytes = request(&words);
+                let head = head(&bytes);
+                let expected = parsed(&bytes);
+                for short in 0..bytes.len() {
+                    assert_eq!(found(&head, &bytes[..short]), None);
+                }
+                bytes.extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
+                assert_eq!(found(&head, &bytes), expected);
+            }
+        }
+    }
+
+    /// Whatever is written otherwise is left to the parser.
+    #[test]
+    fn other_requests_are_not_found() {
+        let head = head(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+        for bytes in [
+            &b"*2\r\n$3\r\nGEX\r\n$1\r\nk\r\n"[..],
+            b"*3\r\n$3\r\nGET\r\n$1\r\nk\r\n",
+            b"*2\r\n$3\r\nGET\r\n:1\r\nk\r\n",
+            b"*2\r\n$3\r\nGET\r\n$01\r\nk\r\n",
+            b"*2\r\n$3\r\nGET\r\n$001\r\nk\r\n",
+            b"*2\r\n$3\r\nGET\r\n$010\r\nkkkkkkkkkk\r\n",
+            b"*2\r\n$3\r\nGET\r\n$1\rxk\r\n",
+            b"*2\r\n$3\r\nGET\r\n$1\r\nkxx",
+            b"*2\r\n$3\r\nGETxx$1\r\nk\r\n",
+            b"*2\r\n$3\r\nGET\r\n$-1\r\n",
+            b"GET k\r\n and more",
+        ] {
+            assert_eq!(found(&head, bytes), None, "{}", bytes.escape_ascii());
+        }
+        let none = RequestLimits {
+            argument_bytes: 2,
+            ..RequestLimits::default()
+        };
+        let long = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
+        assert!(head.find(long, &none, |_| ()).is_none());
+        assert!(found(&head, long).is_some());
+    }
+}
