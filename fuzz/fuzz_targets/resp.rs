@@ -1,9 +1,10 @@
 //! The parser of requests finds the same requests however their bytes are cut, and none beyond its
-//! limits.
+//! limits. Requests that are found by the head of the one before are those that the parser finds.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use nearfield_server::resp::repeated::Head;
 use nearfield_server::resp::request::Step;
 use nearfield_server::resp::{Parser, ProtocolError, RequestLimits};
 
@@ -54,16 +55,28 @@ fn feed(bytes: &[u8], cuts: &[u8], limits: &RequestLimits) -> Found {
     };
     let mut rest = bytes;
     let mut cuts = cuts.iter();
+    let mut head: Option<Head> = None;
     while !rest.is_empty() {
         let length = cuts.next().map_or(rest.len(), |&cut| usize::from(cut));
         let (piece, after) = rest.split_at(length.min(rest.len()));
         rest = after;
         found.left.extend_from_slice(piece);
         loop {
-            match parser.next(&found.left, limits) {
+            let mut places = Vec::new();
+            let again = match (&head, parser.is_between_requests()) {
+                (Some(head), true) => head.find(&found.left, limits, |place| places.push(place)),
+                _ => None,
+            };
+            let step = parser.next(&found.left, limits);
+            if let Some(end) = again {
+                assert_eq!(step, Ok(Step::Complete(end)));
+                assert_eq!(parser.places(), places);
+            }
+            match step {
                 Ok(Step::Incomplete) => break,
                 Ok(Step::Complete(end)) => {
                     assert!(end > 0, "a request of no bytes");
+                    head = Head::of(&found.left[..end], parser.places());
                     let words = parser.arguments(&found.left);
                     found.requests.push(Request {
                         is_inline: found.left[0] != b'*',

@@ -57,7 +57,7 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
 }
 
 /// Appends the head of a value of the protocol: its kind, a number, and the end of the line.
-/// Nearly all numbers have one or two digits.
+/// Nearly all numbers have one to three digits.
 #[inline]
 pub fn write_head(out: &mut Vec<u8>, kind: u8, number: i64) {
     match number {
@@ -65,6 +65,10 @@ pub fn write_head(out: &mut Vec<u8>, kind: u8, number: i64) {
         10..=99 => {
             let (tens, ones) = (number as u8 / 10, number as u8 % 10);
             out.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        100..=999 => {
+            let digit = |place: i64| b'0' + (number / place % 10) as u8;
+            out.extend_from_slice(&[kind, digit(100), digit(10), digit(1), b'\r', b'\n']);
         }
         _ => {
             out.push(kind);

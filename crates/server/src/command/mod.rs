@@ -53,7 +53,7 @@ pub use batchable::{Batchable, Batchables, NAME_BYTES_MAX, batchables, packed};
 pub use call::{Call, integer, small_integer};
 pub use invoke::{invoke, note_uses};
 pub use lookup::lookup;
-pub use plan::{Plan, Planned, Touch};
+pub use plan::{Plan, Planned, Touch, Usual};
 pub use repeat::repeat;
 pub use spec::{Answer, Command, Run};
 pub use table::{all, find, number_of, registry};

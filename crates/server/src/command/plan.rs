@@ -45,6 +45,18 @@ pub struct Plan {
     pub touch: Touch,
     /// Writes the reply, and decides what becomes of the keys.
     pub complete: fn(&mut Planned<'_>) -> Answer,
+    /// What the completion comes to in the usual case, which a batch does itself.
+    pub usual: Option<Usual>,
+}
+
+/// What the completion of a command of one key comes to if the key holds a string that does not
+/// expire.
+#[derive(Clone, Copy, Debug)]
+pub enum Usual {
+    /// The string is the reply.
+    Read,
+    /// The key has been set, and the reply is `OK`.
+    Set,
 }
 
 impl Plan {

@@ -1,7 +1,7 @@
 //! A row of the command table.
 
 use super::call::Call;
-use super::plan::{Plan, Planned, Touch};
+use super::plan::{Plan, Planned, Touch, Usual};
 use crate::catalog::{Flags, Group, KeySpec, Spec};
 use crate::error::CommandError;
 use std::ops::Deref;
@@ -75,9 +75,21 @@ impl Command {
         complete: fn(&mut Planned<'_>) -> Answer,
     ) -> Command {
         Command {
-            run: Run::Planned(Plan { touch, complete }),
+            run: Run::Planned(Plan {
+                touch,
+                complete,
+                usual: None,
+            }),
             ..Command::new(name, arity, |_| Ok(()))
         }
+    }
+
+    /// What the completion of a planned command comes to in the usual case.
+    pub const fn usually(mut self, usual: Usual) -> Command {
+        if let Run::Planned(plan) = &mut self.run {
+            plan.usual = Some(usual);
+        }
+        self
     }
 
     /// A command that is only a name for its subcommands.

@@ -601,6 +601,17 @@ impl<'s> IoThread<'s> {
                     break (&[][..], 0, Added::Yes);
                 }
                 let rest = bytes.get(used..).unwrap_or_default();
+                if for_batches
+                    && connection.dirty
+                    && connection.parser.is_between_requests()
+                    && let Some(end) = self.round.add_again(index as u32, database, rest, &limits)
+                {
+                    used += end;
+                    if self.round.is_full() {
+                        break (rest, end, Added::Yes);
+                    }
+                    continue;
+                }
                 let end = match connection.parser.next(rest, &limits) {
                     Ok(Step::Complete(end)) => end,
                     Ok(Step::Incomplete) => return used,

@@ -2,6 +2,7 @@
 //! [`reply`] to them in either version, RESP2 and RESP3.
 
 pub mod encode;
+pub mod repeated;
 pub mod reply;
 pub mod request;
 

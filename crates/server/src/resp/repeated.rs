@@ -23,8 +23,8 @@ const BYTES_MAX: usize = 4 + 4 + 8 + 2;
 const BYTES_MIN: usize = 4 + 4 + 1 + 2;
 
 impl Head {
-    /// The head of a request, whose words lie at these places; `None` if it is a long one, or is not
-    /// written as in the log.
+    /// The head of a request, whose words lie at these places; `None` if it is a long one, or is
+    /// not written as in the log.
     pub fn of(request: &[u8], places: &[Range<usize>]) -> Option<Head> {
         let name = places.first()?;
         let length = name.end + 2;

@@ -208,6 +208,12 @@ impl Parser {
         Ok(Step::Complete(end + 1))
     }
 
+    /// True if the next request begins where it is looked for: none has come in part.
+    #[inline]
+    pub fn is_between_requests(&self) -> bool {
+        self.remaining == 0
+    }
+
     /// The number of arguments of the request that was found, its command's name among them.
     #[inline]
     pub fn argument_count(&self) -> usize {
@@ -244,11 +250,11 @@ impl Parser {
     }
 }
 
-/// Reads a number of one or two digits and where the next line begins, as [`length`] does. `None`
+/// Reads a number of one to three digits and where the next line begins, as [`length`] does. `None`
 /// if it is not so short, or if less than four bytes have come. Nearly all lengths are so short.
 #[inline]
-fn short_length(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
-    let &[first, second, third, _] = bytes.get(start..)?.first_chunk::<4>()?;
+pub(super) fn short_length(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
+    let &[first, second, third, fourth] = bytes.get(start..)?.first_chunk::<4>()?;
     let digit = |byte: u8| {
         let digit = usize::from(byte.wrapping_sub(b'0'));
         (digit < 10).then_some(digit)
@@ -257,8 +263,13 @@ fn short_length(bytes: &[u8], start: usize) -> Option<(usize, usize)> {
     if second == b'\r' {
         return Some((first, start + 3));
     }
-    let second = digit(second)?;
-    (third == b'\r').then_some((first * 10 + second, start + 4))
+    let two = first * 10 + digit(second)?;
+    if third == b'\r' {
+        return Some((two, start + 4));
+    }
+    let three = two * 10 + digit(third)?;
+    // The line ends with two bytes, of which the last has perhaps not come.
+    (fourth == b'\r' && bytes.len() > start + 4).then_some((three, start + 5))
 }
 
 /// The length of an argument, and where the argument begins; `None` if the line has not come whole.

@@ -4,7 +4,7 @@ mod counter;
 mod lcs;
 mod options;
 
-use super::{Answer, Call, Command, Flags, Group, Planned, Touch};
+use super::{Answer, Call, Command, Flags, Group, Planned, Touch, Usual};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 
@@ -16,12 +16,14 @@ pub(super) const STRING_BYTES_MAX: usize = 512 << 20;
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
     Command::planned("get", 2, Touch::Read, get)
+        .usually(Usual::Read)
         .reads()
         .fast()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the string value of a key."),
     Command::planned("set", -3, Touch::Set, options::set)
+        .usually(Usual::Set)
         .grows()
         .key(1)
         .about(GROUP, "1.0.0", "O(1)")

@@ -38,16 +38,17 @@ mod pending;
 
 use super::limits;
 use crate::client::Client;
-use crate::command::{Batchables, Planned, Touch, batchables};
+use crate::command::{Batchables, Planned, Touch, Usual, batchables};
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::execute::{Executor, Tally};
-use crate::keyspace::record::{HEAD_BYTES_MAX, is_plain};
+use crate::keyspace::record::{HEAD_BYTES_MAX, PLAIN_STRING, is_plain};
 use crate::keyspace::stripes::{StripeSet, Stripes};
 use crate::keyspace::{
     Database, Databases, Folded, InBatch, Index, Keyspace, Ledger, Outside, Record,
 };
-use crate::resp::{Parser, Reply, encode};
+use crate::resp::repeated::Head;
+use crate::resp::{Parser, Reply, RequestLimits, encode};
 use crate::server::Server;
 use nearfield::{Batch, Bytes, Direction, Outcome};
 use nearfield_core::Span;
@@ -72,6 +73,8 @@ pub struct Round {
     tallies: Vec<Tally>,
     /// The place of the tally of the command that was added last.
     tally: usize,
+    /// The head of the request that was added last, if the next may be found by it.
+    head: Option<Head>,
     batch: Batch<Bytes>,
     folded: Folded,
     writes: Batch<Bytes>,
@@ -140,6 +143,7 @@ impl Round {
             operations: 0,
             tallies: Vec::new(),
             tally: 0,
+            head: None,
             batch,
             folded: Folded::default(),
             writes,
@@ -154,6 +158,47 @@ impl Round {
     /// True if the round has to be executed before more is added.
     pub fn is_full(&self) -> bool {
         self.operations >= OPERATIONS_MAX
+    }
+
+    /// Adds the request at the beginning of `bytes` if it has the same head as the one that was
+    /// added last. Answers where it ends.
+    #[inline]
+    pub fn add_again(
+        &mut self,
+        connection: u32,
+        database: usize,
+        bytes: &[u8],
+        limits: &RequestLimits,
+    ) -> Option<usize> {
+        let head = self.head.as_ref().filter(|_| database == self.database)?;
+        let kind = self.sent.last_kind()?;
+        let (keys, writes) = (kind.keys as usize, kind.writes);
+        let words = &mut self.sent.words;
+        let (before, start) = (words.len(), self.batch.staged_end());
+        let word = |place: Range<usize>| words.push(Span::new(start + place.start, place.len()));
+        let end = head.find(bytes, limits, word);
+        let request = end.and_then(|end| self.batch.stage(bytes.get(..end)?).ok());
+        let Some(request) = request else {
+            self.sent.words.truncate(before);
+            return None;
+        };
+        self.count(keys, writes, request.length());
+        self.sent.push(connection, request, before, self.operations);
+        self.operations += keys;
+        end
+    }
+
+    /// Counts a command of the last kind.
+    #[inline]
+    fn count(&mut self, keys: usize, writes: bool, bytes: usize) {
+        if writes {
+            self.needs.written_keys += keys;
+            self.needs.written_bytes += bytes;
+        }
+        if let Some(tally) = self.tallies.get_mut(self.tally) {
+            tally.calls += 1;
+            tally.operations += keys;
+        }
     }
 
     /// Adds the request that `parser` has found, and that is all of `bytes`, if it is one for a
@@ -186,16 +231,10 @@ impl Round {
             self.database = database;
             self.needs.add(&kind);
             self.tally = self.tally_of(kind.batchable.number);
+            self.head = Head::of(bytes, parser.places());
             self.sent.begin_kind(kind);
         }
-        if writes {
-            self.needs.written_keys += keys;
-            self.needs.written_bytes += request.len();
-        }
-        if let Some(tally) = self.tallies.get_mut(self.tally) {
-            tally.calls += 1;
-            tally.operations += keys;
-        }
+        self.count(keys, writes, request.len());
         let request = Span::new(request.start, request.len());
         self.sent.push(connection, request, words, self.operations);
         self.operations += keys;
@@ -313,6 +352,7 @@ impl Round {
             self.execute_singly(executor, now_ms, clients);
         }
         self.sent.clear();
+        self.head = None;
         self.needs = Needs::default();
         self.operations = 0;
         self.tallies.clear();
@@ -487,8 +527,7 @@ impl Round {
     ) {
         self.told.clear();
         let batch = &self.batch;
-        let words = self.sent.words.iter().map(|&word| batch.staged(word));
-        let words: SmallVec<[&[u8]; WORDS_INLINE]> = words.collect();
+        let mut words: SmallVec<[&[u8]; WORDS_INLINE]> = SmallVec::new();
         // Nobody asks what commands have told whose work is done with their completion.
         let tells = self.needs.fold || self.ledger.logging;
         for (pending, kind) in self.sent.iter() {
@@ -498,21 +537,43 @@ impl Round {
                 self.told.push(Told::default());
                 continue;
             }
-            let args = words.get(pending.words(kind)).unwrap_or_default();
             let start = reply.len();
             self.ledger.begin();
-            let keys = InBatch {
-                keyspace: &server.keyspace,
-                database,
-                batch,
-                first: pending.first as usize,
-                folded: self.needs.fold.then_some(&mut self.folded),
-                ledger: &mut self.ledger,
-                writes,
-                now_ms,
+            let usual = kind.usual.filter(|_| !self.needs.fold);
+            let met = usual.and_then(|_| batch.value(pending.first as usize));
+            let answer = match (usual, met) {
+                (Some(usual), Some([PLAIN_STRING, string @ ..])) => {
+                    match usual {
+                        Usual::Read => {
+                            self.ledger.hits += 1;
+                            reply.bulk(string);
+                        }
+                        Usual::Set => {
+                            self.ledger.changes += 1;
+                            reply.ok();
+                        }
+                    }
+                    Ok(())
+                }
+                _ => {
+                    if words.is_empty() {
+                        words.extend(self.sent.words.iter().map(|&word| batch.staged(word)));
+                    }
+                    let args = words.get(pending.words(kind)).unwrap_or_default();
+                    let keys = InBatch {
+                        keyspace: &server.keyspace,
+                        database,
+                        batch,
+                        first: pending.first as usize,
+                        folded: self.needs.fold.then_some(&mut self.folded),
+                        ledger: &mut self.ledger,
+                        writes,
+                        now_ms,
+                    };
+                    let mut planned = Planned::in_batch(args, kind.step as usize, keys, reply);
+                    (kind.batchable.plan.complete)(&mut planned)
+                }
             };
-            let mut planned = Planned::in_batch(args, kind.step as usize, keys, reply);
-            let answer = (kind.batchable.plan.complete)(&mut planned);
             let log = match writes {
                 true => self.ledger.end(batch.staged(pending.request)),
                 false => 0..0,

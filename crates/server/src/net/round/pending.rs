@@ -1,6 +1,6 @@
 //! The commands of a batch, before they are executed.
 
-use crate::command::{Batchable, Flags, Group, NAME_BYTES_MAX, Touch, packed};
+use crate::command::{Batchable, Flags, Group, NAME_BYTES_MAX, Touch, Usual, packed};
 use nearfield::{Batch, Bytes};
 use nearfield_core::Span;
 use smallvec::SmallVec;
@@ -40,6 +40,8 @@ pub struct Kind {
     pub locks: bool,
     /// The keys are keys of the command's own, and it is a use of them.
     pub uses_keys: bool,
+    /// What its completion does in the usual case.
+    pub usual: Option<Usual>,
 }
 
 /// What the commands of a batch need.
@@ -204,6 +206,10 @@ impl Kind {
             writes,
             locks: writes || keys > 1 || reads_object,
             uses_keys: !looks_only && !matches!(touch, Touch::Nearest(_)),
+            usual: batchable
+                .plan
+                .usual
+                .filter(|_| matches!(touch, Touch::Read | Touch::Set)),
         }
     }
 
