@@ -15,8 +15,8 @@ use std::time::Duration;
 type Failure = Box<dyn std::error::Error>;
 
 /// Measure tiers: how much smaller values are in compressed memory, what a read of them takes more
-/// than one of values in memory, and how fast cold values in files are read beside a bare loop of
-/// reads of the same disk.
+/// than one of values in memory, how fast cold values in files are read beside a bare loop of reads
+/// of the same disk, and what clients of the server see of both.
 ///
 /// The values are records of JSON of 256 bytes, and the pieces of a text if there is one. The two
 /// sides of each comparison are measured in turns; the median counts.
@@ -73,6 +73,8 @@ struct Report {
     machine: Machine,
     compressed: Vec<nearfield_lab::report::Row<tiers::ColdRead>>,
     files: Vec<nearfield_lab::report::Row<tiers::DiskRead>>,
+    hot: Vec<nearfield_lab::report::Row<tiers::HotServed>>,
+    cold: Vec<nearfield_lab::report::Row<tiers::ColdServed>>,
     complete: bool,
 }
 
@@ -138,6 +140,8 @@ fn measure(arguments: &Arguments) -> Result<bool, Failure> {
         machine: Machine::here(),
         compressed: Vec::new(),
         files: Vec::new(),
+        hot: Vec::new(),
+        cold: Vec::new(),
         complete: false,
     };
     let measured = rows(arguments, &plan, &interrupt, &mut report);
@@ -205,9 +209,57 @@ fn rows(
         ));
         report.files.push(row);
     }
+    served(plan, &all, interrupt, report)?;
     print(&format!(
         "{}, {}",
         report.machine.cpu, report.machine.kernel
     ));
+    Ok(())
+}
+
+/// What clients of the server see.
+fn served(
+    plan: &Plan,
+    all: &[Values],
+    interrupt: &Interrupt,
+    report: &mut Report,
+) -> Result<(), TiersError> {
+    print(&format!(
+        "\n{:<36} {:>10} {:>10} {:>10} {:>6} {:>13} {:>13}",
+        "server, memory for a fifth", "in memory", "kGET/s", "no tiers", "rate", "CPU", "no tiers"
+    ));
+    for values in all {
+        let row = tiers::hot(plan, values, interrupt)?;
+        let read = &row.detail;
+        print(&format!(
+            "{:<36} {:>9.1}% {:>10.1} {:>10.1} {:>5.2}x {:>10.2} µs {:>10.2} µs",
+            read.values,
+            read.memory_percent,
+            read.tiered.kops,
+            read.plain.kops,
+            read.rate_ratio,
+            read.tiered.cpu_ns / 1e3,
+            read.plain.cpu_ns / 1e3
+        ));
+        report.hot.push(row);
+    }
+    print(&format!(
+        "\n{:<36} {:>13} {:>11} {:>14} {:>14} {:>6}",
+        "server, values in files", "cold kreads/s", "p99", "hot p99 alone", "beside", "p99"
+    ));
+    for values in all {
+        let row = tiers::cold(plan, values, interrupt)?;
+        let read = &row.detail;
+        print(&format!(
+            "{:<36} {:>13.1} {:>8} µs {:>11} µs {:>11} µs {:>5.2}x",
+            read.values,
+            read.cold_kops,
+            read.cold_ns.p99 / 1000,
+            read.alone_ns.p99 / 1000,
+            read.beside_ns.p99 / 1000,
+            read.p99_ratio
+        ));
+        report.cold.push(row);
+    }
     Ok(())
 }

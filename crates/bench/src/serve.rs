@@ -6,6 +6,7 @@ use nearfield_server::config::{Durability, Options};
 use nearfield_server::log::Policy;
 use nearfield_server::net;
 use nearfield_server::server::Server;
+use nearfield_tiers::Specification;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +22,9 @@ pub(crate) struct Arguments {
     /// Log changes into this folder, and sync them each second.
     #[arg(long)]
     log: Option<PathBuf>,
+    /// Tiers, the fastest first.
+    #[arg(long)]
+    tier: Vec<Specification>,
 }
 
 /// Serves until the process is ended.
@@ -53,5 +57,6 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
         let added = options.settings.add("auto-aof-rewrite-percentage", never);
         added.map_err(|why| why.to_string())?;
     }
+    options.open_tiers(&arguments.tier)?;
     Ok(options)
 }

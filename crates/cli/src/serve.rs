@@ -98,7 +98,8 @@ pub struct Arguments {
     #[arg(help_heading = "Placement")]
     pool_key_bytes: usize,
     /// A tier that values lie in; may be given several times, the fastest first: memory=SIZE, then
-    /// compressed=SIZE, then file:FOLDER=SIZE, such as --tier memory=4G --tier file:/mnt/ssd=200G.
+    /// memory@numa:NODE=SIZE, compressed=SIZE and file:FOLDER=SIZE, such as --tier memory=4G --tier
+    /// file:/mnt/ssd=200G.
     /// Values that are used little move down, and back up when they are used. Keys stay in memory.
     #[arg(long, value_name = "TIER=SIZE")]
     tier: Vec<TierSpecification>,

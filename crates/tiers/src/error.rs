@@ -29,6 +29,34 @@ pub enum OpenError {
         /// What is free.
         free_bytes: u64,
     },
+    /// There is no such NUMA node.
+    #[error("tier {tier}: there is no NUMA node {node}; there are {nodes:?}")]
+    NoNode {
+        /// The tier as it was named.
+        tier: String,
+        /// The node.
+        node: u32,
+        /// Those that there are.
+        nodes: Vec<u32>,
+    },
+    /// The tier is larger than the memory of its NUMA node.
+    #[error("tier {tier}: NUMA node {node} has only {bytes} bytes")]
+    NodeTooSmall {
+        /// The tier as it was named.
+        tier: String,
+        /// The node.
+        node: u32,
+        /// What it has.
+        bytes: u64,
+    },
+    /// A tier in the memory of a node cannot be had.
+    #[error("tier {tier}: {source}")]
+    Memory {
+        /// The tier as it was named.
+        tier: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The memory tiers are larger than the machine's memory.
     #[error("the memory tiers take {bytes} bytes, and this machine has {memory_bytes}")]
     MemoryTooSmall {

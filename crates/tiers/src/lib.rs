@@ -19,6 +19,7 @@ pub mod disk;
 mod error;
 mod files;
 mod heap;
+mod numa;
 mod place;
 pub mod policy;
 mod primitive;

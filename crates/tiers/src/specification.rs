@@ -27,6 +27,9 @@ pub struct Specification {
 pub enum TierKind {
     /// In the memory of this machine, as they are.
     Memory,
+    /// In the memory of a NUMA node of this machine, as they are. As the first tier it is the
+    /// memory of the store itself.
+    Node(u32),
     /// In the memory of this machine, compressed.
     Compressed,
     /// In files of a folder.
@@ -55,7 +58,8 @@ pub enum ParseError {
     },
     /// There is no such kind of tier.
     #[error(
-        "tier '{tier}': '{kind}' is no kind of tier; there are memory, compressed and file:FOLDER"
+        "tier '{tier}': '{kind}' is no kind of tier; there are memory, memory@numa:NODE, compressed \
+         and file:FOLDER"
     )]
     UnknownKind {
         /// The whole word.
@@ -88,6 +92,9 @@ impl FromStr for Specification {
         }
         let kind = match kind.split_once(':') {
             None if kind == "memory" => TierKind::Memory,
+            Some(("memory@numa", node)) if node.parse::<u32>().is_ok() => {
+                TierKind::Node(node.parse().unwrap_or_default())
+            }
             None if kind == "compressed" => TierKind::Compressed,
             Some(("file", folder)) if !folder.is_empty() => TierKind::File(folder.into()),
             _ => {
@@ -105,26 +112,30 @@ impl FromStr for Specification {
 }
 
 impl Specification {
-    /// Checks that tiers are in an order that is possible: memory first and once, then compressed
-    /// memory, then files, as each is slower than the one before.
+    /// Checks that tiers are in an order that is possible: memory first, then that of a NUMA node,
+    /// compressed memory and files, one of each kind, as each is slower than the one before.
     ///
     /// # Errors
     /// Which rule they break.
     pub fn check_order(tiers: &[Specification]) -> Result<(), ParseError> {
         let rank = |tier: &Specification| match tier.kind {
             TierKind::Memory => 0,
-            TierKind::Compressed => 1,
-            TierKind::File(_) => 2,
+            TierKind::Node(_) => 1,
+            TierKind::Compressed => 2,
+            TierKind::File(_) => 3,
         };
-        if tiers.first().is_some_and(|first| rank(first) != 0) {
+        let below = tiers.iter().skip(1).map(rank);
+        let is_rising = below
+            .clone()
+            .zip(below.clone().skip(1))
+            .all(|(one, next)| one < next);
+        if tiers.first().is_some_and(|first| rank(first) > 1) {
             let rule = "the first tier has to be memory, as keys and hot values lie there";
             return Err(ParseError::Order(rule));
         }
-        if tiers
-            .windows(2)
-            .any(|pair| rank(&pair[0]) >= rank(&pair[1]))
-        {
-            let rule = "tiers go from fast to slow, one of each kind: memory, compressed, file";
+        if !is_rising || below.into_iter().any(|rank| rank == 0) {
+            let rule = "tiers go from fast to slow, one of each kind: memory, memory@numa:NODE, \
+                        compressed, file";
             return Err(ParseError::Order(rule));
         }
         if tiers.len() == 1 {
@@ -153,6 +164,7 @@ impl fmt::Display for TierKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TierKind::Memory => out.write_str("memory"),
+            TierKind::Node(node) => write!(out, "memory@numa:{node}"),
             TierKind::Compressed => out.write_str("compressed"),
             TierKind::File(folder) => write!(out, "file:{}", folder.display()),
         }
@@ -190,6 +202,7 @@ mod tests {
             ("compressed=1048576", TierKind::Compressed, 1 << 20),
             ("file:/a=b/c=8m", TierKind::File("/a=b/c".into()), 8 << 20),
             ("memory=2GiB", TierKind::Memory, 2 << 30),
+            ("memory@numa:2=16G", TierKind::Node(2), 16 << 30),
         ] {
             let tier: Specification = word.parse().unwrap();
             assert_eq!((&tier.kind, tier.capacity_bytes), (&kind, bytes));
@@ -208,6 +221,8 @@ mod tests {
             ("memory=0", "the least size"),
             ("flash=4G", "'flash' is no kind"),
             ("file:=4G", "no kind"),
+            ("memory@numa:=4G", "no kind"),
+            ("memory@numa:-1=4G", "no kind"),
         ] {
             let error = word.parse::<Specification>().unwrap_err().to_string();
             assert!(error.contains(part), "{word}: {error}");
@@ -225,6 +240,12 @@ mod tests {
         assert!(check(&["memory=1G", "file:/x=1G"]));
         assert!(!check(&["compressed=1G", "file:/x=1G"]));
         assert!(!check(&["memory=1G", "file:/x=1G", "compressed=1G"]));
+        assert!(check(&[
+            "memory@numa:1=1G",
+            "memory@numa:0=1G",
+            "compressed=1G"
+        ]));
+        assert!(!check(&["memory=1G", "compressed=1G", "memory@numa:0=1G"]));
         assert!(!check(&["memory=1G", "memory=1G"]));
         assert!(!check(&["memory=1G"]));
     }

@@ -4,6 +4,7 @@ use crate::compressed::{BLOCK_BYTES, Compressed};
 use crate::disk::{Disk, RealDisk};
 use crate::error::OpenError;
 use crate::files::{Files, Pending};
+use crate::numa::{self, NodeMemory};
 use crate::place::Place;
 use crate::specification::{Specification, TierKind};
 use crate::usage::{ReadError, Refused, Usage};
@@ -32,10 +33,13 @@ pub struct Tiers {
     specifications: Vec<Specification>,
     /// The tiers below the first, which is the memory of the store itself.
     cold: Vec<Cold>,
+    notes: Vec<String>,
 }
 
 #[derive(Debug)]
 enum Cold {
+    /// Segments in the memory of a NUMA node.
+    Node(Files),
     Compressed(Compressed),
     Files(Files),
 }
@@ -69,8 +73,19 @@ impl Tiers {
                 memory_bytes,
             });
         }
+        let mut notes = Vec::new();
+        if let Some(first) = specifications.first() {
+            notes.extend(numa::settle(first)?);
+        }
         let cold = specifications.iter().enumerate().skip(1);
         let cold = cold.map(|(number, tier)| match &tier.kind {
+            TierKind::Node(node) => {
+                let (memory, note) = NodeMemory::of(tier, *node)?;
+                notes.extend(note);
+                Files::open(number, Path::new(""), tier.capacity_bytes, Arc::new(memory))
+                    .map(Cold::Node)
+                    .map_err(|error| error.of_memory(tier))
+            }
             TierKind::File(folder) => {
                 Files::open(number, folder, tier.capacity_bytes, Arc::clone(disk))
                     .map(Cold::Files)
@@ -84,7 +99,13 @@ impl Tiers {
         Ok(Tiers {
             specifications: specifications.to_vec(),
             cold: cold.collect::<Result<_, _>>()?,
+            notes,
         })
+    }
+
+    /// What a user should know: tiers that are not as they were named.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The tiers as they were named.
@@ -106,7 +127,7 @@ impl Tiers {
     pub fn usage(&self, tier: usize) -> Option<Usage> {
         self.cold(tier).map(|cold| match cold {
             Cold::Compressed(tier) => tier.usage(),
-            Cold::Files(tier) => tier.usage(),
+            Cold::Node(tier) | Cold::Files(tier) => tier.usage(),
         })
     }
 
@@ -115,7 +136,7 @@ impl Tiers {
     pub fn values(&self, tier: usize) -> u64 {
         self.cold(tier).map_or(0, |cold| match cold {
             Cold::Compressed(tier) => tier.values(),
-            Cold::Files(tier) => tier.values(),
+            Cold::Node(tier) | Cold::Files(tier) => tier.values(),
         })
     }
 
@@ -123,7 +144,7 @@ impl Tiers {
     pub fn batch_bytes(&self, tier: usize) -> usize {
         match self.cold(tier) {
             Some(Cold::Compressed(_)) | None => BLOCK_BYTES,
-            Some(Cold::Files(_)) => 1,
+            Some(Cold::Node(_) | Cold::Files(_)) => 1,
         }
     }
 
@@ -134,7 +155,7 @@ impl Tiers {
     pub fn put(&self, tier: usize, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
         match self.cold(tier) {
             Some(Cold::Compressed(tier)) => tier.put(values),
-            Some(Cold::Files(tier)) => tier.put(values),
+            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.put(values),
             None => Err(Refused::Full),
         }
     }
@@ -156,7 +177,7 @@ impl Tiers {
     pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.read(place, out),
-            Some(Cold::Files(tier)) => tier.read(place, out),
+            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.read(place, out),
             None => Err(ReadError::Absent),
         }
     }
@@ -194,7 +215,7 @@ impl Tiers {
     pub fn release(&self, place: Place) {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.release(place),
-            Some(Cold::Files(tier)) => tier.release(place),
+            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.release(place),
             None => {}
         }
     }
@@ -203,7 +224,7 @@ impl Tiers {
     pub fn wants_rewrite(&self, place: Place) -> bool {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.wants_rewrite(place),
-            Some(Cold::Files(tier)) => tier.wants_rewrite(place),
+            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.wants_rewrite(place),
             None => false,
         }
     }
@@ -213,7 +234,7 @@ impl Tiers {
     pub fn is_sparse(&self, place: Place) -> bool {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.is_sparse(place),
-            Some(Cold::Files(tier)) => tier.wants_rewrite(place),
+            Some(Cold::Node(tier) | Cold::Files(tier)) => tier.wants_rewrite(place),
             None => false,
         }
     }

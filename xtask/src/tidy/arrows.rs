@@ -90,6 +90,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-fabric",
             "nearfield-lab",
             "nearfield-server",
+            "nearfield-tiers",
         ],
     ),
     (

@@ -7,9 +7,9 @@
 
 mod contest;
 pub(crate) mod lane;
-mod load;
+pub(crate) mod load;
 pub(crate) mod process;
-mod program;
+pub(crate) mod program;
 mod replies;
 mod table;
 pub(crate) mod task;

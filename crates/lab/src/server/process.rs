@@ -127,7 +127,7 @@ impl ServerProcess {
             name: self.name.clone(),
             source,
         };
-        let page = self.info().map_err(broken)?;
+        let page = self.info("server").map_err(broken)?;
         let version = version_in(&page);
         version.ok_or_else(|| {
             broken(io::Error::new(
@@ -137,10 +137,11 @@ impl ServerProcess {
         })
     }
 
-    fn info(&self) -> io::Result<String> {
+    /// A section of its INFO.
+    pub fn info(&self, section: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(START_SECONDS)))?;
-        stream.write_all(b"INFO server\r\n")?;
+        stream.write_all(format!("INFO {section}\r\n").as_bytes())?;
         let mut reader = BufReader::new(stream);
         let mut head = String::new();
         reader.read_line(&mut head)?;

@@ -3,13 +3,16 @@
 
 mod compressed;
 mod files;
+mod served;
 mod values;
 
 pub use compressed::{ColdRead, compressed};
 pub use files::{DiskRead, files};
+pub use served::{ColdServed, HotServed, cold, hot};
 pub use values::Values;
 
 use crate::error::LabError;
+use crate::server::ServerError;
 use nearfield_tiers::{OpenError, ParseError, ReadError, Refused};
 use std::io;
 use std::path::PathBuf;
@@ -55,6 +58,12 @@ pub enum TiersError {
     /// The bare loop cannot read the disk.
     #[error("the disk cannot be read: {0}")]
     Disk(#[from] io::Error),
+    /// There are no values to draw from.
+    #[error("there are no values")]
+    NoValues,
+    /// A server fails.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// Somebody stopped it.
     #[error("interrupted")]
     Interrupted,

@@ -99,6 +99,9 @@ impl Options {
             ));
         }
         let tiers = Tiers::open(tiers).map_err(|error| error.to_string())?;
+        for note in tiers.notes() {
+            tracing::warn!("{note}");
+        }
         self.tiers = Some(Arc::new(tiers));
         Ok(())
     }

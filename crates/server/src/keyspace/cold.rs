@@ -180,11 +180,14 @@ impl Cold {
     }
 
     /// The name of a tier's kind.
-    pub fn name(&self, tier: usize) -> &'static str {
+    pub fn name(&self, number: usize) -> &'static str {
         let tiers = self.tiers.as_ref();
-        let tier = tiers.and_then(|tiers| tiers.specifications().get(tier));
+        let tier = tiers.and_then(|tiers| tiers.specifications().get(number));
         match tier.map(|tier| &tier.kind) {
             Some(TierKind::Memory) | None => "memory",
+            // The first tier is the memory, wherever that is.
+            Some(TierKind::Node(_)) if number == 0 => "memory",
+            Some(TierKind::Node(_)) => "numa",
             Some(TierKind::Compressed) => "compressed",
             Some(TierKind::File(_)) => "file",
         }

@@ -45,11 +45,12 @@ impl Judge {
         let specifications = tiers.specifications();
         let capacities = specifications.iter().map(|tier| match tier.kind {
             TierKind::Compressed => (tier.capacity_bytes as f64 * RATIO) as u64,
-            TierKind::Memory | TierKind::File(_) => tier.capacity_bytes,
+            TierKind::Memory | TierKind::Node(_) | TierKind::File(_) => tier.capacity_bytes,
         });
         let capacities: Vec<u64> = capacities.collect();
         let costs = specifications.iter().skip(1).map(|tier| match tier.kind {
             TierKind::File(_) => PairCosts::file(),
+            TierKind::Node(_) => PairCosts::node(),
             TierKind::Compressed | TierKind::Memory => PairCosts::compressed(),
         });
         let costs: Vec<PairCosts> = costs.collect();

@@ -23,7 +23,7 @@ use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A block is complete when its values have this many bytes together.
-pub(crate) const BLOCK_BYTES: usize = 3072;
+pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// The most values in a block.
 const BLOCK_VALUES_MAX: usize = 256;

@@ -91,6 +91,16 @@ pub(crate) enum FolderError {
 }
 
 impl FolderError {
+    /// The same of a tier in memory, which has no folder.
+    pub(crate) fn of_memory(self, tier: &Specification) -> OpenError {
+        let source = match self {
+            FolderError::Io(_, source) => source,
+            FolderError::TooSmall(..) => io::ErrorKind::OutOfMemory.into(),
+        };
+        let tier = tier.to_string();
+        OpenError::Memory { tier, source }
+    }
+
     pub(crate) fn of(self, tier: &Specification) -> OpenError {
         let tier = tier.to_string();
         match self {
@@ -196,11 +206,14 @@ impl Files {
             }
             // While there is no other segment, shorter values may still go into this one.
             let next = self.begin_segment()?;
-            if let Some(full) = open.as_ref()
-                && let Err(error) = full.segment.finish()
-            {
-                self.give_back(next.number);
-                return Err(disk(error));
+            if let Some(full) = open.as_ref() {
+                match full.segment.finish() {
+                    Ok(buffer) => next.segment.begin_with(buffer),
+                    Err(error) => {
+                        self.give_back(next.number);
+                        return Err(disk(error));
+                    }
+                }
             }
             *open = Some(next);
         }

@@ -100,14 +100,19 @@ impl Segment {
         Ok(())
     }
 
-    /// Writes what is left in the buffer, as nothing more is appended.
-    pub(super) fn finish(&self) -> io::Result<()> {
+    /// Writes what is left in the buffer, as nothing more is appended, and answers the buffer.
+    pub(super) fn finish(&self) -> io::Result<AlignedBuffer> {
         let mut tail = self.tail.lock();
         if tail.used > 0 {
             self.write_out(&mut tail, true)?;
         }
-        tail.buffer.shorten(0);
-        Ok(())
+        Ok(std::mem::take(&mut tail.buffer))
+    }
+
+    /// Gives a segment to which nothing was appended yet the buffer of the one before, so that it
+    /// need not grow one.
+    pub(super) fn begin_with(&self, buffer: AlignedBuffer) {
+        self.tail.lock().buffer = buffer;
     }
 
     /// Reads a record of `value_bytes` that begins at `start` and appends its value to `out`.

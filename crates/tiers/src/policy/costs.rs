@@ -58,6 +58,26 @@ impl PairCosts {
         }
     }
 
+    /// Memory above the memory of another NUMA node. *Assumed*, for CXL: a read of a value is two
+    /// copies of it, the first at 12 nanoseconds a line, and finds it after 300 nanoseconds.
+    pub fn node() -> PairCosts {
+        PairCosts {
+            inward: Cost {
+                object_ns: 200.0,
+                kibibyte_ns: 100.0,
+            },
+            outward: Cost {
+                object_ns: 300.0,
+                kibibyte_ns: 12.0 * LINES,
+            },
+            saved: Cost {
+                object_ns: 300.0,
+                kibibyte_ns: 12.0 * LINES,
+            },
+            writes_count: false,
+        }
+    }
+
     /// Memory above compressed memory. *Assumed*, from zstd's level 3 on text: 4 microseconds and 3
     /// for each kibibyte to read, three times as much to compress.
     pub fn compressed() -> PairCosts {

@@ -1,0 +1,125 @@
+//! Reads of a skewed load with memory for a part of the values, beside the same server without
+//! tiers.
+
+use super::{Drawn, ENTRY_BYTES, KEY_BYTES, Server};
+use crate::harness::{Completion, Interrupt, Sample, in_turns};
+use crate::report::{self, Kind, Progress};
+use crate::server::load::Shape;
+use crate::tiers::{Plan, TiersError, Values};
+use serde::Serialize;
+
+/// The memory has room for all keys and this part of the values.
+const PART: u64 = 5;
+/// Turns in which the server learns what is hot.
+const WARM_TURNS: usize = 10;
+/// Clients, each of which waits for its answer.
+const SHAPE: Shape = Shape {
+    connections: 20,
+    pipeline: 1,
+};
+
+/// A server with compressed memory beside one without tiers.
+pub type Row = report::Row<HotServed>;
+
+/// What reads by Zipf's distribution take.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct HotServed {
+    /// The kind of values.
+    pub values: String,
+    /// How many there are.
+    pub count: u64,
+    /// The share of the reads that the memory tier served, in percent.
+    pub memory_percent: f64,
+    /// With tiers.
+    pub tiered: Reads,
+    /// Without.
+    pub plain: Reads,
+    /// The rate with tiers over that without.
+    pub rate_ratio: f64,
+}
+
+/// What one server did, the medians of its turns.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Reads {
+    /// Thousands of reads a second.
+    pub kops: f64,
+    /// The processor time of the server for a read, in nanoseconds.
+    pub cpu_ns: f64,
+}
+
+/// Has a server whose memory has room for all keys and a fifth of the values, and whose other
+/// values are in compressed memory, answer GETs by Zipf's distribution (0.99), in turns with the
+/// same server without tiers.
+///
+/// # Errors
+/// A server fails, or somebody interrupts.
+pub fn hot(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, TiersError> {
+    let keys = values.list.len() as u64;
+    let memory = keys * (KEY_BYTES + ENTRY_BYTES) + values.bytes() / PART;
+    let tiers = [
+        format!("memory={}", memory.max(1 << 20)),
+        format!("compressed={}", values.bytes().max(1 << 24)),
+    ];
+    let mut progress = Progress::new("step", 2 + WARM_TURNS + 2 * plan.rounds);
+    let mut start = |name: &str, tiers: &[String]| {
+        progress.step(format!("{name} is filled"));
+        let server = Server::fill(name, tiers, values, keys, interrupt);
+        progress.part();
+        server
+    };
+    let tiered = start("the server with tiers", &tiers)?;
+    let plain = start("the server without", &[])?;
+    let draws = |seed| Drawn::new(keys, seed).ok_or(TiersError::NoValues);
+    for round in 0..WARM_TURNS {
+        progress.step("the server learns what is hot".to_owned());
+        let mut draws = draws(round as u64)?;
+        tiered.get(SHAPE, plan.turn, || draws.draw())?;
+        progress.part();
+    }
+    let served = |tier| tiered.figure(tier, "served");
+    let before = [served(0), served(1)];
+    let mut sides = [&tiered, &plain].map(|server| (server, Vec::new(), Vec::new()));
+    let ended = in_turns(
+        plan.rounds,
+        &mut sides,
+        interrupt,
+        |round, (server, rates, cpu)| {
+            progress.step(server.process.name.clone());
+            let mut draws = draws(100 + round as u64)?;
+            let since = server.process.cpu_time();
+            let slice = server.get(SHAPE, plan.turn, || draws.draw())?;
+            let taken = server.process.cpu_time().saturating_sub(since);
+            rates.push(slice.operations as f64 / slice.wall.as_secs_f64() / 1e3);
+            cpu.push(taken.as_nanos() as f64 / slice.operations.max(1) as f64);
+            progress.part();
+            Ok::<_, TiersError>(())
+        },
+    )?;
+    if ended == Completion::Interrupted {
+        return Err(TiersError::Interrupted);
+    }
+    let [memory, cold] = [served(0) - before[0], served(1) - before[1]];
+    let median = |values: Vec<f64>| Sample::new(values).map_or(0.0, |it| it.median());
+    let [tiered, plain] = sides.map(|(_, rates, cpu)| Reads {
+        kops: median(rates),
+        cpu_ns: median(cpu),
+    });
+    Ok(Row {
+        setting: None,
+        peer: "server".to_owned(),
+        rate_mops: Some(tiered.kops / 1e3),
+        latency_ns: None,
+        bytes_per_key: None,
+        detail: HotServed {
+            values: values.name.clone(),
+            count: keys,
+            memory_percent: 100.0 * memory / (memory + cold).max(1.0),
+            tiered,
+            plain,
+            rate_ratio: tiered.kops / plain.kops,
+        },
+        kind: Kind::Measured,
+    })
+}

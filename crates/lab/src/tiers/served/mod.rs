@@ -1,0 +1,173 @@
+//! The server with tiers: what clients see of it.
+
+mod cold;
+mod hot;
+
+pub use cold::{ColdServed, cold};
+pub use hot::{HotServed, hot};
+
+use super::{TiersError, Values};
+use crate::harness::Interrupt;
+use crate::server::load::{Shape, Slice, drive};
+use crate::server::process::ServerProcess;
+use crate::server::program::Program;
+use crate::workload::{Permutation, Random, random};
+use rand_distr::{Distribution, Zipf};
+use std::time::{Duration, Instant};
+
+/// Bytes of a key.
+const KEY_BYTES: u64 = 16;
+/// What a key and its place take in memory beside the key. *Assumed* to size the memory tier; the
+/// share of requests that it serves is measured.
+const ENTRY_BYTES: u64 = 32;
+/// YCSB's constant of skew.
+const THETA: f64 = 0.99;
+
+/// A server that holds values, and ends with this value.
+#[derive(Debug)]
+struct Server {
+    process: ServerProcess,
+    keys: u64,
+}
+
+impl Server {
+    /// Starts one with these tiers, and has it hold so many values, the same again and again.
+    fn fill(
+        name: &str,
+        tiers: &[String],
+        values: &Values,
+        keys: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Server, TiersError> {
+        let process = ServerProcess::start(name, |port| {
+            let mut command = Program::Own { threads: 1 }.command(port, None);
+            tiers.iter().for_each(|tier| {
+                command.args(["--tier", tier]);
+            });
+            command
+        })?;
+        let shape = Shape {
+            connections: 4,
+            pipeline: 64,
+        };
+        let mut next = 0;
+        drive(&process, shape, |most, out| {
+            if interrupt.is_raised() {
+                return 0;
+            }
+            let count = (keys - next).min(most as u64);
+            for number in next..next + count {
+                let value = values.list.get(number as usize % values.list.len());
+                let value = value.map_or(&[][..], Vec::as_slice);
+                write(out, &[b"SET", &key(number), value]);
+            }
+            next += count;
+            count as usize
+        })?;
+        match interrupt.is_raised() {
+            true => Err(TiersError::Interrupted),
+            false => Ok(Server { process, keys }),
+        }
+    }
+
+    /// Has clients get keys that `draw` draws, for so long.
+    fn get(
+        &self,
+        shape: Shape,
+        turn: Duration,
+        mut draw: impl FnMut() -> u64,
+    ) -> Result<Slice, TiersError> {
+        let start = Instant::now();
+        Ok(drive(&self.process, shape, |most, out| {
+            if start.elapsed() >= turn {
+                return 0;
+            }
+            (0..most).for_each(|_| write(out, &[b"GET", &key(draw())]));
+            most
+        })?)
+    }
+
+    /// Sends a command for each number.
+    fn each(
+        &self,
+        numbers: std::ops::Range<u64>,
+        command: impl Fn(u64, &mut Vec<u8>),
+    ) -> Result<(), TiersError> {
+        let shape = Shape {
+            connections: 1,
+            pipeline: 64,
+        };
+        let mut numbers = numbers;
+        drive(&self.process, shape, |most, out| {
+            let mut count = 0;
+            for number in numbers.by_ref().take(most) {
+                command(number, out);
+                count += 1;
+            }
+            count
+        })?;
+        Ok(())
+    }
+
+    /// A number of a tier that the server counts.
+    fn figure(&self, tier: usize, field: &str) -> f64 {
+        let page = self.process.info("tiers").unwrap_or_default();
+        let line = format!("tier_{tier}:");
+        let line = page.lines().find_map(|text| text.strip_prefix(&line));
+        let fields = line.unwrap_or_default().split(',');
+        let value = fields
+            .filter_map(|text| text.split_once('='))
+            .find(|(name, _)| *name == field);
+        value
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(0.0)
+    }
+}
+
+/// The key of a number.
+fn key(number: u64) -> [u8; KEY_BYTES as usize] {
+    let mut key = *b"key:000000000000";
+    let (mut at, mut rest) = (key.len(), number);
+    while rest > 0 && at > 4 {
+        at -= 1;
+        if let Some(digit) = key.get_mut(at) {
+            *digit = b'0' + (rest % 10) as u8;
+        }
+        rest /= 10;
+    }
+    key
+}
+
+fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Draws by Zipf's distribution, whose ranks are scattered over the keys.
+struct Drawn {
+    zipf: Zipf<f64>,
+    scatter: Permutation,
+    random: Random,
+    last: u64,
+}
+
+impl Drawn {
+    /// The scatter is always the same.
+    fn new(keys: u64, seed: u64) -> Option<Drawn> {
+        Some(Drawn {
+            zipf: Zipf::new(keys as f64, THETA).ok()?,
+            scatter: Permutation::new(keys, 1),
+            random: random(seed, 11),
+            last: keys.saturating_sub(1),
+        })
+    }
+
+    fn draw(&mut self) -> u64 {
+        let rank = self.zipf.sample(&mut self.random) as u64 - 1;
+        self.scatter.at(rank.min(self.last))
+    }
+}
