@@ -58,8 +58,8 @@ pub enum ParseError {
     },
     /// There is no such kind of tier.
     #[error(
-        "tier '{tier}': '{kind}' is no kind of tier; there are memory, memory@numa:NODE, compressed \
-         and file:FOLDER"
+        "tier '{tier}': '{kind}' is no kind of tier; there are memory, memory@numa:NODE, \
+         compressed and file:FOLDER"
     )]
     UnknownKind {
         /// The whole word.
