@@ -111,6 +111,12 @@ const SUITES: &[Suite] = &[
         "all",
         "differential:: programs::",
     ),
+    suite(
+        "offload-network",
+        "nearfield-offload",
+        "all",
+        "network::once::stores network::once::entries network::deaths::answers structures::",
+    ),
     Suite {
         counts: Counts::Inputs,
         ..suite("fuzz", "", "", "")

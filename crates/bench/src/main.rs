@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_offload;
 mod bench_pim;
 mod bench_pool;
 mod bench_server;
@@ -31,6 +32,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(Box<bench::Arguments>),
+    BenchOffload(bench_offload::Arguments),
     BenchPim(bench_pim::Arguments),
     BenchPool(bench_pool::Arguments),
     BenchServer(bench_server::Arguments),
@@ -47,6 +49,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchOffload(arguments) => bench_offload::run(&arguments),
         Command::BenchPim(arguments) => bench_pim::run(&arguments),
         Command::BenchPool(arguments) => bench_pool::run(&arguments),
         Command::BenchServer(arguments) => bench_server::run(&arguments),

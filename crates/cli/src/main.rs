@@ -34,6 +34,8 @@ enum Command {
     Tiers(tiers::Arguments),
     /// Measure Nearfield beside other ordered maps (program nearfield-bench).
     Bench(measure::Arguments),
+    /// Measure traversal programs on a core (program nearfield-bench).
+    BenchOffload(measure::Arguments),
     /// Measure the map in modules (program nearfield-bench).
     BenchPim(measure::Arguments),
     /// Measure the map in a pool (program nearfield-bench).
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(&arguments),
         Command::Tiers(arguments) => tiers::run(&arguments),
         Command::Bench(arguments) => measure::run("bench", &arguments),
+        Command::BenchOffload(arguments) => measure::run("bench-offload", &arguments),
         Command::BenchPim(arguments) => measure::run("bench-pim", &arguments),
         Command::BenchPool(arguments) => measure::run("bench-pool", &arguments),
         Command::BenchServer(arguments) => measure::run("bench-server", &arguments),

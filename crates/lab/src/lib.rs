@@ -2,8 +2,9 @@
 //! the same [harness], and comes to a [report].
 //!
 //! The experiments are a [benchmark](mod@bench) against other maps, beside the machine's own
-//! [limit]; [servers](server) under the same load; and the [figures] of papers. Measured, counted
-//! and modelled numbers never meet in one figure without their label.
+//! [limit]; [servers](server) under the same load; traversal programs ([offload]); and the
+//! [figures] of papers. Measured, counted and modelled numbers never meet in one figure without
+//! their label.
 
 #![deny(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod harness;
 )]
 pub mod limit;
 pub mod memory;
+pub mod offload;
 mod quantity;
 pub mod report;
 pub mod server;

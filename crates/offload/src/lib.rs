@@ -12,6 +12,7 @@
 //! - [`compile`]: programs from C, by clang.
 //! - [`traversal`]: the programming model: queries, iterations, and where they run.
 //! - [`node`]: what runs at a memory node: translation of addresses, and many traversals on a core.
+//! - [`net`]: callers, a switch and memory nodes that exchange datagrams.
 //! - [`wire`]: the messages between callers and memory nodes.
 //! - [`structures`]: linked structures in node memory, whose look-ups are programs.
 //!
@@ -38,6 +39,7 @@
 pub mod compile;
 pub mod executor;
 pub mod isa;
+pub mod net;
 pub mod node;
 pub mod program;
 pub mod structures;

@@ -7,6 +7,7 @@
 use super::local::LocalMemory;
 use super::ranges::{Permission, Tenant};
 use crate::executor::Workspace;
+use crate::program::NodeLoad;
 use crate::traversal::{Engine, Next, Query, Status, iterate};
 use nearfield_fabric::prefetch;
 
@@ -64,22 +65,47 @@ pub struct Ended<'e, T> {
 #[derive(Debug)]
 pub struct Interleaved<'m, T> {
     memory: &'m LocalMemory<'m>,
-    /// The active ones come first.
     slots: Vec<Slot<T>>,
+    /// The numbers of all slots, those of active ones first. Slots stay where they are: they are
+    /// large, and the processor has their first lines at hand.
+    order: Vec<usize>,
     active: usize,
     capacity: usize,
 }
 
+/// The fields that each iteration uses come first.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Slot<T> {
-    engine: Engine,
+    /// Where the load of the current node begins, unless it was refused.
+    place: usize,
+    refusal: Option<Status>,
     tenant: Tenant,
-    workspace: Workspace,
-    /// Where the load of the current node begins, or why it has none.
-    place: Result<usize, Status>,
     made: u64,
     limit: u64,
+    engine: Engine,
+    load: NodeLoad,
+    near: Near,
+    workspace: Workspace,
     tag: Option<T>,
+}
+
+/// The part of memory where the last node was, which the next one is often in, too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Near {
+    start: u64,
+    bytes: u64,
+    offset: u64,
+}
+
+impl Near {
+    /// Where bytes lie, if they all lie in this part.
+    #[inline]
+    fn find(&self, from: u64, bytes: u64) -> Option<usize> {
+        let distance = from.wrapping_sub(self.start);
+        let is_in = distance < self.bytes && bytes <= self.bytes - distance;
+        is_in.then(|| (self.offset + distance) as usize)
+    }
 }
 
 impl<'m, T> Interleaved<'m, T> {
@@ -88,6 +114,7 @@ impl<'m, T> Interleaved<'m, T> {
         Interleaved {
             memory,
             slots: Vec::new(),
+            order: Vec::new(),
             active: 0,
             capacity,
         }
@@ -107,34 +134,32 @@ impl<'m, T> Interleaved<'m, T> {
     ///
     /// # Errors
     /// The job, if there is no room.
+    #[inline]
     pub fn admit<'j>(&mut self, job: Job<'j, T>) -> Result<(), Job<'j, T>> {
         if !self.has_room() {
             return Err(job);
         }
-        let slot = match self.slots.get_mut(self.active) {
-            Some(slot) => slot,
-            None => {
-                self.slots.push(Slot {
-                    engine: job.engine.clone(),
-                    tenant: job.tenant,
-                    workspace: Workspace::new(0, Vec::new()),
-                    place: Err(Status::NoSuchAddress),
-                    made: 0,
-                    limit: 0,
-                    tag: None,
-                });
-                &mut self.slots[self.active]
-            }
-        };
-        let length = job.engine.program().scratchpad_bytes();
-        let scratchpad = &mut slot.workspace.scratchpad;
-        scratchpad.clear();
-        scratchpad.extend_from_slice(&job.scratchpad[..job.scratchpad.len().min(length)]);
-        scratchpad.resize(length, 0);
-        if !slot.engine.is_same(job.engine) {
-            slot.engine = job.engine.clone();
+        if self.active == self.order.len() {
+            self.order.push(self.slots.len());
+            self.slots.push(Slot::new(job.engine));
         }
-        (slot.tenant, slot.made, slot.limit) = (job.tenant, 0, job.iterations);
+        let slot = &mut self.slots[self.order[self.active]];
+        if !slot.engine.is_same(job.engine) {
+            slot.use_engine(job.engine);
+        }
+        if slot.tenant != job.tenant {
+            (slot.tenant, slot.near) = (job.tenant, Near::default());
+        }
+        let scratchpad = &mut slot.workspace.scratchpad;
+        if job.scratchpad.len() == scratchpad.len() {
+            scratchpad.copy_from_slice(job.scratchpad);
+        } else {
+            let length = scratchpad.len();
+            scratchpad.clear();
+            scratchpad.extend_from_slice(&job.scratchpad[..job.scratchpad.len().min(length)]);
+            scratchpad.resize(length, 0);
+        }
+        (slot.made, slot.limit) = (0, job.iterations);
         slot.tag = Some(job.tag);
         slot.go_to(self.memory, job.address);
         self.active += 1;
@@ -146,7 +171,7 @@ impl<'m, T> Interleaved<'m, T> {
     pub fn turn(&mut self, mut end: impl FnMut(Ended<'_, T>)) {
         let mut index = 0;
         while index < self.active {
-            let slot = &mut self.slots[index];
+            let slot = &mut self.slots[self.order[index]];
             let Some(status) = slot.iterate(self.memory) else {
                 index += 1;
                 continue;
@@ -161,23 +186,49 @@ impl<'m, T> Interleaved<'m, T> {
                 });
             }
             self.active -= 1;
-            self.slots.swap(index, self.active);
+            self.order.swap(index, self.active);
         }
     }
 }
 
 impl<T> Slot<T> {
+    fn new(engine: &Engine) -> Slot<T> {
+        let mut slot = Slot {
+            place: 0,
+            refusal: None,
+            tenant: Tenant::default(),
+            made: 0,
+            limit: 0,
+            engine: engine.clone(),
+            load: NodeLoad::default(),
+            near: Near::default(),
+            workspace: Workspace::new(0, Vec::new()),
+            tag: None,
+        };
+        slot.use_engine(engine);
+        slot
+    }
+
+    /// Prepares for the traversals of a program.
+    fn use_engine(&mut self, engine: &Engine) {
+        let program = engine.program();
+        self.load = program.node_load();
+        self.workspace
+            .scratchpad
+            .resize(program.scratchpad_bytes(), 0);
+        self.engine = engine.clone();
+    }
+
     /// One iteration; its status if the traversal ends with it.
     #[inline]
     fn iterate(&mut self, memory: &LocalMemory<'_>) -> Option<Status> {
         if self.made == self.limit {
             return Some(Status::IterationLimit);
         }
-        let place = match self.place {
-            Ok(place) => place,
-            Err(status) => return Some(status),
-        };
-        let next = match self.in_place(memory, place) {
+        if self.refusal.is_some() {
+            return self.refusal;
+        }
+        let next = match self.in_place(memory) {
             Some(0) => Next::Done,
             Some(address) => Next::Node(address),
             None => match iterate(&self.engine, &memory.of(self.tenant), &mut self.workspace) {
@@ -197,16 +248,16 @@ impl<T> Slot<T> {
 
     #[cfg(feature = "native")]
     #[inline]
-    fn in_place(&mut self, memory: &LocalMemory<'_>, place: usize) -> Option<u64> {
+    fn in_place(&mut self, memory: &LocalMemory<'_>) -> Option<u64> {
         let Engine::Native(native) = &self.engine else {
             return None;
         };
         let (address, scratchpad) = (self.workspace.address, &mut self.workspace.scratchpad);
-        native.iterate_in_place(memory.words(), place, address, scratchpad)
+        native.iterate_in_place(memory.words(), self.place, address, scratchpad)
     }
 
     #[cfg(not(feature = "native"))]
-    fn in_place(&mut self, _: &LocalMemory<'_>, _: usize) -> Option<u64> {
+    fn in_place(&mut self, _: &LocalMemory<'_>) -> Option<u64> {
         None
     }
 
@@ -214,17 +265,104 @@ impl<T> Slot<T> {
     #[inline]
     fn go_to(&mut self, memory: &LocalMemory<'_>, address: u64) {
         self.workspace.address = address;
-        let load = self.engine.program().node_load();
-        let from = address.wrapping_add_signed(load.start.into());
-        let bytes = usize::from(load.bytes).max(1);
-        let ranges = memory.ranges();
-        let place = ranges.translate(self.tenant, from, bytes, Permission::Read);
-        if let Ok(place) = place {
-            let words = place / 8..(place + bytes).div_ceil(8);
-            if let Some(words) = memory.words().get(words) {
-                prefetch(words);
-            }
+        let from = address.wrapping_add_signed(self.load.start.into());
+        let bytes = usize::from(self.load.bytes).max(1);
+        let place = match self.near.find(from, bytes as u64) {
+            Some(place) => place,
+            None => match self.look_up(memory, from, bytes) {
+                Ok(place) => place,
+                Err(status) => {
+                    self.refusal = Some(status);
+                    return;
+                }
+            },
+        };
+        (self.place, self.refusal) = (place, None);
+        let words = place / 8..(place + bytes).div_ceil(8);
+        if let Some(words) = memory.words().get(words) {
+            prefetch(words);
         }
-        self.place = place.map_err(Status::from);
+    }
+
+    /// Looks up bytes in the table of ranges.
+    #[cold]
+    fn look_up(
+        &mut self,
+        memory: &LocalMemory<'_>,
+        from: u64,
+        bytes: usize,
+    ) -> Result<usize, Status> {
+        let ranges = memory.ranges();
+        let place = ranges.translate(self.tenant, from, bytes, Permission::Read)?;
+        if let Some(range) = ranges.find(from) {
+            self.near = Near {
+                start: range.start,
+                bytes: range.bytes,
+                offset: range.offset,
+            };
+        }
+        Ok(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::assemble;
+    use crate::node::{Range, Ranges};
+    use crate::program::{Declaration, Program};
+    use std::sync::atomic::AtomicU64;
+
+    /// Slots are used again by other tenants and programs, and remember nothing of the ones before.
+    #[test]
+    fn slots_keep_nothing_of_other_tenants_and_programs() {
+        let words: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
+        let of = |start, tenant| Range {
+            offset: start - 0x1000,
+            ..Range::whole(start, 256, Tenant(tenant))
+        };
+        let ranges = Ranges::new(vec![of(0x1000, 1), of(0x1100, 2)]);
+        let memory = LocalMemory::new(&words, ranges.expect("two ranges")).expect("in memory");
+        let engine = |scratchpad, text| {
+            let code = assemble(text).expect("code");
+            let program = Program::verify(code, Declaration::scratchpad(scratchpad));
+            Engine::new(program.expect("a program").into())
+        };
+        let small = engine(8, "ldxdw r0, [r1]\n exit");
+        let large = engine(
+            16,
+            "ldxdw r0, [r1]\n ldxdw r6, [r2+8]\n stxdw [r2], r6\n exit",
+        );
+        let mut interleaved = Interleaved::new(&memory, 2);
+        let mut run = |engine, tenant, address, scratchpad: &[u8]| {
+            let tenant = Tenant(tenant);
+            let job = Job {
+                engine,
+                tenant,
+                address,
+                scratchpad,
+                iterations: 9,
+                tag: (),
+            };
+            assert!(interleaved.admit(job).is_ok());
+            let mut ended = None;
+            interleaved.turn(|end| ended = Some((end.status, end.scratchpad.to_vec())));
+            ended.expect("it ends at once")
+        };
+        let done = |scratchpad: &[u8]| (Status::Done, scratchpad.to_vec());
+        assert_eq!(run(&small, 1, 0x1000, &[1; 8]), done(&[1; 8]));
+        assert_eq!(
+            run(&small, 2, 0x1000, &[2; 8]),
+            (Status::Denied, vec![2; 8])
+        );
+        assert_eq!(run(&small, 2, 0x1100, &[3; 8]), done(&[3; 8]));
+        assert_eq!(
+            run(&small, 1, 0x1100, &[4; 8]),
+            (Status::Denied, vec![4; 8])
+        );
+        assert_eq!(run(&large, 1, 0x1000, &[5; 4]), done(&[0; 16]));
+        assert_eq!(run(&large, 1, 0x1000, &[6; 16]), done(&[6; 16]));
+        assert_eq!(run(&small, 1, 0x1000, &[7; 99]), done(&[7; 8]));
+        assert_eq!(run(&small, 1, 0x10fc, &[8; 8]), (Status::Split, vec![8; 8]));
     }
 }

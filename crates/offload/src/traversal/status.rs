@@ -26,7 +26,8 @@ pub enum Status {
     UnknownProgram = 7,
     /// The memory node's verifier refuses the program, or it is not of the given hash.
     RefusedProgram = 8,
-    /// The switch's map of ranges is older than that of a memory node.
+    /// The switch sent the request to a memory node that does not hold the address: its map of
+    /// ranges is not the present one.
     StaleMap = 9,
     /// The node lies on another memory node, and the request asked to be told.
     Elsewhere = 10,
@@ -36,10 +37,15 @@ pub enum Status {
     Outdated = 12,
     /// A verified program has accessed memory outside its windows: a mistake in the verifier.
     Malfunction = 13,
+    /// The node's memory is younger than all that the caller relies on: what lay there is lost.
+    MemoryLost = 14,
 }
 
 impl Status {
-    const ALL: [Status; 14] = [
+    /// How many there are.
+    pub const COUNT: usize = 15;
+
+    const ALL: [Status; Status::COUNT] = [
         Status::Done,
         Status::IterationLimit,
         Status::OutOfRegions,
@@ -54,6 +60,7 @@ impl Status {
         Status::Busy,
         Status::Outdated,
         Status::Malfunction,
+        Status::MemoryLost,
     ];
 
     /// The number by which messages name it.
@@ -87,6 +94,6 @@ mod tests {
             assert_eq!(usize::from(status.code()), number);
             assert_eq!(Status::from_code(status.code()), Some(status));
         }
-        assert_eq!(Status::from_code(14), None);
+        assert_eq!(Status::from_code(15), None);
     }
 }

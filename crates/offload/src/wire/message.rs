@@ -18,6 +18,8 @@
 //! All fields lie at fixed places, low end first, so that a switch reads them without looking at
 //! the rest.
 
+use super::key::{Key, TAG_BYTES, are_equal};
+use super::place::Place;
 use crate::node::Tenant;
 use crate::program::{ProgramHash, SCRATCHPAD_BYTES_MAX};
 use crate::traversal::Status;
@@ -29,7 +31,11 @@ pub const DATAGRAM_BYTES_MAX: usize = HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 
 
 const MAGIC: u16 = 0x4e50;
 const VERSION: u8 = 1;
-const TAG: std::ops::Range<usize> = 88..104;
+const REQUEST: u8 = 1;
+const RESPONSE: u8 = 2;
+pub(super) const ANNOUNCEMENT: u8 = 3;
+const HOPS: usize = 6;
+const TAG: std::ops::Range<usize> = 88..88 + TAG_BYTES;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,8 +58,8 @@ pub struct Message {
     pub returns_to_caller: bool,
     /// How often a switch has passed it on.
     pub hops: u8,
-    /// Who asks.
-    pub caller: u64,
+    /// Who asks, and where answers go.
+    pub caller: Place,
     /// The caller's number of the request.
     pub counter: u64,
     /// The caller has answers to all requests with lower numbers, and asks them no more.
@@ -63,7 +69,8 @@ pub struct Message {
     pub visit: u32,
     /// Whose program it is.
     pub tenant: Tenant,
-    /// The age of the switch's map.
+    /// From a caller: no memory that it relies on is younger; 0 if it relies on none. From a memory
+    /// node: the age of the node's memory.
     pub map_epoch: u32,
     /// The current address.
     pub address: u64,
@@ -121,35 +128,46 @@ pub enum MessageError {
         /// Whose it should be.
         tenant: u16,
     },
+    /// The tag is not that of the rack's key.
+    #[error("the tag is not that of the rack")]
+    ForeignNode,
 }
 
-/// A tenant's secret, by which messages are known to be of the tenant.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Key(pub [u8; 32]);
+/// The start of every datagram.
+pub(super) struct Head {
+    pub kind: u8,
+}
 
-impl std::fmt::Debug for Key {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Key(..)")
+impl Head {
+    pub fn bytes(kind: u8) -> [u8; 4] {
+        let [low, high] = MAGIC.to_le_bytes();
+        [low, high, VERSION, kind]
+    }
+
+    pub fn of(datagram: &[u8]) -> Result<Head, MessageError> {
+        let Some(&[low, high, version, kind]) = datagram.first_chunk() else {
+            let bytes = datagram.len();
+            return Err(MessageError::Short { bytes, wanted: 4 });
+        };
+        let magic = u16::from_le_bytes([low, high]);
+        if (magic, version) != (MAGIC, VERSION) {
+            return Err(MessageError::Foreign { magic, version });
+        }
+        Ok(Head { kind })
     }
 }
 
 impl Key {
-    /// The tag of a datagram of at least a header's length.
-    pub fn tag(&self, datagram: &[u8]) -> [u8; 16] {
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        let behind = datagram.get(TAG.end..).unwrap_or_default();
-        // A switch changes hops and epoch, and knows no key.
+    /// The tag of a message of at least a header's length.
+    pub fn tag(&self, datagram: &[u8]) -> [u8; TAG_BYTES] {
         let mut header = [0; TAG.start];
         for (to, from) in header.iter_mut().zip(datagram) {
             *to = *from;
         }
-        header[6] = 0;
-        header[44..48].fill(0);
-        hasher.update(&header).update(behind);
-        let hash = hasher.finalize();
-        let mut tag = [0; 16];
-        tag.copy_from_slice(&hash.as_bytes()[..16]);
-        tag
+        // A switch counts hops, and knows no key.
+        header[HOPS] = 0;
+        let behind = datagram.get(TAG.end..).unwrap_or_default();
+        self.hash(&[&header, behind])
     }
 }
 
@@ -160,14 +178,13 @@ impl Message {
         let cut = |bytes: &'_ [u8]| bytes.len().min(u16::MAX.into());
         let (scratchpad, body) = (cut(&self.scratchpad), cut(&self.body));
         let mut bytes = Vec::with_capacity(HEADER_BYTES + self.scratchpad.len() + self.body.len());
-        bytes.extend(MAGIC.to_le_bytes());
-        let kind = match self.kind {
-            Kind::Request => 1,
-            Kind::Response => 2,
-        };
+        bytes.extend(Head::bytes(match self.kind {
+            Kind::Request => REQUEST,
+            Kind::Response => RESPONSE,
+        }));
         let flags = u8::from(self.returns_to_caller);
-        bytes.extend([VERSION, kind, self.status.code(), flags, self.hops, 0]);
-        for word in [self.caller, self.counter, self.settled] {
+        bytes.extend([self.status.code(), flags, self.hops, 0]);
+        for word in [self.caller.0, self.counter, self.settled] {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(self.visit.to_le_bytes());
@@ -180,7 +197,7 @@ impl Message {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(self.program.0);
-        bytes.extend([0; 16]);
+        bytes.extend([0; TAG_BYTES]);
         bytes.extend(&self.scratchpad[..scratchpad]);
         bytes.extend(&self.body[..body]);
         let tag = key.tag(&bytes);
@@ -228,13 +245,7 @@ impl Message {
         }
         let tenant = fields.half(36);
         let key = key(Tenant(tenant)).ok_or(MessageError::Tag { tenant })?;
-        let (tag, expected) = (&bytes[TAG], key.tag(bytes));
-        // All bytes are compared, so that the time tells nothing.
-        let differs = tag
-            .iter()
-            .zip(expected)
-            .fold(0, |bits, (a, b)| bits | (a ^ b));
-        if differs != 0 {
+        if !are_equal(&bytes[TAG], key.tag(bytes)) {
             return Err(MessageError::Tag { tenant });
         }
         let (scratchpad, body) = bytes[HEADER_BYTES..].split_at(scratchpad);
@@ -244,8 +255,8 @@ impl Message {
             kind,
             status,
             returns_to_caller: flags == 1,
-            hops: fields.byte(6),
-            caller: fields.word(8),
+            hops: fields.hops(),
+            caller: fields.caller(),
             counter: fields.word(16),
             settled: fields.word(24),
             visit: fields.long(32),
@@ -276,12 +287,8 @@ impl<'d> Fields<'d> {
             let wanted = HEADER_BYTES;
             return Err(MessageError::Short { bytes, wanted });
         }
-        let fields = Fields(datagram);
-        let (magic, version) = (fields.half(0), fields.byte(2));
-        if (magic, version) != (MAGIC, VERSION) {
-            return Err(MessageError::Foreign { magic, version });
-        }
-        Ok(fields)
+        Head::of(datagram)?;
+        Ok(Fields(datagram))
     }
 
     /// Request or response.
@@ -290,8 +297,8 @@ impl<'d> Fields<'d> {
     /// `Field`.
     pub fn kind(&self) -> Result<Kind, MessageError> {
         match self.byte(3) {
-            1 => Ok(Kind::Request),
-            2 => Ok(Kind::Response),
+            REQUEST => Ok(Kind::Request),
+            RESPONSE => Ok(Kind::Response),
             value => Err(MessageError::Field {
                 at: 3,
                 value: value.into(),
@@ -300,8 +307,8 @@ impl<'d> Fields<'d> {
     }
 
     /// Who asks.
-    pub fn caller(&self) -> u64 {
-        self.word(8)
+    pub fn caller(&self) -> Place {
+        Place(self.word(8))
     }
 
     /// The current address.
@@ -311,15 +318,7 @@ impl<'d> Fields<'d> {
 
     /// How often a switch has passed it on.
     pub fn hops(&self) -> u8 {
-        self.byte(6)
-    }
-
-    /// The datagram, passed on once more by a switch with a map of this epoch.
-    pub fn passed_on(&self, epoch: u32) -> Vec<u8> {
-        let mut datagram = self.0.to_vec();
-        datagram[6] = datagram[6].saturating_add(1);
-        datagram[44..48].copy_from_slice(&epoch.to_le_bytes());
-        datagram
+        self.byte(HOPS)
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -341,6 +340,13 @@ impl<'d> Fields<'d> {
     }
 }
 
+/// Counts in a message that a switch passes it on once more.
+pub(crate) fn count_hop(datagram: &mut [u8]) {
+    if let Some(hops) = datagram.get_mut(HOPS) {
+        *hops = hops.saturating_add(1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,7 +359,7 @@ mod tests {
             status: Status::Done,
             returns_to_caller: true,
             hops: 3,
-            caller: 0x0102_0304_0506_0708,
+            caller: Place(0x0102_0304_0506_0708),
             counter: 9,
             settled: 8,
             visit: 0x0001_0002,
@@ -378,15 +384,16 @@ mod tests {
         assert_eq!(decode(&bytes), Ok(message()));
         let fields = Fields::of(&bytes).expect("a message");
         assert_eq!(fields.caller(), message().caller);
-        let passed_on = decode(&fields.passed_on(77)).expect("a switch needs no key");
-        assert_eq!((passed_on.hops, passed_on.map_epoch), (4, 77));
+        let mut bytes = bytes.clone();
+        count_hop(&mut bytes);
+        assert_eq!(decode(&bytes).map(|message| message.hops), Ok(4));
     }
 
     #[test]
     fn any_change_is_found() {
         let bytes = message().encode(&KEY);
         for at in 0..bytes.len() {
-            if at == 6 || (44..48).contains(&at) {
+            if at == HOPS {
                 continue;
             }
             for bit in 0..8 {

@@ -1,5 +1,12 @@
 //! What callers, switches and memory nodes send each other.
 
+mod announcement;
+mod key;
 mod message;
+mod place;
 
-pub use message::{DATAGRAM_BYTES_MAX, Fields, HEADER_BYTES, Key, Kind, Message, MessageError};
+pub use announcement::{ANNOUNCED_MAX, Announcement};
+pub use key::{Key, KeyError};
+pub(crate) use message::count_hop;
+pub use message::{DATAGRAM_BYTES_MAX, Fields, HEADER_BYTES, Kind, Message, MessageError};
+pub use place::Place;

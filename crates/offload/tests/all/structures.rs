@@ -1,12 +1,13 @@
 //! Structures hold what the collections of Rust's library hold, and look-ups find it by programs.
 
-use crate::differential::{first_seed, seeds};
+use crate::network::world::{Faults, World};
 use crate::rack::{Rack, words};
 use nearfield_offload::structures::{
     Aggregates, Arena, BPlusTree, BTree, Balance, Bimap, Entry, HashTable, Keys, List, ListKind,
     SearchTree, aggregated, entry, scanned,
 };
 use nearfield_offload::traversal::{InMemory, Outcome, Query, Runner, Status};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -15,17 +16,20 @@ const STEPS: usize = 600;
 /// Few, so that operations meet.
 const KEYS: u64 = 150;
 
-/// Runs queries by the fastest engine and by the interpreter, which have to agree.
-struct Runners<'w> {
+/// Runs queries by the fastest engine, by the interpreter, and at memory nodes behind a network
+/// with faults, which have to agree.
+struct Runners<'r, 'w> {
     fast: InMemory<Rack<'w>>,
     slow: InMemory<Rack<'w>>,
+    network: World<'r, 'w>,
 }
 
-impl<'w> Runners<'w> {
-    fn new(rack: &Rack<'w>) -> Runners<'w> {
+impl<'r, 'w> Runners<'r, 'w> {
+    fn new(rack: &'r Rack<'w>, seed: u64) -> Runners<'r, 'w> {
         Runners {
             fast: InMemory::new(rack.clone()),
             slow: InMemory::interpreting(rack.clone()),
+            network: World::new(rack, seed, Faults::USUAL),
         }
     }
 
@@ -33,6 +37,7 @@ impl<'w> Runners<'w> {
         let Ok(fast) = self.fast.run(query, 100_000);
         let Ok(slow) = self.slow.run(query, 100_000);
         assert_eq!(fast, slow);
+        assert_eq!(self.network.run(query, 100_000).unwrap(), fast);
         assert_eq!(fast.status, Status::Done);
         fast
     }
@@ -43,15 +48,16 @@ impl<'w> Runners<'w> {
 }
 
 /// Runs a test on one and on four nodes, with each seed.
-fn each(test: impl Fn(&mut SmallRng, &mut Arena<Rack<'_>>, &mut Runners<'_>)) {
-    for seed in first_seed()..first_seed() + seeds(3) {
+fn each(test: impl Fn(&mut SmallRng, &mut Arena<Rack<'_>>, &mut Runners<'_, '_>)) {
+    seeds::each(3, |seed| {
         for nodes in [1, 4] {
             let words = words(nodes);
             let rack = Rack::new(&words);
             let mut random = SmallRng::seed_from_u64(seed);
-            test(&mut random, &mut rack.arena(), &mut Runners::new(&rack));
+            let mut runners = Runners::new(&rack, seed);
+            test(&mut random, &mut rack.arena(), &mut runners);
         }
-    }
+    });
 }
 
 fn list(kind: ListKind) {
@@ -241,7 +247,7 @@ fn trees_stay_balanced() {
         for key in (0..4000).filter(|key| key % 4 != 0) {
             tree.remove(&mut arena, key).unwrap();
         }
-        let mut runners = Runners::new(&rack);
+        let mut runners = Runners::new(&rack, 0);
         for key in 0..1000 {
             let outcome = runners.run(&tree.lower_bound(key).unwrap());
             assert!(

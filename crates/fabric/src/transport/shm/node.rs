@@ -7,7 +7,7 @@ use super::object::Object;
 use super::pages::Pages;
 use crate::address::{NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -90,6 +90,11 @@ impl ShmNode {
     /// The size of its memory, in bytes.
     pub fn bytes(&self) -> u64 {
         self.object.bytes
+    }
+
+    /// The words of its memory, which clients change at any time.
+    pub fn words(&self) -> &[AtomicU64] {
+        self.object.mapping.words()
     }
 
     /// How many bytes are allocated, in whole lines.

@@ -8,7 +8,7 @@ use super::module::{finish, module};
 use super::translate::verified;
 use crate::executor::stores::Stores;
 use crate::executor::workspace::Workspace;
-use crate::program::{Program, Window};
+use crate::program::{NodeLoad, Program, Window};
 use cranelift_jit::JITModule;
 use cranelift_module::Module;
 use std::mem::{ManuallyDrop, transmute};
@@ -41,6 +41,9 @@ pub struct NativeProgram {
     iteration: Iteration,
     program: Arc<Program>,
     is_in_place: bool,
+    /// The program's own, close at hand.
+    load: NodeLoad,
+    scratchpad_bytes: usize,
 }
 
 // SAFETY: the module is not used before it is dropped, and nothing else of it is shared. Its code
@@ -67,6 +70,8 @@ impl NativeProgram {
         Ok(NativeProgram {
             module,
             iteration,
+            load: program.node_load(),
+            scratchpad_bytes: program.scratchpad_bytes(),
             is_in_place: !program.changes_memory() && !program.accesses(Window::Allocation),
             program,
         })
@@ -129,17 +134,13 @@ impl NativeProgram {
         if !self.is_in_place {
             return None;
         }
-        let load = self.program.node_load();
+        let load = self.load;
         let end = offset.checked_add(load.bytes.into());
         assert!(
             end.is_some_and(|end| end <= size_of_val(memory)),
             "in memory"
         );
-        assert_eq!(
-            scratchpad.len(),
-            self.program.scratchpad_bytes(),
-            "declared"
-        );
+        assert!(scratchpad.len() == self.scratchpad_bytes, "declared");
         let node = memory.as_ptr().cast::<u8>().wrapping_add(offset);
         let origin = node.wrapping_offset(-isize::from(load.start)).cast_mut();
         // SAFETY: as in `iterate`, but of the node the code only loads, and only bytes of `memory`.

@@ -1,0 +1,347 @@
+//! A caller: queries become requests, which are repeated until there are answers.
+
+mod timer;
+
+use super::Sent;
+use crate::node::Tenant;
+use crate::program::Program;
+use crate::traversal::{Outcome, Query, Status};
+use crate::wire::{Key, Kind, Message, Place};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use timer::Timer;
+
+/// What a caller is.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerSettings {
+    /// Where it receives datagrams.
+    pub place: Place,
+    /// Where it sends them: the switch, or the only memory node.
+    pub switch: Place,
+    /// Whose programs it runs.
+    pub tenant: Tenant,
+    /// The tenant's key.
+    pub key: Key,
+    /// The number of its first request. Those of an earlier caller at the same place have to be
+    /// lower: microseconds of the clock are.
+    pub first: u64,
+    /// Memory that is younger than this is not what the caller relies on: its addresses are of what
+    /// lay there before. 0 if it relies on none.
+    pub map_epoch: u32,
+    /// Whether a traversal that leaves a memory node comes back to the caller, which sends it on.
+    /// It saves nothing; pulse's paper compares with it (`pulse-acc`).
+    pub returns_to_caller: bool,
+    /// The shortest time after which a request is repeated.
+    pub wait_min: Duration,
+    /// The longest one.
+    pub wait_max: Duration,
+    /// How long nothing new may be heard of a request before it is given up.
+    pub patience: Duration,
+}
+
+impl CallerSettings {
+    /// The usual times.
+    pub const fn new(place: Place, switch: Place, tenant: Tenant, key: Key) -> CallerSettings {
+        CallerSettings {
+            place,
+            switch,
+            tenant,
+            key,
+            first: 0,
+            map_epoch: 0,
+            returns_to_caller: false,
+            wait_min: Duration::from_millis(5),
+            wait_max: Duration::from_secs(1),
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What came of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The number of the request.
+    pub counter: u64,
+    /// The outcome.
+    pub outcome: Result<Outcome, CallError>,
+}
+
+/// The reason why nothing is known of a query's end. Stores of its program may have taken effect or
+/// not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// No answer came, or only refusals that may pass: the last of these.
+    #[error("no memory node has answered{}", refusal(*last))]
+    NoAnswer {
+        /// The last refusal.
+        last: Option<Status>,
+    },
+}
+
+fn refusal(last: Option<Status>) -> String {
+    last.map_or(String::new(), |last| {
+        format!("; the last refusal was {last:?}")
+    })
+}
+
+/// Numbers of a caller since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallerCounters {
+    /// Queries.
+    pub asked: u64,
+    /// Datagrams that were sent.
+    pub sent: u64,
+    /// Of these: sent before, and not answered in time.
+    pub repeated: u64,
+    /// Of these: a traversal that came back on its way, and was sent on.
+    pub sent_on: u64,
+    /// Of these: with the program, because a node did not know it.
+    pub with_program: u64,
+    /// Datagrams that are no messages of the tenant for this caller.
+    pub foreign: u64,
+    /// Messages that told nothing new.
+    pub late: u64,
+    /// Queries that were given up.
+    pub given_up: u64,
+}
+
+/// A caller's side of the protocol.
+#[derive(Debug)]
+pub struct Caller {
+    settings: CallerSettings,
+    timer: Timer,
+    next: u64,
+    calls: BTreeMap<u64, Call>,
+    counters: CallerCounters,
+}
+
+/// A query without an answer.
+#[derive(Debug)]
+struct Call {
+    program: Arc<Program>,
+    /// The latest state that is known: what is sent, again and again.
+    request: Message,
+    sent: Duration,
+    repeats: u32,
+    due: Duration,
+    /// When something new was heard.
+    heard: Duration,
+    /// Whether the present state was refused because of its hops.
+    hops_were_reset: bool,
+    last: Option<Status>,
+}
+
+impl Caller {
+    /// A caller without queries.
+    pub fn new(settings: CallerSettings) -> Caller {
+        Caller {
+            settings,
+            timer: Timer::new(settings.wait_min, settings.wait_max),
+            next: settings.first,
+            calls: BTreeMap::new(),
+            counters: CallerCounters::default(),
+        }
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &CallerCounters {
+        &self.counters
+    }
+
+    /// How many queries have no answer yet.
+    pub fn pending(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// When [`tick`](Caller::tick) has something to do, unless an answer comes before.
+    pub fn due(&self) -> Option<Duration> {
+        self.calls.values().map(|call| call.due).min()
+    }
+
+    /// Asks a query that may make so many iterations, and returns the number of the request. What
+    /// is to be sent goes to the end of `out`.
+    pub fn ask(
+        &mut self,
+        now: Duration,
+        query: &Query,
+        iterations: u64,
+        out: &mut Vec<Sent>,
+    ) -> u64 {
+        let counter = self.next;
+        self.next += 1;
+        self.counters.asked += 1;
+        let request = Message {
+            kind: Kind::Request,
+            status: Status::Done,
+            returns_to_caller: self.settings.returns_to_caller,
+            hops: 0,
+            caller: self.settings.place,
+            counter,
+            settled: 0,
+            visit: 0,
+            tenant: self.settings.tenant,
+            map_epoch: self.settings.map_epoch,
+            address: query.start,
+            made: 0,
+            left: iterations,
+            program: query.program.hash(),
+            scratchpad: query.scratchpad.clone(),
+            body: Vec::new(),
+        };
+        let call = Call {
+            program: Arc::clone(&query.program),
+            request,
+            sent: now,
+            repeats: 0,
+            due: now,
+            heard: now,
+            hops_were_reset: false,
+            last: None,
+        };
+        self.calls.insert(counter, call);
+        self.send(now, counter, out);
+        counter
+    }
+
+    /// Takes a datagram; the answer to a query if it is one.
+    pub fn receive(
+        &mut self,
+        now: Duration,
+        datagram: &[u8],
+        out: &mut Vec<Sent>,
+    ) -> Option<Answer> {
+        let CallerSettings {
+            place, tenant, key, ..
+        } = self.settings;
+        let decoded = Message::decode(datagram, |other| (other == tenant).then_some(key));
+        let Some(message) = decoded.ok().filter(|message| message.caller == place) else {
+            self.counters.foreign += 1;
+            return None;
+        };
+        let counter = message.counter;
+        let Some(call) = self.calls.get_mut(&counter) else {
+            self.counters.late += 1;
+            return None;
+        };
+        let is_further = message.visit > call.request.visit;
+        let step = match (message.kind, message.status) {
+            _ if message.visit < call.request.visit => Step::Ignore,
+            // No node holds its address.
+            (Kind::Request, _) => Step::End(Status::NoSuchAddress),
+            (_, Status::Elsewhere) if is_further => Step::SendOn,
+            (_, Status::IterationLimit) if message.left > 0 && is_further => Step::SendOn,
+            (_, Status::HopLimit) if is_further || !call.hops_were_reset => Step::SendOn,
+            (_, Status::UnknownProgram) if is_further || call.request.body.is_empty() => {
+                Step::SendProgram
+            }
+            (_, Status::Busy | Status::StaleMap) => Step::Wait,
+            (_, Status::Elsewhere | Status::HopLimit | Status::UnknownProgram) => Step::Ignore,
+            (_, Status::IterationLimit) if message.left > 0 => Step::Ignore,
+            (_, status) => Step::End(status),
+        };
+        if matches!(step, Step::Ignore) {
+            self.counters.late += 1;
+            return None;
+        }
+        if call.repeats == 0 {
+            self.timer.note(now.saturating_sub(call.sent));
+        }
+        if let Step::End(status) = step {
+            self.calls.remove(&counter);
+            let outcome = Ok(Outcome {
+                status,
+                address: message.address,
+                scratchpad: message.scratchpad,
+                iterations: message.made,
+            });
+            return Some(Answer { counter, outcome });
+        }
+        if is_further {
+            call.heard = now;
+        }
+        call.last = Some(message.status);
+        call.hops_were_reset = message.status == Status::HopLimit;
+        let waits = matches!(step, Step::Wait);
+        let body = match step {
+            Step::SendProgram => call.program.encode(),
+            // The node that waits may still have to learn it.
+            Step::Wait if !is_further => std::mem::take(&mut call.request.body),
+            _ => Vec::new(),
+        };
+        call.request = Message {
+            kind: Kind::Request,
+            status: Status::Done,
+            hops: 0,
+            map_epoch: self.settings.map_epoch,
+            body,
+            ..message
+        };
+        if waits {
+            call.repeats += 1;
+            call.due = now + self.timer.wait(call.repeats);
+        } else {
+            match step {
+                Step::SendProgram => self.counters.with_program += 1,
+                _ => self.counters.sent_on += 1,
+            }
+            call.repeats = 0;
+            self.send(now, counter, out);
+        }
+        None
+    }
+
+    /// Repeats requests that were not answered in time, and gives those up that were not for long.
+    /// Returns one that was given up, if there is one; call it until there is none.
+    pub fn tick(&mut self, now: Duration, out: &mut Vec<Sent>) -> Option<Answer> {
+        let due = self.calls.iter().filter(|(_, call)| call.due <= now);
+        let due: Vec<u64> = due.map(|(&counter, _)| counter).collect();
+        for counter in due {
+            let Some(call) = self.calls.get_mut(&counter) else {
+                continue;
+            };
+            if now.saturating_sub(call.heard) >= self.settings.patience {
+                let last = call.last;
+                self.calls.remove(&counter);
+                self.counters.given_up += 1;
+                let outcome = Err(CallError::NoAnswer { last });
+                return Some(Answer { counter, outcome });
+            }
+            call.repeats += 1;
+            self.counters.repeated += 1;
+            self.send(now, counter, out);
+        }
+        None
+    }
+
+    /// Sends the present state of a query.
+    fn send(&mut self, now: Duration, counter: u64, out: &mut Vec<Sent>) {
+        let settled = self.calls.keys().next().copied().unwrap_or(self.next);
+        let Some(call) = self.calls.get_mut(&counter) else {
+            return;
+        };
+        call.request.settled = settled;
+        call.sent = now;
+        call.due = now + self.timer.wait(call.repeats);
+        self.counters.sent += 1;
+        out.push(Sent {
+            to: self.settings.switch,
+            datagram: call.request.encode(&self.settings.key),
+        });
+    }
+}
+
+/// What a message has a caller do.
+enum Step {
+    /// It tells nothing new.
+    Ignore,
+    /// The query has its outcome.
+    End(Status),
+    /// The traversal is to go on.
+    SendOn,
+    /// It is to go on, with the program.
+    SendProgram,
+    /// The same may be accepted later.
+    Wait,
+}

@@ -1,0 +1,69 @@
+//! When a request is sent again.
+
+use std::time::Duration;
+
+/// How long a caller waits for an answer before it repeats a request: the mean of the round trips,
+/// and four times their variation, as TCP does (RFC 6298).
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    mean: Option<Duration>,
+    variation: Duration,
+    least: Duration,
+    most: Duration,
+}
+
+impl Timer {
+    pub fn new(least: Duration, most: Duration) -> Timer {
+        Timer {
+            mean: None,
+            variation: Duration::ZERO,
+            least,
+            most,
+        }
+    }
+
+    /// Notes the time from a request that was sent once to its answer.
+    pub fn note(&mut self, round_trip: Duration) {
+        match &mut self.mean {
+            None => {
+                self.mean = Some(round_trip);
+                self.variation = round_trip / 2;
+            }
+            Some(mean) => {
+                let off = mean.abs_diff(round_trip);
+                self.variation = (self.variation * 3 + off) / 4;
+                *mean = (*mean * 7 + round_trip) / 8;
+            }
+        }
+    }
+
+    /// How long to wait after a request was repeated so often. It is twice as long each time.
+    pub fn wait(&self, repeats: u32) -> Duration {
+        // Without any answer so far, ten times the least.
+        let mean = self.mean.unwrap_or(self.least * 10);
+        let once = (mean + self.variation * 4).clamp(self.least, self.most);
+        let factor = 1 << repeats.min(16);
+        once.saturating_mul(factor).min(self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn waits_follow_the_round_trips_and_double() {
+        let mut timer = Timer::new(MS, MS * 1000);
+        assert_eq!(timer.wait(0), MS * 10);
+        timer.note(MS * 20);
+        assert_eq!(timer.wait(0), MS * 60);
+        for _ in 0..100 {
+            timer.note(MS * 4);
+        }
+        assert!(timer.wait(0) >= MS * 4 && timer.wait(0) < MS * 5);
+        assert_eq!(timer.wait(3), timer.wait(0) * 8);
+        assert_eq!(timer.wait(60), MS * 1000);
+    }
+}

@@ -1,0 +1,238 @@
+//! What a memory node has sent after work that may have stored something, so that a repeated
+//! request does not store again.
+
+use crate::node::Tenant;
+use crate::wire::{Message, Place};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// How many bytes are remembered for each tenant.
+const TENANT_BYTES_MAX: usize = 16 << 20;
+/// What a caller, and an entry beside its datagram, is taken to need.
+const ENTRY_BYTES: usize = 128;
+/// A caller that was silent for so long is forgotten if its tenant has no more room. No datagram is
+/// taken to be on its way for longer (TCP assumes two minutes, RFC 9293).
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// The answers for all callers.
+#[derive(Debug, Default)]
+pub struct Answers {
+    tenants: HashMap<Tenant, Callers>,
+}
+
+#[derive(Debug, Default)]
+struct Callers {
+    callers: HashMap<Place, Remembered>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    /// The caller asks for no lower counters any more.
+    settled: u64,
+    heard: Duration,
+    /// By counter.
+    works: BTreeMap<u64, Work>,
+}
+
+/// The latest piece of work for a request. That a later one was requested means that all before it
+/// were done, and that what was sent after them has arrived.
+#[derive(Debug)]
+struct Work {
+    visit: u32,
+    /// What was sent, or nothing while the work is under way.
+    sent: Option<Vec<u8>>,
+}
+
+/// What is known of a piece of work.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// Nothing: it is to be done, if it may be.
+    New,
+    /// It is under way.
+    UnderWay,
+    /// It was done, and this was sent.
+    Done(&'a [u8]),
+    /// The caller has asked for it long ago, and then said that it has the answer.
+    Outdated,
+}
+
+impl Work {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.sent.as_ref().map_or(0, Vec::len)
+    }
+}
+
+impl Answers {
+    /// What is known of a request. Forgets what its caller has settled.
+    pub fn find(&mut self, now: Duration, request: &Message) -> Found<'_> {
+        let Some(callers) = self.tenants.get_mut(&request.tenant) else {
+            return Found::New;
+        };
+        let Some(caller) = callers.callers.get_mut(&request.caller) else {
+            return Found::New;
+        };
+        caller.heard = now;
+        if request.settled > caller.settled {
+            caller.settled = request.settled;
+            let kept = caller.works.split_off(&request.settled);
+            for work in caller.works.values() {
+                callers.bytes -= work.bytes();
+            }
+            caller.works = kept;
+        }
+        if request.counter < caller.settled {
+            return Found::Outdated;
+        }
+        match caller.works.get(&request.counter) {
+            Some(work) if request.visit <= work.visit => match &work.sent {
+                Some(datagram) => Found::Done(datagram),
+                None => Found::UnderWay,
+            },
+            _ => Found::New,
+        }
+    }
+
+    /// Notes that new work begins; false if there is no room to remember it.
+    pub fn begin(&mut self, now: Duration, request: &Message) -> bool {
+        let callers = self.tenants.entry(request.tenant).or_default();
+        if callers.bytes >= TENANT_BYTES_MAX {
+            callers.forget_silent(now);
+            if callers.bytes >= TENANT_BYTES_MAX {
+                return false;
+            }
+        }
+        let bytes = &mut callers.bytes;
+        let caller = callers.callers.entry(request.caller).or_insert_with(|| {
+            *bytes += ENTRY_BYTES;
+            Remembered::default()
+        });
+        caller.heard = now;
+        caller.settled = caller.settled.max(request.settled);
+        let work = Work {
+            visit: request.visit,
+            sent: None,
+        };
+        callers.bytes += work.bytes();
+        if let Some(before) = caller.works.insert(request.counter, work) {
+            callers.bytes -= before.bytes();
+        }
+        true
+    }
+
+    /// Notes what was sent after the work of a request.
+    pub fn end(&mut self, request: &Message, visit: u32, datagram: &[u8]) {
+        let Some(callers) = self.tenants.get_mut(&request.tenant) else {
+            return;
+        };
+        // The caller may have settled it meanwhile, if it is no longer interested.
+        if let Some(caller) = callers.callers.get_mut(&request.caller)
+            && let Some(work) = caller.works.get_mut(&request.counter)
+            && work.visit == visit
+        {
+            callers.bytes -= work.bytes();
+            work.sent = Some(datagram.to_vec());
+            callers.bytes += work.bytes();
+        }
+    }
+}
+
+impl Callers {
+    fn forget_silent(&mut self, now: Duration) {
+        let bytes = &mut self.bytes;
+        self.callers.retain(|_, caller| {
+            let is_at_work = caller.works.values().any(|work| work.sent.is_none());
+            let stays = is_at_work || now.saturating_sub(caller.heard) < SILENCE;
+            if !stays {
+                *bytes -= ENTRY_BYTES + caller.works.values().map(Work::bytes).sum::<usize>();
+            }
+            stays
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::ProgramHash;
+    use crate::traversal::Status;
+    use crate::wire::Kind;
+
+    const NOW: Duration = Duration::from_secs(1000);
+
+    fn request(tenant: u16, caller: u64, counter: u64, visit: u32, settled: u64) -> Message {
+        Message {
+            kind: Kind::Request,
+            status: Status::Done,
+            returns_to_caller: false,
+            hops: 0,
+            caller: Place(caller),
+            counter,
+            settled,
+            visit,
+            tenant: Tenant(tenant),
+            map_epoch: 0,
+            address: 0,
+            made: 0,
+            left: 0,
+            program: ProgramHash([0; 16]),
+            scratchpad: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn work_is_done_once_until_it_is_settled() {
+        let mut answers = Answers::default();
+        let first = request(1, 5, 10, 0, 10);
+        assert_eq!(answers.find(NOW, &first), Found::New);
+        assert!(answers.begin(NOW, &first));
+        assert_eq!(answers.find(NOW, &first), Found::UnderWay);
+        answers.end(&first, 0, &[1]);
+        assert_eq!(answers.find(NOW, &first), Found::Done(&[1]));
+        // Another tenant's or caller's request of the same number is another one.
+        assert_eq!(answers.find(NOW, &request(2, 5, 10, 0, 10)), Found::New);
+        assert_eq!(answers.find(NOW, &request(1, 6, 10, 0, 10)), Found::New);
+        // It comes back to this node. What was sent first has arrived, so the second is repeated.
+        let back = request(1, 5, 10, 2, 10);
+        assert_eq!(answers.find(NOW, &back), Found::New);
+        assert!(answers.begin(NOW, &back));
+        assert_eq!(answers.find(NOW, &first), Found::UnderWay);
+        answers.end(&back, 2, &[2, 2]);
+        assert_eq!(answers.find(NOW, &first), Found::Done(&[2, 2]));
+        // The caller has the answer.
+        assert_eq!(answers.find(NOW, &request(1, 5, 11, 0, 11)), Found::New);
+        assert_eq!(answers.find(NOW, &first), Found::Outdated);
+        assert_eq!(answers.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
+    }
+
+    #[test]
+    fn a_full_tenant_is_refused_until_callers_were_silent() {
+        let mut answers = Answers::default();
+        let large = vec![0; 1 << 20];
+        let mut counter = 0;
+        loop {
+            let request = request(1, counter % 2, counter, 0, 0);
+            if !answers.begin(NOW, &request) {
+                break;
+            }
+            answers.end(&request, 0, &large);
+            counter += 1;
+        }
+        assert_eq!(counter, 16);
+        // Another tenant has room of its own.
+        assert!(answers.begin(NOW, &request(2, 0, 0, 0, 0)));
+        let later = NOW + SILENCE;
+        assert_eq!(
+            answers.find(later, &request(1, 1, 1, 0, 0)),
+            Found::Done(&large)
+        );
+        assert!(answers.begin(later, &request(1, 9, 0, 0, 0)));
+        // The caller that has spoken is still remembered.
+        assert_eq!(
+            answers.find(later, &request(1, 1, 1, 0, 0)),
+            Found::Done(&large)
+        );
+        assert_eq!(answers.find(later, &request(1, 0, 0, 0, 0)), Found::New);
+    }
+}

@@ -1,0 +1,280 @@
+//! A memory node: datagrams become traversals, and what comes of these is sent.
+
+mod answers;
+mod counters;
+mod programs;
+
+pub use counters::NodeCounters;
+
+use super::Sent;
+use super::keys::Keys;
+use crate::node::{Ended, Interleaved, Job, LocalMemory, SLOTS};
+use crate::program::Program;
+use crate::traversal::{Engine, Status};
+use crate::wire::{Key, Kind, Message, MessageError, Place};
+use answers::{Answers, Found};
+use programs::Programs;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a memory node is.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeSettings {
+    /// When its memory was new: a number that grows with each of its starts.
+    pub epoch: u32,
+    /// How many traversals are in flight.
+    pub slots: usize,
+    /// How many requests wait, at most, before others are refused by `Busy`.
+    pub waiting_max: usize,
+    /// How many iterations a request makes here before its caller has to ask again, so that
+    /// circles in data end.
+    pub iterations_max: u64,
+    /// How often a switch may have passed a request on.
+    pub hops_max: u8,
+    /// What runs programs.
+    pub engine: fn(Arc<Program>) -> Engine,
+}
+
+impl Default for NodeSettings {
+    fn default() -> NodeSettings {
+        NodeSettings {
+            epoch: 0,
+            slots: SLOTS,
+            waiting_max: 1024,
+            iterations_max: 1 << 16,
+            hops_max: 128,
+            engine: Engine::new,
+        }
+    }
+}
+
+/// A memory node's side of the protocol.
+#[derive(Debug)]
+pub struct Node<'m> {
+    memory: &'m LocalMemory<'m>,
+    keys: Keys,
+    settings: NodeSettings,
+    interleaved: Interleaved<'m, Work>,
+    waiting: VecDeque<(Engine, Work)>,
+    programs: Programs,
+    answers: Answers,
+    counters: NodeCounters,
+}
+
+/// A request that is worked on.
+#[derive(Debug)]
+struct Work {
+    request: Message,
+    /// Who sent it: the switch, or the caller itself.
+    from: Place,
+    key: Key,
+    changes_memory: bool,
+}
+
+impl<'m> Node<'m> {
+    /// A node without work.
+    pub fn new(memory: &'m LocalMemory<'m>, keys: Keys, settings: NodeSettings) -> Node<'m> {
+        Node {
+            memory,
+            keys,
+            settings,
+            interleaved: Interleaved::new(memory, settings.slots.max(1)),
+            waiting: VecDeque::new(),
+            programs: Programs::new(settings.engine),
+            answers: Answers::default(),
+            counters: NodeCounters::default(),
+        }
+    }
+
+    /// True if there are traversals to run.
+    pub fn has_work(&self) -> bool {
+        self.interleaved.active() > 0 || !self.waiting.is_empty()
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &NodeCounters {
+        &self.counters
+    }
+
+    /// Takes a datagram. What is to be sent goes to the end of `out`.
+    pub fn receive(&mut self, now: Duration, from: Place, datagram: &[u8], out: &mut Vec<Sent>) {
+        self.counters.received += 1;
+        let mut key = None;
+        let decoded = Message::decode(datagram, |tenant| {
+            key = self.keys.get(tenant);
+            key
+        });
+        let (request, key) = match (decoded, key) {
+            (Ok(request), Some(key)) => (request, key),
+            (Err(MessageError::Tag { .. }), _) => return self.counters.foreign += 1,
+            _ => return self.counters.malformed += 1,
+        };
+        if request.kind != Kind::Request {
+            return self.counters.unexpected += 1;
+        }
+        if let Err((request, status)) = self.admit(now, from, request, key, out) {
+            self.counters.count(status);
+            let state = (request.address, request.scratchpad.clone());
+            let answer = self.message(&request, Kind::Response, status, state);
+            let datagram = answer.encode(&key);
+            out.push(Sent { to: from, datagram });
+        }
+    }
+
+    /// Queues a request, or repeats what was sent after it; or refuses it.
+    #[expect(
+        clippy::result_large_err,
+        reason = "it is the request that was passed in"
+    )]
+    fn admit(
+        &mut self,
+        now: Duration,
+        from: Place,
+        request: Message,
+        key: Key,
+        out: &mut Vec<Sent>,
+    ) -> Result<(), (Message, Status)> {
+        // A piece of work that was done is answered as it was then, whatever has changed.
+        match self.answers.find(now, &request) {
+            Found::New => {}
+            Found::UnderWay => {
+                self.counters.under_way += 1;
+                return Ok(());
+            }
+            Found::Done(datagram) => {
+                self.counters.repeated += 1;
+                let datagram = datagram.to_vec();
+                out.push(Sent { to: from, datagram });
+                return Ok(());
+            }
+            Found::Outdated => return Err((request, Status::Outdated)),
+        }
+        if request.map_epoch != 0 && request.map_epoch < self.settings.epoch {
+            return Err((request, Status::MemoryLost));
+        }
+        if request.hops > self.settings.hops_max {
+            return Err((request, Status::HopLimit));
+        }
+        if self.memory.ranges().find(request.address).is_none() {
+            return Err((request, Status::StaleMap));
+        }
+        if self.waiting.len() >= self.settings.waiting_max {
+            return Err((request, Status::Busy));
+        }
+        let (tenant, hash) = (request.tenant, request.program);
+        let engine = match self.programs.find(tenant, hash, &request.body) {
+            Ok(engine) => engine.clone(),
+            Err(status) => return Err((request, status)),
+        };
+        let changes_memory = engine.program().changes_memory();
+        if changes_memory && !self.answers.begin(now, &request) {
+            return Err((request, Status::Busy));
+        }
+        self.counters.works += 1;
+        let work = Work {
+            request,
+            from,
+            key,
+            changes_memory,
+        };
+        self.waiting.push_back((engine, work));
+        Ok(())
+    }
+
+    /// Each traversal in flight makes one iteration. What is to be sent goes to the end of `out`.
+    pub fn turn(&mut self, out: &mut Vec<Sent>) {
+        while self.interleaved.has_room()
+            && let Some((engine, mut work)) = self.waiting.pop_front()
+        {
+            let scratchpad = std::mem::take(&mut work.request.scratchpad);
+            let job = Job {
+                engine: &engine,
+                tenant: work.request.tenant,
+                address: work.request.address,
+                scratchpad: &scratchpad,
+                iterations: work.request.left.min(self.settings.iterations_max),
+                tag: work,
+            };
+            // There is room.
+            let _ = self.interleaved.admit(job);
+        }
+        let mut ended = Vec::new();
+        self.interleaved.turn(|end| {
+            let Ended {
+                tag,
+                status,
+                address,
+                scratchpad,
+                iterations,
+            } = end;
+            ended.push((tag, status, (address, scratchpad.to_vec()), iterations));
+        });
+        for (work, status, state, iterations) in ended {
+            self.end(work, status, state, iterations, out);
+        }
+    }
+
+    /// Sends a traversal that ended here, or left.
+    fn end(
+        &mut self,
+        work: Work,
+        status: Status,
+        state: (u64, Vec<u8>),
+        iterations: u64,
+        out: &mut Vec<Sent>,
+    ) {
+        let Work {
+            mut request,
+            from,
+            key,
+            changes_memory,
+        } = work;
+        self.counters.iterations += iterations;
+        let visit = request.visit;
+        request.made = request.made.saturating_add(iterations);
+        request.left = request.left.saturating_sub(iterations);
+        // A region of the list may be absent, too; then the node itself is here.
+        let leaves =
+            status == Status::NoSuchAddress && self.memory.ranges().find(state.0).is_none();
+        let goes_on = leaves || status == Status::IterationLimit && request.left > 0;
+        request.visit = visit.saturating_add(goes_on.into());
+        let (kind, status) = match (leaves, request.returns_to_caller) {
+            (true, false) => (Kind::Request, Status::Done),
+            (true, true) => (Kind::Response, Status::Elsewhere),
+            (false, _) => (Kind::Response, status),
+        };
+        match kind {
+            Kind::Request => self.counters.passed_on += 1,
+            Kind::Response => self.counters.count(status),
+        }
+        let message = self.message(&request, kind, status, state);
+        let datagram = message.encode(&key);
+        if changes_memory {
+            self.answers.end(&request, visit, &datagram);
+        }
+        out.push(Sent { to: from, datagram });
+    }
+
+    /// The message that a request becomes.
+    fn message(
+        &self,
+        request: &Message,
+        kind: Kind,
+        status: Status,
+        (address, scratchpad): (u64, Vec<u8>),
+    ) -> Message {
+        Message {
+            kind,
+            status,
+            map_epoch: match kind {
+                Kind::Request => request.map_epoch,
+                Kind::Response => self.settings.epoch,
+            },
+            address,
+            scratchpad,
+            body: Vec::new(),
+            ..request.clone()
+        }
+    }
+}

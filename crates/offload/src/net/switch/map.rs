@@ -1,0 +1,261 @@
+//! Which memory node holds which addresses.
+
+use crate::wire::{Announcement, Place};
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A table of ranges, which were given, or announced by memory nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// In the order of their addresses; none overlap.
+    entries: Vec<Entry>,
+    /// The latest announcement of each node.
+    epochs: HashMap<Place, u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    start: u64,
+    /// Behind the last address.
+    end: u64,
+    node: Place,
+    /// Of the announcement; a given entry is replaced by none.
+    epoch: Option<u32>,
+}
+
+/// The reason why an entry is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// The text is no entry.
+    #[error("{text} is no entry such as 0x1000-0x2000=192.0.2.7:7000")]
+    Text {
+        /// It.
+        text: String,
+    },
+    /// A range is empty, has null, or exceeds 64 bits.
+    #[error("the range at {start:#x} of {bytes} bytes is empty, has null, or exceeds 64 bits")]
+    Extent {
+        /// Its start.
+        start: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// Two nodes have an address, and none of them is known to be the younger one.
+    #[error("the range at {start:#x} of {node} overlaps one of {other}")]
+    Overlap {
+        /// Where the new range begins.
+        start: u64,
+        /// Its node.
+        node: Place,
+        /// The node that has it already.
+        other: Place,
+    },
+}
+
+impl Map {
+    /// The node of an address.
+    pub fn find(&self, address: u64) -> Option<Place> {
+        let behind = self.entries.partition_point(|entry| entry.start <= address);
+        let entry = self.entries.get(behind.checked_sub(1)?)?;
+        (address < entry.end).then_some(entry.node)
+    }
+
+    /// True of the place of a node in the map.
+    pub fn has_node(&self, place: Place) -> bool {
+        self.entries.iter().any(|entry| entry.node == place)
+    }
+
+    /// Adds a range that no announcement changes.
+    ///
+    /// # Errors
+    /// See [`MapError`].
+    pub fn give(&mut self, start: u64, bytes: u64, node: Place) -> Result<(), MapError> {
+        let entry = Entry::new(start, bytes, node, None)?;
+        if let Some(other) = self.entries.iter().find(|other| other.overlaps(&entry)) {
+            let other = other.node;
+            return Err(MapError::Overlap { start, node, other });
+        }
+        self.insert(entry);
+        Ok(())
+    }
+
+    /// Takes what a node announces in place of all that it has announced before. Ranges of nodes
+    /// with a lower epoch make room. Returns whether the map has changed; an older announcement
+    /// than the last one changes nothing.
+    ///
+    /// # Errors
+    /// See [`MapError`]; the map is as before.
+    pub fn take(&mut self, announcement: &Announcement) -> Result<bool, MapError> {
+        let &Announcement { epoch, node, .. } = announcement;
+        if self.epochs.get(&node).is_some_and(|&known| known > epoch) {
+            return Ok(false);
+        }
+        let mut entries = Vec::new();
+        for &(start, bytes) in &announcement.ranges {
+            let entry = Entry::new(start, bytes, node, Some(epoch))?;
+            let stays = |other: &&Entry| {
+                other.node != node && other.epoch.is_none_or(|known| known >= epoch)
+            };
+            let mut others = self.entries.iter().filter(stays).chain(&entries);
+            if let Some(other) = others.find(|other| other.overlaps(&entry)) {
+                let other = other.node;
+                return Err(MapError::Overlap { start, node, other });
+            }
+            entries.push(entry);
+        }
+        let before = self.clone();
+        self.epochs.insert(node, epoch);
+        self.entries.retain(|other| {
+            other.epoch.is_none()
+                || other.node != node && entries.iter().all(|entry| !other.overlaps(entry))
+        });
+        for entry in entries {
+            self.insert(entry);
+        }
+        Ok(*self != before)
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let at = self
+            .entries
+            .partition_point(|other| other.start < entry.start);
+        self.entries.insert(at, entry);
+    }
+}
+
+impl Entry {
+    fn new(start: u64, bytes: u64, node: Place, epoch: Option<u32>) -> Result<Entry, MapError> {
+        match start.checked_add(bytes) {
+            Some(end) if start > 0 && bytes > 0 => Ok(Entry {
+                start,
+                end,
+                node,
+                epoch,
+            }),
+            _ => Err(MapError::Extent { start, bytes }),
+        }
+    }
+
+    fn overlaps(&self, other: &Entry) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
+/// Lines of ranges and nodes.
+impl fmt::Display for Map {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for entry in &self.entries {
+            let Entry {
+                start, end, node, ..
+            } = entry;
+            writeln!(formatter, "{start:#x}-{end:#x}={node}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Entries `START-END=HOST:PORT` between commas or white space; addresses are hexadecimal with
+/// `0x`, or decimal.
+impl FromStr for Map {
+    type Err = MapError;
+
+    fn from_str(text: &str) -> Result<Map, MapError> {
+        let mut map = Map::default();
+        let separates = |letter: char| letter == ',' || letter.is_whitespace();
+        for text in text.split(separates).filter(|text| !text.is_empty()) {
+            let wrong = || MapError::Text {
+                text: text.to_owned(),
+            };
+            let (range, node) = text.split_once('=').ok_or_else(wrong)?;
+            let (start, end) = range.split_once('-').ok_or_else(wrong)?;
+            let start = number(start).ok_or_else(wrong)?;
+            let bytes = number(end).ok_or_else(wrong)?.checked_sub(start);
+            let node: std::net::SocketAddrV4 = node.parse().map_err(|_| wrong())?;
+            map.give(start, bytes.ok_or_else(wrong)?, node.into())?;
+        }
+        Ok(map)
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Place = Place(1);
+    const B: Place = Place(2);
+
+    fn announcement(epoch: u32, node: Place, ranges: &[(u64, u64)]) -> Announcement {
+        let ranges = ranges.to_vec();
+        Announcement {
+            epoch,
+            node,
+            ranges,
+        }
+    }
+
+    #[test]
+    fn the_latest_announcement_of_a_node_holds() {
+        let mut map = Map::default();
+        let first = announcement(5, A, &[(0x1000, 0x1000), (0x4000, 0x1000)]);
+        assert_eq!(map.take(&first), Ok(true));
+        assert_eq!(map.take(&first), Ok(false));
+        assert_eq!((map.find(0xfff), map.find(0x1000)), (None, Some(A)));
+        assert_eq!((map.find(0x1fff), map.find(0x2000)), (Some(A), None));
+        assert_eq!(map.find(u64::MAX), None);
+        let next = announcement(6, A, &[(0x2000, 0x1000)]);
+        assert_eq!(map.take(&next), Ok(true));
+        assert_eq!((map.find(0x1000), map.find(0x2000)), (None, Some(A)));
+        // It was on its way for long.
+        assert_eq!(map.take(&first), Ok(false));
+        assert_eq!(map.find(0x1000), None);
+    }
+
+    #[test]
+    fn younger_nodes_take_over_and_others_do_not() {
+        let mut map = Map::default();
+        assert_eq!(map.take(&announcement(5, A, &[(0x1000, 0x2000)])), Ok(true));
+        for epoch in [4, 5] {
+            let other = announcement(epoch, B, &[(0x2000, 0x1000)]);
+            let overlap = MapError::Overlap {
+                start: 0x2000,
+                node: B,
+                other: A,
+            };
+            assert_eq!(map.take(&other), Err(overlap));
+        }
+        assert_eq!(map.take(&announcement(6, B, &[(0x2000, 0x1000)])), Ok(true));
+        assert_eq!((map.find(0x1000), map.find(0x2000)), (None, Some(B)));
+        assert!(map.has_node(B) && !map.has_node(A));
+        let twice = announcement(7, A, &[(0x9000, 0x1000), (0x9800, 0x1000)]);
+        assert!(map.take(&twice).is_err());
+    }
+
+    #[test]
+    fn given_entries_stay() {
+        let mut map: Map = "0x1000-0x2000=127.0.0.1:7000,12288-16384=127.0.0.1:7001"
+            .parse()
+            .expect("entries");
+        let text = "0x1000-0x2000=127.0.0.1:7000\n0x3000-0x4000=127.0.0.1:7001\n";
+        assert_eq!(map.to_string(), text);
+        assert_eq!(text.parse(), Ok(map.clone()));
+        let other = announcement(u32::MAX, A, &[(0x1000, 1)]);
+        assert!(matches!(map.take(&other), Err(MapError::Overlap { .. })));
+        for wrong in ["x", "1-2", "1-2=x", "2-1=127.0.0.1:1", "-=127.0.0.1:1"] {
+            let wrong: Result<Map, MapError> = wrong.parse();
+            assert!(matches!(wrong, Err(MapError::Text { .. })), "{wrong:?}");
+        }
+        let null: Result<Map, MapError> = "0-8=127.0.0.1:1".parse();
+        assert_eq!(null, Err(MapError::Extent { start: 0, bytes: 8 }));
+        let twice: Result<Map, MapError> = "1-9=127.0.0.1:1 8-10=127.0.0.1:2".parse();
+        assert!(matches!(twice, Err(MapError::Overlap { .. })));
+    }
+}

@@ -1,0 +1,109 @@
+//! Queries over UDP, one after the other.
+
+use super::{Datagrams, place, socket_towards};
+use crate::net::{CallError, Caller, CallerCounters, CallerSettings, Sent};
+use crate::node::Tenant;
+use crate::traversal::{Outcome, Query, Runner};
+use crate::wire::{DATAGRAM_BYTES_MAX, Key};
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long a caller sleeps at most before it looks at its timers.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A caller with a socket.
+#[derive(Debug)]
+pub struct Client<S = UdpSocket> {
+    socket: S,
+    caller: Caller,
+    began: Instant,
+    buffer: Vec<u8>,
+    out: Vec<Sent>,
+}
+
+/// The reason why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The network gave none.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The socket is unusable.
+    #[error("the socket is unusable: {0}")]
+    Socket(#[from] io::Error),
+}
+
+impl Client {
+    /// A caller at a socket of its own; `change` may change its settings.
+    ///
+    /// # Errors
+    /// There is no way to the switch.
+    pub fn new(
+        switch: SocketAddrV4,
+        tenant: Tenant,
+        key: Key,
+        change: impl FnOnce(&mut CallerSettings),
+    ) -> io::Result<Client> {
+        let socket = socket_towards(switch.into())?;
+        let mut settings = CallerSettings::new(place(&socket)?, switch.into(), tenant, key);
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH);
+        settings.first = clock.unwrap_or_default().as_micros() as u64;
+        change(&mut settings);
+        Ok(Client::with_socket(socket, settings))
+    }
+}
+
+impl<S: Datagrams> Client<S> {
+    /// A caller at a socket.
+    pub fn with_socket(socket: S, settings: CallerSettings) -> Client<S> {
+        Client {
+            socket,
+            caller: Caller::new(settings),
+            began: Instant::now(),
+            buffer: vec![0; DATAGRAM_BYTES_MAX + 1],
+            out: Vec::new(),
+        }
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &CallerCounters {
+        self.caller.counters()
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        for sent in self.out.drain(..) {
+            self.socket.send_datagram(sent.to, &sent.datagram)?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Datagrams> Runner for Client<S> {
+    type Error = ClientError;
+
+    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, ClientError> {
+        let now = self.began.elapsed();
+        let counter = self.caller.ask(now, query, iterations, &mut self.out);
+        loop {
+            self.send()?;
+            let now = self.began.elapsed();
+            let due = self.caller.due().unwrap_or(now + LOOK);
+            let wait = due.saturating_sub(now).min(LOOK);
+            let received = self.socket.receive_datagram(&mut self.buffer, Some(wait))?;
+            let now = self.began.elapsed();
+            let answer = match received {
+                Some((length, _)) => {
+                    let datagram = self.buffer.get(..length).unwrap_or_default();
+                    self.caller.receive(now, datagram, &mut self.out)
+                }
+                None => self.caller.tick(now, &mut self.out),
+            };
+            if let Some(answer) = answer
+                && answer.counter == counter
+            {
+                return Ok(answer.outcome?);
+            }
+        }
+    }
+}

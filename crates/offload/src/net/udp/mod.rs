@@ -1,0 +1,96 @@
+//! The sockets of callers, switches and memory nodes.
+
+mod client;
+mod serve;
+
+pub use client::{Client, ClientError};
+pub use serve::{Announcer, serve_node, serve_switch};
+
+use crate::wire::Place;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Something that sends and receives datagrams: a socket, or one with faults in a test.
+pub trait Datagrams {
+    /// Sends a datagram, or loses it.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()>;
+
+    /// Receives a datagram, of which the length and the sender are returned. It waits so long for
+    /// one, or not at all.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    fn receive_datagram(
+        &self,
+        into: &mut [u8],
+        wait: Option<Duration>,
+    ) -> io::Result<Option<(usize, Place)>>;
+}
+
+impl Datagrams for UdpSocket {
+    fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
+        let to = SocketAddr::V4(to.into());
+        // A full queue, an unreachable host and a port that nobody has lose a datagram, as a
+        // network does. Senders repeat it.
+        match self.send_to(datagram, to) {
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn receive_datagram(
+        &self,
+        into: &mut [u8],
+        wait: Option<Duration>,
+    ) -> io::Result<Option<(usize, Place)>> {
+        self.set_nonblocking(wait.is_none())?;
+        if let Some(wait) = wait {
+            // Zero would mean for ever.
+            self.set_read_timeout(Some(wait.max(Duration::from_micros(1))))?;
+        }
+        match self.recv_from(into) {
+            Ok((length, SocketAddr::V4(from))) => Ok(Some((length, from.into()))),
+            Ok((_, SocketAddr::V6(_))) => Ok(None),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock
+                | ErrorKind::TimedOut
+                | ErrorKind::Interrupted
+                // A datagram that was sent before has found no port.
+                | ErrorKind::ConnectionRefused
+                | ErrorKind::ConnectionReset
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::NetworkDown => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// The IPv4 place of a socket.
+///
+/// # Errors
+/// The socket has none.
+pub fn place(socket: &UdpSocket) -> io::Result<Place> {
+    match socket.local_addr()? {
+        SocketAddr::V4(address) => Ok(address.into()),
+        SocketAddr::V6(address) => Err(io::Error::new(
+            ErrorKind::Unsupported,
+            format!("{address} is no IPv4 address"),
+        )),
+    }
+}
+
+/// A socket by which this machine reaches a place, bound to the address that answers come to.
+///
+/// # Errors
+/// There is no way to the place.
+pub fn socket_towards(place: Place) -> io::Result<UdpSocket> {
+    let trial = UdpSocket::bind("0.0.0.0:0")?;
+    trial.connect(SocketAddr::V4(place.into()))?;
+    UdpSocket::bind((trial.local_addr()?.ip(), 0))
+}

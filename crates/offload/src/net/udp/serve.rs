@@ -1,0 +1,103 @@
+//! Switches and memory nodes that run until they are told to stop.
+
+use super::Datagrams;
+use crate::net::{Node, Switch};
+use crate::wire::{Announcement, DATAGRAM_BYTES_MAX, Key, Place};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a process sleeps at most before it looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// Datagrams between two turns of the traversals in flight.
+const DATAGRAMS: usize = 32;
+/// Turns between two looks for datagrams, unless a traversal ends.
+const TURNS: usize = 8;
+/// How often a memory node announces its ranges.
+const ANNOUNCED_EVERY: Duration = Duration::from_secs(1);
+
+/// Tells a switch which addresses a memory node holds.
+#[derive(Clone, Debug)]
+pub struct Announcer {
+    /// The switch.
+    pub switch: Place,
+    /// By which it knows the node.
+    pub key: Key,
+    /// What it is told.
+    pub announcement: Announcement,
+}
+
+/// Runs a memory node until `stop`.
+///
+/// # Errors
+/// The socket is unusable.
+pub fn serve_node(
+    node: &mut Node<'_>,
+    socket: &impl Datagrams,
+    announcer: Option<&Announcer>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let began = Instant::now();
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX + 1];
+    let mut out = Vec::new();
+    let mut announced: Option<Duration> = None;
+    while !stop.load(Ordering::Relaxed) {
+        let now = began.elapsed();
+        if let Some(announcer) = announcer
+            && announced.is_none_or(|then| now.saturating_sub(then) >= ANNOUNCED_EVERY)
+        {
+            let datagram = announcer.announcement.encode(&announcer.key);
+            socket.send_datagram(announcer.switch, &datagram)?;
+            announced = Some(now);
+        }
+        for _ in 0..DATAGRAMS {
+            let wait = (!node.has_work()).then_some(LOOK);
+            let Some((length, from)) = socket.receive_datagram(&mut buffer, wait)? else {
+                break;
+            };
+            let datagram = buffer.get(..length).unwrap_or_default();
+            node.receive(began.elapsed(), from, datagram, &mut out);
+            if !out.is_empty() {
+                break;
+            }
+        }
+        for _ in 0..TURNS {
+            if !node.has_work() || !out.is_empty() {
+                break;
+            }
+            node.turn(&mut out);
+        }
+        for sent in out.drain(..) {
+            socket.send_datagram(sent.to, &sent.datagram)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs a switch until `stop`; `learned` is told when the map has changed.
+///
+/// # Errors
+/// The socket is unusable.
+pub fn serve_switch(
+    switch: &mut Switch,
+    socket: &impl Datagrams,
+    stop: &AtomicBool,
+    mut learned: impl FnMut(&Switch),
+) -> io::Result<()> {
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX + 1];
+    let mut map = switch.map().clone();
+    while !stop.load(Ordering::Relaxed) {
+        let Some((length, from)) = socket.receive_datagram(&mut buffer, Some(LOOK))? else {
+            continue;
+        };
+        let datagram = buffer.get_mut(..length).unwrap_or_default();
+        let announced = switch.counters().announced;
+        if let Some(to) = switch.receive(from, datagram) {
+            socket.send_datagram(to, datagram)?;
+        } else if switch.counters().announced > announced && *switch.map() != map {
+            map = switch.map().clone();
+            learned(switch);
+        }
+    }
+    Ok(())
+}

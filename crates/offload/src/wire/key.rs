@@ -1,0 +1,77 @@
+//! Secrets that datagrams are known by.
+
+use std::fmt;
+
+/// The length of a tag.
+pub(super) const TAG_BYTES: usize = 16;
+
+/// A secret: of a tenant, whose messages are known by it, or of a rack, whose memory nodes are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key(pub [u8; 32]);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Key(..)")
+    }
+}
+
+/// The reason why a text is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a key is 64 hexadecimal digits, as `openssl rand -hex 32` prints them")]
+pub struct KeyError;
+
+impl std::str::FromStr for Key {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Key, KeyError> {
+        let mut key = [0; 32];
+        let is_hexadecimal = text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if text.len() != 2 * key.len() || !is_hexadecimal {
+            return Err(KeyError);
+        }
+        for (byte, index) in key.iter_mut().zip((0..).step_by(2)) {
+            let digits = text.get(index..index + 2).unwrap_or_default();
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| KeyError)?;
+        }
+        Ok(Key(key))
+    }
+}
+
+impl Key {
+    /// The start of the keyed hash of parts, one behind the other.
+    pub(super) fn hash(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        for part in parts {
+            hasher.update(part);
+        }
+        let hash = hasher.finalize();
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(&hash.as_bytes()[..TAG_BYTES]);
+        tag
+    }
+}
+
+/// Compares all bytes of tags, so that the time tells nothing.
+pub(super) fn are_equal(tag: &[u8], expected: [u8; TAG_BYTES]) -> bool {
+    let bits = tag
+        .iter()
+        .zip(expected)
+        .fold(0, |bits, (a, b)| bits | (a ^ b));
+    tag.len() == TAG_BYTES && bits == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_from_hexadecimal_digits() {
+        let text: String = (0..32).map(|byte: u8| format!("{byte:02x}")).collect();
+        let key: Key = text.parse().expect("64 digits");
+        assert_eq!(key.0, std::array::from_fn(|byte| byte as u8));
+        for wrong in ["", &text[1..], &text.replace('f', "g"), &"é".repeat(32)] {
+            assert_eq!(wrong.parse::<Key>(), Err(KeyError));
+        }
+        assert_eq!(format!("{key:?}"), "Key(..)");
+    }
+}

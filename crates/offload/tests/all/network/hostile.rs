@@ -1,0 +1,449 @@
+//! Bad datagrams, programs, pointers and maps get a typed answer, or are dropped and counted.
+
+use super::once::write;
+use super::world::{Faults, KEY, SWITCH, World, keys, node_place};
+use crate::rack::{NODE_BYTES, Rack, TENANT, range, start, words};
+use nearfield_offload::isa::assemble;
+use nearfield_offload::net::{CallError, Caller, CallerSettings, Map, Node, NodeSettings, Switch};
+use nearfield_offload::node::{LocalMemory, Permission, Range, Ranges, Tenant};
+use nearfield_offload::program::{Declaration, Program};
+use nearfield_offload::structures::programs::list_find;
+use nearfield_offload::traversal::{Engine, InMemory, NodeMemory, Query, Runner, Status};
+use nearfield_offload::wire::{Announcement, Key, Kind, Message, Place};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Follows the first word of each node, and counts in the scratchpad.
+fn counting() -> Arc<Program> {
+    let code = assemble(
+        "ldxdw r6, [r2]
+         add r6, 1
+         stxdw [r2], r6
+         ldxdw r0, [r1]
+         exit",
+    );
+    Program::verify(code.unwrap(), Declaration::scratchpad(8))
+        .unwrap()
+        .into()
+}
+
+fn settings() -> NodeSettings {
+    NodeSettings {
+        epoch: 1,
+        engine: Engine::Interpreter,
+        ..NodeSettings::default()
+    }
+}
+
+#[test]
+fn circles_end_at_the_limit_of_iterations() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    write(&rack, start(0) + 64, start(1) + 64);
+    write(&rack, start(1) + 64, start(0) + 64);
+    let mut world = World::new(&rack, 1, Faults::USUAL);
+    // More than a node does at once, and than a switch passes on.
+    let outcome = world
+        .run(&Query::new(&counting(), start(0) + 64, &[0]), 501)
+        .unwrap();
+    let state = (
+        outcome.status,
+        outcome.address,
+        outcome.word(0),
+        outcome.iterations,
+    );
+    assert_eq!(state, (Status::IterationLimit, start(1) + 64, 501, 501));
+    let refused = |node| world.node(node).counters().of(Status::HopLimit);
+    assert!(refused(0) + refused(1) >= 3);
+    // A circle in one node is interrupted for others.
+    write(&rack, start(0) + 64, start(0) + 64);
+    let limited = NodeSettings {
+        iterations_max: 10,
+        ..settings()
+    };
+    let mut world = World::of(&rack, 1, Faults::USUAL, limited, 1, |_| {});
+    let outcome = world
+        .run(&Query::new(&counting(), start(0) + 64, &[0]), 501)
+        .unwrap();
+    assert_eq!(
+        (outcome.status, outcome.word(0)),
+        (Status::IterationLimit, 501)
+    );
+    assert!(world.node(0).counters().of(Status::IterationLimit) >= 51);
+}
+
+#[test]
+fn pointers_to_nowhere_are_told_with_their_state() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    let nowhere = [7, start(0) + NODE_BYTES, start(9), u64::MAX];
+    for returns in [false, true] {
+        let change = |settings: &mut CallerSettings| settings.returns_to_caller = returns;
+        let mut world = World::of(&rack, 1, Faults::USUAL, settings(), 1, change);
+        for address in nowhere {
+            write(&rack, start(0) + 64, start(1) + 64);
+            write(&rack, start(1) + 64, address);
+            let outcome = world
+                .run(&Query::new(&counting(), start(0) + 64, &[0]), 99)
+                .unwrap();
+            let state = (outcome.status, outcome.address, outcome.word(0));
+            assert_eq!(state, (Status::NoSuchAddress, address, 2));
+            let outcome = world
+                .run(&Query::new(&counting(), address, &[0]), 99)
+                .unwrap();
+            assert_eq!(
+                (outcome.status, outcome.iterations),
+                (Status::NoSuchAddress, 0)
+            );
+        }
+        // The node's bytes go beyond its range.
+        let last = start(1) + NODE_BYTES - 4;
+        let outcome = world.run(&Query::new(&counting(), last, &[0]), 99).unwrap();
+        assert_eq!((outcome.status, outcome.address), (Status::Split, last));
+    }
+}
+
+#[test]
+fn a_wrong_map_sends_nothing_in_circles() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    write(&rack, start(0) + 64, start(1) + 64);
+    let mut world = World::new(&rack, 1, Faults::NONE);
+    let mut map = Map::default();
+    map.give(start(0), 2 << 32, node_place(0)).unwrap();
+    world.switch = Switch::new(map, None);
+    let outcome = world.run(&Query::new(&counting(), start(0) + 64, &[0]), 99);
+    let last = Some(Status::StaleMap);
+    assert_eq!(outcome, Err(CallError::NoAnswer { last }));
+    assert!(world.node(0).counters().of(Status::StaleMap) > 1);
+    // It is mended while the caller tries again.
+    let counter = world.ask(0, &Query::new(&counting(), start(0) + 64, &[0]), 99);
+    for _ in 0..20 {
+        world.step();
+    }
+    world.switch = Switch::new(super::world::map(2), None);
+    let outcome = loop {
+        if let Some(outcome) = world.answer(0, counter) {
+            break outcome.unwrap();
+        }
+        assert!(world.step());
+    };
+    assert_eq!((outcome.status, outcome.word(0)), (Status::Done, 2));
+}
+
+/// Two tenants share a node; each has a part, and a part that it only reads.
+#[test]
+fn programs_of_a_tenant_never_see_anothers_memory() {
+    const OTHER: Tenant = Tenant(8);
+    const OTHER_KEY: Key = Key([43; 32]);
+    let words = words(1);
+    let part = |number: u64, tenant, permission| Range {
+        start: start(0) + number * 0x1000,
+        bytes: 0x1000,
+        offset: number * 0x1000,
+        tenant,
+        permission,
+    };
+    let ranges = Ranges::new(vec![
+        part(1, TENANT, Permission::Write),
+        part(2, OTHER, Permission::Write),
+        part(3, TENANT, Permission::Read),
+        part(4, OTHER, Permission::Read),
+    ]);
+    let memory = LocalMemory::new(&words[0], ranges.unwrap()).unwrap();
+    let secret = 0x5ec2_e7ed_0000_0001_u64;
+    for tenant in [TENANT, OTHER] {
+        let number = if tenant == TENANT { 1 } else { 2 };
+        let address = start(0) + number * 0x1000;
+        let of = memory.of(tenant);
+        of.store(address, &secret.to_le_bytes()).unwrap();
+    }
+    let mut keys = keys();
+    keys.insert(OTHER, OTHER_KEY);
+    let mut node = Node::new(&memory, keys, settings());
+    let reading = {
+        let code = assemble("ldxdw r6, [r1]\n stxdw [r2], r6\n mov r0, 0\n exit");
+        Arc::new(Program::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
+    };
+    let writing = {
+        let code = assemble("stdw [r1], 1\n mov r0, 0\n exit");
+        Arc::new(Program::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
+    };
+    // The other tenant's memory by a new allocation.
+    let allocating = {
+        let code = assemble("stdw [r4], 1\n mov r0, 0\n exit").unwrap();
+        let declaration = Declaration {
+            scratchpad: 16,
+            regions_at: Some(0),
+        };
+        Arc::new(Program::verify(code, declaration).unwrap())
+    };
+    let here = Place(1);
+    let mut first = 0;
+    let mut ask = |tenant: Tenant, key: Key, program: &Arc<Program>, part: u64, words: &[u64]| {
+        let mut settings = CallerSettings::new(here, node_place(0), tenant, key);
+        // Each is a new caller at the same place.
+        first += 1;
+        settings.first = first;
+        let mut caller = Caller::new(settings);
+        let (mut out, mut sent) = (Vec::new(), Vec::new());
+        let query = Query::new(program, start(0) + part * 0x1000, words);
+        caller.ask(Duration::ZERO, &query, 10, &mut out);
+        loop {
+            let datagram = out.pop()?.datagram;
+            node.receive(Duration::ZERO, here, &datagram, &mut sent);
+            while node.has_work() {
+                node.turn(&mut sent);
+            }
+            let answer = caller.receive(Duration::ZERO, &sent.pop()?.datagram, &mut out);
+            if let Some(answer) = answer {
+                let outcome = answer.outcome.unwrap();
+                return Some((outcome.status, outcome.word(0)));
+            }
+        }
+    };
+    // Own memory; another's is denied, and nothing of it comes back.
+    for (tenant, key, own, others) in [
+        (TENANT, KEY, [1, 3], [2, 4]),
+        (OTHER, OTHER_KEY, [2, 4], [1, 3]),
+    ] {
+        assert_eq!(
+            ask(tenant, key, &reading, own[0], &[0]),
+            Some((Status::Done, secret))
+        );
+        assert_eq!(
+            ask(tenant, key, &reading, own[1], &[0]),
+            Some((Status::Done, 0))
+        );
+        assert_eq!(
+            ask(tenant, key, &writing, own[1], &[0]),
+            Some((Status::Denied, 0))
+        );
+        for other in others {
+            assert_eq!(
+                ask(tenant, key, &reading, other, &[0]),
+                Some((Status::Denied, 0))
+            );
+            assert_eq!(
+                ask(tenant, key, &writing, other, &[0]),
+                Some((Status::Denied, 0))
+            );
+            let region = start(0) + other * 0x1000;
+            let told = ask(tenant, key, &allocating, own[0], &[1, region]);
+            // The list of regions is as before.
+            assert_eq!(told, Some((Status::Denied, 1)));
+        }
+    }
+    // Another's key, and a tenant that there is not.
+    assert_eq!(ask(OTHER, KEY, &reading, 2, &[0]), None);
+    assert_eq!(ask(TENANT, OTHER_KEY, &reading, 1, &[0]), None);
+    assert_eq!(ask(Tenant(9), KEY, &reading, 1, &[0]), None);
+    assert_eq!(node.counters().foreign, 3);
+    for number in [1, 2] {
+        let mut word = [0; 8];
+        let owner = if number == 1 { TENANT } else { OTHER };
+        memory
+            .of(owner)
+            .load(start(0) + number * 0x1000, &mut word)
+            .unwrap();
+        assert_eq!(u64::from_le_bytes(word), secret);
+    }
+}
+
+#[test]
+fn refusals_have_their_status() {
+    let words = words(1);
+    let rack = Rack::new(&words);
+    let small = NodeSettings {
+        waiting_max: 2,
+        ..settings()
+    };
+    let mut node = Node::new(&rack.0[0], keys(), small);
+    let program = counting();
+    let request = Message {
+        kind: Kind::Request,
+        status: Status::Done,
+        returns_to_caller: false,
+        hops: 0,
+        caller: Place(1),
+        counter: 1,
+        settled: 1,
+        visit: 0,
+        tenant: TENANT,
+        map_epoch: 1,
+        address: start(0),
+        made: 0,
+        left: 10,
+        program: program.hash(),
+        scratchpad: vec![0; 8],
+        body: program.encode(),
+    };
+    let mut status = |request: &Message| {
+        let mut out = Vec::new();
+        node.receive(Duration::ZERO, SWITCH, &request.encode(&KEY), &mut out);
+        let sent = out.pop()?;
+        assert!(out.is_empty() && sent.to == SWITCH);
+        let answer = Message::decode(&sent.datagram, |_| Some(KEY)).unwrap();
+        assert_eq!(
+            (answer.kind, answer.counter),
+            (Kind::Response, request.counter)
+        );
+        assert_eq!(
+            (answer.address, answer.left),
+            (request.address, request.left)
+        );
+        Some(answer.status)
+    };
+    let unknown = Message {
+        body: Vec::new(),
+        ..request.clone()
+    };
+    assert_eq!(status(&unknown), Some(Status::UnknownProgram));
+    let refused = Message {
+        body: vec![1, 2, 3],
+        ..request.clone()
+    };
+    assert_eq!(status(&refused), Some(Status::RefusedProgram));
+    let other = Message {
+        body: list_find(0, 8).encode(),
+        ..request.clone()
+    };
+    assert_eq!(status(&other), Some(Status::RefusedProgram));
+    let old = Message {
+        hops: 129,
+        ..request.clone()
+    };
+    assert_eq!(status(&old), Some(Status::HopLimit));
+    let elsewhere = Message {
+        address: start(1),
+        ..request.clone()
+    };
+    assert_eq!(status(&elsewhere), Some(Status::StaleMap));
+    assert_eq!(status(&request), None);
+    assert_eq!(status(&request), None);
+    assert_eq!(status(&request), Some(Status::Busy));
+    let mut out = Vec::new();
+    while node.has_work() {
+        node.turn(&mut out);
+    }
+    assert_eq!(out.len(), 2);
+    // A response is nothing for a node, and a memory that was lost is told.
+    let response = Message {
+        kind: Kind::Response,
+        ..request.clone()
+    };
+    node.receive(
+        Duration::ZERO,
+        SWITCH,
+        &response.encode(&KEY),
+        &mut Vec::new(),
+    );
+    assert_eq!(node.counters().unexpected, 1);
+    let young = NodeSettings {
+        epoch: 2,
+        ..settings()
+    };
+    let mut node = Node::new(&rack.0[0], keys(), young);
+    let mut out = Vec::new();
+    node.receive(Duration::ZERO, SWITCH, &request.encode(&KEY), &mut out);
+    let answer = Message::decode(&out[0].datagram, |_| Some(KEY)).unwrap();
+    assert_eq!((answer.status, answer.map_epoch), (Status::MemoryLost, 2));
+}
+
+#[test]
+fn a_switch_serves_its_nodes_and_no_strangers() {
+    const RACK: Key = Key([1; 32]);
+    let (node, caller, stranger) = (Place(50), Place(60), Place(70));
+    let mut switch = Switch::new(Map::default(), Some(RACK));
+    let announcement = Announcement {
+        epoch: 3,
+        node,
+        ranges: vec![(range(0).start, range(0).bytes)],
+    };
+    let mut forged = announcement.encode(&Key([2; 32]));
+    assert_eq!(switch.receive(stranger, &mut forged), None);
+    assert_eq!(
+        (switch.counters().refused, switch.map().find(start(0))),
+        (1, None)
+    );
+    assert_eq!(switch.receive(node, &mut announcement.encode(&RACK)), None);
+    assert_eq!(switch.map().find(start(0)), Some(node));
+    // A switch without a key takes none.
+    let mut plain = Switch::new(Map::default(), None);
+    assert_eq!(plain.receive(node, &mut announcement.encode(&RACK)), None);
+    assert_eq!(plain.counters().refused, 1);
+    let mut message = |kind, address, from: Place| {
+        let mut datagram = Message {
+            kind,
+            status: Status::Done,
+            returns_to_caller: false,
+            hops: 0,
+            caller,
+            counter: 1,
+            settled: 1,
+            visit: 0,
+            tenant: TENANT,
+            map_epoch: 1,
+            address,
+            made: 0,
+            left: 10,
+            program: counting().hash(),
+            scratchpad: Vec::new(),
+            body: Vec::new(),
+        }
+        .encode(&KEY);
+        switch.receive(from, &mut datagram)
+    };
+    assert_eq!(message(Kind::Request, start(0), caller), Some(node));
+    assert_eq!(message(Kind::Response, start(0), node), Some(caller));
+    assert_eq!(message(Kind::Request, start(1), caller), Some(caller));
+    assert_eq!(message(Kind::Request, start(1), node), Some(caller));
+    // Nobody else has it send something to the caller.
+    assert_eq!(message(Kind::Request, start(1), stranger), None);
+    assert_eq!(message(Kind::Response, start(0), stranger), None);
+    assert_eq!(switch.counters().dropped, 2);
+    for length in 0..200 {
+        switch.receive(stranger, &mut vec![0xff; length]);
+    }
+    assert_eq!(switch.counters().malformed, 200);
+}
+
+/// Random changes of real datagrams, and random ones, harm nobody.
+#[test]
+fn noise_changes_no_answer() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    let count = 30;
+    for at in 0..count {
+        let node = (at % 2) as usize;
+        let next = if at + 1 < count {
+            start(1 - node) + (at + 1) * 64
+        } else {
+            0
+        };
+        write(&rack, start(node) + at * 64, next);
+    }
+    let query = Query::new(&counting(), start(0), &[0]);
+    let Ok(expected) = InMemory::new(rack.clone()).run(&query, 1000);
+    assert_eq!(expected.word(0), count);
+    let mut world = World::new(&rack, 3, Faults::USUAL);
+    let mut random = SmallRng::seed_from_u64(3);
+    let mut caller = Caller::new(CallerSettings::new(Place(1), SWITCH, TENANT, KEY));
+    let mut out = Vec::new();
+    caller.ask(Duration::ZERO, &query, 1000, &mut out);
+    let real = out.pop().unwrap().datagram;
+    for _ in 0..100 {
+        for to in [SWITCH, node_place(0), node_place(1), Place(1)] {
+            let mut datagram = real.clone();
+            for _ in 0..random.random_range(1..4) {
+                let at = random.random_range(0..datagram.len());
+                datagram[at] = random.random();
+            }
+            datagram.truncate(random.random_range(0..datagram.len() + 1));
+            world.inject(Place(1), to, datagram);
+        }
+        assert_eq!(world.run(&query, 1000), Ok(expected.clone()));
+    }
+}

@@ -1,0 +1,7 @@
+//! Callers, a switch and memory nodes: over a simulated network with faults, and over UDP.
+
+mod deaths;
+mod hostile;
+mod once;
+mod udp;
+pub mod world;

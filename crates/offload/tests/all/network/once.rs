@@ -1,0 +1,198 @@
+//! Programs that store do so once, whatever happens to datagrams.
+
+use super::world::{Faults, Planted, World};
+use crate::rack::{NODE_BYTES, Rack, start, words};
+use nearfield_offload::isa::assemble;
+use nearfield_offload::net::{CallerSettings, NodeSettings};
+use nearfield_offload::program::{Declaration, Program};
+use nearfield_offload::traversal::{Engine, NodeMemory, Query, Status};
+use nearfield_testkit::seeds;
+use rand::RngExt;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Adds the first word of the scratchpad to the second word of each node of a list.
+pub fn adding() -> Arc<Program> {
+    let code = assemble(
+        "ldxdw r6, [r2]
+         ldxdw r7, [r1+8]
+         add r7, r6
+         stxdw [r1+8], r7
+         ldxdw r0, [r1]
+         exit",
+    );
+    Program::verify(code.unwrap(), Declaration::scratchpad(8))
+        .unwrap()
+        .into()
+}
+
+/// Puts the first word of the scratchpad before a list, whose head is at the current address.
+fn pushing() -> Arc<Program> {
+    let code = assemble(
+        "ldxdw r6, [r1]
+         stxdw [r4], r6
+         ldxdw r6, [r2]
+         stxdw [r4+8], r6
+         stxdw [r1], r5
+         mov r0, 0
+         exit",
+    );
+    let declaration = Declaration {
+        scratchpad: 32,
+        regions_at: Some(8),
+    };
+    Program::verify(code.unwrap(), declaration).unwrap().into()
+}
+
+pub fn write(rack: &Rack<'_>, address: u64, word: u64) {
+    rack.store(address, &word.to_le_bytes()).unwrap();
+}
+
+pub fn read(rack: &Rack<'_>, address: u64) -> u64 {
+    let mut word = [0; 8];
+    rack.load(address, &mut word).unwrap();
+    u64::from_le_bytes(word)
+}
+
+/// Some lists over all nodes: the addresses of their nodes.
+fn lists(world: &mut World<'_, '_>, rack: &Rack<'_>) -> Vec<Vec<u64>> {
+    let count = rack.0.len();
+    (0..4)
+        .map(|list| {
+            let nodes: Vec<u64> = (0..world.random().random_range(1..12))
+                .map(|at| {
+                    let node = world.random().random_range(0..count);
+                    start(node) + (list * 100 + at) * 64
+                })
+                .collect();
+            for (at, &address) in nodes.iter().enumerate() {
+                write(rack, address, nodes.get(at + 1).copied().unwrap_or(0));
+                write(rack, address + 8, 0);
+            }
+            nodes
+        })
+        .collect()
+}
+
+const CALLERS: usize = 3;
+
+/// Several callers add to lists at once; the error says which word differs.
+fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
+    let words = words(nodes);
+    let rack = Rack::new(&words);
+    let settings = NodeSettings {
+        epoch: 1,
+        engine: Engine::Interpreter,
+        hops_max: 4,
+        iterations_max: 5,
+        ..NodeSettings::default()
+    };
+    let returns = seed % 2 == 1;
+    let change = |settings: &mut CallerSettings| {
+        settings.returns_to_caller = returns;
+        // No query is given up, however much is lost.
+        settings.patience = Duration::from_secs(600);
+    };
+    let mut world = World::of(&rack, seed, Faults::HEAVY, settings, CALLERS, change);
+    world.plant(planted);
+    let lists = lists(&mut world, &rack);
+    let program = adding();
+    let mut sums: HashMap<u64, u64> = HashMap::new();
+    let mut pending: Vec<(usize, u64, u64)> = Vec::new();
+    let mut repeated = 0;
+    for asked in 1..=25 {
+        let list = &lists[world.random().random_range(0..lists.len())];
+        let amount = world.random().random_range(1..1000);
+        let caller = world.random().random_range(0..CALLERS);
+        let query = Query::new(&program, list[0], &[amount]);
+        let counter = world.ask(caller, &query, 1000);
+        for &node in list {
+            *sums.entry(node + 8).or_default() += amount;
+        }
+        pending.push((caller, counter, list.len() as u64));
+        while asked == 25 && !pending.is_empty()
+            || pending.len() > world.random().random_range(0..6)
+        {
+            assert!(world.step());
+            pending.retain(|&(caller, counter, iterations)| {
+                let Some(outcome) = world.answer(caller, counter) else {
+                    return true;
+                };
+                let outcome = outcome.unwrap();
+                let ended = (outcome.status, outcome.iterations);
+                assert_eq!(ended, (Status::Done, iterations));
+                false
+            });
+        }
+    }
+    // Repeats that are still on their way have no effect either.
+    while world.step() {}
+    for node in 0..nodes {
+        repeated += world.node(node).counters().repeated;
+    }
+    for (address, sum) in sums {
+        let found = read(&rack, address);
+        if found != sum {
+            return Err(format!("{found} instead of {sum} at {address:#x}"));
+        }
+    }
+    Ok(repeated)
+}
+
+#[test]
+fn stores_are_made_once() {
+    let mut repeated = 0;
+    seeds::each(40, |seed| {
+        for nodes in [1, 4] {
+            repeated += add(seed, nodes, Planted::Nothing).unwrap();
+        }
+    });
+    assert!(repeated > 0, "no answer was needed twice");
+}
+
+/// A canary: without the memory of answers, stores are made twice, and the test above finds it.
+#[test]
+fn a_node_that_forgets_its_answers_is_found() {
+    let found = (0..20).find_map(|seed| add(seed, 4, Planted::Forgetful).err());
+    assert!(found.is_some_and(|found| found.contains(" instead of ")));
+}
+
+#[test]
+fn entries_are_put_into_lists_once() {
+    seeds::each(20, |seed| {
+        let words = words(1);
+        let rack = Rack::new(&words);
+        let mut world = World::new(&rack, seed, Faults::HEAVY);
+        let head = start(0) + 64;
+        let program = pushing();
+        for value in 1..=20 {
+            let region = start(0) + 4096 + value * 256;
+            let query = Query::new(&program, head, &[value, 1, region]);
+            let outcome = world.run(&query, 10).unwrap();
+            assert_eq!((outcome.status, outcome.word(1)), (Status::Done, 0));
+        }
+        // Without a region there is a status, and no effect.
+        let outcome = world
+            .run(&Query::new(&program, head, &[21, 0]), 10)
+            .unwrap();
+        assert_eq!(outcome.status, Status::OutOfRegions);
+        // A region that lies nowhere is told, too.
+        let lost = start(0) + NODE_BYTES;
+        let outcome = world
+            .run(&Query::new(&program, head, &[21, 1, lost]), 10)
+            .unwrap();
+        assert_eq!(
+            (outcome.status, outcome.address),
+            (Status::NoSuchAddress, head)
+        );
+        while world.step() {}
+        let mut values = Vec::new();
+        let mut at = read(&rack, head);
+        while at != 0 {
+            values.push(read(&rack, at + 8));
+            at = read(&rack, at);
+        }
+        assert_eq!(values, (1..=20).rev().collect::<Vec<u64>>());
+    });
+}

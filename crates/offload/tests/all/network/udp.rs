@@ -1,0 +1,233 @@
+//! The same over real UDP: on the loopback interface with injected faults, and on machines that are
+//! network namespaces.
+
+use super::once::write;
+use super::world::{KEY, keys};
+use crate::rack::{NODE_BYTES, Rack, TENANT, start, words};
+use nearfield_offload::net::udp::{
+    Announcer, Client, Datagrams, place, serve_node, serve_switch, socket_towards,
+};
+use nearfield_offload::net::{CallerSettings, Map, Node, NodeSettings, Switch};
+use nearfield_offload::structures::{Balance, HashTable, Keys, SearchTree, entry};
+use nearfield_offload::traversal::{Query, Runner, Status};
+use nearfield_offload::wire::{Announcement, Key, Place};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const RACK: Key = Key([11; 32]);
+
+/// A socket that loses, repeats and reorders what it sends, each for one datagram of `one_of`.
+struct Faulty {
+    socket: UdpSocket,
+    one_of: u32,
+    random: RefCell<SmallRng>,
+    late: RefCell<Option<(Place, Vec<u8>)>>,
+}
+
+impl Faulty {
+    fn new(socket: UdpSocket, one_of: u32, seed: u64) -> Faulty {
+        Faulty {
+            socket,
+            one_of,
+            random: SmallRng::seed_from_u64(seed).into(),
+            late: RefCell::default(),
+        }
+    }
+
+    fn happens(&self) -> bool {
+        self.one_of > 0 && self.random.borrow_mut().random_ratio(1, self.one_of)
+    }
+}
+
+impl Datagrams for Faulty {
+    fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
+        if self.happens() {
+            return Ok(());
+        }
+        if self.happens() {
+            // It is sent behind the next one.
+            self.late.replace(Some((to, datagram.to_vec())));
+            return Ok(());
+        }
+        self.socket.send_datagram(to, datagram)?;
+        if self.happens() {
+            self.socket.send_datagram(to, datagram)?;
+        }
+        match self.late.take() {
+            Some((to, datagram)) => self.socket.send_datagram(to, &datagram),
+            None => Ok(()),
+        }
+    }
+
+    fn receive_datagram(
+        &self,
+        into: &mut [u8],
+        wait: Option<Duration>,
+    ) -> io::Result<Option<(usize, Place)>> {
+        self.socket.receive_datagram(into, wait)
+    }
+}
+
+/// Runs a switch and the nodes of a rack, each in a thread, and a caller in this one. `enter` is
+/// called in each thread with the number of its machine: the switch is 0, nodes are from 1, and the
+/// caller is the last.
+fn over_udp(
+    rack: &Rack<'_>,
+    one_of: u32,
+    at: SocketAddrV4,
+    enter: impl Fn(usize) + Sync,
+    test: impl FnOnce(Client<Faulty>, bool) + Send,
+    returns_to_caller: bool,
+) {
+    let stop = &AtomicBool::new(false);
+    let (told, switch_place) = mpsc::channel();
+    let (learned, maps) = mpsc::channel();
+    let enter = &enter;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            enter(0);
+            let socket = UdpSocket::bind(at).unwrap();
+            told.send(place(&socket).unwrap()).unwrap();
+            let mut switch = Switch::new(Map::default(), Some(RACK));
+            let socket = Faulty::new(socket, one_of, 1);
+            let tell = |switch: &Switch| {
+                // Nobody listens any more once all nodes are known.
+                let _ = learned.send(switch.map().to_string().lines().count());
+            };
+            serve_switch(&mut switch, &socket, stop, tell).unwrap();
+        });
+        let switch_place = switch_place.recv().unwrap();
+        for (number, memory) in rack.0.iter().enumerate() {
+            scope.spawn(move || {
+                enter(1 + number);
+                let socket = socket_towards(switch_place).unwrap();
+                let announcer = Announcer {
+                    switch: switch_place,
+                    key: RACK,
+                    announcement: Announcement {
+                        epoch: 5,
+                        node: place(&socket).unwrap(),
+                        ranges: vec![(start(number), NODE_BYTES)],
+                    },
+                };
+                let settings = NodeSettings {
+                    epoch: 5,
+                    ..NodeSettings::default()
+                };
+                let mut node = Node::new(memory, keys(), settings);
+                let socket = Faulty::new(socket, one_of, 2 + number as u64);
+                serve_node(&mut node, &socket, Some(&announcer), stop).unwrap();
+            });
+        }
+        let nodes = rack.0.len();
+        let caller = scope.spawn(move || {
+            enter(1 + nodes);
+            while maps.recv_timeout(Duration::from_secs(20)).unwrap() < nodes {}
+            let socket = socket_towards(switch_place).unwrap();
+            let here = place(&socket).unwrap();
+            let mut settings = CallerSettings::new(here, switch_place, TENANT, KEY);
+            settings.map_epoch = 5;
+            settings.returns_to_caller = returns_to_caller;
+            let client = Client::with_socket(Faulty::new(socket, one_of, 77), settings);
+            test(client, one_of > 0);
+        });
+        let result = caller.join();
+        stop.store(true, Ordering::Relaxed);
+        if let Err(panic) = result {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Look-ups in a tree and a hash table, and stores in a list, on four nodes.
+fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, returns: bool) {
+    let words = words(4);
+    let rack = Rack::new(&words);
+    let mut arena = rack.arena();
+    let mut tree = SearchTree::new(Balance::Avl, Keys::Unique);
+    let mut table = HashTable::new(&mut arena, 64).unwrap();
+    let mut model = BTreeMap::new();
+    let mut random = SmallRng::seed_from_u64(5);
+    for _ in 0..300 {
+        let (key, value) = (random.random_range(0..1000), random.random());
+        tree.insert(&mut arena, key, value).unwrap();
+        table.insert(&mut arena, key, value).unwrap();
+        model.insert(key, value);
+    }
+    let list: Vec<u64> = (0..9)
+        .map(|at| start(at % 4) + NODE_BYTES - 64 * (1 + at as u64))
+        .collect();
+    for (at, &address) in list.iter().enumerate() {
+        write(&rack, address, list.get(at + 1).copied().unwrap_or(0));
+    }
+    let adding = super::once::adding();
+    let test = |mut client: Client<Faulty>, has_faults: bool| {
+        for number in 0..300 {
+            let key = random.random_range(0..1000);
+            let outcome = client.run(&tree.lower_bound(key).unwrap(), 1000).unwrap();
+            let found = entry(&outcome).map(|entry| (entry.key, entry.value));
+            let expected = model.range(key..).next().map(|(&key, &value)| (key, value));
+            assert_eq!((outcome.status, found), (Status::Done, expected));
+            let outcome = client.run(&table.find(key), 1000).unwrap();
+            let found = entry(&outcome).map(|entry| entry.value);
+            assert_eq!(found, model.get(&key).copied());
+            if number % 10 == 0 {
+                let outcome = client
+                    .run(&Query::new(&adding, list[0], &[3]), 100)
+                    .unwrap();
+                assert_eq!(outcome.status, Status::Done);
+            }
+        }
+        let counters = client.counters();
+        assert!(!has_faults || counters.repeated > 0, "{counters:?}");
+        assert!(!returns || counters.sent_on > 0, "{counters:?}");
+    };
+    over_udp(&rack, one_of, at, enter, test, returns);
+    for &address in &list {
+        let word = super::once::read(&rack, address + 8);
+        assert_eq!(word, 90, "thirty times three at {address:#x}");
+    }
+}
+
+#[test]
+fn loopback_without_faults() {
+    operations(0, "127.0.0.1:0".parse().unwrap(), |_| {}, false);
+    operations(0, "127.0.0.1:0".parse().unwrap(), |_| {}, true);
+}
+
+#[test]
+fn loopback_with_loss_duplicates_and_reordering() {
+    operations(100, "127.0.0.1:0".parse().unwrap(), |_| {}, false);
+    operations(100, "127.0.0.1:0".parse().unwrap(), |_| {}, true);
+}
+
+/// Needs root and `ip`; says so if they are missing, and fails if `NEARFIELD_REQUIRE_NETNS` is set.
+#[cfg(target_os = "linux")]
+#[test]
+fn machines_with_loss_duplicates_and_reordering() {
+    use nearfield_testkit::machines::Machines;
+    let machines = match Machines::new(6) {
+        Ok(machines) => machines,
+        Err(reason) if std::env::var_os("NEARFIELD_REQUIRE_NETNS").is_none() => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+        Err(reason) => panic!("{reason}"),
+    };
+    let std::net::IpAddr::V4(address) = machines.address(0) else {
+        panic!("machines have IPv4 addresses");
+    };
+    operations(
+        100,
+        SocketAddrV4::new(address, 7000),
+        |number| machines.enter(number),
+        false,
+    );
+}

@@ -1,0 +1,337 @@
+//! A network in virtual time that loses, repeats and reorders datagrams, and whose nodes die. All
+//! follows from a seed.
+
+use crate::rack::{NODE_BYTES, Rack, TENANT, start};
+use nearfield_offload::net::{
+    Answer, CallError, Caller, CallerSettings, Keys, Map, Node, NodeSettings, Sent, Switch,
+};
+use nearfield_offload::traversal::{Engine, Outcome, Query};
+use nearfield_offload::wire::{Key, Place};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+pub const KEY: Key = Key([42; 32]);
+pub const SWITCH: Place = Place(1000);
+/// What a turn of all traversals of a node takes.
+const TURN: Duration = Duration::from_micros(1);
+
+pub fn node_place(node: usize) -> Place {
+    Place(2000 + node as u64)
+}
+
+fn caller_place(caller: usize) -> Place {
+    Place(1 + caller as u64)
+}
+
+pub fn keys() -> Keys {
+    let mut keys = Keys::new();
+    keys.insert(TENANT, KEY);
+    keys
+}
+
+/// How often datagrams suffer what.
+#[derive(Clone, Copy)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplication: f64,
+    /// A datagram that is late by up to 20 ms, behind others and behind repeats.
+    pub delay: f64,
+}
+
+impl Faults {
+    pub const NONE: Faults = Faults {
+        loss: 0.0,
+        duplication: 0.0,
+        delay: 0.0,
+    };
+    /// 1 % each, as networks have at their worst.
+    pub const USUAL: Faults = Faults {
+        loss: 0.01,
+        duplication: 0.01,
+        delay: 0.01,
+    };
+    pub const HEAVY: Faults = Faults {
+        loss: 0.15,
+        duplication: 0.15,
+        delay: 0.15,
+    };
+}
+
+/// Faults of our own, which tests have to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    Nothing,
+    /// Nodes forget what they have sent.
+    Forgetful,
+    /// A node that comes back claims to have its old memory.
+    SameEpoch,
+}
+
+enum Event {
+    Deliver { from: Place, sent: Sent },
+    Turn(usize),
+}
+
+/// All processes.
+pub struct World<'r, 'w> {
+    rack: &'r Rack<'w>,
+    settings: NodeSettings,
+    nodes: Vec<Option<Node<'r>>>,
+    has_turn: Vec<bool>,
+    epochs: Vec<u32>,
+    pub switch: Switch,
+    pub callers: Vec<Caller>,
+    answers: HashMap<(usize, u64), Result<Outcome, CallError>>,
+    now: Duration,
+    events: BTreeMap<(Duration, u64), Event>,
+    sequence: u64,
+    random: SmallRng,
+    faults: Faults,
+    planted: Planted,
+}
+
+/// The map of a rack.
+pub fn map(nodes: usize) -> Map {
+    let mut map = Map::default();
+    for node in 0..nodes {
+        map.give(start(node), NODE_BYTES, node_place(node)).unwrap();
+    }
+    map
+}
+
+impl<'r, 'w> World<'r, 'w> {
+    pub fn new(rack: &'r Rack<'w>, seed: u64, faults: Faults) -> World<'r, 'w> {
+        let settings = NodeSettings {
+            epoch: 1,
+            engine: Engine::Interpreter,
+            ..NodeSettings::default()
+        };
+        World::of(rack, seed, faults, settings, 1, |_| {})
+    }
+
+    pub fn of(
+        rack: &'r Rack<'w>,
+        seed: u64,
+        faults: Faults,
+        settings: NodeSettings,
+        callers: usize,
+        change: impl Fn(&mut CallerSettings),
+    ) -> World<'r, 'w> {
+        let caller = |caller| {
+            let mut settings = CallerSettings::new(caller_place(caller), SWITCH, TENANT, KEY);
+            (settings.map_epoch, settings.first) = (1, 1_000_000);
+            change(&mut settings);
+            Caller::new(settings)
+        };
+        let count = rack.0.len();
+        World {
+            rack,
+            settings,
+            nodes: rack
+                .0
+                .iter()
+                .map(|memory| Some(Node::new(memory, keys(), settings)))
+                .collect(),
+            has_turn: vec![false; count],
+            epochs: vec![settings.epoch; count],
+            switch: Switch::new(map(count), None),
+            callers: (0..callers).map(caller).collect(),
+            answers: HashMap::new(),
+            now: Duration::from_secs(1),
+            events: BTreeMap::new(),
+            sequence: 0,
+            random: SmallRng::seed_from_u64(seed),
+            faults,
+            planted: Planted::Nothing,
+        }
+    }
+
+    pub fn plant(&mut self, planted: Planted) {
+        self.planted = planted;
+    }
+
+    pub fn random(&mut self) -> &mut SmallRng {
+        &mut self.random
+    }
+
+    pub fn node(&self, node: usize) -> &Node<'r> {
+        self.nodes[node].as_ref().unwrap()
+    }
+
+    /// The node loses its memory, and all that it knows.
+    pub fn kill(&mut self, node: usize) {
+        self.nodes[node] = None;
+        for word in self.rack.0[node].words() {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// It comes back, empty.
+    pub fn revive(&mut self, node: usize) {
+        if self.planted != Planted::SameEpoch {
+            self.epochs[node] += 1;
+        }
+        self.nodes[node] = Some(self.fresh(node));
+    }
+
+    fn fresh(&self, node: usize) -> Node<'r> {
+        let settings = NodeSettings {
+            epoch: self.epochs[node],
+            ..self.settings
+        };
+        Node::new(&self.rack.0[node], keys(), settings)
+    }
+
+    pub fn ask(&mut self, caller: usize, query: &Query, iterations: u64) -> u64 {
+        let mut out = Vec::new();
+        let counter = self.callers[caller].ask(self.now, query, iterations, &mut out);
+        self.send(caller_place(caller), out);
+        counter
+    }
+
+    /// Asks and waits.
+    pub fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, CallError> {
+        let counter = self.ask(0, query, iterations);
+        loop {
+            if let Some(outcome) = self.answers.remove(&(0, counter)) {
+                return outcome;
+            }
+            assert!(self.step(), "nothing happens any more");
+        }
+    }
+
+    /// The answer to a query, if it is there.
+    pub fn answer(&mut self, caller: usize, counter: u64) -> Option<Result<Outcome, CallError>> {
+        self.answers.remove(&(caller, counter))
+    }
+
+    /// Sends a datagram that nobody here has made.
+    pub fn inject(&mut self, from: Place, to: Place, datagram: Vec<u8>) {
+        self.send(from, vec![Sent { to, datagram }]);
+    }
+
+    fn send(&mut self, from: Place, out: Vec<Sent>) {
+        for sent in out {
+            let Faults {
+                loss,
+                duplication,
+                delay,
+            } = self.faults;
+            if self.random.random_bool(loss) {
+                continue;
+            }
+            let copies = 1 + usize::from(self.random.random_bool(duplication));
+            for _ in 0..copies {
+                let mut micros = self.random.random_range(3..10);
+                if self.random.random_bool(delay) {
+                    micros += self.random.random_range(0..20_000);
+                }
+                let at = self.now + Duration::from_micros(micros);
+                let sent = sent.clone();
+                self.at(at, Event::Deliver { from, sent });
+            }
+        }
+    }
+
+    fn at(&mut self, when: Duration, event: Event) {
+        self.sequence += 1;
+        self.events.insert((when, self.sequence), event);
+    }
+
+    /// The next event; false if there is none.
+    pub fn step(&mut self) -> bool {
+        let due = self.callers.iter().filter_map(Caller::due).min();
+        let next = self.events.first_key_value().map(|(&(when, _), _)| when);
+        match (next, due) {
+            (None, None) => return false,
+            (next, Some(due)) if next.is_none_or(|next| due < next) => {
+                self.now = self.now.max(due);
+                self.tick();
+            }
+            _ => {
+                if let Some(((when, _), event)) = self.events.pop_first() {
+                    self.now = self.now.max(when);
+                    self.event(event);
+                }
+            }
+        }
+        true
+    }
+
+    fn tick(&mut self) {
+        for caller in 0..self.callers.len() {
+            let mut out = Vec::new();
+            while let Some(answer) = self.callers[caller].tick(self.now, &mut out) {
+                self.answered(caller, answer);
+            }
+            self.send(caller_place(caller), out);
+        }
+    }
+
+    fn answered(&mut self, caller: usize, answer: Answer) {
+        let before = self
+            .answers
+            .insert((caller, answer.counter), answer.outcome);
+        assert_eq!(before, None, "two answers to one query");
+    }
+
+    fn event(&mut self, event: Event) {
+        let (from, mut sent) = match event {
+            Event::Deliver { from, sent } => (from, sent),
+            Event::Turn(node) => return self.turn(node),
+        };
+        let mut out = Vec::new();
+        if sent.to == SWITCH {
+            if let Some(to) = self.switch.receive(from, &mut sent.datagram) {
+                out.push(Sent { to, ..sent });
+            }
+            self.send(SWITCH, out);
+        } else if sent.to.0 >= node_place(0).0 {
+            let number = (sent.to.0 - node_place(0).0) as usize;
+            if self.planted == Planted::Forgetful
+                && self.nodes[number]
+                    .as_ref()
+                    .is_some_and(|node| !node.has_work())
+            {
+                self.nodes[number] = Some(self.fresh(number));
+            }
+            let Some(node) = self.nodes.get_mut(number).and_then(Option::as_mut) else {
+                return;
+            };
+            node.receive(self.now, from, &sent.datagram, &mut out);
+            self.send(sent.to, out);
+            self.plan_turn(number);
+        } else {
+            let caller = (sent.to.0 - 1) as usize;
+            let Some(receiver) = self.callers.get_mut(caller) else {
+                return;
+            };
+            let answer = receiver.receive(self.now, &sent.datagram, &mut out);
+            if let Some(answer) = answer {
+                self.answered(caller, answer);
+            }
+            self.send(sent.to, out);
+        }
+    }
+
+    fn plan_turn(&mut self, node: usize) {
+        let has_work = self.nodes[node].as_ref().is_some_and(Node::has_work);
+        if has_work && !self.has_turn[node] {
+            self.has_turn[node] = true;
+            self.at(self.now + TURN, Event::Turn(node));
+        }
+    }
+
+    fn turn(&mut self, number: usize) {
+        self.has_turn[number] = false;
+        let mut out = Vec::new();
+        if let Some(node) = &mut self.nodes[number] {
+            node.turn(&mut out);
+        }
+        self.send(node_place(number), out);
+        self.plan_turn(number);
+    }
+}
