@@ -200,12 +200,28 @@ fn rows(
             read.rate_ratio,
             read.p99_ratio
         ));
+        if let Some(ring) = read.ring {
+            print(&format!(
+                "{:<36} {:>13.1} {:>8} µs {:>28} {:>5.2}x {:>5.2}x",
+                "  by one thread with io_uring",
+                ring.kops,
+                ring.latency_ns.p99 / 1000,
+                "",
+                ring.kops / read.bare.kops,
+                ring.latency_ns.p99 as f64 / read.bare.latency_ns.p99.max(1) as f64
+            ));
+        }
         if !read.direct {
             print("  note: the folder's file system has no reads past the cache; this is no disk");
         }
         print(&format!(
-            "  {} at once; bare loop by {}",
-            read.depth, read.bare_method
+            "  {} at once; the tier by {}, the bare loop by {}",
+            read.depth,
+            match read.ring {
+                Some(_) => "threads and by io_uring",
+                None => "threads, as the kernel gives no ring",
+            },
+            read.bare_method
         ));
         report.files.push(row);
     }
@@ -231,16 +247,23 @@ fn served(
     for values in all {
         let row = tiers::hot(plan, values, interrupt)?;
         let read = &row.detail;
-        print(&format!(
-            "{:<36} {:>9.1}% {:>10.1} {:>10.1} {:>5.2}x {:>10.2} µs {:>10.2} µs",
-            read.values,
-            read.memory_percent,
-            read.tiered.kops,
-            read.plain.kops,
-            read.rate_ratio,
-            read.tiered.cpu_ns / 1e3,
-            read.plain.cpu_ns / 1e3
-        ));
+        for (name, share, sides) in [
+            (
+                &*read.values,
+                format!("{:.1} %", read.memory_percent),
+                &read.all,
+            ),
+            ("  the hottest fifth of them", String::new(), &read.hottest),
+        ] {
+            print(&format!(
+                "{name:<36} {share:>10} {:>10.1} {:>10.1} {:>5.2}x {:>10.2} µs {:>10.2} µs",
+                sides.tiered.kops,
+                sides.plain.kops,
+                sides.rate_ratio,
+                sides.tiered.cpu_ns / 1e3,
+                sides.plain.cpu_ns / 1e3
+            ));
+        }
         report.hot.push(row);
     }
     print(&format!(

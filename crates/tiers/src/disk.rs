@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +37,11 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// # Errors
     /// The disk fails. A part may be written.
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()>;
+
+    /// The file for the kernel to read it by itself; `None` if it is to be read by `read_at` alone.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// The disk of this machine. Files bypass the system's cache where the file system can, as memory
@@ -79,6 +84,10 @@ impl DiskFile for File {
 
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(buffer, offset)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 }
 

@@ -29,7 +29,7 @@ mod usage;
 
 pub use compressed::{Compressed, Compression};
 pub use error::OpenError;
-pub use files::{Files, Pending};
+pub use files::{Files, Pending, Ring};
 pub use heap::Heap;
 pub use place::Place;
 pub use specification::{ParseError, Specification, TierKind};

@@ -5,9 +5,10 @@ use crate::harness::{Completion, Durations, Interrupt, Latency, Sample, in_turns
 use crate::limit::device::{self, Extent, Method, SECTOR_BYTES};
 use crate::report::{self, Kind, Progress};
 use crate::workload::random;
-use nearfield_tiers::{Place, Tiers};
+use nearfield_tiers::{Place, ReadError, Ring, Tiers};
 use rand::RngExt;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -40,8 +41,10 @@ pub struct DiskRead {
     pub bare_method: &'static str,
     /// Whether reads bypass the system's cache. Otherwise this is no measure of the disk.
     pub direct: bool,
-    /// The tier.
+    /// The tier, read by as many threads.
     pub tier: Rate,
+    /// The tier, read by one thread through `io_uring`, as the server does if the kernel lets it.
+    pub ring: Option<Rate>,
     /// The bare loop.
     pub bare: Rate,
     /// The rate of the tier over that of the loop.
@@ -74,7 +77,7 @@ pub fn files(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row,
         format!("file:{folder}={room}M").parse()?,
     ];
     let tiers = Tiers::open(&tiers)?;
-    let mut progress = Progress::new("step", 2 + 2 * plan.rounds);
+    let mut progress = Progress::new("step", 2 + 3 * plan.rounds);
     progress.step("values are written".to_owned());
     let (places, extents) = fill(&tiers, values, plan.file_bytes, interrupt)?;
     progress.part();
@@ -83,7 +86,13 @@ pub fn files(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row,
     progress.part();
     let method = Method::here();
     let bare = Side::Bare(&file, &extents, method);
-    let mut sides = [Side::Tier(&tiers, &places), bare].map(|side| (side, Vec::new()));
+    let mut sides = vec![Side::Tier(&tiers, &places), bare];
+    sides.extend(
+        Ring::new(plan.depth)
+            .is_ok()
+            .then_some(Side::Ring(&tiers, &places)),
+    );
+    let mut sides: Vec<_> = sides.into_iter().map(|side| (side, Vec::new())).collect();
     let ended = in_turns(
         plan.rounds,
         &mut sides,
@@ -98,7 +107,9 @@ pub fn files(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row,
     if ended == Completion::Interrupted {
         return Err(TiersError::Interrupted);
     }
-    let [tier, bare] = sides.map(|(_, turns)| Rate::of(&turns, plan.turn));
+    let rates = sides.iter().map(|(_, turns)| Rate::of(turns, plan.turn));
+    let rates: Vec<Rate> = rates.collect();
+    let (&[tier, bare], ring) = rates.split_first_chunk().ok_or(TiersError::NoValues)?;
     let usage = tiers.usage(TIER).unwrap_or_default();
     Ok(Row {
         setting: None,
@@ -116,6 +127,7 @@ pub fn files(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row,
             rate_ratio: tier.kops / bare.kops,
             p99_ratio: tier.latency_ns.p99 as f64 / bare.latency_ns.p99 as f64,
             tier,
+            ring: ring.first().copied(),
             bare,
         },
         kind: Kind::Measured,
@@ -190,6 +202,7 @@ fn bare_file(folder: &Path, extents: &[Extent]) -> io::Result<(File, bool)> {
 }
 
 enum Side<'s> {
+    Ring(&'s Tiers, &'s [Place]),
     Tier(&'s Tiers, &'s [Place]),
     Bare(&'s File, &'s [Extent], Method),
 }
@@ -197,7 +210,7 @@ enum Side<'s> {
 impl Side<'_> {
     fn name(&self) -> &'static str {
         match self {
-            Side::Tier(..) => "cold values are read",
+            Side::Tier(..) | Side::Ring(..) => "cold values are read",
             Side::Bare(..) => "the bare loop reads",
         }
     }
@@ -205,6 +218,7 @@ impl Side<'_> {
     fn turn(&self, plan: &Plan, round: u64) -> Result<Durations, TiersError> {
         match self {
             Side::Tier(tiers, places) => read_tier(tiers, places, plan, round),
+            Side::Ring(tiers, places) => read_by_ring(tiers, places, plan, round),
             Side::Bare(file, extents, method) => Ok(device::read(
                 file, extents, *method, plan.depth, plan.turn, round,
             )?),
@@ -246,6 +260,44 @@ fn read_tier(
         }
         Ok(all)
     })
+}
+
+/// One thread that has as many reads under way.
+fn read_by_ring(
+    tiers: &Tiers,
+    places: &[Place],
+    plan: &Plan,
+    round: u64,
+) -> Result<Durations, TiersError> {
+    let mut ring = Ring::new(plan.depth)?;
+    let mut random = random(round, 99);
+    let (mut durations, mut since) = (Durations::new(), HashMap::new());
+    let (start, mut number) = (Instant::now(), 0);
+    loop {
+        while ring.room() > 0 && start.elapsed() < plan.turn {
+            let place = places[random.random_range(0..places.len())];
+            let pending = tiers.pending(place).ok_or(ReadError::Absent)?;
+            number += 1;
+            let began = Instant::now();
+            match ring.begin(pending, number) {
+                Some(read) => drop(read.map(|_| durations.record(began.elapsed()))?),
+                None => drop(since.insert(number, began)),
+            }
+        }
+        if ring.under_way() == 0 {
+            return Ok(durations);
+        }
+        let mut failed = None;
+        ring.wait(Duration::from_secs(1), |number, read| {
+            if let Some(began) = since.remove(&number) {
+                durations.record(began.elapsed());
+            }
+            failed = read.err().or(failed.take());
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+    }
 }
 
 impl Rate {

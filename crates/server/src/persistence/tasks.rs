@@ -8,7 +8,7 @@ use crate::keyspace::{Databases, snapshot};
 use crate::log::manifest::{Manifest, base_name, log_name};
 use crate::server::persistence::{FIRST_PATIENCE, LONGEST_PATIENCE};
 use crate::server::{Server, Task};
-use crate::tiering::fetch::READERS;
+use crate::tiering::fetch::{self, READERS};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,13 +35,23 @@ pub fn spawn<'scope>(
             server.tiering.keep(keyspace, access, &server.stopping);
         })?;
         let has_files = (0..tiers.count()).any(|tier| tiers.folder(tier).is_some());
-        for _ in 0..if has_files { READERS } else { 0 } {
-            thread("nearfield-fetch").spawn_scoped(scope, || {
+        let mut ring = if has_files { fetch::ring() } else { None };
+        let (readers, how) = match (has_files, &ring) {
+            (false, _) => (0, "nothing"),
+            (true, Some(_)) => (1, "io_uring"),
+            (true, None) => (READERS, "threads"),
+        };
+        if has_files {
+            tracing::info!("values in files are read by {how}");
+        }
+        for _ in 0..readers {
+            let ring = ring.take();
+            thread("nearfield-fetch").spawn_scoped(scope, move || {
                 let tell = |who: &Arc<ClientShared>, held| {
                     let client = who.id;
                     server.clients.send(who, Message::Fetched { client, held });
                 };
-                server.fetcher.read(cold, &server.stopping, tell);
+                server.fetcher.read(cold, ring, &server.stopping, tell);
             })?;
         }
     }

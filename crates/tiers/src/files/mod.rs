@@ -14,9 +14,11 @@
 mod buffer;
 mod patient;
 mod read;
+mod ring;
 mod segment;
 
 pub use read::Pending;
+pub use ring::Ring;
 
 use crate::disk::Disk;
 use crate::error::OpenError;

@@ -1,7 +1,7 @@
 //! Reads of the disk that another thread may run.
 
 use super::buffer::AlignedBuffer;
-use super::segment::Segment;
+use super::segment::{Part, Segment, check};
 use crate::place::Place;
 use crate::usage::ReadError;
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ pub struct Pending {
 }
 
 /// Buffers that are larger than this after a read are given back.
-const KEPT_BYTES: usize = 1 << 20;
+pub(super) const KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
     static SCRATCH: RefCell<AlignedBuffer> = RefCell::default();
@@ -48,5 +48,18 @@ impl Pending {
                 false => Err(ReadError::Damaged),
             }
         })
+    }
+
+    /// Appends the value to `out`, once the disk has answered a part of its record.
+    pub(super) fn finish(
+        &self,
+        part: &Part,
+        scratch: &AlignedBuffer,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        match check(part, scratch, self.value_bytes, self.place.to_bits(), out) {
+            true => Ok(()),
+            false => Err(ReadError::Damaged),
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::{HEADER_BYTES, SECTOR_BYTES, record_bytes};
 use crate::disk::DiskFile;
 use parking_lot::Mutex;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -125,44 +126,58 @@ impl Segment {
         scratch: &mut AlignedBuffer,
         out: &mut Vec<u8>,
     ) -> io::Result<bool> {
+        let Some(part) = self.prepare(start, value_bytes, scratch) else {
+            return Ok(false);
+        };
+        if part.disk_bytes > 0 {
+            let bytes = scratch.bytes_mut().get_mut(..part.disk_bytes);
+            self.file.read_at(bytes.unwrap_or_default(), part.first)?;
+        }
+        Ok(check(&part, scratch, value_bytes, place, out))
+    }
+
+    /// Copies to `scratch` what the buffer has of a record, and answers what the disk has of it.
+    /// `None` if nobody has written it.
+    pub(super) fn prepare(
+        &self,
+        start: u64,
+        value_bytes: usize,
+        scratch: &mut AlignedBuffer,
+    ) -> Option<Part> {
         let end = start + (HEADER_BYTES + value_bytes) as u64;
         let first = start / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
         let lead = (start - first) as usize;
         let wanted = (end - first) as usize;
         scratch.lengthen(wanted);
         // What is in the buffer is copied at once; what lies before it does not change any more.
-        let on_disk = {
-            let tail = self.tail.lock();
-            let on_disk = end.min(tail.start).saturating_sub(first) as usize;
-            let from = (first + on_disk as u64).saturating_sub(tail.start) as usize;
-            let rest = scratch
-                .bytes_mut()
-                .get_mut(on_disk..wanted)
-                .unwrap_or_default();
-            match tail.buffer.bytes().get(from..from + rest.len()) {
-                Some(bytes) => rest.copy_from_slice(bytes),
-                None if rest.is_empty() => {}
-                None => return Ok(false),
-            }
-            on_disk
-        };
-        if lead < on_disk {
-            let sectors = on_disk.next_multiple_of(SECTOR_BYTES);
-            // Bytes from the buffer begin at a sector, so that whole sectors are read before them.
-            let part = scratch.bytes_mut().get_mut(..sectors).unwrap_or_default();
-            self.file.read_at(part, first)?;
+        let tail = self.tail.lock();
+        let on_disk = end.min(tail.start).saturating_sub(first) as usize;
+        let from = (first + on_disk as u64).saturating_sub(tail.start) as usize;
+        let rest = scratch
+            .bytes_mut()
+            .get_mut(on_disk..wanted)
+            .unwrap_or_default();
+        match tail.buffer.bytes().get(from..from + rest.len()) {
+            Some(bytes) => rest.copy_from_slice(bytes),
+            None if rest.is_empty() => {}
+            None => return None,
         }
-        let record = scratch.bytes().get(lead..wanted).unwrap_or_default();
-        let Some((header, value)) = record.split_at_checked(HEADER_BYTES) else {
-            return Ok(false);
+        // Bytes from the buffer begin at a sector, so that whole sectors are read before them.
+        let disk_bytes = match lead < on_disk {
+            true => on_disk.next_multiple_of(SECTOR_BYTES),
+            false => 0,
         };
-        let (length, sum) = header.split_at(8);
-        let is_right = length == (value_bytes as u64).to_le_bytes()
-            && sum == checksum(value, place).to_le_bytes();
-        if is_right {
-            out.extend_from_slice(value);
-        }
-        Ok(is_right)
+        Some(Part {
+            first,
+            lead,
+            wanted,
+            disk_bytes,
+        })
+    }
+
+    /// The file, for a ring to read it.
+    pub(super) fn file_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
     }
 
     #[cfg(test)]
@@ -185,6 +200,42 @@ impl Segment {
     pub(super) fn is_sparse(&self) -> bool {
         self.live_bytes.load(Ordering::Relaxed) * 2 < self.appended.load(Ordering::Relaxed)
     }
+}
+
+/// What is to be read of the disk for a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The sector that it begins in.
+    pub(super) first: u64,
+    /// Where it begins there.
+    lead: usize,
+    /// Where it ends, from the beginning of the sector.
+    wanted: usize,
+    /// The bytes that are to be read from the first sector on, whole sectors; 0 if all of it was in
+    /// the buffer.
+    pub(super) disk_bytes: usize,
+}
+
+/// Appends the value of a record that was read to `out`. False if it is not what was written.
+pub(super) fn check(
+    part: &Part,
+    scratch: &AlignedBuffer,
+    value_bytes: usize,
+    place: u64,
+    out: &mut Vec<u8>,
+) -> bool {
+    let record = scratch.bytes().get(part.lead..part.wanted);
+    let split = record.unwrap_or_default().split_at_checked(HEADER_BYTES);
+    let Some((header, value)) = split else {
+        return false;
+    };
+    let (length, sum) = header.split_at(8);
+    let is_right =
+        length == (value_bytes as u64).to_le_bytes() && sum == checksum(value, place).to_le_bytes();
+    if is_right {
+        out.extend_from_slice(value);
+    }
+    is_right
 }
 
 /// A checksum of a value at a place.

@@ -184,6 +184,61 @@ fn a_read_that_is_pending_outlives_the_value() {
 }
 
 #[test]
+fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
+    let mut ring = match Ring::new(8) {
+        Ok(ring) => ring,
+        Err(error) => {
+            println!("skipped: the kernel gives no ring: {error}");
+            return;
+        }
+    };
+    let (tier, _folder) = tier(16 << 20);
+    let mut random = SmallRng::seed_from_u64(7);
+    // Some lie on the disk, some in the buffer, and some on both.
+    let kept: Vec<(Place, Vec<u8>)> = (0..700)
+        .map(|number| noise(&mut random, number * 7 + 1))
+        .map(|value| (tier.put(&[&value]).unwrap()[0], value))
+        .collect();
+    let mut answers = std::collections::BTreeMap::new();
+    let mut next = 0;
+    while answers.len() < kept.len() {
+        while next < kept.len() && ring.room() > 0 {
+            let pending = tier.pending(kept[next].0).unwrap();
+            let at_once = ring.begin(pending, next as u64);
+            answers.extend(at_once.map(|answer| (next as u64, answer)));
+            next += 1;
+        }
+        let patience = std::time::Duration::from_secs(10);
+        let waited = ring.wait(patience, |number, answer| {
+            assert!(answers.insert(number, answer).is_none());
+        });
+        waited.unwrap();
+    }
+    assert_eq!(ring.under_way(), 0);
+    for (number, answer) in answers {
+        assert_eq!(answer.unwrap(), kept[number as usize].1, "{number}");
+    }
+    // The record of another place is not taken for this one's.
+    let pending = Pending {
+        start: take_apart(kept[100].0).1,
+        ..tier.pending(kept[10].0).unwrap()
+    };
+    let mut answer = ring.begin(pending, 0);
+    while answer.is_none() {
+        let waited = ring.wait(std::time::Duration::from_secs(10), |_, it| {
+            answer = Some(it)
+        });
+        waited.unwrap();
+    }
+    assert!(matches!(answer, Some(Err(ReadError::Damaged))));
+    // One that is dropped with reads under way leaves them alone.
+    for (place, _) in kept.iter().take(8) {
+        ring.begin(tier.pending(*place).unwrap(), 1);
+    }
+    drop(ring);
+}
+
+#[test]
 fn folders_that_cannot_hold_a_tier_are_refused() {
     let missing = Files::open(1, Path::new("/no/such/folder"), 1 << 20, Arc::new(RealDisk));
     assert!(matches!(missing, Err(FolderError::Io(..))));

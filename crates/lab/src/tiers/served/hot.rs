@@ -31,6 +31,16 @@ pub struct HotServed {
     pub count: u64,
     /// The share of the reads that the memory tier served, in percent.
     pub memory_percent: f64,
+    /// Reads of all keys.
+    pub all: Sides,
+    /// Reads of the hottest fifth of the keys, drawn alike.
+    pub hottest: Sides,
+}
+
+/// A server with tiers beside one without.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Sides {
     /// With tiers.
     pub tiered: Reads,
     /// Without.
@@ -62,7 +72,7 @@ pub fn hot(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, T
         format!("memory={}", memory.max(1 << 20)),
         format!("compressed={}", values.bytes().max(1 << 24)),
     ];
-    let mut progress = Progress::new("step", 2 + WARM_TURNS + 2 * plan.rounds);
+    let mut progress = Progress::new("step", 2 + WARM_TURNS + 4 * plan.rounds);
     let mut start = |name: &str, tiers: &[String]| {
         progress.step(format!("{name} is filled"));
         let server = Server::fill(name, tiers, values, keys, interrupt);
@@ -71,54 +81,64 @@ pub fn hot(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, T
     };
     let tiered = start("the server with tiers", &tiers)?;
     let plain = start("the server without", &[])?;
-    let draws = |seed| Drawn::new(keys, seed).ok_or(TiersError::NoValues);
+    let draws = |ranks, seed| Drawn::new(keys, ranks, seed).ok_or(TiersError::NoValues);
     for round in 0..WARM_TURNS {
         progress.step("the server learns what is hot".to_owned());
-        let mut draws = draws(round as u64)?;
+        let mut draws = draws(keys, round as u64)?;
         tiered.get(SHAPE, plan.turn, || draws.draw())?;
         progress.part();
     }
-    let served = |tier| tiered.figure(tier, "served");
-    let before = [served(0), served(1)];
-    let mut sides = [&tiered, &plain].map(|server| (server, Vec::new(), Vec::new()));
-    let ended = in_turns(
-        plan.rounds,
-        &mut sides,
-        interrupt,
-        |round, (server, rates, cpu)| {
-            progress.step(server.process.name.clone());
-            let mut draws = draws(100 + round as u64)?;
-            let since = server.process.cpu_time();
-            let slice = server.get(SHAPE, plan.turn, || draws.draw())?;
-            let taken = server.process.cpu_time().saturating_sub(since);
-            rates.push(slice.operations as f64 / slice.wall.as_secs_f64() / 1e3);
-            cpu.push(taken.as_nanos() as f64 / slice.operations.max(1) as f64);
-            progress.part();
-            Ok::<_, TiersError>(())
-        },
-    )?;
-    if ended == Completion::Interrupted {
-        return Err(TiersError::Interrupted);
-    }
-    let [memory, cold] = [served(0) - before[0], served(1) - before[1]];
-    let median = |values: Vec<f64>| Sample::new(values).map_or(0.0, |it| it.median());
-    let [tiered, plain] = sides.map(|(_, rates, cpu)| Reads {
-        kops: median(rates),
-        cpu_ns: median(cpu),
-    });
+    let served = || [0, 1].map(|tier| tiered.figure(tier, "served"));
+    let mut measure = |ranks: u64| {
+        let mut sides = [&tiered, &plain].map(|server| (server, Vec::new(), Vec::new()));
+        let ended = in_turns(
+            plan.rounds,
+            &mut sides,
+            interrupt,
+            |round, (server, rates, cpu)| {
+                progress.step(server.process.name.clone());
+                let mut draws = draws(ranks, 100 + round as u64)?;
+                let since = server.process.cpu_time();
+                let slice = server.get(SHAPE, plan.turn, || draws.draw())?;
+                let taken = server.process.cpu_time().saturating_sub(since);
+                rates.push(slice.operations as f64 / slice.wall.as_secs_f64() / 1e3);
+                cpu.push(taken.as_nanos() as f64 / slice.operations.max(1) as f64);
+                progress.part();
+                Ok::<_, TiersError>(())
+            },
+        )?;
+        if ended == Completion::Interrupted {
+            return Err(TiersError::Interrupted);
+        }
+        let median = |values: Vec<f64>| Sample::new(values).map_or(0.0, |it| it.median());
+        let [tiered, plain] = sides.map(|(_, rates, cpu)| Reads {
+            kops: median(rates),
+            cpu_ns: median(cpu),
+        });
+        let rate_ratio = tiered.kops / plain.kops;
+        Ok(Sides {
+            tiered,
+            plain,
+            rate_ratio,
+        })
+    };
+    let before = served();
+    let all = measure(keys)?;
+    let after = served();
+    let hottest = measure(keys / PART)?;
+    let [memory, cold] = [after[0] - before[0], after[1] - before[1]];
     Ok(Row {
         setting: None,
         peer: "server".to_owned(),
-        rate_mops: Some(tiered.kops / 1e3),
+        rate_mops: Some(all.tiered.kops / 1e3),
         latency_ns: None,
         bytes_per_key: None,
         detail: HotServed {
             values: values.name.clone(),
             count: keys,
             memory_percent: 100.0 * memory / (memory + cold).max(1.0),
-            tiered,
-            plain,
-            rate_ratio: tiered.kops / plain.kops,
+            all,
+            hottest,
         },
         kind: Kind::Measured,
     })

@@ -152,22 +152,27 @@ struct Drawn {
     zipf: Zipf<f64>,
     scatter: Permutation,
     random: Random,
-    last: u64,
+    /// Ranks from this one on are drawn again.
+    ranks: u64,
 }
 
 impl Drawn {
-    /// The scatter is always the same.
-    fn new(keys: u64, seed: u64) -> Option<Drawn> {
+    /// Draws from the first ranks of so many keys. The scatter is always the same.
+    fn new(keys: u64, ranks: u64, seed: u64) -> Option<Drawn> {
         Some(Drawn {
             zipf: Zipf::new(keys as f64, THETA).ok()?,
             scatter: Permutation::new(keys, 1),
             random: random(seed, 11),
-            last: keys.saturating_sub(1),
+            ranks: ranks.clamp(1, keys),
         })
     }
 
     fn draw(&mut self) -> u64 {
-        let rank = self.zipf.sample(&mut self.random) as u64 - 1;
-        self.scatter.at(rank.min(self.last))
+        loop {
+            let rank = self.zipf.sample(&mut self.random) as u64 - 1;
+            if rank < self.ranks {
+                return self.scatter.at(rank);
+            }
+        }
     }
 }
