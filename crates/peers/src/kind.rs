@@ -36,6 +36,7 @@ pub enum PeerKind {
     Dashmap,
     ArtOlc,
     ArtRowex,
+    Smart,
 }
 
 /// What is done with a map once it has been chosen, compiled for each map.
@@ -50,7 +51,7 @@ pub trait Visitor<S: Source> {
 impl PeerKind {
     /// All peers: ordered maps of others, hash maps of others, and others' designs as we build
     /// them.
-    pub const ALL: [PeerKind; 13] = [
+    pub const ALL: [PeerKind; 14] = [
         PeerKind::BTreeMap,
         PeerKind::BrieTree,
         PeerKind::Congee,
@@ -64,6 +65,7 @@ impl PeerKind {
         PeerKind::Dashmap,
         PeerKind::ArtOlc,
         PeerKind::ArtRowex,
+        PeerKind::Smart,
     ];
 
     /// The name that command lines and reports use.
@@ -82,6 +84,7 @@ impl PeerKind {
             PeerKind::Dashmap => "dashmap",
             PeerKind::ArtOlc => "art-olc",
             PeerKind::ArtRowex => "art-rowex",
+            PeerKind::Smart => "smart",
         }
     }
 
@@ -124,6 +127,7 @@ impl PeerKind {
             PeerKind::Dashmap => visitor.visit::<Dashmap<u64>>(),
             PeerKind::ArtOlc => visitor.visit::<RivalMap<Words, rivals::OlcTree<Words>>>(),
             PeerKind::ArtRowex => visitor.visit::<RivalMap<Words, rivals::RowexTree<Words>>>(),
+            PeerKind::Smart => visitor.visit::<RivalMap<Words, rivals::SmartTree<Words>>>(),
         }
     }
 
@@ -142,6 +146,7 @@ impl PeerKind {
             PeerKind::Dashmap => visitor.visit::<Dashmap<Text>>(),
             PeerKind::ArtOlc => visitor.visit::<RivalMap<Bytes, rivals::OlcTree<Bytes>>>(),
             PeerKind::ArtRowex => visitor.visit::<RivalMap<Bytes, rivals::RowexTree<Bytes>>>(),
+            PeerKind::Smart => visitor.visit::<RivalMap<Bytes, rivals::SmartTree<Bytes>>>(),
         })
     }
 }

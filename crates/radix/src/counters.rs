@@ -87,9 +87,11 @@ impl Visit {
     #[inline]
     pub fn lines(&self) -> u64 {
         let line = |offset: u32| (self.address + offset as usize) / LINE;
-        let (first, last) = (line(0), line(self.head_bytes.max(1) - 1));
-        let mut lines = last - first + 1;
-        let mut beyond = last;
+        let (mut lines, mut beyond) = (0, 0);
+        if self.head_bytes > 0 {
+            beyond = line(self.head_bytes - 1);
+            lines = beyond - line(0) + 1;
+        }
         // An index lies before the slots.
         for offset in [self.index, self.slot] {
             if offset != 0 && line(offset) > beyond {
@@ -204,6 +206,7 @@ mod tests {
         assert_eq!(visit(24, 64, 128).lines(), 3);
         assert_eq!(visit(40, 0, 100).lines(), 2);
         assert_eq!(visit(65, 0, 100).lines(), 2);
+        assert_eq!(visit(0, 0, 100).lines(), 1);
         let straddling = Visit {
             address: 700,
             ..visit(16, 0, 0)

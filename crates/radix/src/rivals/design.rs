@@ -28,7 +28,7 @@ pub trait Design<F: RivalForm>: Default + Send + Sync {
         key: F::Key<'_>,
         guard: &Guard,
         probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
     );
 
     /// Calls `visit` with the leaves from a bound on, in `direction`, until it breaks.

@@ -2,6 +2,7 @@
 //! memory. Each executes a batch operation by operation, which the paper calls operation-centric.
 //!
 //! - [`Art`], [`ArtRowex`]: the adaptive radix tree with optimistic lock coupling, and with ROWEX.
+//! - [`Smart`]: SMART, as ported to memory that threads share.
 //!
 //! They have one leaf a key, keys of any bytes, and the guarantees of [`nearfield_core`]. They
 //! share leaves (`leaf.rs`), the execution of batches (`index.rs`) and scans (`scan.rs`); a design
@@ -13,8 +14,10 @@ mod entries;
 mod index;
 mod leaf;
 mod scan;
+mod smart;
 
 pub use art::{Art, ArtRowex, OlcTree, RowexTree};
 pub use design::Design;
 pub use index::Rival;
 pub use leaf::{Leaf, RivalForm};
+pub use smart::{Smart, SmartTree};

@@ -59,8 +59,13 @@ pub trait Ordered<F: RivalForm> {
         children: &mut Children<'g, F, Self::Node<'g>>,
     ) -> Result<usize, Restart>;
 
-    /// The key of any leaf below a node, now or before.
-    fn any_key<'g>(&'g self, node: Self::Node<'g>, guard: &'g Guard) -> Result<&'g [u8], Restart>;
+    /// The bytes that all keys below a node share behind the first `depth`.
+    fn path<'g>(
+        &'g self,
+        node: Self::Node<'g>,
+        depth: usize,
+        guard: &'g Guard,
+    ) -> Result<&'g [u8], Restart>;
 }
 
 /// A subtree or leaf to come.
@@ -168,8 +173,7 @@ impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
         let mut on_bound = None;
         if let Some(bound) = bound {
             if level > depth {
-                let path = self.tree.any_key(node, self.guard)?;
-                let path = path.get(depth..level).ok_or(Restart)?;
+                let path = self.tree.path(node, depth, self.guard)?;
                 let bound = bound.get(depth..).unwrap_or_default();
                 let part = &bound[..bound.len().min(path.len())];
                 match self.order(path, part) {

@@ -190,3 +190,5 @@ macro_rules! tests {
 
 tests!(art, Art, 1);
 tests!(art_rowex, ArtRowex, 1);
+// Nodes that have lost their entries stay.
+tests!(smart, Smart, 8);

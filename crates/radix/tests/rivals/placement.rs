@@ -45,3 +45,4 @@ macro_rules! tests {
 
 tests!(art, Art);
 tests!(art_rowex, ArtRowex);
+tests!(smart, Smart);

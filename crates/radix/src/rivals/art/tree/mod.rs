@@ -69,7 +69,7 @@ impl<F: RivalForm, S: Synchronization> Design<F> for Tree<F, S> {
         key: F::Key<'_>,
         guard: &Guard,
         probe: &mut impl Probe,
-        decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
     ) {
         let key = F::bytes(key);
         self.change(key.as_ref(), guard, probe, decide);

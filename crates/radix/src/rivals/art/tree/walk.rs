@@ -46,7 +46,13 @@ impl<F: RivalForm, S: Synchronization> Ordered<F> for Tree<F, S> {
         Ok(node.level())
     }
 
-    fn any_key<'g>(&'g self, node: Node<'g>, _guard: &'g Guard) -> Result<&'g [u8], Restart> {
-        node.any_key::<F>().ok_or(Restart)
+    fn path<'g>(
+        &'g self,
+        node: Node<'g>,
+        depth: usize,
+        _guard: &'g Guard,
+    ) -> Result<&'g [u8], Restart> {
+        let key = node.any_key::<F>().ok_or(Restart)?;
+        key.get(depth..node.level()).ok_or(Restart)
     }
 }

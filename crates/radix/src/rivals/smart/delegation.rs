@@ -1,0 +1,273 @@
+//! The table of local locks: read delegation and write combining.
+//!
+//! A key has one lock of the table. Whoever finds the lock free takes it and executes its
+//! operation. Whoever finds it taken leaves a request, and waits for its answer. Before the lock is
+//! free again, its holder executes what was left meanwhile: the requests on one key together, with
+//! one walk, and at most one write.
+//!
+//! A lock is a word: free, taken, or the last of the requests that were left, each of which leads
+//! to the one before.
+//!
+//! A request lies on the stack of the thread that waits, so that nothing is allocated.
+
+use super::SmartTree;
+use crate::change::Change;
+use crate::counters::Probe;
+use crate::lock::pause;
+use crate::rivals::leaf::{Leaf, RivalForm};
+use crossbeam_epoch::Guard;
+use crossbeam_utils::CachePadded;
+use nearfield_core::Form;
+use std::cell::Cell;
+use std::hash::BuildHasher;
+use std::ptr::{NonNull, null_mut, without_provenance_mut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// The number of locks. They fit into a second-level cache.
+const LOCKS: usize = 4096;
+
+/// Requests on one key that are executed together at most.
+const TOGETHER_MAX: usize = 32;
+
+/// The word of a lock that is taken, without requests. No request has this address.
+fn taken() -> *mut Request {
+    without_provenance_mut(1)
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Delegation {
+    locks: Box<[CachePadded<Lock>]>,
+}
+
+impl Default for Delegation {
+    fn default() -> Self {
+        let lock = |_| CachePadded::new(Lock(AtomicPtr::new(null_mut())));
+        Delegation {
+            locks: (0..LOCKS).map(lock).collect(),
+        }
+    }
+}
+
+impl Delegation {
+    #[inline]
+    fn lock(&self, key: &[u8]) -> &Lock {
+        let hash = foldhash::fast::FixedState::default().hash_one(key);
+        &self.locks[hash as usize % LOCKS]
+    }
+}
+
+#[derive(Debug)]
+struct Lock(AtomicPtr<Request>);
+
+/// An operation that another thread is to execute.
+#[derive(Debug)]
+struct Request {
+    key: NonNull<[u8]>,
+    /// A `&mut Decide` of the tree's form, or null for a read.
+    decide: *mut (),
+    /// The leaf that a read has found.
+    leaf: Cell<*mut u8>,
+    before: Cell<*mut Request>,
+    done: AtomicBool,
+}
+
+/// What a writer decides, by whichever thread executes it.
+type Decide<'c, 'v, F> =
+    dyn for<'a> FnMut(Option<<F as Form>::Value<'a>>) -> Change<<F as Form>::Value<'v>> + Send + 'c;
+
+impl Lock {
+    #[inline]
+    fn try_take(&self) -> bool {
+        let free = null_mut();
+        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+        self.0
+            .compare_exchange(free, taken(), success, failure)
+            .is_ok()
+    }
+
+    /// Leaves a request, or takes the lock if it is free by now; true if it was left.
+    fn leave(&self, request: &Request) -> bool {
+        let mut last = self.0.load(Ordering::Relaxed);
+        loop {
+            let next = match last.is_null() {
+                true => taken(),
+                false => {
+                    request.before.set(last);
+                    std::ptr::from_ref(request).cast_mut()
+                }
+            };
+            let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.0.compare_exchange_weak(last, next, success, failure) {
+                Ok(_) => return !last.is_null(),
+                Err(now) => last = now,
+            }
+        }
+    }
+
+    /// Frees the lock if there is no request; else answers the last one.
+    fn free(&self) -> Option<NonNull<Request>> {
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        let freed = self
+            .0
+            .compare_exchange(taken(), null_mut(), success, failure);
+        if freed.is_ok() {
+            return None;
+        }
+        NonNull::new(self.0.swap(taken(), Ordering::Acquire))
+    }
+}
+
+impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
+    /// Finds the leaf of a key, or has another thread find it that holds the key's lock.
+    pub(super) fn read_delegated<'g>(
+        &'g self,
+        key: &[u8],
+        guard: &'g Guard,
+        probe: &mut impl Probe,
+    ) -> Option<Leaf<'g, F>> {
+        let lock = self.delegation.lock(key);
+        let request = request(key, null_mut());
+        if !lock.try_take() && self.wait(lock, &request, probe) {
+            let leaf = NonNull::new(request.leaf.get())?;
+            // SAFETY: the leaf was found in the tree after this thread was pinned.
+            return Some(unsafe { Leaf::from_address(leaf) });
+        }
+        probe.lock(0);
+        let found = self.find(key, guard, probe);
+        self.serve(lock, guard, probe);
+        found
+    }
+
+    /// Changes a key, or has another thread change it that holds the key's lock.
+    pub(super) fn change_combined<'v>(
+        &self,
+        key: &[u8],
+        guard: &Guard,
+        probe: &mut impl Probe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
+    ) {
+        let lock = self.delegation.lock(key);
+        if !lock.try_take() {
+            let mut decide: &mut Decide<'_, 'v, F> = decide;
+            let request = request(key, (&raw mut decide).cast());
+            if self.wait(lock, &request, probe) {
+                return;
+            }
+            probe.lock(0);
+            self.change(key, guard, probe, decide);
+        } else {
+            probe.lock(0);
+            self.change(key, guard, probe, decide);
+        }
+        self.serve(lock, guard, probe);
+    }
+
+    /// Leaves a request and waits until it is done; false if the lock was taken instead.
+    #[cold]
+    fn wait(&self, lock: &Lock, request: &Request, probe: &mut impl Probe) -> bool {
+        probe.wait();
+        if !lock.leave(request) {
+            return false;
+        }
+        let mut waits = 0;
+        while !request.done.load(Ordering::Acquire) {
+            pause(&mut waits);
+        }
+        true
+    }
+
+    /// Executes what other threads have left at a lock that the caller holds, and frees it.
+    #[inline]
+    fn serve(&self, lock: &Lock, guard: &Guard, probe: &mut impl Probe) {
+        while let Some(last) = lock.free() {
+            self.execute_left(last, guard, probe);
+        }
+    }
+
+    #[cold]
+    fn execute_left(&self, last: NonNull<Request>, guard: &Guard, probe: &mut impl Probe) {
+        let mut requests: Vec<&Request> = Vec::new();
+        let mut next = last.as_ptr();
+        while next != taken() {
+            // SAFETY: whoever has left a request waits until it is done.
+            let request = unsafe { &*next };
+            requests.push(request);
+            next = request.before.get();
+        }
+        requests.reverse();
+        while let Some(first) = requests.first() {
+            // SAFETY: the key is the waiting thread's, which does not go on before it is done.
+            let key_of = |request: &Request| unsafe { request.key.as_ref() };
+            let key = key_of(first);
+            let mut together = Vec::new();
+            requests.retain(|&request| {
+                let takes = key_of(request) == key && together.len() < TOGETHER_MAX;
+                if takes {
+                    together.push(request);
+                }
+                !takes
+            });
+            self.execute_together(key, &together, guard, probe);
+            // Not told apart, they would be read after their threads went on.
+            for request in together {
+                request.done.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Executes requests on one key, in their order, with one walk.
+    fn execute_together(
+        &self,
+        key: &[u8],
+        requests: &[&Request],
+        guard: &Guard,
+        probe: &mut impl Probe,
+    ) {
+        probe.duplicates(requests.len() as u64);
+        if requests.iter().all(|request| request.decide.is_null()) {
+            let found = self.find(key, guard, probe);
+            let address = found.map_or(null_mut(), |leaf| leaf.address().as_ptr());
+            requests
+                .iter()
+                .for_each(|request| request.leaf.set(address));
+            return;
+        }
+        // Reads among writes are served by the state before all of them: they overlap in time.
+        let found = self.find(key, guard, probe);
+        let address = found.map_or(null_mut(), |leaf| leaf.address().as_ptr());
+        let writes = requests.iter().filter(|request| {
+            request.leaf.set(address);
+            !request.decide.is_null()
+        });
+        let writes: Vec<&Request> = writes.copied().collect();
+        self.change(key, guard, probe, &mut |before: Option<F::Value<'_>>| {
+            let mut after: Change<F::Value<'_>> = Change::Keep;
+            for request in &writes {
+                // SAFETY: it is such a pointer, to what the waiting thread lends until it is done;
+                // the closure may be called by any thread.
+                let decide = unsafe { &mut **request.decide.cast::<&mut Decide<'_, '_, F>>() };
+                let now = match after {
+                    Change::Keep => before.map(F::shorten_value),
+                    Change::Set(value) => Some(F::shorten_value(value)),
+                    Change::Remove => None,
+                };
+                match decide(now) {
+                    Change::Keep => {}
+                    change => after = change,
+                }
+            }
+            after
+        });
+    }
+}
+
+fn request(key: &[u8], decide: *mut ()) -> Request {
+    Request {
+        key: NonNull::from(key),
+        decide,
+        leaf: Cell::new(null_mut()),
+        before: Cell::new(null_mut()),
+        done: AtomicBool::new(false),
+    }
+}
