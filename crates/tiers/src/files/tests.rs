@@ -231,6 +231,22 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
         waited.unwrap();
     }
     assert!(matches!(answer, Some(Err(ReadError::Damaged))));
+    // A file that has lost its end.
+    let (number, _) = take_apart(kept[0].0);
+    let segment = tier.segment(number).unwrap();
+    let file = segment.file().descriptor().unwrap().try_clone_to_owned();
+    std::fs::File::from(file.unwrap()).set_len(0).unwrap();
+    let mut answer = ring.begin(tier.pending(kept[0].0).unwrap(), 0);
+    while answer.is_none() {
+        let waited = ring.wait(std::time::Duration::from_secs(10), |_, it| {
+            answer = Some(it)
+        });
+        waited.unwrap();
+    }
+    assert!(
+        matches!(answer, Some(Err(ReadError::Disk(_)))),
+        "{answer:?}"
+    );
     // One that is dropped with reads under way leaves them alone.
     for (place, _) in kept.iter().take(8) {
         ring.begin(tier.pending(*place).unwrap(), 1);
