@@ -6,9 +6,10 @@
 //! less than half of the block is in use. Then the tier [asks](Compressed::wants_rewrite) the store
 //! to put the rest into other blocks.
 //!
-//! Raw blocks of 3 KiB are a compromise, measured with zstd's level 6 and dictionaries of 512 KiB:
+//! Raw blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of 512 KiB:
 //! records of JSON of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in those of
-//! 3 KiB and 3.09 times in those of 4 KiB, and a read takes proportionally longer.
+//! 3 KiB and 3.09 times in those of 4 KiB, and a read takes proportionally longer. Text of 200 to
+//! 2,000 bytes takes nearly 8 microseconds in blocks of 4 KiB.
 
 mod block;
 mod dictionary;
