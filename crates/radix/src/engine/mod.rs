@@ -203,6 +203,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
             parents_locked: 0,
         };
         let manner = Manner {
+            from_root: false,
             share_paths: false,
             trigger_together: false,
             keep_hot_close: self.options.keep_hot_close,
@@ -228,6 +229,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
             probe: self.probe,
         };
         let manner = Manner {
+            from_root: false,
             share_paths: false,
             trigger_together: false,
             keep_hot_close: self.options.keep_hot_close,
@@ -296,6 +298,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         }
         let keys: Vec<F::Key<'_>> = plan.keys(&self.input);
         let manner = Manner {
+            from_root: false,
             share_paths: plan.sorted && self.options.share_paths && self.shares_pay(plan),
             trigger_together: self.options.trigger_together,
             keep_hot_close: self.options.keep_hot_close,

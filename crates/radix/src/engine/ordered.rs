@@ -28,6 +28,17 @@ const NODES_IN_CACHE: usize = 1 << 20;
 /// Operations that are read pass by pass together.
 const GROUP: usize = 8;
 
+/// The next pass over a request, by its number.
+#[derive(Clone, Copy)]
+enum Pass {
+    /// There is no request.
+    Over,
+    /// Replaces inner nodes by their children.
+    Expand(usize),
+    /// Reads what has been gathered; false if nothing could be.
+    Finish(usize, bool),
+}
+
 /// The range of an ordered operation.
 #[derive(Clone, Copy)]
 struct Request<K> {
@@ -75,14 +86,13 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             if self.options.interleave && self.tree.memory.node_bytes_taken() > NODES_IN_CACHE {
                 self.warm(workspace, &requests);
             }
-            for (positions, requests) in positions.chunks(GROUP).zip(requests.chunks(GROUP)) {
-                self.read_group(workspace, positions, requests, |position, i, reached| {
-                    if precedes::<F>(&writes, position, &requests[i], reached) {
-                        barriers.push(position);
-                    }
-                });
-            }
+            self.read_requests(workspace, positions, &requests, |position, i, reached| {
+                if precedes::<F>(&writes, position, &requests[i], reached) {
+                    barriers.push(position);
+                }
+            });
         }
+        barriers.sort_unstable();
         barriers
     }
 
@@ -96,6 +106,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             })
             .collect();
         let manner = Manner {
+            from_root: true,
             share_paths: false,
             trigger_together: false,
             keep_hot_close: false,
@@ -109,10 +120,10 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             .run(self.tree, self.guard, Keys(&keys), manner, &mut warm);
     }
 
-    /// Reads a group of requests pass by pass, so that while one waits for memory the others
-    /// proceed. Calls `done` with the position, the number within the group, and the last key
-    /// read if the limit was met there, so that nothing behind it matters.
-    fn read_group(
+    /// Reads requests, [`GROUP`] at a time, each a pass in turn, so that while one waits for memory
+    /// the others proceed. Calls `done` with the position, the number of the request, and the last
+    /// key read if the limit was met there, so that nothing behind it matters.
+    fn read_requests(
         &mut self,
         workspace: &mut Workspace,
         positions: &[usize],
@@ -120,62 +131,84 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         mut done: impl FnMut(usize, usize, Option<F::Key<'e>>),
     ) {
         let (tree, guard) = (self.tree, self.guard);
+        let group = GROUP.min(requests.len());
         let scratches = &mut workspace.scratches;
-        scratches.resize_with(scratches.len().max(requests.len()), Default::default);
-        let mut begun = [false; GROUP];
-        for (i, request) in requests.iter().enumerate() {
-            let scan = &request.scan;
-            let chunk = scan.limit.min(CHUNK_MAX);
-            let scratch = &mut scratches[i];
-            begun[i] = tree.begin_chunk(scan.from, scan.direction, chunk, scratch, guard);
-        }
-        let mut expanding = begun;
-        while expanding[..requests.len()].contains(&true) {
-            for (i, request) in requests.iter().enumerate() {
-                let direction = request.scan.direction;
-                expanding[i] = expanding[i] && tree.expand(direction, &mut scratches[i]);
-            }
-        }
-        for (i, (&Request { scan, single }, &position)) in
-            requests.iter().zip(positions).enumerate()
-        {
-            let scratch = &mut scratches[i];
-            let mut last = None;
-            if single {
-                self.output.entry(position, None);
-                let output = &mut *self.output;
-                let mut reader = Visit::<F, _> {
-                    scan,
-                    last: None,
-                    visit: |key: F::Key<'e>, value: F::Value<'_>| {
-                        output.entry(position, Some((key, value)));
-                        ControlFlow::Break(())
-                    },
-                };
-                finish(tree, &scan, begun[i], scratch, guard, &mut reader);
-                last = reader.last;
-            } else {
-                let mut writer = self.output.begin_entries(position);
-                if scan.limit > 0 {
-                    let mut reader = Write::<F> {
-                        scan,
-                        last: None,
-                        writer: &mut writer,
-                    };
-                    finish(tree, &scan, begun[i], scratch, guard, &mut reader);
-                    let reached = reader.last;
-                    last = reached.filter(|_| writer.count() == scan.limit);
+        scratches.resize_with(scratches.len().max(group), Default::default);
+        let mut passes = [Pass::Over; GROUP];
+        let (mut begun, mut finished) = (0, 0);
+        while finished < requests.len() {
+            for (pass, scratch) in passes[..group].iter_mut().zip(&mut *scratches) {
+                if let Pass::Expand(number) = *pass {
+                    if !tree.expand(requests[number].scan.direction, scratch) {
+                        *pass = Pass::Finish(number, true);
+                    }
+                    continue;
                 }
-                writer.finish();
+                if let Pass::Finish(number, begun) = *pass {
+                    let (position, request) = (positions[number], &requests[number]);
+                    let last = self.finish(position, request, begun, scratch);
+                    done(position, number, last);
+                    *pass = Pass::Over;
+                    finished += 1;
+                }
+                if begun < requests.len() {
+                    let scan = &requests[begun].scan;
+                    let chunk = scan.limit.min(CHUNK_MAX);
+                    *pass = match tree.begin_chunk(scan.from, scan.direction, chunk, scratch, guard)
+                    {
+                        true => Pass::Expand(begun),
+                        false => Pass::Finish(begun, false),
+                    };
+                    begun += 1;
+                }
             }
-            done(position, i, last);
         }
+    }
+
+    /// Reads what has been gathered for a request, and more where that is too little. Returns the
+    /// last key read if the limit was met there.
+    fn finish(
+        &mut self,
+        position: usize,
+        &Request { scan, single }: &Request<F::Key<'e>>,
+        begun: bool,
+        scratch: &mut Scratch,
+    ) -> Option<F::Key<'e>> {
+        let (tree, guard) = (self.tree, self.guard);
+        if single {
+            self.output.entry(position, None);
+            let output = &mut *self.output;
+            let mut reader = Visit::<F, _> {
+                scan,
+                last: None,
+                visit: |key: F::Key<'e>, value: F::Value<'_>| {
+                    output.entry(position, Some((key, value)));
+                    ControlFlow::Break(())
+                },
+            };
+            finish(tree, &scan, begun, scratch, guard, &mut reader);
+            return reader.last;
+        }
+        let mut last = None;
+        let mut writer = self.output.begin_entries(position);
+        if scan.limit > 0 {
+            let mut reader = Write::<F> {
+                scan,
+                last: None,
+                writer: &mut writer,
+            };
+            finish(tree, &scan, begun, scratch, guard, &mut reader);
+            let reached = reader.last;
+            last = reached.filter(|_| writer.count() == scan.limit);
+        }
+        writer.finish();
+        last
     }
 
     /// Executes one ordered operation where it stands.
     pub(super) fn execute_barrier(&mut self, workspace: &mut Workspace, position: usize) {
         let request = self.request(&self.input.operations()[position]);
-        self.read_group(workspace, &[position], &[request], |_, _, _| {});
+        self.read_requests(workspace, &[position], &[request], |_, _, _| {});
     }
 
     fn request(&self, operation: &Operation<F>) -> Request<F::Key<'e>> {

@@ -212,6 +212,8 @@ impl<F: LeafForm> Visits<F> for Planned<'_, '_, F> {
 /// How walks are to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
+    /// Walks do not jump.
+    pub from_root: bool,
     /// Neighbouring visits are sorted, and walk together as long as they can.
     pub share_paths: bool,
     /// Runs are triggered together.
@@ -434,7 +436,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Prefetches the lines by which a walk may jump.
     #[inline]
     fn coming(&self, key: F::Key<'_>) {
-        if F::MIXES_KINDS {
+        if F::MIXES_KINDS && !self.manner.from_root {
             for length in 0..LENGTHS.len() {
                 if let Some(prefix) = F::prefix(key, length) {
                     self.tree.jumps.prefetch(prefix, self.guard);
@@ -446,7 +448,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     /// Begins the walk of a visit behind its longest prefix for which that is possible.
     #[inline]
     fn jump(&self, visit: u32, key: F::Key<'_>) -> Option<Walk> {
-        if !F::MIXES_KINDS {
+        if !F::MIXES_KINDS || self.manner.from_root {
             return None;
         }
         let mut walk = Walk::new(Ref::NULL, visit, Ref::NULL, 0);
