@@ -375,6 +375,9 @@ impl<F: LeafForm> Tree<F> {
     /// without a pin: a batch retires more between two pins than the epochs free by themselves at a
     /// pin.
     pub fn collect(&self) {
+        if self.memory.may_give_back() {
+            self.give_back();
+        }
         if self.retired.load(Ordering::Relaxed) < COLLECTED_AT_ONCE {
             return;
         }

@@ -101,7 +101,7 @@ fn memory_of_byte_strings_is_small_again_after_values_were_longer_for_a_time() {
     );
     let more = longer.taken_bytes - loaded.taken_bytes;
     assert!(
-        again.taken_bytes < loaded.taken_bytes + more / 3 * 2,
+        again.taken_bytes < loaded.taken_bytes + more / 3,
         "{again:?} after {longer:?} and {loaded:?}"
     );
     index.check_invariants();

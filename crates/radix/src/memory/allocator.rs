@@ -121,6 +121,15 @@ impl Allocator {
         }
     }
 
+    /// True if pieces have been freed lately that may be worth giving back.
+    #[inline]
+    pub fn may_give_back(&self) -> bool {
+        match &self.free {
+            Free::Items(_) => false,
+            Free::Pieces(pieces) => pieces.may_give_back(&self.region),
+        }
+    }
+
     /// Gives free memory back to the system, if there is enough to be worth it. Returns the number
     /// of bytes.
     ///

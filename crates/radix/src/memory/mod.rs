@@ -333,6 +333,12 @@ impl Memory {
         }
     }
 
+    /// True if so many byte strings are gone that their memory may be worth giving back.
+    #[inline]
+    pub fn may_give_back(&self) -> bool {
+        self.leaves.may_give_back()
+    }
+
     /// Gives memory of small nodes that the tree has outgrown back to the system, if most of a
     /// kind are free, and of byte strings, if many are gone.
     ///

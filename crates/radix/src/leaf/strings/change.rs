@@ -175,12 +175,14 @@ impl Strings<'_> {
         self.lost().store(lost + bytes as u16, Ordering::Relaxed);
     }
 
-    /// Puts an entry with another value behind the others, if there is room, and if not too much
-    /// is lost by that.
+    /// Puts an entry with a longer value behind the others, if there is room, and if not too much
+    /// is lost by that. A block whose values become shorter is copied, so that what it leaves is
+    /// free as a whole.
     fn set_behind(self, position: usize, parts: Parts<'_>, value: &[u8]) -> bool {
         let key = parts.key;
         let lost = usize::from(self.lost().load(Ordering::Relaxed)) + parts.length();
-        if !self.has_room(key, value) || lost > self.length() / LOST_PART {
+        let is_shorter = value.len() < parts.value_length;
+        if is_shorter || !self.has_room(key, value) || lost > self.length() / LOST_PART {
             return false;
         }
         self.lose(parts.length());

@@ -20,11 +20,11 @@
 //! | change | in place if |
 //! |---|---|
 //! | another value of the same length | always |
-//! | another value | there is room behind the entries for another entry; the old one is left |
+//! | a longer value | there is room behind the entries for another entry; the old one is left |
 //! | a new key | there is room for an entry and its offset |
 //! | a removal | always: fingerprints and offsets move, the entry is left |
 //!
-//! A value of another length is set in place if no more than an eighth of the block is lost then.
+//! A longer value is set in place if no more than an eighth of the block is lost then.
 //! Keys never change where they lie, so that readers borrow them, without a copy, as long as they
 //! are pinned. Values are copied, and the version is checked: [short](SHORT_MAX) ones into
 //! registers, longer ones to where the reader needs them. An entry outside never changes, and is

@@ -6,7 +6,8 @@
 //!
 //! Pieces of about the same length, a *class*, come from the same spans, so that what one leaves
 //! serves the next without a rest that is too short for any. When blocks have grown, the spans of
-//! their old class empty, and serve other classes when a quarter of them is free.
+//! their old class empty, and serve other classes when three eighths of them are free. If they did
+//! so earlier, more of them would keep a few blocks, and fewer would become free.
 //!
 //! A thread takes pieces of a class from one span, which its [stripe](super::stripes) owns and
 //! whose holes it has listed. If none has room, it continues with a ripe span of the class, with a
@@ -42,8 +43,8 @@ const CLASS_UNITS: usize = 8;
 
 const CLASSES: usize = PIECE_UNITS_MAX / CLASS_UNITS;
 
-/// A ripe span of which no more units are used serves pieces of any class.
-const PARTLY_USED: usize = SPAN_UNITS / 4 * 3;
+/// A span of which no more units are used serves pieces of any class.
+const PARTLY_USED: usize = SPAN_UNITS / 8 * 5;
 
 /// All pieces are of one class as long as there are fewer spans: a small map stays small.
 const CLASSES_FROM: usize = 64;
@@ -55,7 +56,7 @@ const SEARCHED_MAX: usize = 256;
 const GIVEN_BACK_FROM: usize = 1 << 20;
 
 /// They are at least this part of all bytes.
-const GIVEN_BACK_PART: usize = 8;
+const GIVEN_BACK_PART: usize = 32;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -70,6 +71,8 @@ pub struct Pieces {
     has_classes: AtomicBool,
     /// The spans whose memory has been given back.
     given_back: AtomicUsize,
+    /// How often a span has become free since memory was last given back. It may be in use again.
+    emptied: AtomicUsize,
     /// Where the last search among spans at rest has ended.
     searched: AtomicUsize,
 }
@@ -117,6 +120,7 @@ impl Pieces {
             has_ripe: AtomicBool::new(false),
             has_classes: AtomicBool::new(false),
             given_back: AtomicUsize::new(0),
+            emptied: AtomicUsize::new(0),
             searched: AtomicUsize::new(0),
         })
     }
@@ -404,6 +408,9 @@ impl Pieces {
         if self.span(span).free(at, units) {
             self.share(span);
         }
+        if self.span(span).used() == 0 {
+            self.emptied.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Asks for the line that tells where a piece is free, which is going to be freed.
@@ -428,6 +435,12 @@ impl Pieces {
         all.saturating_sub(given_back) * bytes + all * size_of::<Span>()
     }
 
+    /// True if it is worth a look whether there are free spans to give back.
+    pub fn may_give_back(&self, region: &Region) -> bool {
+        let emptied = self.emptied.load(Ordering::Relaxed) * SPAN_UNITS * region.stride();
+        emptied >= GIVEN_BACK_FROM && emptied >= self.bytes_taken(region) / GIVEN_BACK_PART
+    }
+
     /// Gives memory of free spans back to the system, if there are enough to be worth it. Returns
     /// the number of bytes.
     ///
@@ -435,6 +448,7 @@ impl Pieces {
     /// No thread may hold a reference to a freed piece.
     pub unsafe fn give_back(&self, region: &Region) -> usize {
         let bytes = SPAN_UNITS * region.stride();
+        self.emptied.store(0, Ordering::Relaxed);
         let mut shared = self.shared();
         let is_free = |span: &u32| self.span(*span).used() == 0;
         let free = shared
