@@ -76,17 +76,23 @@ const OWN: &[&str] = &[
 ];
 
 fn tiered(folder: &Folder, threads: usize) -> Options {
-    let tier = |kind| Specification {
-        kind,
+    let kinds = [
+        TierKind::Memory,
+        TierKind::Compressed,
+        TierKind::File(folder.0.clone()),
+    ];
+    small(&kinds, folder, threads)
+}
+
+/// Small tiers of these kinds.
+fn small(kinds: &[TierKind], folder: &Folder, threads: usize) -> Options {
+    let tiers = kinds.iter().map(|kind| Specification {
+        kind: kind.clone(),
         capacity_bytes: 1 << 20,
-    };
-    let tiers = Tiers::open(&[
-        tier(TierKind::Memory),
-        tier(TierKind::Compressed),
-        tier(TierKind::File(folder.0.clone())),
-    ]);
+    });
+    let tiers: Vec<Specification> = tiers.collect();
     Options {
-        tiers: Some(Arc::new(tiers.unwrap())),
+        tiers: Some(Arc::new(Tiers::open(&tiers).unwrap())),
         ..saving_into(folder, threads)
     }
 }
@@ -124,7 +130,7 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
         if random.random_bool(0.3) {
             continue;
         }
-        let to = random.random_range(0..3);
+        let to = random.random_range(0..keyspace.cold.tiers().unwrap().count());
         match keyspace.move_value(&databases, (number, &key), to, 0) {
             Ok(()) => {
                 let record = Record::parse(&stored);
@@ -227,6 +233,39 @@ fn values_that_move_at_every_step_are_answered_as_values_that_stay() {
     println!("{moved:?}");
     // All types in all directions.
     assert_eq!(moved.len(), Kind::ALL.len() * 6);
+}
+
+#[test]
+fn values_that_move_to_the_memory_of_a_node_and_back_are_answered_as_values_that_stay() {
+    let folders = [Folder::new(), Folder::new()];
+    let plain = Nearfield::start(saving_into(&folders[0], 1));
+    let kinds = [
+        TierKind::Memory,
+        TierKind::Node(0),
+        TierKind::Compressed,
+        TierKind::File(folders[1].0.clone()),
+    ];
+    let server = Nearfield::start(small(&kinds, &folders[1], 1));
+    let mut moved = Moved::new();
+    for seed in 1..20 {
+        let played = play([&plain, &server], seed, |_| ());
+        for (course, count) in played.unwrap_or_else(|error| panic!("{error}")) {
+            *moved.entry(course).or_default() += count;
+        }
+    }
+    // All types in all directions.
+    assert_eq!(moved.len(), Kind::ALL.len() * 12, "{moved:?}");
+    let mut connection = server.connect();
+    let value = record(1);
+    connection.command(&[b"SET", b"key", &value]).unwrap();
+    let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", b"key", b"1"];
+    assert_eq!(connection.command(&words).unwrap(), Value::Integer(1));
+    let tier = connection.command(&[b"OBJECT", b"TIER", b"key"]).unwrap();
+    assert_eq!(tier, Value::Bulk(b"numa".to_vec()));
+    assert_eq!(
+        connection.command(&[b"GET", b"key"]).unwrap(),
+        Value::Bulk(value)
+    );
 }
 
 #[test]
