@@ -61,8 +61,8 @@ pub(crate) struct Arguments {
 
     /// The contestants: nearfield, btreemap, brie-tree, congee, blart, ferntree, indexset,
     /// masstree, scc, crossbeam-skiplist, papaya, dashmap; of DCART's paper art-olc, art-rowex,
-    /// smart; and for the engine's techniques one by one nearfield-operation-centric, -interleaved,
-    /// -combined, -shared, -triggered, -data-centric
+    /// smart, heart; and for the engine's techniques one by one nearfield-operation-centric,
+    /// -interleaved, -combined, -shared, -triggered, -data-centric
     /// [default: nearfield,congee,blart,btreemap,masstree,dashmap]
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Vec<Contestant>,

@@ -37,6 +37,7 @@ pub enum PeerKind {
     ArtOlc,
     ArtRowex,
     Smart,
+    Heart,
 }
 
 /// What is done with a map once it has been chosen, compiled for each map.
@@ -51,7 +52,7 @@ pub trait Visitor<S: Source> {
 impl PeerKind {
     /// All peers: ordered maps of others, hash maps of others, and others' designs as we build
     /// them.
-    pub const ALL: [PeerKind; 14] = [
+    pub const ALL: [PeerKind; 15] = [
         PeerKind::BTreeMap,
         PeerKind::BrieTree,
         PeerKind::Congee,
@@ -66,6 +67,7 @@ impl PeerKind {
         PeerKind::ArtOlc,
         PeerKind::ArtRowex,
         PeerKind::Smart,
+        PeerKind::Heart,
     ];
 
     /// The name that command lines and reports use.
@@ -85,6 +87,7 @@ impl PeerKind {
             PeerKind::ArtOlc => "art-olc",
             PeerKind::ArtRowex => "art-rowex",
             PeerKind::Smart => "smart",
+            PeerKind::Heart => "heart",
         }
     }
 
@@ -128,6 +131,7 @@ impl PeerKind {
             PeerKind::ArtOlc => visitor.visit::<RivalMap<Words, rivals::OlcTree<Words>>>(),
             PeerKind::ArtRowex => visitor.visit::<RivalMap<Words, rivals::RowexTree<Words>>>(),
             PeerKind::Smart => visitor.visit::<RivalMap<Words, rivals::SmartTree<Words>>>(),
+            PeerKind::Heart => visitor.visit::<RivalMap<Words, rivals::HeartTree<Words>>>(),
         }
     }
 
@@ -147,6 +151,7 @@ impl PeerKind {
             PeerKind::ArtOlc => visitor.visit::<RivalMap<Bytes, rivals::OlcTree<Bytes>>>(),
             PeerKind::ArtRowex => visitor.visit::<RivalMap<Bytes, rivals::RowexTree<Bytes>>>(),
             PeerKind::Smart => visitor.visit::<RivalMap<Bytes, rivals::SmartTree<Bytes>>>(),
+            PeerKind::Heart => visitor.visit::<RivalMap<Bytes, rivals::HeartTree<Bytes>>>(),
         })
     }
 }

@@ -16,6 +16,9 @@ pub trait Probe {
     /// decides the child or its absence, which is one partial key match.
     #[inline]
     fn node(&mut self, _visit: Visit) {}
+    /// Bytes of the node visited last are read that lie apart from it.
+    #[inline]
+    fn part(&mut self, _address: usize, _bytes: u32) {}
     /// Bytes of a node or leaf are written, those of new ones too. The words of locks are none of
     /// them: [`lock`](Probe::lock) stands for these.
     #[inline]
@@ -146,6 +149,10 @@ impl Probe for Counters {
             Visited::Leaf => self.leaves += 1,
         }
         self.cache_lines += visit.lines();
+    }
+    fn part(&mut self, address: usize, bytes: u32) {
+        let last = address + bytes.max(1) as usize - 1;
+        self.cache_lines += (last / LINE - address / LINE + 1) as u64;
     }
     fn write(&mut self, _address: usize, _bytes: u32) {
         self.writes += 1;

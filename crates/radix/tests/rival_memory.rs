@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use nearfield_core::{Bytes, OrderedIndex, Words};
-use nearfield_radix::rivals::{Art, ArtRowex, Smart};
+use nearfield_radix::rivals::{Art, ArtRowex, Heart, Smart};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -121,3 +121,4 @@ macro_rules! tests {
 tests!(art, Art);
 tests!(art_rowex, ArtRowex);
 tests!(smart, Smart);
+tests!(heart, Heart);

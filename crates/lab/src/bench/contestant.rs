@@ -93,7 +93,7 @@ const ALLOWED: &str = "nearfield, nearfield-interleaved, nearfield-combined, nea
                        nearfield-triggered, nearfield-data-centric, \
                        nearfield-operation-centric, btreemap, brie-tree, congee, blart, ferntree, \
                        indexset, masstree, scc, crossbeam-skiplist, papaya, dashmap, art-olc, \
-                       art-rowex, smart";
+                       art-rowex, smart, heart";
 
 impl Contestant {
     /// The name in command lines and reports.

@@ -3,6 +3,7 @@
 //!
 //! - [`Art`], [`ArtRowex`]: the adaptive radix tree with optimistic lock coupling, and with ROWEX.
 //! - [`Smart`]: SMART, as ported to memory that threads share.
+//! - [`Heart`]: Heart, without persistence.
 //!
 //! They have one leaf a key, keys of any bytes, and the guarantees of [`nearfield_core`]. They
 //! share leaves (`leaf.rs`), the execution of batches (`index.rs`) and scans (`scan.rs`); a design
@@ -11,13 +12,16 @@
 mod art;
 mod design;
 mod entries;
+mod heart;
 mod index;
 mod leaf;
 mod scan;
 mod smart;
+mod swapping;
 
 pub use art::{Art, ArtRowex, OlcTree, RowexTree};
 pub use design::Design;
+pub use heart::{Heart, HeartTree};
 pub use index::Rival;
 pub use leaf::{Leaf, RivalForm};
 pub use smart::{Smart, SmartTree};

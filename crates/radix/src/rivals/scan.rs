@@ -24,7 +24,7 @@ pub fn symbol(key: &[u8], depth: usize) -> Symbol {
 }
 
 /// Another thread was in the way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart;
 
 /// A child of a node.

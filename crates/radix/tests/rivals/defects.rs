@@ -192,3 +192,4 @@ tests!(art, Art, 1);
 tests!(art_rowex, ArtRowex, 1);
 // Nodes that have lost their entries stay.
 tests!(smart, Smart, 8);
+tests!(heart, Heart, 8);

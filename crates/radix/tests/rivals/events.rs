@@ -1,7 +1,7 @@
 //! What a rival tells a probe: enough to know each byte that it has read and written.
 
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
-use nearfield_radix::rivals::{Art, ArtRowex, Design, Rival, RivalForm, Smart};
+use nearfield_radix::rivals::{Art, ArtRowex, Design, Heart, Rival, RivalForm, Smart};
 use nearfield_radix::{Counters, Probe, Visit, Visited};
 use std::collections::HashMap;
 
@@ -214,6 +214,12 @@ fn nodes_of_art_with_rowex_are_written_before_they_are_read() {
 fn nodes_of_smart_are_written_before_they_are_read() {
     words_are_written_before_they_are_read(&Smart::new());
     bytes_are_written_before_they_are_read(&Smart::new());
+}
+
+#[test]
+fn nodes_of_heart_are_written_before_they_are_read() {
+    words_are_written_before_they_are_read(&Heart::new());
+    bytes_are_written_before_they_are_read(&Heart::new());
 }
 
 /// Counting sees the same walks.

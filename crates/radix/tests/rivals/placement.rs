@@ -46,3 +46,4 @@ macro_rules! tests {
 tests!(art, Art);
 tests!(art_rowex, ArtRowex);
 tests!(smart, Smart);
+tests!(heart, Heart);

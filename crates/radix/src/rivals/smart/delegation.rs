@@ -134,7 +134,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             return Some(unsafe { Leaf::from_address(leaf) });
         }
         probe.lock(0);
-        let found = self.find(key, guard, probe);
+        let found = self.tree.find(key, guard, probe);
         self.serve(lock, guard, probe);
         found
     }
@@ -155,10 +155,10 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                 return;
             }
             probe.lock(0);
-            self.change(key, guard, probe, decide);
+            self.tree.change(key, guard, probe, decide);
         } else {
             probe.lock(0);
-            self.change(key, guard, probe, decide);
+            self.tree.change(key, guard, probe, decide);
         }
         self.serve(lock, guard, probe);
     }
@@ -226,7 +226,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     ) {
         probe.duplicates(requests.len() as u64);
         if requests.iter().all(|request| request.decide.is_null()) {
-            let found = self.find(key, guard, probe);
+            let found = self.tree.find(key, guard, probe);
             let address = found.map_or(null_mut(), |leaf| leaf.address().as_ptr());
             requests
                 .iter()
@@ -234,31 +234,32 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             return;
         }
         // Reads among writes are served by the state before all of them: they overlap in time.
-        let found = self.find(key, guard, probe);
+        let found = self.tree.find(key, guard, probe);
         let address = found.map_or(null_mut(), |leaf| leaf.address().as_ptr());
         let writes = requests.iter().filter(|request| {
             request.leaf.set(address);
             !request.decide.is_null()
         });
         let writes: Vec<&Request> = writes.copied().collect();
-        self.change(key, guard, probe, &mut |before: Option<F::Value<'_>>| {
-            let mut after: Change<F::Value<'_>> = Change::Keep;
-            for request in &writes {
-                // SAFETY: it is such a pointer, to what the waiting thread lends until it is done;
-                // the closure may be called by any thread.
-                let decide = unsafe { &mut **request.decide.cast::<&mut Decide<'_, '_, F>>() };
-                let now = match after {
-                    Change::Keep => before.map(F::shorten_value),
-                    Change::Set(value) => Some(F::shorten_value(value)),
-                    Change::Remove => None,
-                };
-                match decide(now) {
-                    Change::Keep => {}
-                    change => after = change,
+        self.tree
+            .change(key, guard, probe, &mut |before: Option<F::Value<'_>>| {
+                let mut after: Change<F::Value<'_>> = Change::Keep;
+                for request in &writes {
+                    // SAFETY: it is such a pointer, to what the waiting thread lends until it is
+                    // done; the closure may be called by any thread.
+                    let decide = unsafe { &mut **request.decide.cast::<&mut Decide<'_, '_, F>>() };
+                    let now = match after {
+                        Change::Keep => before.map(F::shorten_value),
+                        Change::Set(value) => Some(F::shorten_value(value)),
+                        Change::Remove => None,
+                    };
+                    match decide(now) {
+                        Change::Keep => {}
+                        change => after = change,
+                    }
                 }
-            }
-            after
-        });
+                after
+            });
     }
 }
 

@@ -1,29 +1,28 @@
 //! The end of a tree, and its invariants.
 
-use super::SmartTree;
+use super::SwapTree;
 use super::node::Node;
 use super::slot::Slot;
 use crate::rivals::leaf::RivalForm;
-use crate::rivals::scan::{Child, symbol};
-use std::sync::atomic::Ordering;
+use crate::rivals::scan::{Child, Symbol, symbol};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, IN_PLACE> {
     /// Checks the structure.
     ///
     /// # Panics
     /// If an invariant is broken. Only while nobody writes.
-    pub(super) fn check(&self) {
+    pub fn check(&self) {
         let mut entries = 0;
-        let mut to_check: Vec<(Node<'_>, Vec<u8>)> = vec![(self.root, Vec::new())];
+        let mut to_check: Vec<(Node<'_, APART>, Vec<u8>)> = vec![(self.root, Vec::new())];
         while let Some((node, mut path)) = to_check.pop() {
             let begin = node.level() - node.prefix().len();
             assert!(begin <= path.len(), "a path that is too short");
             path.extend(&node.prefix()[path.len() - begin..]);
             assert_eq!(path.len(), node.level(), "a wrong level");
             let mut seen = [false; 256];
-            for (position, word) in node.words().enumerate() {
-                let slot = Slot(word.load(Ordering::Relaxed));
-                let byte = (position > 0).then_some(slot.byte());
+            for (byte, slot) in slots(node) {
+                assert!(!slot.is_frozen(), "a frozen node is part of the tree");
                 if let Some(byte) = byte
                     && !slot.is_unused()
                 {
@@ -33,7 +32,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                     assert_eq!(place, Some(slot), "a slot that is not found");
                 }
                 // SAFETY: nobody writes, so nothing is freed.
-                match unsafe { slot.child::<F>() } {
+                match unsafe { slot.child::<F, APART>() } {
                     None => {}
                     Some(Child::Leaf(leaf)) => {
                         entries += 1;
@@ -41,7 +40,6 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                         assert_eq!(symbol(leaf.key(), path.len()), byte);
                     }
                     Some(Child::Node(below)) => {
-                        assert!(!slot.is_frozen(), "a frozen node is part of the tree");
                         let mut path = path.clone();
                         path.push(byte.expect("keys that end have no node"));
                         assert_eq!(slot.has_prefix(), below.level() > path.len());
@@ -54,13 +52,13 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     }
 }
 
-impl<F: RivalForm, const DELEGATES: bool> Drop for SmartTree<F, DELEGATES> {
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Drop for SwapTree<F, APART, IN_PLACE> {
     fn drop(&mut self) {
         let mut nodes = vec![self.root];
         while let Some(node) = nodes.pop() {
-            for word in node.words() {
+            for (_, slot) in slots(node) {
                 // SAFETY: the tree is not shared any more; what is part of it was not retired.
-                match unsafe { Slot(word.load(Ordering::Relaxed)).child::<F>() } {
+                match unsafe { slot.child::<F, APART>() } {
                     // SAFETY: nothing else leads to the leaf, and `node` is freed below.
                     Some(Child::Leaf(leaf)) => unsafe { leaf.free() },
                     Some(Child::Node(below)) => nodes.push(below),
@@ -71,4 +69,12 @@ impl<F: RivalForm, const DELEGATES: bool> Drop for SmartTree<F, DELEGATES> {
             unsafe { node.free() }
         }
     }
+}
+
+/// All slots, with the symbols that used ones belong to.
+fn slots<'g, const APART: bool>(node: Node<'g, APART>) -> impl Iterator<Item = (Symbol, Slot)> {
+    let load = |word: &AtomicU64| Slot(word.load(Ordering::Relaxed));
+    let words = node.slots().words().iter();
+    let slots = words.map(move |word| (Some(load(word).byte()), load(word)));
+    slots.chain([(None, load(node.end()))])
 }

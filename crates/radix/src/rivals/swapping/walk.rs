@@ -1,6 +1,6 @@
 //! Walking down to a key, and in order.
 
-use super::SmartTree;
+use super::SwapTree;
 use super::node::Node;
 use super::slot::Slot;
 use crate::counters::Probe;
@@ -9,16 +9,16 @@ use crate::rivals::scan::{Child, Children, Ordered, Restart, symbol};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
 
-impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, IN_PLACE> {
     /// Finds the leaf of a key.
     #[inline]
-    pub(super) fn find<'g>(
+    pub fn find<'g>(
         &'g self,
         key: &[u8],
         _guard: &'g Guard,
         probe: &mut impl Probe,
     ) -> Option<Leaf<'g, F>> {
-        let mut node: Node<'g> = self.root;
+        let mut node: Node<'g, APART> = self.root;
         let (mut depth, mut has_prefix) = (0, false);
         loop {
             let mut compared = 0;
@@ -26,19 +26,18 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                 let (parting, bytes) = node.parting(key, depth, false);
                 compared = bytes;
                 if parting.is_some() {
-                    probe.node(node.visit(None, 0, true, compared));
+                    node.report(None, None, true, compared, probe);
                     return None;
                 }
                 depth = node.level();
             }
             let byte = symbol(key, depth);
             let place = node.find(byte);
-            let offset = place.map_or(0, |place| place.offset);
-            probe.node(node.visit(byte, offset, has_prefix, compared));
+            node.report(byte, place, has_prefix, compared, probe);
             let slot = place?.slot;
             // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
             // afterwards does not free it during 'g.
-            match unsafe { slot.child::<F>() }? {
+            match unsafe { slot.child::<F, APART>() }? {
                 Child::Leaf(leaf) => {
                     probe.node(leaf.visit());
                     return (leaf.key() == key).then_some(leaf);
@@ -53,31 +52,35 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     }
 }
 
-impl<F: RivalForm, const DELEGATES: bool> Ordered<F> for SmartTree<F, DELEGATES> {
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Ordered<F>
+    for SwapTree<F, APART, IN_PLACE>
+{
     type Node<'g>
-        = Node<'g>
+        = Node<'g, APART>
     where
         Self: 'g;
 
-    fn root<'g>(&'g self, _guard: &'g Guard) -> Node<'g> {
+    fn root<'g>(&'g self, _guard: &'g Guard) -> Node<'g, APART> {
         self.root
     }
 
     fn expand<'g>(
         &'g self,
-        node: Node<'g>,
+        node: Node<'g, APART>,
         _depth: usize,
         _guard: &'g Guard,
         probe: &mut impl Probe,
-        children: &mut Children<'g, F, Node<'g>>,
+        children: &mut Children<'g, F, Node<'g, APART>>,
     ) -> Result<usize, Restart> {
-        probe.node(node.visit(None, 0, true, 0));
-        for (position, word) in node.words().enumerate() {
-            let slot = Slot(word.load(Ordering::Acquire));
-            let byte = (position > 0).then_some(slot.byte());
+        node.report(None, None, true, 0, probe);
+        let end = Slot(node.end().load(Ordering::Acquire));
+        let words = node.slots().words().iter();
+        let slots = words.map(|word| Slot(word.load(Ordering::Acquire)));
+        let slots = slots.map(|slot| (Some(slot.byte()), slot));
+        for (byte, slot) in slots.chain([(None, end)]) {
             // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
             // afterwards does not free it during 'g.
-            if let Some(child) = unsafe { slot.child::<F>() } {
+            if let Some(child) = unsafe { slot.child::<F, APART>() } {
                 children.push((byte, child));
             }
         }
@@ -87,7 +90,7 @@ impl<F: RivalForm, const DELEGATES: bool> Ordered<F> for SmartTree<F, DELEGATES>
 
     fn path<'g>(
         &'g self,
-        node: Node<'g>,
+        node: Node<'g, APART>,
         depth: usize,
         _guard: &'g Guard,
     ) -> Result<&'g [u8], Restart> {

@@ -46,7 +46,7 @@ impl Slot {
     }
 
     /// A slot that leads to a node, from a path of `depth` bytes.
-    pub fn node(byte: u8, node: Node<'_>, depth: usize) -> Slot {
+    pub fn node<const APART: bool>(byte: u8, node: Node<'_, APART>, depth: usize) -> Slot {
         let prefix = if node.level() > depth { PREFIX } else { 0 };
         let size = (node.size() as u64) << SIZE_SHIFT;
         Slot::vacant(byte).with(node.address().cast(), size | prefix)
@@ -64,7 +64,7 @@ impl Slot {
     }
 
     /// The same with another node, which has the same prefix.
-    pub fn resized(self, node: Node<'_>) -> Slot {
+    pub fn leading_to<const APART: bool>(self, node: Node<'_, APART>) -> Slot {
         let size = (node.size() as u64) << SIZE_SHIFT;
         Slot::vacant(self.byte()).with(node.address().cast(), size | self.0 & PREFIX)
     }
@@ -116,7 +116,9 @@ impl Slot {
     /// It was read from a node of a tree of entries of this form, and whoever unlinks the child
     /// does not free it during 'g.
     #[inline]
-    pub unsafe fn child<'g, F: RivalForm>(self) -> Option<Child<'g, F, Node<'g>>> {
+    pub unsafe fn child<'g, F: RivalForm, const APART: bool>(
+        self,
+    ) -> Option<Child<'g, F, Node<'g, APART>>> {
         let address = (self.0 >> ADDRESS_SHIFT) as usize;
         let address = NonNull::new(with_exposed_provenance_mut::<u8>(address))?;
         // SAFETY: promised by the caller.

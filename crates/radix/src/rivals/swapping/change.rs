@@ -1,35 +1,27 @@
 //! Changing a key, present or not, by swaps of slots.
 
-use super::SmartTree;
-use super::node::{Node, Place, Size};
+use super::SwapTree;
+use super::node::{Node, Place, Size, Slots, WINDOW};
 use super::slot::Slot;
 use crate::change::Change;
-use crate::counters::{Probe, Visit};
+use crate::counters::Probe;
 use crate::lock::pause;
 use crate::rivals::leaf::{Leaf, NewLeaf, RivalForm};
 use crate::rivals::scan::{Child, Restart, Symbol, symbol};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
 
-/// The slot that leads to a node, and the node that it is of.
-#[derive(Clone, Copy, Debug)]
-struct Parent<'g> {
-    node: Node<'g>,
-    place: Place<'g>,
-}
-
 /// A key's place in the node that covers it.
 #[derive(Clone, Copy, Debug)]
 struct Spot<'g> {
-    node: Node<'g>,
     symbol: Symbol,
     place: Place<'g>,
     level: usize,
 }
 
-impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, IN_PLACE> {
     /// Changes a key as `decide` says.
-    pub(super) fn change<'v>(
+    pub fn change<'v>(
         &self,
         key: &[u8],
         guard: &Guard,
@@ -57,17 +49,16 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         probe: &mut impl Probe,
         decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + ?Sized),
     ) -> Result<i64, Restart> {
-        let mut node: Node<'g> = self.root;
-        let mut parent: Option<Parent<'g>> = None;
+        let mut node: Node<'g, APART> = self.root;
+        let mut parent: Option<Place<'g>> = None;
         let mut level = 0;
         loop {
-            let mut compared = 0;
-            let depth = level;
-            if let Some(above) = parent.filter(|parent| parent.place.slot.has_prefix()) {
+            let (depth, mut compared) = (level, 0);
+            if let Some(above) = parent.filter(|above| above.slot.has_prefix()) {
                 let (parting, bytes) = node.parting(key, depth, true);
                 compared = bytes;
                 if let Some(at) = parting {
-                    probe.node(node.visit(None, 0, true, compared));
+                    node.report(None, None, true, compared, probe);
                     let Change::Set(value) = decide(None) else {
                         return Ok(0);
                     };
@@ -78,44 +69,42 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                 level = node.level();
             }
             let symbol = symbol(key, level);
-            let place = node.find(symbol);
-            let offset = place.map_or(0, |place| place.offset);
-            let visit: Visit = node.visit(symbol, offset, level != depth, compared);
-            probe.node(visit);
+            let slots = node.slots();
+            let place = match symbol {
+                Some(byte) => slots.find(byte),
+                None => node.find(None),
+            };
+            node.report(symbol, place, level != depth, compared, probe);
             let Some(place) = place else {
                 let Change::Set(_) = decide(None) else {
                     return Ok(0);
                 };
-                self.replace(parent, node, symbol, guard, probe);
+                self.replace(parent, node, slots, symbol, guard, probe);
                 return Err(Restart);
-            };
-            let spot = Spot {
-                node,
-                symbol,
-                place,
-                level,
             };
             // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
             // afterwards does not free it during 'g.
-            match unsafe { place.slot.child::<F>() } {
+            let leaf = match unsafe { place.slot.child::<F, APART>() } {
                 Some(Child::Node(child)) => {
-                    parent = Some(Parent { node, place });
+                    parent = Some(place);
                     node = child;
                     level += 1;
                     continue;
                 }
-                found => {
-                    let leaf = match found {
-                        Some(Child::Leaf(leaf)) => Some(leaf),
-                        _ => None,
-                    };
-                    let changed = self.change_spot(spot, leaf, key, guard, probe, decide);
-                    if changed.is_err() && Slot(place.at.load(Ordering::Relaxed)).is_frozen() {
-                        self.replace(parent, node, symbol, guard, probe);
-                    }
-                    return changed;
-                }
+                Some(Child::Leaf(leaf)) => Some(leaf),
+                None => None,
+            };
+            let spot = Spot {
+                symbol,
+                place,
+                level,
+            };
+            let changed = self.change_spot(spot, leaf, key, guard, probe, decide);
+            let is_frozen = Slot(place.at.load(Ordering::Relaxed)).is_frozen();
+            if changed.is_err() && is_frozen || changed == Ok(-1) && shrinks::<APART>(slots) {
+                self.replace(parent, node, slots, symbol, guard, probe);
             }
+            return changed;
         }
     }
 
@@ -129,12 +118,11 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         probe: &mut impl Probe,
         decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + ?Sized),
     ) -> Result<i64, Restart> {
-        let Spot { node, symbol, .. } = spot;
+        let symbol = spot.symbol;
         if let Some(leaf) = found {
             probe.node(leaf.visit());
         }
         let present = found.filter(|leaf| leaf.key() == key);
-        let byte = symbol.unwrap_or(0);
         match (decide(present.map(Leaf::value)), present, found) {
             (Change::Keep, ..) | (Change::Remove, None, _) => Ok(0),
             (Change::Set(value), None, None) => {
@@ -149,7 +137,8 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                 Ok(1)
             }
             (Change::Set(value), Some(leaf), _) => {
-                if leaf.set(value) {
+                // A value in its place needs writers of a key to exclude each other.
+                if IN_PLACE && leaf.set(value) {
                     let bytes = F::value_bytes(value) as u32;
                     probe.write(leaf.address().as_ptr().addr(), bytes);
                     return Ok(0);
@@ -167,8 +156,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                     // No other symbol could take this place.
                     None => Slot::UNUSED,
                 };
-                debug_assert_eq!(empty.byte(), byte);
-                if !spot.place.swap(empty, node.number(), probe) {
+                if !spot.place.swap(empty, probe) {
                     return Err(Restart);
                 }
                 // SAFETY: the slot has no leaf now.
@@ -186,7 +174,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         probe: &mut impl Probe,
     ) -> Result<(), Restart> {
         let slot = Slot::leaf(spot.symbol.unwrap_or(0), leaf.leaf());
-        match spot.place.swap(slot, spot.node.number(), probe) {
+        match spot.place.swap(slot, probe) {
             true => {
                 leaf.into_address();
                 Ok(())
@@ -207,24 +195,17 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         let depth = spot.level + 1;
         let rest = key[depth..].iter().zip(&old.key()[depth..]);
         let level = depth + rest.take_while(|(a, b)| a == b).count();
-        let node = Node::new(Size::S4, level, &key[depth..level]);
+        let node = Node::<APART>::new(Size::S4, level, &key[depth..level]);
         let old_symbol = symbol(old.key(), level);
         node.put(old_symbol, Slot::leaf(old_symbol.unwrap_or(0), old));
-        self.publish(
-            spot.place,
-            spot.node,
-            spot.symbol,
-            (node, depth),
-            new,
-            probe,
-        )
+        self.publish(spot.place, spot.symbol, (node, depth), new, probe)
     }
 
     /// Puts a node above another one from whose prefix a key parts at a level.
     fn put_above(
         &self,
-        parent: Parent<'_>,
-        below: Node<'_>,
+        above: Place<'_>,
+        below: Node<'_, APART>,
         depth: usize,
         level: usize,
         leaf: NewLeaf<F>,
@@ -232,11 +213,12 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     ) -> Result<(), Restart> {
         let prefix = below.prefix();
         let begin = below.level() - prefix.len();
-        let node = Node::new(Size::S4, level, &prefix[depth - begin..level - begin]);
+        let prefix_of_new = &prefix[depth - begin..level - begin];
+        let node = Node::<APART>::new(Size::S4, level, prefix_of_new);
         let byte = prefix[level - begin];
         node.put(Some(byte), Slot::node(byte, below, level + 1));
-        let byte = Some(parent.place.slot.byte());
-        self.publish(parent.place, parent.node, byte, (node, depth), leaf, probe)
+        let byte = Some(above.slot.byte());
+        self.publish(above, byte, (node, depth), leaf, probe)
     }
 
     /// Adds a leaf to a new node, and swaps the node into a place that paths of `depth` bytes lead
@@ -244,9 +226,8 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     fn publish(
         &self,
         place: Place<'_>,
-        of: Node<'_>,
         symbol_of_place: Symbol,
-        (node, depth): (Node<'static>, usize),
+        (node, depth): (Node<'static, APART>, usize),
         leaf: NewLeaf<F>,
         probe: &mut impl Probe,
     ) -> Result<(), Restart> {
@@ -258,7 +239,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         );
         node.written(probe);
         let slot = Slot::node(symbol_of_place.unwrap_or(0), node, depth);
-        if place.swap(slot, of.number(), probe) {
+        if place.swap(slot, probe) {
             leaf.into_address();
             return Ok(());
         }
@@ -267,50 +248,56 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         Err(Restart)
     }
 
-    /// Freezes a node, and puts a copy in its place that has a slot for a symbol. If another thread
-    /// is quicker, this does nothing.
+    /// Freezes a node, and puts slots in the place of its own, or a copy in its place, with a slot
+    /// for a symbol. If another thread is quicker, this does nothing.
     fn replace(
         &self,
-        parent: Option<Parent<'_>>,
-        node: Node<'_>,
+        parent: Option<Place<'_>>,
+        node: Node<'_, APART>,
+        slots: Slots<'_>,
         wanted: Symbol,
         guard: &Guard,
         probe: &mut impl Probe,
     ) {
         // The root has a slot for each byte.
         let Some(parent) = parent else { return };
-        for word in node.words() {
-            word.fetch_or(Slot::UNUSED.frozen().0, Ordering::AcqRel);
+        let freeze = Slot::UNUSED.frozen().0;
+        let frozen = slots.words().iter().map(|word| {
+            let slot = Slot(word.fetch_or(freeze, Ordering::AcqRel));
+            slot.under(slot.byte())
+        });
+        // Slots that lead to nothing are given up.
+        let live: Vec<Slot> = frozen.filter(|slot| !slot.is_empty()).collect();
+        if APART {
+            let new = filled(slots.size(), &live, wanted);
+            new.written(probe);
+            let (from, to) = (slots.words().as_ptr().addr(), new.words().as_ptr().addr());
+            let bytes = 8 * new.words().len() as u32;
+            if node.exchange(slots, new, guard) {
+                probe.write(node.number(), 8);
+                probe.replace(from, to, bytes);
+            }
+            return;
         }
-        let slots = || {
-            let words = node.words().enumerate();
-            words.map(|(position, word)| {
-                let slot = Slot(word.load(Ordering::Acquire));
-                ((position > 0).then_some(slot.byte()), slot)
-            })
-        };
-        let live = slots().filter(|(_, slot)| !slot.is_empty()).count();
-        // Slots that lead to nothing are given up. If most do, there is room enough.
-        let mut size = match live > node.size().slots() / 2 {
-            true => node.size().doubled(),
-            false => node.size(),
-        };
+        let end = Slot(node.end().fetch_or(freeze, Ordering::AcqRel));
+        let end = end.under(end.byte());
+        let mut size = size_for(slots.size(), live.len());
         let copy = loop {
-            let copy = node.resized(size);
-            let put = |(symbol, slot): (Symbol, Slot)| {
-                slot.is_empty() || copy.put(symbol, slot.under(symbol.unwrap_or(0)))
-            };
-            if slots().all(put) && copy.find(wanted).is_some() {
+            let copy = Node::<APART>::new(size, node.level(), node.prefix());
+            let mut all = live.iter().map(|&slot| (Some(slot.byte()), slot));
+            let ends = end.is_empty() || copy.put(None, end);
+            if ends
+                && all.all(|(symbol, slot)| copy.put(symbol, slot))
+                && copy.find(wanted).is_some()
+            {
                 break copy;
             }
             // SAFETY: nobody else knows it.
             unsafe { copy.free() };
             size = size.doubled();
         };
-        let old = parent.place.slot;
-        let slot = old.resized(copy);
-        if parent.place.swap(slot, parent.node.number(), probe) {
-            copy.written(probe);
+        copy.written(probe);
+        if parent.swap(parent.slot.leading_to(copy), probe) {
             probe.replace(node.number(), copy.number(), copy.bytes());
             // SAFETY: the parent's slot has another node now.
             unsafe { node.retire(guard) };
@@ -318,5 +305,47 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             // SAFETY: it never became part of the tree.
             unsafe { copy.free() };
         }
+    }
+}
+
+/// True if so many slots lead to nothing that fewer would do. Nodes whose slots follow them do not
+/// shrink.
+fn shrinks<const APART: bool>(slots: Slots<'_>) -> bool {
+    let words = slots.words();
+    let live = || {
+        words
+            .iter()
+            .filter(|word| !Slot(word.load(Ordering::Relaxed)).is_empty())
+    };
+    APART && words.len() > WINDOW && live().count() < words.len() / 4
+}
+
+/// The size for so many children that have left a size.
+fn size_for(left: Size, live: usize) -> Size {
+    match live {
+        _ if live > left.slots() / 2 => left.doubled(),
+        _ if live < left.slots() / 4 => left.halved(),
+        _ => left,
+    }
+}
+
+/// Makes slots that lie apart for children, and for a symbol.
+fn filled<'g>(left: Size, live: &[Slot], wanted: Symbol) -> Slots<'g> {
+    let mut size = size_for(left, live.len());
+    loop {
+        let slots = Slots::new(size);
+        let put = |slot: &Slot| match slots.find(slot.byte()) {
+            Some(place) if place.slot.is_unused() => {
+                place.at.store(slot.0, Ordering::Relaxed);
+                true
+            }
+            _ => false,
+        };
+        if live.iter().all(put) && wanted.is_none_or(|byte| slots.find(byte).is_some()) {
+            return slots;
+        }
+        // SAFETY: they were made above.
+        unsafe { slots.free() };
+        size = size.doubled();
     }
 }
