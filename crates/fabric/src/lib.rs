@@ -43,5 +43,5 @@ pub use arena::Arena;
 pub use chunks::Chunks;
 pub use endpoint::Endpoint;
 pub use error::FabricError;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_line};
 pub use verb::{MaskedSwap, Verb};

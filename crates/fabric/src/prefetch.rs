@@ -14,6 +14,12 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     }
 }
 
+/// Prefetches the line in which a value begins, as [`prefetch`] does.
+#[inline]
+pub fn prefetch_line<T>(value: &T) {
+    line(std::ptr::from_ref(value).cast());
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn line(address: *const u8) {

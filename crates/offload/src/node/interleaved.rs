@@ -9,7 +9,7 @@ use super::ranges::{Permission, Tenant};
 use crate::executor::Workspace;
 use crate::program::NodeLoad;
 use crate::traversal::{Engine, Next, Query, Status, iterate};
-use nearfield_fabric::prefetch;
+use nearfield_fabric::{LINE_BYTES, prefetch_line};
 
 /// How many traversals a core has in flight, unless it is told otherwise. A core has 10 to 16 loads
 /// in flight, and a node has up to four lines.
@@ -71,6 +71,62 @@ pub struct Interleaved<'m, T> {
     order: Vec<usize>,
     active: usize,
     capacity: usize,
+    fetches: Fetches,
+}
+
+/// Lines to be prefetched, one right after the other, with as few instructions as possible between
+/// them. The processor looks only so many instructions ahead of one that waits, and a prefetch waits
+/// where the processor has to translate its address first.
+#[derive(Debug)]
+struct Fetches {
+    /// A word of each line.
+    lines: [usize; FETCHES],
+    count: usize,
+}
+
+/// About as many as a core has slots.
+const FETCHES: usize = 32;
+const LINE_WORDS: usize = (LINE_BYTES / 8) as usize;
+
+impl Fetches {
+    const fn new() -> Fetches {
+        Fetches {
+            lines: [0; FETCHES],
+            count: 0,
+        }
+    }
+
+    /// Adds the lines of bytes.
+    #[inline]
+    fn add(&mut self, memory: &LocalMemory<'_>, place: usize, bytes: usize) {
+        let mut word = place / 8;
+        let last = (place + bytes - 1) / 8;
+        loop {
+            if self.count == FETCHES {
+                self.begin(memory);
+            }
+            if let Some(line) = self.lines.get_mut(self.count) {
+                *line = word;
+                self.count += 1;
+            }
+            word = word / LINE_WORDS * LINE_WORDS + LINE_WORDS;
+            if word > last {
+                return;
+            }
+        }
+    }
+
+    /// Prefetches them.
+    #[inline]
+    fn begin(&mut self, memory: &LocalMemory<'_>) {
+        let words = memory.words();
+        for &word in self.lines.iter().take(self.count) {
+            if let Some(word) = words.get(word) {
+                prefetch_line(word);
+            }
+        }
+        self.count = 0;
+    }
 }
 
 /// The fields that each iteration uses come first.
@@ -117,6 +173,7 @@ impl<'m, T> Interleaved<'m, T> {
             order: Vec::new(),
             active: 0,
             capacity,
+            fetches: Fetches::new(),
         }
     }
 
@@ -161,7 +218,7 @@ impl<'m, T> Interleaved<'m, T> {
         }
         (slot.made, slot.limit) = (0, job.iterations);
         slot.tag = Some(job.tag);
-        slot.go_to(self.memory, job.address);
+        slot.go_to(self.memory, job.address, &mut self.fetches);
         self.active += 1;
         Ok(())
     }
@@ -169,10 +226,12 @@ impl<'m, T> Interleaved<'m, T> {
     /// Each traversal makes one iteration. `end` receives those that end.
     #[inline]
     pub fn turn(&mut self, mut end: impl FnMut(Ended<'_, T>)) {
+        let (memory, fetches) = (self.memory, &mut self.fetches);
+        fetches.begin(memory);
         let mut index = 0;
         while index < self.active {
             let slot = &mut self.slots[self.order[index]];
-            let Some(status) = slot.iterate(self.memory) else {
+            let Some(status) = slot.iterate(memory, fetches) else {
                 index += 1;
                 continue;
             };
@@ -188,6 +247,7 @@ impl<'m, T> Interleaved<'m, T> {
             self.active -= 1;
             self.order.swap(index, self.active);
         }
+        fetches.begin(memory);
     }
 }
 
@@ -221,7 +281,7 @@ impl<T> Slot<T> {
 
     /// One iteration; its status if the traversal ends with it.
     #[inline]
-    fn iterate(&mut self, memory: &LocalMemory<'_>) -> Option<Status> {
+    fn iterate(&mut self, memory: &LocalMemory<'_>, fetches: &mut Fetches) -> Option<Status> {
         if self.made == self.limit {
             return Some(Status::IterationLimit);
         }
@@ -240,7 +300,7 @@ impl<T> Slot<T> {
         match next {
             Next::Done => Some(Status::Done),
             Next::Node(address) => {
-                self.go_to(memory, address);
+                self.go_to(memory, address, fetches);
                 None
             }
         }
@@ -261,9 +321,9 @@ impl<T> Slot<T> {
         None
     }
 
-    /// Looks up the next node, and prefetches it.
+    /// Looks up the next node, which is to be prefetched.
     #[inline]
-    fn go_to(&mut self, memory: &LocalMemory<'_>, address: u64) {
+    fn go_to(&mut self, memory: &LocalMemory<'_>, address: u64, fetches: &mut Fetches) {
         self.workspace.address = address;
         let from = address.wrapping_add_signed(self.load.start.into());
         let bytes = usize::from(self.load.bytes).max(1);
@@ -278,10 +338,7 @@ impl<T> Slot<T> {
             },
         };
         (self.place, self.refusal) = (place, None);
-        let words = place / 8..(place + bytes).div_ceil(8);
-        if let Some(words) = memory.words().get(words) {
-            prefetch(words);
-        }
+        fetches.add(memory, place, bytes);
     }
 
     /// Looks up bytes in the table of ranges.
