@@ -54,7 +54,10 @@ pub enum VerifyError {
 #[non_exhaustive]
 pub enum Refusal {
     /// A jump does not go forward.
-    #[error("the jump goes back")]
+    #[error(
+        "the jump goes back: programs have no loops, so unroll it (in C by `#pragma unroll` and a \
+         constant count)"
+    )]
     BackwardJump,
     /// A function is called.
     #[error("programs have no calls")]
