@@ -410,6 +410,24 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
     assert_eq!(switch.counters().malformed, 200);
 }
 
+/// A traversal over 300 nodes in turn sees its end, although hardly any run of so many datagrams
+/// loses none.
+#[test]
+fn long_ways_are_repeated_in_parts() {
+    let words = words(2);
+    let rack = Rack::new(&words);
+    let place = |at: u64| start((at % 2) as usize) + at * 64;
+    for at in 0..300 {
+        write(&rack, place(at), if at < 299 { place(at + 1) } else { 0 });
+    }
+    let mut world = World::new(&rack, 1, Faults::USUAL);
+    for _ in 0..20 {
+        let outcome = world.run(&Query::new(&counting(), place(0), &[0]), 1000);
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.status, outcome.word(0)), (Status::Done, 300));
+    }
+}
+
 /// Random changes of real datagrams, and random ones, harm nobody.
 #[test]
 fn noise_changes_no_answer() {
