@@ -75,8 +75,8 @@ pub struct Interleaved<'m, T> {
 }
 
 /// Lines to be prefetched, one right after the other, with as few instructions as possible between
-/// them. The processor looks only so many instructions ahead of one that waits, and a prefetch waits
-/// where the processor has to translate its address first.
+/// them. The processor looks only so many instructions ahead of one that waits, and a prefetch
+/// waits where the processor has to translate its address first.
 #[derive(Debug)]
 struct Fetches {
     /// A word of each line.
