@@ -1,9 +1,9 @@
 //! What an operation does in each of the four stages.
 
-use super::Tree;
 use super::lane::{Reading, Stage, Step, lines};
 use super::off_chip::Reader;
 use super::run::{Holder, Run};
+use super::{Tree, Visit};
 
 impl<T: Tree> Run<'_, T> {
     pub(super) fn place_of_shortcut(&self, key: u64) -> u64 {
@@ -81,23 +81,16 @@ impl<T: Tree> Run<'_, T> {
             return Vec::new();
         };
         let visits = operating.walks.get(operation).visits;
+        let first = |visit: &Visit| lines(visit.first).chain(lines(visit.also));
         match reading {
-            Reading::First(visit) => visits
-                .get(visit)
-                .into_iter()
-                .flat_map(|one| lines(one.first))
-                .collect(),
-            Reading::Then(visit) => visits
-                .get(visit)
-                .into_iter()
-                .flat_map(|one| lines(one.then))
-                .collect(),
+            Reading::First(visit) => visits.get(visit).into_iter().flat_map(first).collect(),
+            Reading::Then(visit) => {
+                let visit = visits.get(visit).into_iter();
+                visit.flat_map(|one| lines(one.then)).collect()
+            }
             Reading::Named { .. } => {
                 let last = visits.len().saturating_sub(2);
-                visits[last..]
-                    .iter()
-                    .flat_map(|one| lines(one.first))
-                    .collect()
+                visits[last..].iter().flat_map(first).collect()
             }
         }
     }

@@ -18,8 +18,11 @@ pub struct Operation {
 /// A node that a walk reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// What is read at once: header and keys, or a leaf.
+    /// What is read first: header and keys, or a leaf.
     pub first: Span,
+    /// What is read at the same time, as the byte of the key tells where it lies: an index, or the
+    /// slot of a node of 256. No bytes if there is none.
+    pub also: Span,
     /// What is read when the first is there: the slot of the child. No bytes if it needs none.
     pub then: Span,
     /// Whether the child, or that there is none, was decided here. A leaf decides nothing.
@@ -31,6 +34,7 @@ impl Visit {
     pub fn leaf(bytes: Span) -> Visit {
         Visit {
             first: bytes,
+            also: Span::default(),
             then: Span::default(),
             matches: false,
         }
@@ -40,6 +44,7 @@ impl Visit {
     pub fn inner(first: Span, then: Span) -> Visit {
         Visit {
             first,
+            also: Span::default(),
             then,
             matches: true,
         }
