@@ -4,7 +4,7 @@ use crate::measuring::{fail, interrupt, interrupted, print, reject};
 use clap::{Args, ValueEnum};
 use nearfield_lab::error::LabError;
 use nearfield_lab::figures::{
-    AdmScale, ChimeScale, FigureSession, PulseScale, RadarScale, Request, Scale,
+    AdmScale, ChimeScale, DcartScale, FigureSession, PulseScale, RadarScale, Request, Scale,
 };
 use nearfield_lab::harness::Completion;
 use nearfield_lab::parse_quantity;
@@ -18,7 +18,8 @@ use std::process::ExitCode;
 /// modules with processors, by two sets of published figures. So all throughput and latency is
 /// modelled, and the same on any machine, unless a figure is marked as measured. ADM: policies move
 /// objects without contents between models of HBM and DRAM. pulse: verified programs run in models
-/// of its accelerator, of processors and of a rack.
+/// of its accelerator, of processors and of a rack. DCART: a real tree executes operations, and a
+/// model of its accelerator says how long that takes; rivals are measured on this machine.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -49,16 +50,22 @@ pub(crate) struct Arguments {
     /// systems; 8: energy; 9: without the switch; 10: where time goes; table4: designs; 11: rates
     /// of a watt; 12: CXL; a2: bandwidth; a3a to a6: figures of the appendix. Not in the paper:
     /// sensitivity: assumed parameters halved and doubled. 7, 9 and a2 share their runs.
+    ///
+    /// DCART: 2b, 2c: redundant visits and useful bytes; 2e: rivals by writes; 3, 3b: hot prefixes
+    /// and nodes; 7: contended locks; 8: partial key matches; 9: throughput; 10: latency; 11:
+    /// energy; 12a, 12b: operations and writes. Not in the paper: parts: parts left out; units;
+    /// memories; ours: designs of the same area; sensitivity: assumed parameters halved and doubled.
+    /// 7, 8, 9 and 11 share their runs.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
     /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, ADM with 20,000
-    /// objects, pulse with 3,000 requests of a point, and a few points of each axis
+    /// objects, pulse with 3,000 requests of a point, DCART with 1M keys, and a few points of each axis
     #[arg(long)]
     quick: bool,
 
-    /// Keys in place of the paper's 60M, 500M or 100k [default: as for --quick, else those of CHIME
-    /// and ADM, 125M for RADAR, or as many as memory allows]
+    /// Keys in place of the paper's 60M, 500M, 100k or 50M [default: as for --quick, else those of
+    /// CHIME and ADM, 125M for RADAR, or as many as memory allows, and 10M for DCART]
     ///
     /// Of pulse, requests of each point; its tables always have the paper's keys. CHIME's caches
     /// shrink with the keys. RADAR keeps 2048 modules and batches of 2M without --quick,
@@ -96,6 +103,8 @@ enum Paper {
     Adm,
     /// pulse, ASPLOS 2025: traversals that run beside remote memory
     Pulse,
+    /// DCART, DAC 2025: an accelerator of operations on an adaptive radix tree
+    Dcart,
 }
 
 const EXAMPLES: &str = "\
@@ -118,6 +127,8 @@ Examples:
       Logic and memory pipelines of the accelerator, apart and coupled.
   nearfield figures pulse --quick --json pulse.json
       All figures of traversals that run beside remote memory.
+  nearfield figures dcart 9 ours --quick
+      The accelerator of DCART beside rivals, and beside another design of the same area.
   nearfield figures radar 13 --quick --text documents.txt.gz
       Words of a text of yours, as often as they occur.";
 
@@ -131,13 +142,15 @@ fn modules(text: &str) -> Result<u64, LabError> {
 
 impl Arguments {
     fn request(&self) -> Result<Request, LabError> {
+        if !matches!(self.paper, Paper::Radar) {
+            self.text
+                .as_ref()
+                .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
+            self.modules
+                .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
+        }
         let scale = match self.paper {
             Paper::Chime => {
-                self.text
-                    .as_ref()
-                    .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
-                self.modules
-                    .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
                 let scale = match self.quick {
                     true => ChimeScale::quick(),
                     false => ChimeScale::full(),
@@ -146,11 +159,6 @@ impl Arguments {
                 Scale::Chime(keys.transpose()?.unwrap_or(scale))
             }
             Paper::Adm => {
-                self.text
-                    .as_ref()
-                    .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
-                self.modules
-                    .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
                 let scale = match self.quick {
                     true => AdmScale::quick(),
                     false => AdmScale::full(),
@@ -159,17 +167,20 @@ impl Arguments {
                 Scale::Adm(keys.transpose()?.unwrap_or(scale))
             }
             Paper::Pulse => {
-                self.text
-                    .as_ref()
-                    .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
-                self.modules
-                    .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
                 let scale = match self.quick {
                     true => PulseScale::quick(),
                     false => PulseScale::full(),
                 };
                 let count = self.count.map(|count| scale.clone().with_requests(count));
                 Scale::Pulse(count.transpose()?.unwrap_or(scale))
+            }
+            Paper::Dcart => {
+                let scale = match self.quick {
+                    true => DcartScale::quick(),
+                    false => DcartScale::full(),
+                };
+                let keys = self.count.map(|keys| scale.clone().with_keys(keys));
+                Scale::Dcart(keys.transpose()?.unwrap_or(scale))
             }
             Paper::Radar => {
                 let scale = match self.quick {

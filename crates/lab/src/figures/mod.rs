@@ -7,6 +7,7 @@
 mod adm;
 mod chime;
 mod claim;
+mod dcart;
 mod job;
 mod page;
 mod paper;
@@ -22,6 +23,7 @@ mod tests;
 
 pub use adm::Scale as AdmScale;
 pub use chime::Scale as ChimeScale;
+pub use dcart::Scale as DcartScale;
 pub use job::PointError;
 pub use pulse::Scale as PulseScale;
 pub use radar::{Scale as RadarScale, skip_list};

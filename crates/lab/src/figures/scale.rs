@@ -2,6 +2,7 @@
 
 use super::adm;
 use super::chime;
+use super::dcart;
 use super::paper::Paper;
 use super::pulse;
 use super::radar;
@@ -19,6 +20,8 @@ pub enum Scale {
     Adm(adm::Scale),
     /// pulse.
     Pulse(pulse::Scale),
+    /// DCART.
+    Dcart(dcart::Scale),
 }
 
 impl Scale {
@@ -28,6 +31,7 @@ impl Scale {
             Scale::Radar(scale) => scale,
             Scale::Adm(scale) => scale,
             Scale::Pulse(scale) => scale,
+            Scale::Dcart(scale) => scale,
         }
     }
 }

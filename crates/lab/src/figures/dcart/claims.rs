@@ -1,0 +1,119 @@
+//! What the paper states beside what came out.
+
+use super::designs::{DCART, OURS};
+use super::measured::Contender;
+use super::overall::CUART;
+use crate::figures::claim::{Stated, of, stated};
+use crate::figures::row::{Claim, Row};
+use crate::report::Kind;
+use Pick::*;
+use Source::*;
+
+/// Where a number of ours comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// A quantity of the first peer as a part of that of the second, over workloads, in percent.
+    Part(&'static str, Number, [&'static str; 2], Pick),
+    /// The same as a ratio.
+    Ratio(&'static str, Number, [&'static str; 2], Pick),
+    /// Visits that 5 % of the nodes get.
+    Hottest(Pick),
+}
+
+/// The name of a quantity.
+type Number = &'static str;
+
+#[derive(Clone, Copy)]
+enum Pick {
+    Least,
+    Most,
+}
+
+const ART: &str = Contender::Art.name();
+const ENGINE: &str = Contender::Engine.name();
+const MATCHES: &str = "partial key matches";
+const LOCKS: &str = "contended locks";
+const RATE: &str = "throughput";
+const ENERGY: &str = "energy";
+
+const STATED: &[Stated<Source>] = stated! {
+    "dcart.matches.art" (Some(3.2), "%") Part("8", MATCHES, [DCART, ART], Least) =>
+        "partial key matches as a part of ART's: the least";
+    "dcart.matches.art.most" (Some(5.7), "%") Part("8", MATCHES, [DCART, ART], Most) =>
+        "the same: the most";
+    "dcart.contentions" (Some(3.2), "%") Part("7", LOCKS, [DCART, ART], Least) =>
+        "contended locks as a part of ART's, modelled and measured: the least";
+    "dcart.contentions.most" (Some(19.7), "%") Part("7", LOCKS, [DCART, ART], Most) =>
+        "the same: the most";
+    "dcart.hot-nodes" (Some(96.65), "%") Hottest(Most) =>
+        "visits that 5 % of the nodes get: the most";
+    "dcart.hot-nodes.least" (None, "%") Hottest(Least) =>
+        "the same: the least";
+    "dcart.speed.art" (Some(123.8), "x") Ratio("9", RATE, [DCART, ART], Least) =>
+        "modelled throughput over ART's, measured on this machine: the least";
+    "dcart.speed.art.most" (Some(151.7), "x") Ratio("9", RATE, [DCART, ART], Most) =>
+        "the same: the most";
+    "dcart.speed.cuart" (Some(21.1), "x") Ratio("9", RATE, [DCART, CUART], Least) =>
+        "modelled throughput over CuART's, modelled: the least";
+    "dcart.speed.cuart.most" (Some(31.2), "x") Ratio("9", RATE, [DCART, CUART], Most) =>
+        "the same: the most";
+    "dcart.energy.art" (Some(315.1), "x") Ratio("11", ENERGY, [ART, DCART], Least) =>
+        "energy of ART (measured rate, assumed power) over the modelled card's: the least";
+    "dcart.energy.art.most" (Some(493.5), "x") Ratio("11", ENERGY, [ART, DCART], Most) =>
+        "the same: the most";
+    "dcart.energy.cuart" (Some(71.1), "x") Ratio("11", ENERGY, [CUART, DCART], Least) =>
+        "energy of CuART over the card's, both modelled: the least";
+    "dcart.energy.cuart.most" (Some(126.2), "x") Ratio("11", ENERGY, [CUART, DCART], Most) =>
+        "the same: the most";
+    "ours.accelerator-over-software" (None, "x") Ratio("9", RATE, [OURS, ENGINE], Least) =>
+        "our accelerator, modelled, over Nearfield's engine, measured on this machine: the least";
+    "ours.design" (None, "x") Ratio("9", RATE, [OURS, DCART], Least) =>
+        "our accelerator over the paper's at the same area, both modelled: the least";
+    "ours.design.most" (None, "x") Ratio("9", RATE, [OURS, DCART], Most) =>
+        "the same: the most";
+};
+
+pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
+    let claim = |stated: &Stated<Source>| stated.claim(ours(rows, stated.source), Kind::Modelled);
+    STATED.iter().map(claim).collect()
+}
+
+fn pick(values: impl Iterator<Item = f64>, pick: Pick) -> Option<f64> {
+    values.reduce(match pick {
+        Least => f64::min,
+        Most => f64::max,
+    })
+}
+
+/// Ratios of a quantity of two peers, over the workloads that both have.
+fn ratios<'r>(
+    rows: &'r [Row],
+    figure: &'r str,
+    number: &'r str,
+    [one, other]: [&'r str; 2],
+) -> impl Iterator<Item = f64> + 'r {
+    let of_number = move |peer| {
+        let all = of(rows, figure, peer);
+        all.filter(move |row| row.detail.y.name == number)
+    };
+    of_number(one).filter_map(move |row| {
+        let mut same = of_number(other).filter(|beside| beside.detail.x == row.detail.x);
+        let beside = same.next()?.detail.y.value;
+        (beside > 0.0).then(|| row.detail.y.value / beside)
+    })
+}
+
+fn ours(rows: &[Row], source: Source) -> Option<f64> {
+    match source {
+        Part(figure, number, peers, which) => {
+            let parts = ratios(rows, figure, number, peers);
+            pick(parts.map(|part| 100.0 * part), which)
+        }
+        Ratio(figure, number, peers, which) => pick(ratios(rows, figure, number, peers), which),
+        Hottest(which) => {
+            let all = rows.iter().filter(|row| row.detail.figure == "3b");
+            let five = all.filter(|row| (row.detail.x.value - 5.0).abs() < 1e-9);
+            pick(five.map(|row| row.detail.y.value), which)
+        }
+    }
+}

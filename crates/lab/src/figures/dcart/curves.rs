@@ -1,0 +1,43 @@
+//! Figure 10: throughput and latency.
+
+use super::designs::{DCART, OURS, ours, published};
+use super::modelled::run;
+use super::rows::modelled;
+use super::scale::{Figure, Scale};
+use super::workload::{Load, Workload, ZIPF};
+use crate::figures::job::Job;
+use crate::figures::row::Quantity;
+use crate::workload::Mix;
+use nearfield_hardware::accelerator::dcart::Parameters;
+
+/// Operations of a batch.
+const BATCHES: [usize; 6] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20];
+
+pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let mut jobs = Vec::new();
+    for one in Workload::REAL {
+        for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+            let scale = scale.clone();
+            let title = format!("{}, {name}", one.name());
+            jobs.push(Job::new(figure, &title, BATCHES.len(), move |job| {
+                let operations = scale.dcart_operations;
+                let load = Load::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
+                for batch in BATCHES.into_iter().filter(|batch| *batch <= operations) {
+                    let parameters = Parameters {
+                        batch,
+                        ..parameters.clone()
+                    };
+                    let report = run(&load, parameters, job.interrupt)?;
+                    let x = Quantity::new("throughput", "Mops", report.rate() / 1e6);
+                    let p99 = report.latency(0.99).as_nanoseconds() / 1e3;
+                    let y = Quantity::new("latency, p99", "µs", p99);
+                    job.rows.push(modelled(figure, one.name(), name, x, y));
+                    job.end_phase();
+                }
+                Ok(())
+            }));
+        }
+    }
+    jobs
+}

@@ -1,0 +1,32 @@
+//! What a run is, for people.
+
+use super::designs::published;
+use super::measured::threads;
+use super::scale::Scale;
+use crate::text::grouped;
+
+pub(super) fn head(scale: &Scale, commit: &str) -> String {
+    let parameters = published();
+    format!(
+        "commit {commit}\n{} keys of a generated set (50M in the paper), {} e-mail addresses; {} \
+         operations of a point, {} where rivals are timed; seed {}\n\
+         The accelerator, its memory and all energy are modelled: a real tree executes the \
+         operations, with every answer checked, and the model says how long that takes. Rivals \
+         and Nearfield's engine are measured on this machine, on {} threads.\n\
+         Operations choose keys by Zipf's distribution (0.99), which is assumed.\n\
+         - accelerator: {} units, a cycle of {}, batches of {}\n\
+         - its memory: {}, {} channels ({})\n",
+        grouped(scale.synthetic_keys as usize),
+        grouped(scale.email_keys as usize),
+        grouped(scale.dcart_operations),
+        grouped(scale.timed_operations),
+        scale.seed,
+        threads(),
+        parameters.units,
+        parameters.cycle,
+        grouped(parameters.batch),
+        parameters.memory.name,
+        parameters.memory.channels,
+        parameters.memory.source,
+    )
+}

@@ -1,0 +1,283 @@
+//! Rivals and Nearfield's engine on this machine.
+
+use super::workload::Load;
+use crate::clock::thread_cpu_time;
+use crate::figures::job::PointError;
+use crate::harness::{Interrupt, cores, together};
+use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
+use nearfield_radix::rivals::{Art, Design, Rival, RivalForm};
+use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};
+use std::time::Duration;
+
+/// Operations that are timed together, and a batch of the engine.
+const CHUNK: usize = 4096;
+/// Repetitions, of which the median counts.
+const REPETITIONS: usize = 3;
+/// Shortcuts of the data-centric engine, in bytes: those of the accelerator's buffer.
+const SHORTCUT_BYTES: usize = 128 << 10;
+
+/// An index that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contender {
+    /// The adaptive radix tree with optimistic lock coupling.
+    Art,
+    /// The paper's processing model in software.
+    DataCentric,
+    /// Nearfield's engine as it is.
+    Engine,
+}
+
+impl Contender {
+    pub(super) const ALL: [Contender; 3] =
+        [Contender::Art, Contender::DataCentric, Contender::Engine];
+
+    /// Its name in figures.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Contender::Art => "ART, measured",
+            Contender::DataCentric => "DCART-C, measured",
+            Contender::Engine => "Nearfield's engine, measured",
+        }
+    }
+
+    pub(super) fn measure(
+        self,
+        load: &Load,
+        threads: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Measured, PointError> {
+        match load.is_words() {
+            true => self.of_form::<Words>(load, threads, interrupt),
+            false => self.of_form::<Bytes>(load, threads, interrupt),
+        }
+    }
+
+    fn of_form<F: Entries>(
+        self,
+        load: &Load,
+        threads: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Measured, PointError> {
+        let run = Run {
+            load,
+            threads,
+            interrupt,
+        };
+        match self {
+            Contender::Art => run.rival(&Art::<F>::new()),
+            Contender::DataCentric => run.engine::<F>(EngineOptions::data_centric(SHORTCUT_BYTES)),
+            Contender::Engine => run.engine::<F>(EngineOptions::default()),
+        }
+    }
+}
+
+/// The threads of this machine.
+pub(super) fn threads() -> usize {
+    cores().len().max(1)
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    /// Operations in a second of all threads' processor time.
+    pub(super) rate: f64,
+    /// Partial key matches of an operation.
+    pub(super) matches: f64,
+    /// Locks that were not had at the first attempt, restarts included, of an operation.
+    pub(super) contentions: f64,
+}
+
+/// Entries as indexes of a form have them.
+trait Entries: RivalForm + RadixForm {
+    fn key_of_load(bytes: &[u8]) -> Self::Key<'_>;
+    fn value_of_load(value: &[u8; 8]) -> Self::Value<'_>;
+}
+
+impl Entries for Bytes {
+    fn key_of_load(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
+    fn value_of_load(value: &[u8; 8]) -> &[u8] {
+        value
+    }
+}
+
+impl Entries for Words {
+    fn key_of_load(bytes: &[u8]) -> u64 {
+        bytes
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    }
+    fn value_of_load(value: &[u8; 8]) -> u64 {
+        u64::from_le_bytes(*value)
+    }
+}
+
+struct Run<'r> {
+    load: &'r Load,
+    threads: usize,
+    interrupt: &'r Interrupt,
+}
+
+impl Run<'_> {
+    /// The part of a thread: consecutive operations.
+    fn part(&self, thread: usize) -> &[(u32, bool)] {
+        let each = self.load.operations.len().div_ceil(self.threads);
+        let all = &self.load.operations;
+        &all[all.len().min(thread * each)..all.len().min((thread + 1) * each)]
+    }
+
+    fn fill<F: Entries>(&self, index: &impl OrderedIndex<F>) -> Result<(), PointError> {
+        let mut batch = Batch::<F>::new();
+        let numbers: Vec<u32> = (0..self.load.keys()).collect();
+        for chunk in numbers.chunks(CHUNK) {
+            if self.interrupt.is_raised() {
+                return Err(PointError::Interrupted);
+            }
+            batch.clear();
+            for number in chunk {
+                let value = u64::from(*number).to_le_bytes();
+                batch.insert(
+                    F::key_of_load(self.load.key(*number)),
+                    F::value_of_load(&value),
+                );
+            }
+            index.execute(&mut batch)?;
+        }
+        Ok(())
+    }
+
+    fn batch<F: Entries>(&self, batch: &mut Batch<F>, operations: &[(u32, bool)]) {
+        batch.clear();
+        for (number, writes) in operations {
+            let key = F::key_of_load(self.load.key(*number));
+            match writes {
+                true => batch.insert(key, F::value_of_load(&u64::from(*number).to_le_bytes())),
+                false => batch.get(key),
+            };
+        }
+    }
+
+    /// Repeats `chunk` over all operations, on all threads, and answers the median rate. `chunk`
+    /// answers the time that counts, and the operations whose answer was wrong.
+    fn rate(
+        &self,
+        chunk: impl Fn(&[(u32, bool)]) -> Result<(Duration, u64), nearfield_core::Error> + Sync,
+    ) -> Result<f64, PointError> {
+        let mut rates = Vec::new();
+        for _ in 0..REPETITIONS {
+            let lanes: Vec<usize> = (0..self.threads).collect();
+            let parts = together(lanes, |_, thread| {
+                let (mut time, mut wrong) = (Duration::ZERO, 0);
+                for operations in self.part(thread).chunks(CHUNK) {
+                    if self.interrupt.is_raised() {
+                        break;
+                    }
+                    let (took, bad) = chunk(operations)?;
+                    time += took;
+                    wrong += bad;
+                }
+                Ok::<_, nearfield_core::Error>((time, wrong))
+            });
+            if self.interrupt.is_raised() {
+                return Err(PointError::Interrupted);
+            }
+            let (mut time, mut wrong) = (Duration::ZERO, 0);
+            for part in parts {
+                let (took, bad) = part?;
+                time += took;
+                wrong += bad;
+            }
+            let operations = self.load.operations.len();
+            if wrong > 0 {
+                return Err(PointError::Wrong {
+                    wrong,
+                    operations: operations as u64,
+                    first: "a key that was loaded is absent".to_owned(),
+                });
+            }
+            rates.push(operations as f64 / time.as_secs_f64() * self.threads as f64);
+        }
+        rates.sort_by(f64::total_cmp);
+        Ok(rates[REPETITIONS / 2])
+    }
+
+    /// Counts over all operations, on all threads.
+    fn counts<F: Entries>(
+        &self,
+        execute: impl Fn(&mut Batch<F>, &mut Counters) -> Result<(), nearfield_core::Error> + Sync,
+    ) -> Result<[f64; 2], PointError> {
+        let lanes: Vec<usize> = (0..self.threads).collect();
+        let parts = together(lanes, |_, thread| {
+            let (mut counters, mut batch) = (Counters::default(), Batch::<F>::new());
+            for operations in self.part(thread).chunks(CHUNK) {
+                self.batch(&mut batch, operations);
+                execute(&mut batch, &mut counters)?;
+            }
+            Ok::<_, nearfield_core::Error>(counters)
+        });
+        let operations = self.load.operations.len() as f64;
+        let (mut matches, mut contentions) = (0, 0);
+        for part in parts {
+            let counters = part?;
+            matches += counters.partial_key_matches;
+            contentions += counters.lock_contentions;
+        }
+        Ok([matches as f64, contentions as f64].map(|count| count / operations))
+    }
+
+    /// A rival: one operation after the other, by its shortest way.
+    fn rival<F: Entries, D: Design<F>>(&self, index: &Rival<F, D>) -> Result<Measured, PointError> {
+        self.fill::<F>(index)?;
+        let rate = self.rate(|operations| {
+            let guard = crossbeam_epoch::pin();
+            let (begin, mut wrong) = (thread_cpu_time(), 0);
+            for (number, writes) in operations {
+                let key = F::key_of_load(self.load.key(*number));
+                let found = match writes {
+                    true => {
+                        let value = u64::from(*number).to_le_bytes();
+                        index.set_pinned(&guard, key, F::value_of_load(&value), false)
+                    }
+                    false => index
+                        .read_pinned(&guard, key, |value| {
+                            std::hint::black_box(value);
+                        })
+                        .is_some(),
+                };
+                wrong += u64::from(!found);
+            }
+            Ok((thread_cpu_time() - begin, wrong))
+        })?;
+        let [matches, contentions] =
+            self.counts::<F>(|batch, counters| index.execute_counted(batch, counters))?;
+        Ok(Measured {
+            rate,
+            matches,
+            contentions,
+        })
+    }
+
+    /// Nearfield's engine: in batches, whose making does not count.
+    fn engine<F: Entries>(&self, options: EngineOptions) -> Result<Measured, PointError> {
+        let index = Radix::<F>::new()?;
+        index.set_options(options);
+        self.fill::<F>(&index)?;
+        let rate = self.rate(|operations| {
+            let mut batch = Batch::<F>::with_capacity(operations.len());
+            self.batch(&mut batch, operations);
+            let begin = thread_cpu_time();
+            index.execute(&mut batch)?;
+            let took = thread_cpu_time() - begin;
+            let absent = (0..batch.len()).filter(|at| batch.value(*at).is_none());
+            Ok((took, absent.count() as u64))
+        })?;
+        let [matches, contentions] =
+            self.counts::<F>(|batch, counters| index.execute_counted(batch, counters))?;
+        Ok(Measured {
+            rate,
+            matches,
+            contentions,
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! DCART (DAC 2025): its figures, from a model of its accelerator and from rivals that are measured.
+//!
+//! A workload is a set of keys and a stream of reads and updates. A real tree executes it, and tells
+//! which bytes each operation reads and writes (`walked.rs`); the model of the accelerator
+//! (`nearfield_hardware::accelerator::dcart`) says how long that takes (`modelled.rs`). Rivals and
+//! Nearfield's engine execute the same operations on this machine, and are timed (`measured.rs`).
+//! Every answer is checked.
+
+mod addresses;
+mod claims;
+mod curves;
+mod designs;
+mod head;
+mod measured;
+mod modelled;
+mod motivation;
+mod overall;
+mod rows;
+mod scale;
+mod sensitivity;
+mod study;
+#[cfg(test)]
+mod tests;
+mod walked;
+mod workload;
+
+pub use scale::Scale;
+
+use super::job::Job;
+use super::paper::{Paper, Title, figures};
+use super::row::{Claim, Row};
+use scale::Figure;
+
+impl Paper for Scale {
+    fn name(&self) -> &'static str {
+        "DCART"
+    }
+
+    fn titles(&self) -> Vec<Title> {
+        FIGURES.iter().map(Figure::name_and_title).collect()
+    }
+
+    fn allowed(&self) -> &'static str {
+        "2b, 2c, 2e, 3, 3b, 7, 8, 9, 10, 11, 12a, 12b, parts, units, memories, ours, sensitivity"
+    }
+
+    fn jobs(&self, figures: &[&'static str]) -> Vec<Job> {
+        let mut jobs = overall::jobs(self, figures);
+        let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
+        jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
+        jobs
+    }
+
+    fn claims(&self, rows: &[Row]) -> Vec<Claim> {
+        claims::claims(rows)
+    }
+
+    fn head(&self, commit: &str) -> String {
+        head::head(self, commit)
+    }
+}
+
+/// All figures, in the order of the paper; those with words for names are not in it.
+const FIGURES: &[Figure] = figures! {
+    "2b" motivation::redundant => "nodes that an operation reads and others have read before";
+    "2c" motivation::useful => "bytes of the lines that are read which are used";
+    "2e" motivation::mixes => "throughput of rivals by the share of writes, measured";
+    "3" motivation::prefixes => "operations by the first byte of their key";
+    "3b" motivation::hottest => "reads of nodes that the hottest nodes get";
+    "7" overall::shared => "locks that were not had at the first attempt";
+    "8" overall::shared => "partial key matches of an operation";
+    "9" overall::shared => "throughput of all designs";
+    "10" curves::jobs => "throughput and latency by the operations of a batch";
+    "11" overall::shared => "energy of an operation";
+    "12a" sensitivity::operations => "throughput by the number of operations, IPGEO";
+    "12b" sensitivity::mixes => "throughput by the share of writes, IPGEO";
+    "parts" study::parts_left_out => "one part of the design after the other left out";
+    "units" study::units => "operating units";
+    "memories" study::memories_of_the_card => "memories of the card";
+    "ours" study::of_the_same_area => "other designs of the same area";
+    "sensitivity" sensitivity::jobs => "assumed parameters halved and doubled, each alone";
+};

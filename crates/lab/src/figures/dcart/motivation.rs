@@ -1,0 +1,206 @@
+//! Figures 2 and 3: what a tree does with operations, counted, and what writes cost, measured.
+
+use super::measured::{Contender, threads};
+use super::rows::{of_kind, throughput, workload};
+use super::scale::{Figure, Scale};
+use super::walked::Walked;
+use super::workload::{Load, Workload, ZIPF};
+use crate::figures::job::{Job, PointError};
+use crate::figures::row::{Quantity, Row};
+use crate::report::Kind;
+use crate::workload::Mix;
+use nearfield_hardware::accelerator::Span;
+use nearfield_hardware::accelerator::dcart::{Tree, Visit, Walk};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Operations under way at the same time, of which one may read what another has read.
+const WINDOW: usize = 4096;
+/// The tree's name in figures.
+const ART: &str = "ART";
+
+/// Counts over the walks of a workload.
+fn counted(
+    figure: &'static str,
+    scale: &Scale,
+    workloads: &[Workload],
+    rows: impl Fn(Workload, &Load, &mut Walked<'_>) -> Vec<Row> + Copy + Send + 'static,
+) -> Vec<Job> {
+    let job = |one: &Workload| {
+        let (one, scale) = (*one, scale.clone());
+        Job::new(figure, one.name(), 1, move |job| {
+            let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+            let mut walked = Walked::new(&load, job.interrupt)?;
+            job.rows = rows(one, &load, &mut walked);
+            walked.check()?;
+            job.end_phase();
+            Ok::<(), PointError>(())
+        })
+    };
+    workloads.iter().map(job).collect()
+}
+
+fn row(figure: &str, panel: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
+    of_kind(Kind::Counted, figure, panel, peer, x, y)
+}
+
+fn percent(name: &str, part: f64) -> Quantity {
+    Quantity::new(name, "%", 100.0 * part)
+}
+
+/// Figure 2b: visits of nodes that an operation of the same window has visited before.
+pub(super) fn redundant(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    counted(figure, scale, &Workload::ALL, move |one, load, walked| {
+        let (mut visits, mut distinct, mut walk) = (0, 0, Walk::default());
+        let mut seen = FxHashSet::default();
+        for operation in 0..load.operations.len() {
+            if operation % WINDOW == 0 {
+                seen.clear();
+            }
+            walk.clear();
+            walked.execute(operation, &mut walk);
+            for visit in walk.visits() {
+                visits += 1;
+                distinct += u64::from(seen.insert(visit.first.address));
+            }
+        }
+        let part = 1.0 - distinct as f64 / f64::from(visits.max(1));
+        vec![row(
+            figure,
+            "",
+            ART,
+            workload(one),
+            percent("redundant visits", part),
+        )]
+    })
+}
+
+/// The lines of some bytes.
+fn lines(span: Span) -> std::ops::Range<u64> {
+    let end = span.address + u64::from(span.bytes);
+    span.address / 64..end.div_ceil(64)
+}
+
+/// The bytes of a node that an operation needs: a byte of the key and the pointer to the child, or
+/// a leaf; and the lines that it reads for them.
+fn needed(visit: &Visit) -> (u64, u64) {
+    let bytes = match visit.matches {
+        true => 9,
+        false => u64::from(visit.first.bytes),
+    };
+    let spans = [visit.first, visit.also, visit.then];
+    let all: FxHashSet<u64> = spans
+        .into_iter()
+        .filter(|span| span.bytes > 0)
+        .flat_map(lines)
+        .collect();
+    (bytes, all.len() as u64)
+}
+
+/// Figure 2c: bytes that are needed, of those of the lines that are read.
+pub(super) fn useful(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    counted(figure, scale, &Workload::ALL, move |one, load, walked| {
+        let (mut bytes, mut lines, mut walk) = (0, 0, Walk::default());
+        for operation in 0..load.operations.len() {
+            walk.clear();
+            walked.execute(operation, &mut walk);
+            for visit in walk.visits() {
+                let (needed, read) = needed(visit);
+                bytes += needed;
+                lines += read;
+            }
+        }
+        let part = bytes as f64 / (64 * lines.max(1)) as f64;
+        vec![row(
+            figure,
+            "",
+            ART,
+            workload(one),
+            percent("useful bytes", part),
+        )]
+    })
+}
+
+/// Figure 2e: rivals by the share of writes.
+pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let (figure, scale) = (figure.name, scale.clone());
+    let mut job = Job::new(figure, "IPGEO, measured", MIXES.len(), move |job| {
+        for (number, mix) in MIXES.into_iter().enumerate() {
+            let load = Load::new(Workload::Ipgeo, mix, ZIPF, scale.timed_operations, &scale)?;
+            let x = Quantity::new("writes", "%", 25.0 * number as f64);
+            let measured = Contender::Art.measure(&load, threads(), job.interrupt)?;
+            let y = throughput(measured.rate);
+            let name = Contender::Art.name();
+            job.rows
+                .push(of_kind(Kind::Measured, figure, "", name, x, y));
+            job.end_phase();
+        }
+        Ok(())
+    });
+    job.alone = true;
+    vec![job]
+}
+
+/// From reads alone to writes alone.
+pub(super) const MIXES: [Mix; 5] = [
+    Mix::DcartA,
+    Mix::DcartB,
+    Mix::DcartC,
+    Mix::DcartD,
+    Mix::DcartE,
+];
+
+/// Figure 3: operations by the first byte of their key.
+pub(super) fn prefixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    counted(figure, scale, &Workload::REAL, move |one, load, _| {
+        let mut counts = [0_u64; 256];
+        for (number, _) in &load.operations {
+            counts[usize::from(load.label(*number))] += 1;
+        }
+        let all = load.operations.len() as f64;
+        let point = |(byte, count): (usize, &u64)| {
+            let x = Quantity::new("first byte", "", byte as f64);
+            row(
+                figure,
+                one.name(),
+                ART,
+                x,
+                percent("operations", *count as f64 / all),
+            )
+        };
+        counts.iter().enumerate().map(point).collect()
+    })
+}
+
+/// What of figure 3 is a number: the visits that the hottest nodes get.
+pub(super) fn hottest(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    counted(figure, scale, &Workload::ALL, move |one, load, walked| {
+        let (mut counts, mut walk) = (FxHashMap::<u64, u64>::default(), Walk::default());
+        let mut nodes = FxHashSet::default();
+        for operation in 0..load.operations.len() {
+            walk.clear();
+            walked.execute(operation, &mut walk);
+            for visit in walk.visits().iter().filter(|visit| visit.matches) {
+                *counts.entry(visit.first.address).or_default() += 1;
+                nodes.insert(visit.first.address);
+            }
+        }
+        // Of all nodes of the tree, also of those that no operation visits.
+        for number in 0..load.keys() {
+            nodes.extend(walked.nodes_of(number));
+        }
+        let mut counts: Vec<u64> = counts.into_values().collect();
+        counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+        let all = counts.iter().sum::<u64>() as f64;
+        let point = |part: f64| {
+            let hottest = (part * nodes.len() as f64).ceil() as usize;
+            let visits = counts.iter().take(hottest).sum::<u64>() as f64;
+            let x = percent("hottest nodes", part);
+            row(figure, "", one.name(), x, percent("visits", visits / all))
+        };
+        [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0].map(point).into()
+    })
+}

@@ -1,0 +1,136 @@
+//! Figures 7, 8, 9 and 11: all designs on all workloads, from the same runs.
+
+use super::designs::{DCART, OURS, ours, published};
+use super::measured::{Contender, threads};
+use super::modelled::run;
+use super::rows::{modelled, of_kind, throughput, workload};
+use super::scale::{Figure, Scale};
+use super::workload::{Load, Workload, ZIPF};
+use crate::figures::job::Job;
+use crate::figures::row::{Quantity, Row};
+use crate::report::Kind;
+use crate::workload::Mix;
+use nearfield_hardware::accelerator::dcart::energy::{
+    GPU, HOST, HOST_CORES, Power, Range, of_card, of_machine,
+};
+
+/// The figures that share these runs.
+const SHARED: [&str; 4] = ["7", "8", "9", "11"];
+
+/// CuART's name in figures.
+pub(super) const CUART: &str = "CuART, modelled";
+
+/// Look-ups a second of CuART: twice those of GRT, which are 106 to 130 million (abstracts of both,
+/// on the GPUs of 2021 and 2016). That updates take as long is *assumed*.
+const CUART_RATE: f64 = 2.0 * 118e6;
+
+/// What has points from the runs that several figures share.
+pub(super) fn shared(_: &Figure, _: &Scale) -> Vec<Job> {
+    Vec::new()
+}
+
+pub(super) fn contentions(each: f64) -> Quantity {
+    Quantity::new("contended locks", "of 1000 operations", 1e3 * each)
+}
+
+pub(super) fn matches(each: f64) -> Quantity {
+    Quantity::new("partial key matches", "an operation", each)
+}
+
+/// The likely energy of an operation, and the range that the powers leave.
+fn energies(kind: Kind, peer: &str, x: &Quantity, range: Range) -> Vec<Row> {
+    let names = ["energy, least", "energy", "energy, most"];
+    let row = |(name, nanojoules): (&str, f64)| {
+        let y = Quantity::new(name, "nJ", nanojoules);
+        of_kind(kind, "11", "", peer, x.clone(), y)
+    };
+    names.into_iter().zip(range).map(row).collect()
+}
+
+/// The runs.
+pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
+    let wanted: Vec<_> = SHARED
+        .into_iter()
+        .filter(|name| figures.contains(name))
+        .collect();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let mut jobs = Vec::new();
+    for one in Workload::ALL {
+        let both = [modelled_job(one, scale), measured_job(one, scale)];
+        for mut job in both {
+            job.figures = wanted.clone();
+            let (work, wanted) = (job.work, wanted.clone());
+            job.work = Box::new(move |run| {
+                let done = work(run);
+                run.rows.retain(|row| wanted.contains(&&*row.detail.figure));
+                done
+            });
+            jobs.push(job);
+        }
+    }
+    jobs
+}
+
+fn modelled_job(one: Workload, scale: &Scale) -> Job {
+    let scale = scale.clone();
+    Job::new("", &format!("{}, modelled", one.name()), 2, move |job| {
+        let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+        for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+            let report = run(&load, parameters, job.interrupt)?;
+            let (x, all) = (workload(one), report.operations as f64);
+            let each = |count: u64| count as f64 / all;
+            let contended = contentions(each(report.locks.contended));
+            let matched = matches(each(report.matches));
+            let rate = throughput(report.rate());
+            job.rows.push(modelled("7", "", name, x.clone(), contended));
+            job.rows.push(modelled("8", "", name, x.clone(), matched));
+            let mut row = modelled("9", "", name, x.clone(), rate);
+            row.rate_mops = Some(report.rate() / 1e6);
+            job.rows.push(row);
+            let energy = of_card(&report);
+            job.rows.extend(energies(Kind::Modelled, name, &x, energy));
+            job.end_phase();
+        }
+        let x = workload(one);
+        job.rows
+            .push(modelled("9", "", CUART, x.clone(), throughput(CUART_RATE)));
+        let energy = of_machine(&GPU, CUART_RATE);
+        job.rows.extend(energies(Kind::Modelled, CUART, &x, energy));
+        Ok(())
+    })
+}
+
+fn measured_job(one: Workload, scale: &Scale) -> Job {
+    let scale = scale.clone();
+    let phases = Contender::ALL.len();
+    let title = format!("{}, measured", one.name());
+    let mut job = Job::new("", &title, phases, move |job| {
+        let load = Load::new(one, Mix::DcartC, ZIPF, scale.timed_operations, &scale)?;
+        let threads = threads();
+        // The part of the paper's machine that as many of its cores are.
+        let part = threads as f64 / HOST_CORES;
+        let power = Power {
+            watts: HOST.watts.map(|watts| watts * part),
+            ..HOST
+        };
+        for contender in Contender::ALL {
+            let measured = contender.measure(&load, threads, job.interrupt)?;
+            let (x, name) = (workload(one), contender.name());
+            let mut push = |kind, figure, y| {
+                job.rows.push(of_kind(kind, figure, "", name, x.clone(), y));
+            };
+            push(Kind::Measured, "7", contentions(measured.contentions));
+            push(Kind::Counted, "8", matches(measured.matches));
+            push(Kind::Measured, "9", throughput(measured.rate));
+            let energy = of_machine(&power, measured.rate);
+            // A measured rate and an assumed power.
+            job.rows.extend(energies(Kind::Modelled, name, &x, energy));
+            job.end_phase();
+        }
+        Ok(())
+    });
+    job.alone = true;
+    job
+}

@@ -1,0 +1,158 @@
+//! Figures 12a and 12b, and what assumed parameters change.
+
+use super::designs::{DCART, OURS, ours, published};
+use super::measured::{Contender, threads};
+use super::modelled::run;
+use super::motivation::MIXES;
+use super::rows::{modelled, of_kind, throughput};
+use super::scale::{Figure, Scale};
+use super::workload::{Load, Workload, ZIPF};
+use crate::figures::job::Job;
+use crate::figures::row::Quantity;
+use crate::report::Kind;
+use crate::workload::{Distribution, Mix};
+use nearfield_hardware::accelerator::dcart::Parameters;
+
+/// Figure 12a: operations of the run, as one batch each.
+pub(super) fn operations(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let counts = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
+    let designs = [(DCART, published()), (OURS, ours())];
+    let job = |(name, parameters): (&'static str, Parameters)| {
+        let scale = scale.clone();
+        Job::new(figure, name, counts.len(), move |job| {
+            for count in counts {
+                let load = Load::new(Workload::Ipgeo, Mix::DcartC, ZIPF, count, &scale)?;
+                let parameters = Parameters {
+                    batch: count,
+                    ..parameters.clone()
+                };
+                let report = run(&load, parameters, job.interrupt)?;
+                let x = Quantity::new("operations", "thousand", count as f64 / 1e3);
+                job.rows
+                    .push(modelled(figure, "", name, x, throughput(report.rate())));
+                job.end_phase();
+            }
+            Ok(())
+        })
+    };
+    designs.map(job).into()
+}
+
+/// Figure 12b: from reads alone to writes alone.
+pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let x = |number: usize| Quantity::new("writes", "%", 25.0 * number as f64);
+    let mut jobs = Vec::new();
+    for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+        let scale = scale.clone();
+        jobs.push(Job::new(figure, name, MIXES.len(), move |job| {
+            for (number, mix) in MIXES.into_iter().enumerate() {
+                let operations = scale.dcart_operations;
+                let load = Load::new(Workload::Ipgeo, mix, ZIPF, operations, &scale)?;
+                let report = run(&load, parameters.clone(), job.interrupt)?;
+                let y = throughput(report.rate());
+                job.rows.push(modelled(figure, "", name, x(number), y));
+                job.end_phase();
+            }
+            Ok(())
+        }));
+    }
+    let scale = scale.clone();
+    let phases = MIXES.len() * Contender::ALL.len();
+    let mut measured = Job::new(figure, "measured", phases, move |job| {
+        for (number, mix) in MIXES.into_iter().enumerate() {
+            let load = Load::new(Workload::Ipgeo, mix, ZIPF, scale.timed_operations, &scale)?;
+            for contender in Contender::ALL {
+                let rate = contender.measure(&load, threads(), job.interrupt)?.rate;
+                let (name, y) = (contender.name(), throughput(rate));
+                job.rows
+                    .push(of_kind(Kind::Measured, figure, "", name, x(number), y));
+                job.end_phase();
+            }
+        }
+        Ok(())
+    });
+    measured.alone = true;
+    jobs.push(measured);
+    jobs
+}
+
+/// An assumed parameter, set to a part of itself.
+type Assumed = (&'static str, fn(&mut Parameters, f64));
+
+fn scaled(value: u64, part: f64) -> u64 {
+    ((value as f64 * part).round() as u64).max(1)
+}
+
+const ASSUMED: &[Assumed] = &[
+    ("operations of a batch", |one, part| {
+        one.batch = scaled(one.batch as u64, part) as usize;
+    }),
+    ("cycles of a hash", |one, part| {
+        one.hash_cycles = scaled(one.hash_cycles, part)
+    }),
+    ("cycles of a buffer", |one, part| {
+        one.buffer_cycles = scaled(one.buffer_cycles, part)
+    }),
+    ("cycles of a match", |one, part| {
+        one.match_cycles = scaled(one.match_cycles, part)
+    }),
+    ("cycles of a write", |one, part| {
+        one.write_cycles = scaled(one.write_cycles, part)
+    }),
+    ("cycles to memory and back", |one, part| {
+        one.port_cycles = scaled(one.port_cycles, part)
+    }),
+    ("bytes of a shortcut", |one, part| {
+        one.shortcut_bytes = scaled(u64::from(one.shortcut_bytes), part) as u32;
+    }),
+    ("lines read ahead", |one, part| {
+        one.stream_lines = scaled(one.stream_lines as u64, part) as usize;
+    }),
+    ("lines of a spill", |one, part| {
+        one.spill_lines = scaled(one.spill_lines, part)
+    }),
+];
+
+/// Each assumed parameter halved and doubled, and other distributions of keys.
+pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let mut jobs = Vec::new();
+    for one in [Workload::Ipgeo, Workload::Rs] {
+        for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+            let scale = scale.clone();
+            let title = format!("{}, {name}", one.name());
+            let phases = 2 * ASSUMED.len() + DISTRIBUTIONS.len();
+            jobs.push(Job::new(figure, &title, phases, move |job| {
+                let operations = scale.dcart_operations / 3;
+                let panel = format!("{}, {name}", one.name());
+                for distribution in DISTRIBUTIONS {
+                    let load = Load::new(one, Mix::DcartC, distribution, operations, &scale)?;
+                    let report = run(&load, parameters.clone(), job.interrupt)?;
+                    let x = Quantity::new("part of its value", "", 1.0);
+                    let y = throughput(report.rate());
+                    let peer = format!("keys by {distribution}");
+                    job.rows.push(modelled(figure, &panel, &peer, x, y));
+                    job.end_phase();
+                }
+                let load = Load::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
+                for (peer, set) in ASSUMED {
+                    for part in [0.5, 2.0] {
+                        let mut parameters = parameters.clone();
+                        set(&mut parameters, part);
+                        let report = run(&load, parameters, job.interrupt)?;
+                        let x = Quantity::new("part of its value", "", part);
+                        let y = throughput(report.rate());
+                        job.rows.push(modelled(figure, &panel, peer, x, y));
+                        job.end_phase();
+                    }
+                }
+                Ok(())
+            }));
+        }
+    }
+    jobs
+}
+
+const DISTRIBUTIONS: [Distribution; 3] = [ZIPF, Distribution::Uniform, Distribution::Zipf(1.2)];

@@ -1,0 +1,118 @@
+//! Where the gain comes from.
+
+use super::designs::{Design, OURS, memories, ours, parts, published, same_area};
+use super::modelled::run;
+use super::rows::{modelled, throughput, workload};
+use super::scale::{Figure, Scale};
+use super::workload::{Load, Workload, ZIPF};
+use crate::figures::job::Job;
+use crate::figures::row::Quantity;
+use crate::workload::Mix;
+use nearfield_hardware::accelerator::dcart::Parameters;
+use nearfield_hardware::accelerator::dcart::area::{Area, Logic};
+
+/// A job for each workload, which runs all designs.
+fn designs(
+    figure: &'static str,
+    scale: &Scale,
+    workloads: &[Workload],
+    designs: Vec<Design>,
+) -> Vec<Job> {
+    let job = |one: &Workload| {
+        let (one, scale, designs) = (*one, scale.clone(), designs.clone());
+        Job::new(figure, one.name(), designs.len(), move |job| {
+            let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+            for (name, parameters) in designs {
+                let report = run(&load, parameters, job.interrupt)?;
+                let y = throughput(report.rate());
+                job.rows.push(modelled(figure, "", name, workload(one), y));
+                job.end_phase();
+            }
+            Ok(())
+        })
+    };
+    workloads.iter().map(job).collect()
+}
+
+/// One part after the other left out.
+pub(super) fn parts_left_out(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    designs(figure.name, scale, &Workload::ALL, parts())
+}
+
+/// One to 64 units, with as many buckets.
+pub(super) fn units(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let counts = [1, 2, 4, 8, 16, 32, 64];
+    let mut jobs = Vec::new();
+    for one in [Workload::Ipgeo, Workload::Rs] {
+        for (name, parameters) in [(super::designs::DCART, published()), (OURS, ours())] {
+            let scale = scale.clone();
+            let title = format!("{}, {name}", one.name());
+            jobs.push(Job::new(figure, &title, counts.len(), move |job| {
+                let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+                for units in counts {
+                    let parameters = Parameters {
+                        units,
+                        buckets: units,
+                        ..parameters.clone()
+                    };
+                    let report = run(&load, parameters, job.interrupt)?;
+                    let x = Quantity::new("units", "", units as f64);
+                    let y = throughput(report.rate());
+                    job.rows.push(modelled(figure, one.name(), name, x, y));
+                    job.end_phase();
+                }
+                Ok(())
+            }));
+        }
+    }
+    jobs
+}
+
+/// Other memories of the card.
+pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let mut all = Vec::new();
+    for (name, memory) in memories() {
+        for (design, parameters) in [("", published()), (", interleaved", ours())] {
+            let parameters = Parameters {
+                memory: memory.clone(),
+                ..parameters
+            };
+            all.push((format!("{name}{design}"), parameters));
+        }
+    }
+    let mut jobs = Vec::new();
+    for one in [Workload::Ipgeo, Workload::Rs] {
+        let (figure, scale, all) = (figure.name, scale.clone(), all.clone());
+        jobs.push(Job::new(figure, one.name(), all.len(), move |job| {
+            let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+            for (name, parameters) in all {
+                let report = run(&load, parameters, job.interrupt)?;
+                let y = throughput(report.rate());
+                job.rows.push(modelled(figure, "", &name, workload(one), y));
+                job.end_phase();
+            }
+            Ok(())
+        }));
+    }
+    jobs
+}
+
+/// Designs that take no more of the card than the paper's.
+pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let mut jobs = designs(figure, scale, &Workload::ALL, same_area());
+    jobs.push(Job::count(figure, "area", move || {
+        let area = |(name, parameters): Design| {
+            let area = Area::of(&parameters, &Logic::ASSUMED);
+            let x = Quantity::new("workload", "", 0.0);
+            let quantities = [
+                Quantity::new("look-up tables", "thousand", area.luts / 1e3),
+                Quantity::new("block memories", "", area.block_memories),
+            ];
+            quantities.map(|y| modelled(figure, "area", name, x.clone(), y))
+        };
+        same_area().into_iter().flat_map(area).collect()
+    }));
+    jobs
+}

@@ -1,0 +1,182 @@
+//! The six workloads: keys, and operations on them.
+
+use super::scale::Scale;
+use crate::error::LabError;
+use crate::workload::{Distribution, KeySet, KeySpec, Mix, Op, StreamSpec};
+
+/// A workload of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Workload {
+    /// Starts of ranges of IPv4 addresses.
+    Ipgeo,
+    /// Words.
+    Dict,
+    /// E-mail addresses.
+    Ea,
+    /// Dense integers in ascending order.
+    De,
+    /// Random integers.
+    Rs,
+    /// Dense integers in random order.
+    Rd,
+}
+
+impl Workload {
+    pub(super) const ALL: [Workload; 6] = [
+        Workload::Ipgeo,
+        Workload::Dict,
+        Workload::Ea,
+        Workload::De,
+        Workload::Rs,
+        Workload::Rd,
+    ];
+
+    /// Those that come from the world.
+    pub(super) const REAL: [Workload; 3] = [Workload::Ipgeo, Workload::Dict, Workload::Ea];
+
+    /// As the paper calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Workload::Ipgeo => "IPGEO",
+            Workload::Dict => "DICT",
+            Workload::Ea => "EA",
+            Workload::De => "DE",
+            Workload::Rs => "RS",
+            Workload::Rd => "RD",
+        }
+    }
+
+    /// Its place on an axis.
+    pub(super) fn number(self) -> f64 {
+        let place = Workload::ALL.iter().position(|one| *one == self);
+        place.unwrap_or_default() as f64 + 1.0
+    }
+
+    fn keys(self, scale: &Scale) -> Result<KeySet, LabError> {
+        let (spec, count) = match self {
+            Workload::Ipgeo => (KeySpec::Ipv4, None),
+            Workload::Dict => (KeySpec::Words, None),
+            Workload::Ea => (KeySpec::Email, Some(scale.email_keys)),
+            Workload::De => (KeySpec::Dense, Some(scale.synthetic_keys)),
+            Workload::Rs => (KeySpec::Sparse, Some(scale.synthetic_keys)),
+            Workload::Rd => (KeySpec::RandomDense, Some(scale.synthetic_keys)),
+        };
+        // Small scales shrink the real sets, too.
+        let count = count.or_else(|| {
+            let default = spec.count_default()?;
+            Some(default.min(scale.synthetic_keys))
+        });
+        spec.generate(count, scale.seed)
+    }
+}
+
+/// How operations choose keys. *Assumed*: the paper shows that they are skewed and not by which law.
+pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
+
+/// Keys as bytes, and operations on them.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    workload: Workload,
+    keys: Keys,
+    /// The number of a key, and whether it is written.
+    pub(super) operations: Vec<(u32, bool)>,
+    /// The bytes with which all keys begin: they tell none from another.
+    shared: usize,
+}
+
+/// Keys, one behind the other.
+#[derive(Clone, Debug)]
+struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    fn get(&self, number: usize) -> &[u8] {
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[begin..self.ends[number]]
+    }
+}
+
+impl Load {
+    /// A workload with a mix and a distribution.
+    pub(super) fn new(
+        workload: Workload,
+        mix: Mix,
+        distribution: Distribution,
+        operations: usize,
+        scale: &Scale,
+    ) -> Result<Load, LabError> {
+        let set = workload.keys(scale)?;
+        let streams = StreamSpec {
+            mix,
+            distribution: Some(distribution),
+            keys: set.len(),
+            threads: 1,
+            operations,
+            seed: scale.seed,
+            hot_seed: scale.seed,
+        };
+        let streams = streams.generate()?;
+        let stream = streams.threads().iter().flat_map(|stream| stream.iter());
+        let operations = stream.map(|op| match op {
+            Op::Read(key) | Op::Scan(key, _) => (key as u32, false),
+            Op::Update(key) | Op::Insert(key) | Op::ReadModifyWrite(key) => (key as u32, true),
+        });
+        let operations = operations.collect();
+        let keys = match set {
+            // Addresses have four bytes, other integers eight, the most significant first.
+            KeySet::Words(words) => {
+                let from = if workload == Workload::Ipgeo { 4 } else { 0 };
+                let keys = words.iter().map(|word| word.to_be_bytes());
+                Keys::of(keys.map(|key| key[from..].to_vec()))
+            }
+            KeySet::Bytes(strings) => Keys::of(strings.iter().map(<[u8]>::to_vec)),
+        };
+        let shared = keys.shared();
+        Ok(Load {
+            workload,
+            keys,
+            operations,
+            shared,
+        })
+    }
+
+    pub(super) fn key(&self, number: u32) -> &[u8] {
+        self.keys.get(number as usize)
+    }
+
+    /// Whether keys are integers.
+    pub(super) fn is_words(&self) -> bool {
+        !matches!(self.workload, Workload::Dict | Workload::Ea)
+    }
+
+    pub(super) fn keys(&self) -> u32 {
+        self.keys.ends.len() as u32
+    }
+
+    /// The eight bits by which a key is combined: those behind what all keys share. *Assumed*: the
+    /// paper combines by the first eight bits, by which all dense integers have one bucket.
+    pub(super) fn label(&self, number: u32) -> u8 {
+        self.key(number).get(self.shared).copied().unwrap_or(0)
+    }
+}
+
+impl Keys {
+    fn of(keys: impl Iterator<Item = Vec<u8>>) -> Keys {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for key in keys {
+            bytes.extend_from_slice(&key);
+            ends.push(bytes.len());
+        }
+        Keys { bytes, ends }
+    }
+
+    fn shared(&self) -> usize {
+        let first = self.get(0);
+        (1..self.ends.len()).fold(first.len(), |shared, number| {
+            let pairs = first[..shared].iter().zip(self.get(number));
+            pairs.take_while(|(one, other)| one == other).count()
+        })
+    }
+}
