@@ -123,7 +123,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
         for (name, parameters) in [(DCART, published()), (OURS, ours())] {
             let scale = scale.clone();
             let title = format!("{}, {name}", one.name());
-            let phases = 2 * ASSUMED.len() + DISTRIBUTIONS.len();
+            let phases = 2 * ASSUMED.len() + DISTRIBUTIONS.len() + 1;
             jobs.push(Job::new(figure, &title, phases, move |job| {
                 let operations = scale.dcart_operations / 3;
                 let panel = format!("{}, {name}", one.name());
@@ -137,6 +137,13 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                     job.end_phase();
                 }
                 let load = Load::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
+                let inserting = load.clone().inserting();
+                let report = run(&inserting, parameters.clone(), job.interrupt)?;
+                let x = Quantity::new("part of its value", "", 1.0);
+                let y = throughput(report.rate());
+                job.rows
+                    .push(modelled(figure, &panel, "writes insert keys", x, y));
+                job.end_phase();
                 for (peer, set) in ASSUMED {
                     for part in [0.5, 2.0] {
                         let mut parameters = parameters.clone();

@@ -78,6 +78,8 @@ pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
 pub(super) struct Load {
     workload: Workload,
     keys: Keys,
+    /// Keys that are there before the first operation.
+    loaded: u32,
     /// The number of a key, and whether it is written.
     pub(super) operations: Vec<(u32, bool)>,
     /// The bytes with which all keys begin: they tell none from another.
@@ -136,10 +138,33 @@ impl Load {
         let shared = keys.shared();
         Ok(Load {
             workload,
+            loaded: keys.ends.len() as u32,
             keys,
             operations,
             shared,
         })
+    }
+
+    /// The same with writes that insert keys: the last tenth of them, as long as there are some.
+    pub(super) fn inserting(mut self) -> Load {
+        let keys = self.keys();
+        self.loaded = keys - keys / 10;
+        let mut next = self.loaded;
+        for (number, writes) in &mut self.operations {
+            if *writes && next < keys {
+                *number = next;
+                next += 1;
+            } else {
+                *number %= self.loaded;
+                *writes = false;
+            }
+        }
+        self
+    }
+
+    /// Keys that are there before the first operation: all, or those below this number.
+    pub(super) fn loaded(&self) -> u32 {
+        self.loaded
     }
 
     pub(super) fn key(&self, number: u32) -> &[u8] {
