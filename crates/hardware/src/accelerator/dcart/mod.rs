@@ -65,4 +65,4 @@ pub use buffer::Policy;
 pub use error::Error;
 pub use parameters::{Parameters, Pipeline};
 pub use report::{Hits, Locks, Report};
-pub use walk::{Operation, Tree, Visit, Walk};
+pub use walk::{Operation, Recording, Tree, Visit, Walk};

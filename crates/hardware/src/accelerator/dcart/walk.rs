@@ -211,3 +211,56 @@ impl Walks {
         }
     }
 }
+
+/// The walks of all operations of a run, so that several designs can walk a tree that was built
+/// once. Operations come in the same order in each run, so that their walks are the same.
+///
+/// ```
+/// use nearfield_hardware::accelerator::Span;
+/// use nearfield_hardware::accelerator::dcart::{Recording, Tree, Visit, Walk};
+///
+/// struct Flat(u32);
+/// impl Tree for Flat {
+///     fn execute(&mut self, _: usize, walk: &mut Walk) {
+///         self.0 += 1;
+///         walk.visit(Visit::leaf(Span { address: 0x40, bytes: 64 }));
+///     }
+/// }
+///
+/// let mut tree = Flat(0);
+/// let recording = Recording::of(&mut tree, 10);
+/// let mut walk = Walk::default();
+/// (&recording).execute(3, &mut walk);
+/// assert_eq!((tree.0, walk.visits().len()), (10, 1));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    walks: Walks,
+}
+
+impl Recording {
+    /// Has a tree execute so many operations.
+    pub fn of(tree: &mut impl Tree, operations: usize) -> Recording {
+        let (mut walks, mut walk) = (Walks::default(), Walk::default());
+        for operation in 0..operations {
+            walk.clear();
+            tree.execute(operation, &mut walk);
+            walks.push(&walk);
+        }
+        Recording { walks }
+    }
+}
+
+impl Tree for &Recording {
+    fn execute(&mut self, operation: usize, walk: &mut Walk) {
+        let recorded = self.walks.get(operation);
+        walk.visits.extend_from_slice(recorded.visits);
+        walk.stores.extend_from_slice(recorded.stores);
+        walk.locks.extend_from_slice(recorded.locks);
+        walk.freed.extend_from_slice(recorded.freed);
+        walk.has_target = recorded.before.is_some();
+        walk.moved = recorded
+            .after
+            .filter(|after| recorded.before != Some(*after));
+    }
+}

@@ -1,7 +1,7 @@
 //! Figure 10: throughput and latency.
 
 use super::designs::{DCART, OURS, ours, published};
-use super::modelled::run;
+use super::modelled::Executed;
 use super::rows::modelled;
 use super::scale::{Figure, Scale};
 use super::workload::{Load, Workload, ZIPF};
@@ -23,12 +23,13 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
             jobs.push(Job::new(figure, &title, BATCHES.len(), move |job| {
                 let operations = scale.dcart_operations;
                 let load = Load::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
+                let executed = Executed::new(&load, job.interrupt)?;
                 for batch in BATCHES.into_iter().filter(|batch| *batch <= operations) {
                     let parameters = Parameters {
                         batch,
                         ..parameters.clone()
                     };
-                    let report = run(&load, parameters, job.interrupt)?;
+                    let report = executed.on(parameters, job.interrupt)?;
                     let x = Quantity::new("throughput", "Mops", report.rate() / 1e6);
                     let p99 = report.latency(0.99).as_nanoseconds() / 1e3;
                     let y = Quantity::new("latency, p99", "µs", p99);

@@ -2,7 +2,7 @@
 
 use super::designs::{DCART, OURS, ours, published};
 use super::measured::{Contender, threads};
-use super::modelled::run;
+use super::modelled::Executed;
 use super::rows::{modelled, of_kind, throughput, workload};
 use super::scale::{Figure, Scale};
 use super::workload::{Load, Workload, ZIPF};
@@ -77,8 +77,9 @@ fn modelled_job(one: Workload, scale: &Scale) -> Job {
     let scale = scale.clone();
     Job::new("", &format!("{}, modelled", one.name()), 2, move |job| {
         let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+        let executed = Executed::new(&load, job.interrupt)?;
         for (name, parameters) in [(DCART, published()), (OURS, ours())] {
-            let report = run(&load, parameters, job.interrupt)?;
+            let report = executed.on(parameters, job.interrupt)?;
             let (x, all) = (workload(one), report.operations as f64);
             let each = |count: u64| count as f64 / all;
             let contended = contentions(each(report.locks.contended));

@@ -2,7 +2,7 @@
 
 use super::designs::{DCART, OURS, ours, published};
 use super::measured::{Contender, threads};
-use super::modelled::run;
+use super::modelled::Executed;
 use super::motivation::MIXES;
 use super::rows::{modelled, of_kind, throughput};
 use super::scale::{Figure, Scale};
@@ -23,11 +23,12 @@ pub(super) fn operations(figure: &Figure, scale: &Scale) -> Vec<Job> {
         Job::new(figure, name, counts.len(), move |job| {
             for count in counts {
                 let load = Load::new(Workload::Ipgeo, Mix::DcartC, ZIPF, count, &scale)?;
+                let executed = Executed::new(&load, job.interrupt)?;
                 let parameters = Parameters {
                     batch: count,
                     ..parameters.clone()
                 };
-                let report = run(&load, parameters, job.interrupt)?;
+                let report = executed.on(parameters, job.interrupt)?;
                 let x = Quantity::new("operations", "thousand", count as f64 / 1e3);
                 job.rows
                     .push(modelled(figure, "", name, x, throughput(report.rate())));
@@ -50,7 +51,8 @@ pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
             for (number, mix) in MIXES.into_iter().enumerate() {
                 let operations = scale.dcart_operations;
                 let load = Load::new(Workload::Ipgeo, mix, ZIPF, operations, &scale)?;
-                let report = run(&load, parameters.clone(), job.interrupt)?;
+                let executed = Executed::new(&load, job.interrupt)?;
+                let report = executed.on(parameters.clone(), job.interrupt)?;
                 let y = throughput(report.rate());
                 job.rows.push(modelled(figure, "", name, x(number), y));
                 job.end_phase();
@@ -129,7 +131,8 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 let panel = format!("{}, {name}", one.name());
                 for distribution in DISTRIBUTIONS {
                     let load = Load::new(one, Mix::DcartC, distribution, operations, &scale)?;
-                    let report = run(&load, parameters.clone(), job.interrupt)?;
+                    let executed = Executed::new(&load, job.interrupt)?;
+                    let report = executed.on(parameters.clone(), job.interrupt)?;
                     let x = Quantity::new("part of its value", "", 1.0);
                     let y = throughput(report.rate());
                     let peer = format!("keys by {distribution}");
@@ -137,8 +140,10 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                     job.end_phase();
                 }
                 let load = Load::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
-                let inserting = load.clone().inserting();
-                let report = run(&inserting, parameters.clone(), job.interrupt)?;
+                let executed = Executed::new(&load, job.interrupt)?;
+                let inserting = load.inserting();
+                let executed_inserting = Executed::new(&inserting, job.interrupt)?;
+                let report = executed_inserting.on(parameters.clone(), job.interrupt)?;
                 let x = Quantity::new("part of its value", "", 1.0);
                 let y = throughput(report.rate());
                 job.rows
@@ -148,7 +153,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                     for part in [0.5, 2.0] {
                         let mut parameters = parameters.clone();
                         set(&mut parameters, part);
-                        let report = run(&load, parameters, job.interrupt)?;
+                        let report = executed.on(parameters, job.interrupt)?;
                         let x = Quantity::new("part of its value", "", part);
                         let y = throughput(report.rate());
                         job.rows.push(modelled(figure, &panel, peer, x, y));

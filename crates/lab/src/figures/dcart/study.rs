@@ -1,7 +1,7 @@
 //! Where the gain comes from.
 
 use super::designs::{Design, OURS, memories, ours, parts, published, same_area};
-use super::modelled::run;
+use super::modelled::Executed;
 use super::rows::{modelled, throughput, workload};
 use super::scale::{Figure, Scale};
 use super::workload::{Load, Workload, ZIPF};
@@ -22,8 +22,9 @@ fn designs(
         let (one, scale, designs) = (*one, scale.clone(), designs.clone());
         Job::new(figure, one.name(), designs.len(), move |job| {
             let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+            let executed = Executed::new(&load, job.interrupt)?;
             for (name, parameters) in designs {
-                let report = run(&load, parameters, job.interrupt)?;
+                let report = executed.on(parameters, job.interrupt)?;
                 let y = throughput(report.rate());
                 job.rows.push(modelled(figure, "", name, workload(one), y));
                 job.end_phase();
@@ -50,13 +51,14 @@ pub(super) fn units(figure: &Figure, scale: &Scale) -> Vec<Job> {
             let title = format!("{}, {name}", one.name());
             jobs.push(Job::new(figure, &title, counts.len(), move |job| {
                 let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+                let executed = Executed::new(&load, job.interrupt)?;
                 for units in counts {
                     let parameters = Parameters {
                         units,
                         buckets: units,
                         ..parameters.clone()
                     };
-                    let report = run(&load, parameters, job.interrupt)?;
+                    let report = executed.on(parameters, job.interrupt)?;
                     let x = Quantity::new("units", "", units as f64);
                     let y = throughput(report.rate());
                     job.rows.push(modelled(figure, one.name(), name, x, y));
@@ -86,8 +88,9 @@ pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
         let (figure, scale, all) = (figure.name, scale.clone(), all.clone());
         jobs.push(Job::new(figure, one.name(), all.len(), move |job| {
             let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+            let executed = Executed::new(&load, job.interrupt)?;
             for (name, parameters) in all {
-                let report = run(&load, parameters, job.interrupt)?;
+                let report = executed.on(parameters, job.interrupt)?;
                 let y = throughput(report.rate());
                 job.rows.push(modelled(figure, "", &name, workload(one), y));
                 job.end_phase();
