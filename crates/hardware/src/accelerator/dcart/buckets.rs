@@ -4,7 +4,8 @@ use super::{Operation, Parameters};
 
 /// The bucket of each label, so that labels that follow each other have buckets that do. The paper
 /// does not say how 256 labels become 16 buckets; here they divide the operations of the batch
-/// before as evenly as runs of labels can.
+/// before as evenly as runs of labels can. Those of the first batch divide it itself, as if it had
+/// been like the load before.
 #[derive(Clone, Debug)]
 pub(super) struct Labels {
     buckets: usize,
@@ -12,13 +13,12 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// As many labels in each bucket.
-    pub(super) fn even(buckets: usize) -> Labels {
-        let mut of = [0; 256];
-        for (label, bucket) in of.iter_mut().enumerate() {
-            *bucket = (label * buckets / 256) as u8;
-        }
-        Labels { buckets, of }
+    /// Buckets that divide these operations.
+    pub(super) fn of(buckets: usize, operations: &[Operation]) -> Labels {
+        let of = [0; 256];
+        let mut labels = Labels { buckets, of };
+        labels.balance(operations);
+        labels
     }
 
     /// Divides these operations by runs of labels: the largest bucket is as small as it can be.
@@ -157,8 +157,7 @@ mod tests {
                 })
             })
             .collect();
-        let mut labels = Labels::even(4);
-        labels.balance(&operations);
+        let labels = Labels::of(4, &operations);
         let mut counts = [0; 4];
         for operation in &operations {
             counts[labels.bucket(operation.label)] += 1;
@@ -175,7 +174,7 @@ mod tests {
             ..Parameters::published()
         };
         assert_eq!(parameters.bucket_bytes(), 64);
-        let labels = Labels::even(16);
+        let labels = Labels::of(16, &[]);
         let mut buckets = Buckets::empty(16);
         let mut lines = 0;
         for place in 0..100 {

@@ -95,6 +95,7 @@ impl<'a, T: Tree> Run<'a, T> {
     ) -> Run<'a, T> {
         // Without buckets of prefixes, all lines are worth the same.
         let owners = parameters.buckets;
+        let first = operations.len().min(parameters.batch);
         let tree_policy = parameters.tree_policy;
         let bytes = u64::from(parameters.shortcut_bytes);
         let shortcut_buffer = Buffer::new(Policy::Lru, parameters.shortcut_buffer, bytes, 1);
@@ -108,7 +109,7 @@ impl<'a, T: Tree> Run<'a, T> {
             regions: Regions::of(parameters),
             off_chip,
             arrived: Vec::new(),
-            labels: Labels::even(parameters.buckets),
+            labels: Labels::of(parameters.buckets, &operations[..first]),
             combining: None,
             operating: None,
             units: vec![Unit::new(parameters); parameters.units],

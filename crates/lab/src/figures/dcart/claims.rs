@@ -30,6 +30,7 @@ enum Pick {
 }
 
 const ART: &str = Contender::Art.name();
+const SMART: &str = Contender::Smart.name();
 const ENGINE: &str = Contender::Engine.name();
 const MATCHES: &str = "partial key matches";
 const LOCKS: &str = "contended locks";
@@ -40,6 +41,10 @@ const STATED: &[Stated<Source>] = stated! {
     "dcart.matches.art" (Some(3.2), "%") Part("8", MATCHES, [DCART, ART], Least) =>
         "partial key matches as a part of ART's: the least";
     "dcart.matches.art.most" (Some(5.7), "%") Part("8", MATCHES, [DCART, ART], Most) =>
+        "the same: the most";
+    "dcart.matches.smart" (Some(6.5), "%") Part("8", MATCHES, [DCART, SMART], Least) =>
+        "partial key matches as a part of SMART's: the least";
+    "dcart.matches.smart.most" (Some(14.3), "%") Part("8", MATCHES, [DCART, SMART], Most) =>
         "the same: the most";
     "dcart.contentions" (Some(3.2), "%") Part("7", LOCKS, [DCART, ART], Least) =>
         "contended locks as a part of ART's, modelled and measured: the least";
@@ -53,6 +58,10 @@ const STATED: &[Stated<Source>] = stated! {
         "modelled throughput over ART's, measured on this machine: the least";
     "dcart.speed.art.most" (Some(151.7), "x") Ratio("9", RATE, [DCART, ART], Most) =>
         "the same: the most";
+    "dcart.speed.smart" (Some(35.9), "x") Ratio("9", RATE, [DCART, SMART], Least) =>
+        "modelled throughput over SMART's, measured on this machine: the least";
+    "dcart.speed.smart.most" (Some(44.2), "x") Ratio("9", RATE, [DCART, SMART], Most) =>
+        "the same: the most";
     "dcart.speed.cuart" (Some(21.1), "x") Ratio("9", RATE, [DCART, CUART], Least) =>
         "modelled throughput over CuART's, modelled: the least";
     "dcart.speed.cuart.most" (Some(31.2), "x") Ratio("9", RATE, [DCART, CUART], Most) =>
@@ -61,9 +70,17 @@ const STATED: &[Stated<Source>] = stated! {
         "energy of ART (measured rate, assumed power) over the modelled card's: the least";
     "dcart.energy.art.most" (Some(493.5), "x") Ratio("11", ENERGY, [ART, DCART], Most) =>
         "the same: the most";
+    "dcart.energy.smart" (Some(92.7), "x") Ratio("11", ENERGY, [SMART, DCART], Least) =>
+        "energy of SMART (measured rate, assumed power) over the modelled card's: the least";
+    "dcart.energy.smart.most" (Some(148.9), "x") Ratio("11", ENERGY, [SMART, DCART], Most) =>
+        "the same: the most";
     "dcart.energy.cuart" (Some(71.1), "x") Ratio("11", ENERGY, [CUART, DCART], Least) =>
         "energy of CuART over the card's, both modelled: the least";
     "dcart.energy.cuart.most" (Some(126.2), "x") Ratio("11", ENERGY, [CUART, DCART], Most) =>
+        "the same: the most";
+    "ours.software-over-smart" (None, "x") Ratio("9", RATE, [ENGINE, SMART], Least) =>
+        "Nearfield's engine over SMART, both measured on this machine: the least";
+    "ours.software-over-smart.most" (None, "x") Ratio("9", RATE, [ENGINE, SMART], Most) =>
         "the same: the most";
     "ours.accelerator-over-software" (None, "x") Ratio("9", RATE, [OURS, ENGINE], Least) =>
         "our accelerator, modelled, over Nearfield's engine, measured on this machine: the least";

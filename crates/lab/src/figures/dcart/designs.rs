@@ -16,12 +16,20 @@ pub(super) fn published() -> Parameters {
     Parameters::published()
 }
 
-/// Ours: units have 8 operations under way each, and a quarter of the buffer of the tree pays for
-/// their state. What memory latency a unit hides, a buffer need not avoid.
+/// Ours: units have 16 operations under way each. A quarter of the units, and three quarters of
+/// the buffer of the tree, pay for their state. The memory latency that a unit hides, a buffer need
+/// not avoid.
 pub(super) fn ours() -> Parameters {
+    interleaved(16, 12)
+}
+
+/// Units with so many operations each, with a quarter of the paper's buffer of the tree.
+fn interleaved(operations: usize, units: usize) -> Parameters {
     Parameters {
-        pipeline: Pipeline::Interleaved { operations: 8 },
+        pipeline: Pipeline::Interleaved { operations },
         tree_buffer: 1 << 20,
+        units,
+        buckets: units,
         ..published()
     }
 }
@@ -56,19 +64,12 @@ pub(super) fn parts() -> Vec<Design> {
 
 /// Designs that take no more look-up tables and block memories than the paper's.
 pub(super) fn same_area() -> Vec<Design> {
-    let interleaved = |operations, tree_buffer, units| Parameters {
-        pipeline: Pipeline::Interleaved { operations },
-        tree_buffer,
-        units,
-        buckets: units,
-        ..published()
-    };
     vec![
         (DCART, published()),
         (OURS, ours()),
-        ("4 operations a unit", interleaved(4, 2 << 20, 16)),
-        ("16 operations, 12 units", interleaved(16, 1 << 20, 12)),
-        ("32 operations, 8 units", interleaved(32, 1 << 20, 8)),
+        ("4 operations, 16 units", interleaved(4, 16)),
+        ("8 operations, 16 units", interleaved(8, 16)),
+        ("32 operations, 8 units", interleaved(32, 8)),
     ]
 }
 

@@ -5,7 +5,7 @@ use crate::clock::thread_cpu_time;
 use crate::figures::job::PointError;
 use crate::harness::{Interrupt, cores, together};
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
-use nearfield_radix::rivals::{Art, Design, Rival, RivalForm};
+use nearfield_radix::rivals::{Art, ArtRowex, Design, Rival, RivalForm, Smart};
 use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ const SHORTCUT_BYTES: usize = 128 << 10;
 pub(super) enum Contender {
     /// The adaptive radix tree with optimistic lock coupling.
     Art,
+    /// The same with ROWEX, whose readers never restart.
+    Rowex,
+    /// SMART for shared memory.
+    Smart,
     /// The paper's processing model in software.
     DataCentric,
     /// Nearfield's engine as it is.
@@ -28,13 +32,20 @@ pub(super) enum Contender {
 }
 
 impl Contender {
-    pub(super) const ALL: [Contender; 3] =
-        [Contender::Art, Contender::DataCentric, Contender::Engine];
+    pub(super) const ALL: [Contender; 5] = [
+        Contender::Art,
+        Contender::Rowex,
+        Contender::Smart,
+        Contender::DataCentric,
+        Contender::Engine,
+    ];
 
     /// Its name in figures.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Contender::Art => "ART, measured",
+            Contender::Rowex => "ART with ROWEX, measured",
+            Contender::Smart => "SMART, measured",
             Contender::DataCentric => "DCART-C, measured",
             Contender::Engine => "Nearfield's engine, measured",
         }
@@ -65,6 +76,8 @@ impl Contender {
         };
         match self {
             Contender::Art => run.rival(&Art::<F>::new()),
+            Contender::Rowex => run.rival(&ArtRowex::<F>::new()),
+            Contender::Smart => run.rival(&Smart::<F>::new()),
             Contender::DataCentric => run.engine::<F>(EngineOptions::data_centric(SHORTCUT_BYTES)),
             Contender::Engine => run.engine::<F>(EngineOptions::default()),
         }

@@ -125,16 +125,19 @@ pub(super) fn useful(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// Figure 2e: rivals by the share of writes.
 pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
-    let mut job = Job::new(figure, "IPGEO, measured", MIXES.len(), move |job| {
+    let rivals = [Contender::Art, Contender::Rowex, Contender::Smart];
+    let phases = MIXES.len() * rivals.len();
+    let mut job = Job::new(figure, "IPGEO, measured", phases, move |job| {
         for (number, mix) in MIXES.into_iter().enumerate() {
             let load = Load::new(Workload::Ipgeo, mix, ZIPF, scale.timed_operations, &scale)?;
-            let x = Quantity::new("writes", "%", 25.0 * number as f64);
-            let measured = Contender::Art.measure(&load, threads(), job.interrupt)?;
-            let y = throughput(measured.rate);
-            let name = Contender::Art.name();
-            job.rows
-                .push(of_kind(Kind::Measured, figure, "", name, x, y));
-            job.end_phase();
+            for contender in rivals {
+                let x = Quantity::new("writes", "%", 25.0 * number as f64);
+                let measured = contender.measure(&load, threads(), job.interrupt)?;
+                let (name, y) = (contender.name(), throughput(measured.rate));
+                job.rows
+                    .push(of_kind(Kind::Measured, figure, "", name, x, y));
+                job.end_phase();
+            }
         }
         Ok(())
     });

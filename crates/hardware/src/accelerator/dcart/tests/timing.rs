@@ -84,7 +84,8 @@ fn a_shortcut_that_is_stale_costs_a_read_and_the_walk() {
         }
     }
     // Others between them, so that each finds the shortcut of the one before.
-    let operations = operations([7, 1, 2, 3, 4, 7, 5, 6, 8, 9, 7].into_iter());
+    let mut operations = operations([7, 1, 2, 3, 4, 7, 5, 6, 8, 9, 7].into_iter());
+    operations.iter_mut().for_each(|one| one.label = 0);
     let accelerator = Accelerator::new(Parameters::published()).unwrap();
     let report = accelerator.run(&operations, &mut Moving).unwrap();
     assert_eq!((report.shortcuts_missing, report.shortcuts_stale), (9, 2));
