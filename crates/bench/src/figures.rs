@@ -54,13 +54,14 @@ pub(crate) struct Arguments {
     /// DCART: 2b, 2c: redundant visits and useful bytes; 2e: rivals by writes; 3, 3b: hot prefixes
     /// and nodes; 7: contended locks; 8: partial key matches; 9: throughput; 10: latency; 11:
     /// energy; 12a, 12b: operations and writes. Not in the paper: parts: parts left out; units;
-    /// memories; ours: designs of the same area; sensitivity: assumed parameters halved and doubled.
-    /// 7, 8, 9 and 11 share their runs.
+    /// memories; ours: designs of the same area; sensitivity: assumed parameters halved and
+    /// doubled. 7, 8, 9 and 11 share their runs.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
     /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, ADM with 20,000
-    /// objects, pulse with 3,000 requests of a point, DCART with 1M keys, and a few points of each axis
+    /// objects, pulse with 3,000 requests of a point, DCART with 1M keys, and few
+    /// points of each axis
     #[arg(long)]
     quick: bool,
 

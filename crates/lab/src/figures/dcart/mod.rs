@@ -1,7 +1,8 @@
-//! DCART (DAC 2025): its figures, from a model of its accelerator and from rivals that are measured.
+//! DCART (DAC 2025): its figures, from a model of its accelerator and from rivals that are
+//! measured.
 //!
-//! A workload is a set of keys and a stream of reads and updates. A real tree executes it, and tells
-//! which bytes each operation reads and writes (`walker.rs`); the model of the accelerator
+//! A workload is a set of keys and a stream of reads and updates. A real tree executes it, and
+//! tells which bytes each operation reads and writes (`walker.rs`); the model of the accelerator
 //! (`nearfield_hardware::accelerator::dcart`) says how long that takes (`modelled.rs`). Rivals and
 //! Nearfield's engine execute the same operations on this machine, and are timed (`measured.rs`).
 //! Every answer is checked.

@@ -70,7 +70,7 @@ impl Workload {
     }
 }
 
-/// How operations choose keys. *Assumed*: the paper shows that they are skewed and not by which law.
+/// How operations choose keys. *Assumed*: the paper shows that they are skewed, and by no law.
 pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
 
 /// Keys as bytes, and operations on them.
