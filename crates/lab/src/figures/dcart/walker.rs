@@ -143,8 +143,8 @@ impl Walker {
         }
     }
 
-    /// Describes what an operation of the batch took. `changed` is `None` if it has found and changed
-    /// nothing. Operations are asked for in their order, each once.
+    /// Describes what an operation of the batch took. `changed` is `None` if it has found and
+    /// changed nothing. Operations are asked for in their order, each once.
     pub(super) fn walk(&mut self, operation: usize, changed: Option<Changed>, walk: &mut Walk) {
         let visits = self.recorder.visits(operation).to_vec();
         let mut leaf = None;
