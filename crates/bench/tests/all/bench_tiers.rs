@@ -15,7 +15,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn both_tiers_are_printed_and_written() {
+fn all_tables_are_printed_and_written() {
     let file = format!("nearfield-bench-tiers-{}.json", std::process::id());
     let file = std::env::temp_dir().join(file);
     let path = file.to_str().expect("a path");
@@ -39,11 +39,12 @@ fn both_tiers_are_printed_and_written() {
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["complete"], true);
     let printed = String::from_utf8_lossy(&output.stdout);
-    for tier in ["compressed", "files"] {
-        let rows = report[tier].as_array().expect("rows");
-        assert_eq!(rows.len(), 1);
+    let tables = ["compressed", "files", "hot", "cold"];
+    for table in tables {
+        let rows = report[table].as_array().expect("rows");
+        assert_eq!(rows.len(), 1, "{table}");
         let name = rows[0]["values"].as_str().expect("a name");
-        assert_eq!(printed.matches(name).count(), 2, "{printed}");
+        assert_eq!(printed.matches(name).count(), tables.len(), "{printed}");
     }
     assert!(report["compressed"][0]["ratio"].as_f64() > Some(1.0));
     assert!(report["files"][0]["rate_ratio"].as_f64() > Some(0.0));
