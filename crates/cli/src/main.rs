@@ -8,7 +8,11 @@ mod measure;
 #[cfg(target_os = "linux")]
 mod memory_node;
 mod nodes;
+#[cfg(target_os = "linux")]
+mod offload;
 mod serve;
+#[cfg(target_os = "linux")]
+mod switch;
 mod text;
 mod tiers;
 mod top;
@@ -50,6 +54,8 @@ enum Command {
     #[cfg(target_os = "linux")]
     MemoryNode(memory_node::Arguments),
     Nodes(nodes::Arguments),
+    #[cfg(target_os = "linux")]
+    Switch(switch::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -68,5 +74,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::MemoryNode(arguments) => memory_node::run(&arguments),
         Command::Nodes(arguments) => nodes::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Switch(arguments) => switch::run(&arguments),
     }
 }

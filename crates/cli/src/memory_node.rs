@@ -1,5 +1,6 @@
 //! `nearfield memory-node`: memory for processes of this machine or of other machines.
 
+use crate::offload::{Offload, say};
 use clap::Args;
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
@@ -8,7 +9,6 @@ use nearfield_fabric::membership::{
 use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_fabric::transport::ucx::UcxNode;
 use nearfield_server::config::memory;
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// How long after the death of this process etcd takes it to live, 2 to 3600
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "etcd")]
     lease: u64,
+
+    #[command(flatten)]
+    offload: Offload,
 }
 
 /// Where a node listens.
@@ -69,7 +72,10 @@ Examples:
   nearfield memory-node --listen ucx:192.0.2.7:7000 --size 64gb
       Clients on other machines connect to 192.0.2.7:7000.
   nearfield memory-node --listen shm:left --size 4gb --etcd http://a:2379,http://b:2379
-      Registered as left by a number that etcd gives; `nearfield nodes --etcd` shows it.";
+      Registered as left by a number that etcd gives; `nearfield nodes --etcd` shows it.
+  echo \"1 $(openssl rand -hex 32)\" > tenants
+  nearfield memory-node --listen shm:pool --size 8gb --offload 127.0.0.1:7001 --tenants tenants
+      Tenant 1 runs traversal programs on all of the memory.";
 
 impl Listen {
     /// The name of a node that was given none.
@@ -144,7 +150,21 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                     }
                 ),
             ));
-            node.serve(&stop);
+            match arguments.offload.prepare(number, &node)? {
+                Some(programs) => {
+                    say(&programs.welcome()?);
+                    std::thread::scope(|scope| {
+                        scope.spawn(|| node.serve(&stop));
+                        let served = programs.serve(&stop);
+                        stop.store(true, Ordering::Relaxed);
+                        served
+                    })?;
+                }
+                None => node.serve(&stop),
+            }
+        }
+        Listen::Ucx(_) if arguments.offload.is_wanted() => {
+            return Err("--offload needs --listen shm:NAME".into());
         }
         Listen::Ucx(address) => {
             let node = UcxNode::listen(address, number, arguments.size)?;
@@ -193,11 +213,6 @@ fn announce(
         _ => {}
     };
     Ok(Some(reservation.announce(address, bytes, notice)?))
-}
-
-fn say(text: &str) {
-    // The reader may be gone.
-    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// The next steps for a new user.

@@ -79,6 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield",
             "nearfield-fabric",
             "nearfield-hardware",
+            "nearfield-offload",
             "nearfield-server",
             "nearfield-tiers",
         ],

@@ -7,6 +7,7 @@ mod dram;
 mod measure;
 mod memory_node;
 mod nodes;
+mod offload;
 mod serve;
 #[cfg(target_os = "linux")]
 mod shared_pool;

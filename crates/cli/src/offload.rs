@@ -1,0 +1,148 @@
+//! Traversals at a memory node, and what its process and that of a switch share.
+
+use clap::Args;
+use nearfield_fabric::transport::shm::ShmNode;
+use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
+use nearfield_offload::net::udp::{Announcer, place, serve_node, socket_towards};
+use nearfield_offload::net::{Keys, Node, NodeSettings};
+use nearfield_offload::node::{LocalMemory, Ranges};
+use nearfield_offload::wire::{ANNOUNCED_MAX, Announcement, Key};
+use std::io::Write;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// How a memory node runs traversals.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Traversals")]
+pub(crate) struct Offload {
+    /// Run traversal programs on the memory, in one more thread; requests come to this IPv4 address
+    /// and port by UDP (only with shm:NAME)
+    #[arg(long, value_name = "IP:PORT", requires = "tenants")]
+    offload: Option<SocketAddrV4>,
+
+    /// A file that says who may run programs: lines of a number, a key of 64 hexadecimal digits, and
+    /// parts of the memory such as 4096-8192 or 8192-12288:read; all of it if there are none
+    #[arg(long, value_name = "FILE", requires = "offload")]
+    tenants: Option<PathBuf>,
+
+    /// Announce the node's addresses to this switch
+    #[arg(long, value_name = "IP:PORT", requires_all = ["offload", "rack_key"])]
+    switch: Option<SocketAddrV4>,
+
+    /// A file with the rack's key, 64 hexadecimal digits, by which the switch knows the node
+    #[arg(long, value_name = "FILE", requires = "switch")]
+    rack_key: Option<PathBuf>,
+}
+
+impl Offload {
+    /// True if programs are to run.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.offload.is_some()
+    }
+
+    /// Prepares to run programs, if they are to run.
+    pub(crate) fn prepare<'n>(
+        &self,
+        number: NodeId,
+        node: &'n ShmNode,
+    ) -> Result<Option<Prepared<'n>>, Failure> {
+        let (Some(listen), Some(file)) = (self.offload, &self.tenants) else {
+            return Ok(None);
+        };
+        let text = read(file)?;
+        let base = GlobalAddress::new(number, 0).to_bits();
+        let (keys, ranges) = Keys::read(&text, base, RESERVED_BYTES, node.bytes())
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        let ranges = Ranges::new(ranges)?;
+        let socket = UdpSocket::bind(listen)
+            .map_err(|error| format!("cannot listen at {listen}: {error}"))?;
+        // A node that starts again is younger than before.
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() as u32;
+        let announcer = match (self.switch, &self.rack_key) {
+            (Some(switch), Some(file)) => {
+                let mut here = SocketAddrV4::from(place(&socket)?);
+                if here.ip().is_unspecified() {
+                    let towards = socket_towards(switch.into())?;
+                    here.set_ip(*SocketAddrV4::from(place(&towards)?).ip());
+                }
+                let count = ranges.iter().count();
+                if count > ANNOUNCED_MAX {
+                    let most = format!("{count} parts are too many to announce");
+                    return Err(format!("{most}: {ANNOUNCED_MAX} at most").into());
+                }
+                let all = ranges.iter().map(|range| (range.start, range.bytes));
+                Some(Announcer {
+                    switch: switch.into(),
+                    key: key_of(file)?,
+                    announcement: Announcement {
+                        epoch,
+                        node: here.into(),
+                        ranges: all.collect(),
+                    },
+                })
+            }
+            _ => None,
+        };
+        let settings = NodeSettings {
+            epoch,
+            ..NodeSettings::default()
+        };
+        let memory = LocalMemory::new(node.words(), ranges)?;
+        Ok(Some(Prepared {
+            memory,
+            keys,
+            settings,
+            socket,
+            announcer,
+        }))
+    }
+}
+
+/// A memory node that can run programs.
+pub(crate) struct Prepared<'n> {
+    memory: LocalMemory<'n>,
+    keys: Keys,
+    settings: NodeSettings,
+    socket: UdpSocket,
+    announcer: Option<Announcer>,
+}
+
+impl Prepared<'_> {
+    /// What a user is told.
+    pub(crate) fn welcome(&self) -> Result<String, Failure> {
+        Ok(format!(
+            "Traversal programs run on it: requests come to {}. Its epoch is {}.",
+            place(&self.socket)?,
+            self.settings.epoch
+        ))
+    }
+
+    /// Runs programs until `stop`, and prints what was done.
+    pub(crate) fn serve(&self, stop: &AtomicBool) -> std::io::Result<()> {
+        let mut node = Node::new(&self.memory, self.keys.clone(), self.settings);
+        serve_node(&mut node, &self.socket, self.announcer.as_ref(), stop)?;
+        say(&node.counters().to_string());
+        Ok(())
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(file);
+    Ok(text.map_err(|error| format!("cannot read {}: {error}", file.display()))?)
+}
+
+/// The key in a file.
+pub(crate) fn key_of(file: &Path) -> Result<Key, Failure> {
+    let key: Result<Key, _> = read(file)?.trim().parse();
+    Ok(key.map_err(|error| format!("{}: {error}", file.display()))?)
+}
+
+/// Prints a line.
+pub(crate) fn say(text: &str) {
+    // The reader may be gone.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

@@ -1,0 +1,83 @@
+//! `nearfield switch`: passes traversals on to the memory node that holds their address.
+
+use crate::offload::{key_of, say};
+use clap::Args;
+use nearfield_offload::net::udp::{place, serve_switch};
+use nearfield_offload::net::{Map, Switch};
+use std::net::{SocketAddrV4, UdpSocket};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Pass traversals on between callers and memory nodes, by UDP.
+///
+/// A request goes to the memory node that holds its address, and an answer to its caller; nothing is
+/// kept. The switch learns which node holds which addresses from the nodes, if it has the rack's key,
+/// or is told. When it ends it prints what it has done.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Where it receives datagrams: an IPv4 address and a port
+    #[arg(long, value_name = "IP:PORT")]
+    listen: SocketAddrV4,
+
+    /// A file with the rack's key, 64 hexadecimal digits, by which announcements of memory nodes are
+    /// known
+    #[arg(long, value_name = "FILE", required_unless_present = "map")]
+    rack_key: Option<PathBuf>,
+
+    /// Addresses and their memory nodes, separated by commas; no announcement changes them
+    #[arg(long, value_name = "START-END=IP:PORT,…", value_parser = map)]
+    map: Option<Map>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  openssl rand -hex 32 > rack.key
+  nearfield switch --listen 192.0.2.1:7000 --rack-key rack.key
+      Memory nodes with --switch 192.0.2.1:7000 and the same key announce what they hold.
+  nearfield switch --listen 127.0.0.1:7000 --map 0x1000-0x40000000=127.0.0.1:7001
+      One node, which announces nothing.";
+
+fn map(text: &str) -> Result<Map, String> {
+    let map: Result<Map, _> = text.parse();
+    map.map_err(|error| error.to_string())
+}
+
+/// Serves until a signal comes, and answers how it ended.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match serve(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = Arc::clone(&stop);
+    ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))?;
+    let key = arguments.rack_key.as_deref().map(key_of).transpose()?;
+    let socket = UdpSocket::bind(arguments.listen)
+        .map_err(|error| format!("cannot listen at {}: {error}", arguments.listen))?;
+    let mut switch = Switch::new(arguments.map.clone().unwrap_or_default(), key);
+    say(&format!(
+        "The switch is ready at {}. Ctrl-C ends it.",
+        place(&socket)?
+    ));
+    say_map(&switch);
+    serve_switch(&mut switch, &socket, &stop, say_map)?;
+    say(&switch.counters().to_string());
+    Ok(())
+}
+
+fn say_map(switch: &Switch) {
+    let map = switch.map().to_string();
+    match map.is_empty() {
+        true => say("No memory node is known yet."),
+        false => say(&format!("Memory nodes:\n{}", map.trim_end())),
+    }
+}
