@@ -24,8 +24,9 @@ pub(crate) struct Offload {
     #[arg(long, value_name = "IP:PORT", requires = "tenants")]
     offload: Option<SocketAddrV4>,
 
-    /// A file that says who may run programs: lines of a number, a key of 64 hexadecimal digits, and
-    /// parts of the memory such as 4096-8192 or 8192-12288:read; all of it if there are none
+    /// A file that says which tenants may run programs: lines of a number, a key of 64 hexadecimal
+    /// digits, and parts of the memory such as 4096-8192 or 8192-12288:read; all of it if there are
+    /// none
     #[arg(long, value_name = "FILE", requires = "offload")]
     tenants: Option<PathBuf>,
 

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pass traversals on between callers and memory nodes, by UDP.
 ///
-/// A request goes to the memory node that holds its address, and an answer to its caller; nothing is
-/// kept. The switch learns which node holds which addresses from the nodes, if it has the rack's key,
-/// or is told. When it ends it prints what it has done.
+/// A request goes to the memory node that holds its address, and an answer to its caller; nothing
+/// is kept. The switch learns which node holds which addresses from the nodes, if it has the rack's
+/// key, or is told. When it ends it prints what it has done.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -22,8 +22,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "IP:PORT")]
     listen: SocketAddrV4,
 
-    /// A file with the rack's key, 64 hexadecimal digits, by which announcements of memory nodes are
-    /// known
+    /// A file with the rack's key, 64 hexadecimal digits, by which announcements of memory nodes
+    /// are known
     #[arg(long, value_name = "FILE", required_unless_present = "map")]
     rack_key: Option<PathBuf>,
 
