@@ -62,6 +62,11 @@ impl<S> Figure<S> {
     }
 }
 
+/// The jobs of a figure whose points come from runs that several figures share: none of its own.
+pub(super) fn shared<S>(_: &Figure<S>, _: &S) -> Vec<Job> {
+    Vec::new()
+}
+
 /// A table of figures: a name, what makes its jobs, and what it shows.
 macro_rules! figures {
     ($($name:literal $jobs:path => $title:literal;)*) => {

@@ -76,7 +76,6 @@ impl<T: Tree> Run<'_, T> {
         let line = combining.offset / LINE_BYTES;
         combining.records.reach(line);
         while let Some((line, address)) = combining.records.ask() {
-            self.report.record_lines += 1;
             self.off_chip.read(self.now, address, Reader::Scan(line));
         }
         if combining.next == combining.end {
@@ -102,7 +101,6 @@ impl<T: Tree> Run<'_, T> {
                     + bucket as u64 * self.regions.bucket
                     + from
                     + number * LINE_BYTES;
-                self.report.record_lines += 1;
                 self.off_chip.write(self.now, address);
             }
             combining.offset += u64::from(operation.bytes);

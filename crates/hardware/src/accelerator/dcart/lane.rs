@@ -1,7 +1,6 @@
 //! An operation on its way through an operating unit.
 
 use super::super::Span;
-use crate::Time;
 
 /// The four stages of a unit (section III-C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,8 +65,6 @@ pub(super) struct Lane {
     pub(super) reading: Reading,
     /// Lines that have not come.
     pub(super) awaited: u32,
-    /// When it came into its stage.
-    pub(super) since: Time,
     /// Its stage is over, and the next one is taken.
     pub(super) stalled: bool,
     /// It walked the tree, so that a shortcut is worth writing.

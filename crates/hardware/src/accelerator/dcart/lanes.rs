@@ -15,7 +15,6 @@ impl<T: Tree> Run<'_, T> {
             one.records.reach(line);
         }
         while let Some((line, address)) = one.records.ask() {
-            self.report.record_lines += 1;
             self.off_chip
                 .read(self.now, address, Reader::Records(unit, line));
         }
@@ -66,7 +65,6 @@ impl<T: Tree> Run<'_, T> {
             step: Step::Hashed,
             reading: Reading::First(0),
             awaited: 0,
-            since: begins,
             stalled: false,
             walked: false,
             riders: Vec::new(),
@@ -118,7 +116,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// A line has come for a lane, into the buffer that it is for.
+    /// A line that a lane waits for is here.
     pub(super) fn line_for(&mut self, unit: usize, lane: usize) {
         let Some(one) = self.lane(unit, lane) else {
             return;
@@ -131,17 +129,13 @@ impl<T: Tree> Run<'_, T> {
 
     /// The stage of a lane is over: it goes into the next one, as soon as that has room.
     pub(super) fn leave(&mut self, unit: usize, lane: usize) {
-        let now = self.now;
         let pipeline = self.parameters.pipeline;
         let one = &mut self.units[unit];
         let Some(active) = &mut one.lanes[lane] else {
             return;
         };
         let stage = active.stage;
-        if !std::mem::take(&mut active.stalled) {
-            let since = active.since;
-            one.worked[stage as usize] += now - since;
-        }
+        active.stalled = false;
         match stage.next() {
             None => {
                 one.leave(stage);
@@ -154,7 +148,7 @@ impl<T: Tree> Run<'_, T> {
                 one.leave(stage);
                 one.enter(next);
                 if let Some(active) = &mut one.lanes[lane] {
-                    (active.stage, active.since) = (next, now);
+                    active.stage = next;
                 }
                 self.free_stage(unit, stage);
                 self.enter(unit, lane, next);

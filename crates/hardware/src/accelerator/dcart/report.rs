@@ -64,10 +64,6 @@ pub struct Report {
     pub locks: Locks,
     /// Lines that were read from memory and written into it.
     pub lines: [u64; 2],
-    /// Lines of operations among these: as they come, and spilled buckets.
-    pub record_lines: u64,
-    /// The time in which each unit was at work in each of its stages.
-    pub worked: Vec<[Time; 4]>,
     /// The time in which the combining unit was at work.
     pub combined: Time,
     /// What limits such a run.
@@ -92,8 +88,6 @@ impl Report {
             tree_buffer: Hits::default(),
             locks: Locks::default(),
             lines: [0; 2],
-            record_lines: 0,
-            worked: Vec::new(),
             combined: Time::ZERO,
             bound: Bound::default(),
             memory: dram::Report::default(),

@@ -157,7 +157,6 @@ impl<'a, T: Tree> Run<'a, T> {
         let all = lines[0] + lines[1];
         Ok(Report {
             lines,
-            worked: self.units.iter().map(|unit| unit.worked).collect(),
             bound: Bound::of(self.parameters, operations, &self.work, all, rows),
             memory,
             ..self.report

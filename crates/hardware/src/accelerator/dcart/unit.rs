@@ -22,8 +22,6 @@ pub(super) struct Unit {
     pub(super) active: usize,
     /// It waits for a record.
     pub(super) starved: bool,
-    /// The time that its operations spent in each stage at work, in this batch and all.
-    pub(super) worked: [Time; Stage::COUNT],
 }
 
 impl Unit {
@@ -38,7 +36,6 @@ impl Unit {
             records: Stream::default(),
             active: 0,
             starved: false,
-            worked: [Time::ZERO; Stage::COUNT],
         }
     }
 

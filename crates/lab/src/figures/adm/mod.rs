@@ -21,7 +21,7 @@ mod study;
 pub use scale::Scale;
 
 use super::job::Job;
-use super::paper::{Paper, Title, figures};
+use super::paper::{Paper, Title, figures, shared};
 use super::row::{Claim, Row};
 use scale::Figure;
 
@@ -52,11 +52,6 @@ impl Paper for Scale {
     fn head(&self, commit: &str) -> String {
         head::head(self, commit)
     }
-}
-
-/// What has points from the runs that several figures share.
-fn shared(_: &Figure, _: &Scale) -> Vec<Job> {
-    Vec::new()
 }
 
 /// All figures, in the order of the paper; those with words for names are not in it.

@@ -91,7 +91,14 @@ const STATED: &[Stated<Source>] = stated! {
 };
 
 pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
-    let claim = |stated: &Stated<Source>| stated.claim(ours(rows, stated.source), Kind::Modelled);
+    let claim = |stated: &Stated<Source>| {
+        let kind = match stated.source {
+            Hottest(_) => Kind::Counted,
+            Ratio(_, _, [ENGINE, SMART], _) => Kind::Measured,
+            _ => Kind::Modelled,
+        };
+        stated.claim(ours(rows, stated.source), kind)
+    };
     STATED.iter().map(claim).collect()
 }
 

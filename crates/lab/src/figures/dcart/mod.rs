@@ -29,7 +29,7 @@ mod workload;
 pub use scale::Scale;
 
 use super::job::Job;
-use super::paper::{Paper, Title, figures};
+use super::paper::{Paper, Title, figures, shared};
 use super::row::{Claim, Row};
 use scale::Figure;
 
@@ -69,11 +69,11 @@ const FIGURES: &[Figure] = figures! {
     "2e" motivation::mixes => "throughput of rivals by the share of writes, measured";
     "3" motivation::prefixes => "operations by the first byte of their key";
     "3b" motivation::hottest => "reads of nodes that the hottest nodes get";
-    "7" overall::shared => "locks that were not had at the first attempt";
-    "8" overall::shared => "partial key matches of an operation";
-    "9" overall::shared => "throughput of all designs";
+    "7" shared => "locks that were not had at the first attempt";
+    "8" shared => "partial key matches of an operation";
+    "9" shared => "throughput of all designs";
     "10" curves::jobs => "throughput and latency by the operations of a batch";
-    "11" overall::shared => "energy of an operation";
+    "11" shared => "energy of an operation";
     "12a" sensitivity::operations => "throughput by the number of operations, IPGEO";
     "12b" sensitivity::mixes => "throughput by the share of writes, IPGEO";
     "parts" study::parts_left_out => "one part of the design after the other left out";

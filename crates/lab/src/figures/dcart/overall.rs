@@ -4,7 +4,7 @@ use super::designs::{DCART, OURS, ours, published};
 use super::measured::{Contender, threads};
 use super::modelled::Executed;
 use super::rows::{modelled, of_kind, throughput, workload};
-use super::scale::{Figure, Scale};
+use super::scale::Scale;
 use super::workload::{Load, Workload, ZIPF};
 use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
@@ -23,11 +23,6 @@ pub(super) const CUART: &str = "CuART, modelled";
 /// Look-ups a second of CuART: twice those of GRT, which are 106 to 130 million (abstracts of both,
 /// on the GPUs of 2021 and 2016). That updates take as long is *assumed*.
 const CUART_RATE: f64 = 2.0 * 118e6;
-
-/// What has points from the runs that several figures share.
-pub(super) fn shared(_: &Figure, _: &Scale) -> Vec<Job> {
-    Vec::new()
-}
 
 pub(super) fn contentions(each: f64) -> Quantity {
     Quantity::new("contended locks", "of 1000 operations", 1e3 * each)

@@ -30,7 +30,7 @@ mod tests;
 pub use scale::Scale;
 
 use super::job::Job;
-use super::paper::{Paper, Title, figures};
+use super::paper::{Paper, Title, figures, shared};
 use super::row::{Claim, Row};
 use scale::Figure;
 
@@ -62,11 +62,6 @@ impl Paper for Scale {
     fn head(&self, commit: &str) -> String {
         head::head(self, commit)
     }
-}
-
-/// What has points from the runs that several figures share.
-fn shared(_: &Figure, _: &Scale) -> Vec<Job> {
-    Vec::new()
 }
 
 /// All figures, in the order of the paper; `a` are those of its appendix.

@@ -31,7 +31,7 @@ pub use scale::Scale;
 use scale::Figure;
 
 use super::job::Job;
-use super::paper::{Paper, Title, figures};
+use super::paper::{Paper, Title, figures, shared};
 use super::row::{Claim, Device, Row};
 use nearfield_hardware::modules::Preset;
 
@@ -76,11 +76,6 @@ impl Paper for Scale {
     fn head(&self, commit: &str) -> String {
         head::head(self, commit)
     }
-}
-
-/// What has points from the runs that several figures share.
-fn shared(_: &Figure, _: &Scale) -> Vec<Job> {
-    Vec::new()
 }
 
 /// All figures, in the order of the paper; those with words for names are not in it.
