@@ -109,7 +109,7 @@ const SUITES: &[Suite] = &[
         "offload-programs",
         "nearfield-offload",
         "all",
-        "differential:: programs::",
+        "differential:: programs:: modelled::",
     ),
     suite(
         "offload-network",

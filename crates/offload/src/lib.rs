@@ -9,6 +9,7 @@
 //! - [`program`]: code that the verifier has accepted: one iteration of a traversal, which ends,
 //!   and accesses only the node, the scratchpad, a new allocation and its stack.
 //! - [`executor`]: runs code and programs. The interpreter defines what they do.
+//! - [`modelled`]: programs on models of hardware.
 //! - [`compile`]: programs from C, by clang.
 //! - [`traversal`]: the programming model: queries, iterations, and where they run.
 //! - [`node`]: what runs at a memory node: translation of addresses, and many traversals on a core.
@@ -39,6 +40,7 @@
 pub mod compile;
 pub mod executor;
 pub mod isa;
+pub mod modelled;
 pub mod net;
 pub mod node;
 pub mod program;

@@ -11,7 +11,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nearfield-radix", &["nearfield-core", "nearfield-hotness"]),
     ("nearfield-hardware", &[]),
     ("nearfield-fabric", &["nearfield-hardware"]),
-    ("nearfield-offload", &["nearfield-fabric"]),
+    (
+        "nearfield-offload",
+        &["nearfield-fabric", "nearfield-hardware"],
+    ),
     (
         "nearfield-pool",
         &[

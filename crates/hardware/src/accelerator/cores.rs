@@ -190,6 +190,7 @@ impl<T: Traversal> Cores<T> {
         let Some(Some(traversal)) = self.cores.get_mut(core) else {
             return;
         };
+        traversal.load();
         let Iteration {
             instructions,
             stores,

@@ -14,6 +14,7 @@ pub(super) struct Loop {
     /// Bytes that each iteration stores at its address.
     pub stored: u32,
     pub stores_made: u32,
+    pub is_loaded: bool,
 }
 
 impl Loop {
@@ -26,6 +27,7 @@ impl Loop {
             left: iterations,
             stored: 0,
             stores_made: 0,
+            is_loaded: false,
         }
     }
 }
@@ -38,7 +40,13 @@ impl Traversal for Loop {
         }
     }
 
+    fn load(&mut self) {
+        self.is_loaded = true;
+    }
+
     fn execute(&mut self) -> Iteration {
+        // Each fetch is loaded once, before its logic.
+        assert!(std::mem::take(&mut self.is_loaded));
         let stores = match self.stored {
             0 => Vec::new(),
             bytes => vec![Span {

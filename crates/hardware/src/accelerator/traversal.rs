@@ -33,13 +33,17 @@ pub struct Iteration {
 
 /// A traversal that a model of hardware carries out.
 ///
-/// Each iteration is a call of [`fetch`](Traversal::fetch), then one of
-/// [`execute`](Traversal::execute) and, where it stores something, one of
-/// [`store`](Traversal::store). A refused fetch or store ends it there, without the calls that
-/// would follow.
+/// Each iteration is a call of [`fetch`](Traversal::fetch), then one of [`load`](Traversal::load)
+/// when the bytes have arrived, one of [`execute`](Traversal::execute) and, where it stores
+/// something, one of [`store`](Traversal::store). A refused fetch or store ends it there, without
+/// the calls that would follow.
 pub trait Traversal {
     /// The bytes that the next iteration loads.
     fn fetch(&self) -> Span;
+
+    /// Takes the bytes of the fetch, as they are at this moment: others may store before the logic
+    /// begins.
+    fn load(&mut self);
 
     /// Runs the logic of the iteration on the loaded bytes. Nothing becomes visible yet.
     fn execute(&mut self) -> Iteration;

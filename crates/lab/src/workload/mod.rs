@@ -7,6 +7,7 @@ mod gaussian;
 mod keys;
 mod mix;
 mod permutation;
+mod phasor;
 mod stream;
 mod strings;
 
@@ -16,6 +17,7 @@ pub(crate) use keys::each_line;
 pub use keys::{KeySet, KeySpec, Progress};
 pub use mix::{Mix, Shares};
 pub use permutation::Permutation;
+pub(crate) use phasor::{HERTZ, hash, measurement};
 pub use stream::{Op, OpStream, StreamSpec, Streams};
 pub use strings::Strings;
 

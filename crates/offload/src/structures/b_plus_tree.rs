@@ -3,6 +3,7 @@
 
 use super::entry::Entry;
 use super::heap::{Heap, HeapError};
+use super::layout::b_plus::{COUNT, IS_LEAF, NEXT, PREVIOUS};
 use super::programs::{
     AGGREGATE_COUNT, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_SUM, ENTRIES_MAX, SCAN_COUNT,
     SCAN_ENTRIES, SCAN_MAX, b_plus_aggregate, b_plus_lower_bound, b_plus_scan,
@@ -11,11 +12,6 @@ use super::wide_node::{NODE_BYTES, WideNode};
 use crate::program::Program;
 use crate::traversal::{Outcome, Query};
 use std::sync::Arc;
-
-const IS_LEAF: u64 = 0;
-const COUNT: u64 = 8;
-const NEXT: u64 = 240;
-const PREVIOUS: u64 = 248;
 
 /// A B+ tree of words. A leaf that becomes empty stays where it is.
 #[derive(Clone, Debug)]
@@ -47,12 +43,22 @@ impl BPlusTree {
     pub fn new(heap: &mut impl Heap) -> Result<BPlusTree, HeapError> {
         let root = heap.allocate(NODE_BYTES)?;
         write(heap, root, &WideNode::default())?;
-        Ok(BPlusTree {
+        Ok(BPlusTree::at(root))
+    }
+
+    /// The tree whose root lies at an address, as [`root`](BPlusTree::root) said.
+    pub fn at(root: u64) -> BPlusTree {
+        BPlusTree {
             lower_bound: b_plus_lower_bound(),
             scan: b_plus_scan(),
             aggregate: b_plus_aggregate(),
             root,
-        })
+        }
+    }
+
+    /// The address of the root. An insertion may change it.
+    pub fn root(&self) -> u64 {
+        self.root
     }
 
     /// Sets the value of a key; false if it has one already, which is replaced.

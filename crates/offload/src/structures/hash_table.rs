@@ -1,9 +1,10 @@
 //! Hash tables with chains: `boost::unordered_map`, `unordered_set`, and `bimap`, which has two.
 
 use super::heap::{Heap, HeapError};
-use super::programs::chain_find;
+use super::layout::chain::{BYTES as ENTRY_BYTES, KEY, NEXT, USED, VALUE};
+use super::programs::{FIND_ALL_BYTES, FIND_ALL_MAX, FIND_ALL_PAIRS, chain_find, chain_find_all};
 use crate::program::Program;
-use crate::traversal::Query;
+use crate::traversal::{Outcome, Query, Status};
 use std::sync::Arc;
 
 /// A hash table of words. Each bucket holds the first entry of its chain, so that a look-up begins
@@ -13,16 +14,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct HashTable {
     find: Arc<Program>,
+    find_all: Arc<Program>,
     buckets: u64,
     /// The address of each slab of buckets.
     slabs: Vec<u64>,
 }
 
-const NEXT: u64 = 0;
-const KEY: u64 = 8;
-const VALUE: u64 = 16;
-const USED: u64 = 24;
-const ENTRY_BYTES: u64 = 32;
 /// The buckets of one allocation.
 const SLAB_BUCKETS: u64 = 8;
 
@@ -36,8 +33,10 @@ impl HashTable {
         let slabs = (0..buckets.div_ceil(SLAB_BUCKETS))
             .map(|_| heap.allocate(SLAB_BUCKETS * ENTRY_BYTES))
             .collect::<Result<_, _>>()?;
+        let [next, key, value, used] = [NEXT, KEY, VALUE, USED].map(|place| place as usize);
         Ok(HashTable {
-            find: chain_find(NEXT as usize, KEY as usize, VALUE as usize, USED as usize),
+            find: chain_find(next, key, value, used),
+            find_all: chain_find_all(next, key, value, used),
             buckets,
             slabs,
         })
@@ -98,6 +97,19 @@ impl HashTable {
         Query::new(&self.find, self.bucket(key), &[key])
     }
 
+    /// The search for several keys in one traversal, at most [`FIND_ALL_MAX`] of them and at least
+    /// one. [`found_all`] reads the answer.
+    pub fn find_all(&self, keys: &[u64]) -> Query {
+        let keys = keys.get(..FIND_ALL_MAX).unwrap_or(keys);
+        let mut words = vec![0; FIND_ALL_PAIRS];
+        if let Some(bytes) = words.get_mut(FIND_ALL_BYTES) {
+            *bytes = 16 * keys.len() as u64;
+        }
+        words.extend(keys.iter().flat_map(|&key| [self.bucket(key), key]));
+        let first = keys.first().map_or(0, |&key| self.bucket(key));
+        Query::new(&self.find_all, first, &words)
+    }
+
     /// The node of a key, and the node before it, unless it is the bucket.
     fn search(&self, heap: &impl Heap, key: u64) -> Result<Option<(Option<u64>, u64)>, HeapError> {
         let (mut before, mut node) = (None, self.bucket(key));
@@ -118,6 +130,20 @@ impl HashTable {
         let slab = self.slabs.get((bucket / SLAB_BUCKETS) as usize);
         slab.map_or(0, |slab| slab + bucket % SLAB_BUCKETS * ENTRY_BYTES)
     }
+}
+
+/// The values in the answer of [`HashTable::find_all`], in the order of the keys; `None` of a key
+/// that is not there. It is empty if the traversal is not done.
+pub fn found_all(outcome: &Outcome) -> Vec<Option<u64>> {
+    if outcome.status != Status::Done {
+        return Vec::new();
+    }
+    let count = (outcome.word(FIND_ALL_BYTES) / 16).min(FIND_ALL_MAX as u64) as usize;
+    let value = |number: usize| {
+        let pair = FIND_ALL_PAIRS + 2 * number;
+        (outcome.word(pair + 1) == 1).then(|| outcome.word(pair))
+    };
+    (0..count).map(value).collect()
 }
 
 /// `boost::bimap`: pairs of words, each of which is found by either. No two pairs share a word on

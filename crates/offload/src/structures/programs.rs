@@ -78,6 +78,55 @@ pub fn chain_find(next: usize, key: usize, value: usize, used: usize) -> Arc<Pro
     program(&text, LOOKUP_BYTES)
 }
 
+/// The most keys of one query of [`chain_find_all`].
+pub const FIND_ALL_MAX: usize = 32;
+/// The word of the scratchpad of [`chain_find_all`] with the bytes of all pairs. The word before it
+/// has those of the pairs that are done.
+pub const FIND_ALL_BYTES: usize = 1;
+/// The first word of the pairs: a bucket and a key each, which become the value, and 1 if the key
+/// was found.
+pub const FIND_ALL_PAIRS: usize = 2;
+
+/// Finds several keys in chains of a hash table, one after the other. The places are those of
+/// [`chain_find`].
+pub fn chain_find_all(next: usize, key: usize, value: usize, used: usize) -> Arc<Program> {
+    let mask = 16 * (FIND_ALL_MAX - 1);
+    let pair = 8 * FIND_ALL_PAIRS;
+    let second = pair + 8;
+    let text = format!(
+        "    ldxdw r6, [r2]
+             and r6, {mask}
+             mov r7, r2
+             add r7, r6
+             ldxdw r8, [r1+{used}]
+             jeq r8, 0, on
+             ldxdw r8, [r1+{key}]
+             ldxdw r9, [r7+{second}]
+             jne r8, r9, on
+             ldxdw r9, [r1+{value}]
+             mov r8, 1
+             ja answer
+         on: ldxdw r0, [r1+{next}]
+             jne r0, 0, end
+             mov r9, 0
+             mov r8, 0
+         answer:
+             stxdw [r7+{pair}], r9
+             stxdw [r7+{second}], r8
+             add r6, 16
+             stxdw [r2], r6
+             ldxdw r8, [r2+8]
+             mov r0, 0
+             jge r6, r8, end
+             and r6, {mask}
+             mov r7, r2
+             add r7, r6
+             ldxdw r0, [r7+{pair}]
+         end: exit"
+    );
+    program(&text, (pair + 16 * FIND_ALL_MAX) as u16)
+}
+
 /// Finds the first entry at or above a key in a binary tree: the places of links, key and value.
 pub fn tree_lower_bound(left: usize, right: usize, key: usize, value: usize) -> Arc<Program> {
     let text = format!(

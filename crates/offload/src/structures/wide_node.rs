@@ -4,9 +4,9 @@ use super::entry::Entry;
 use super::heap::{Heap, HeapError};
 
 /// Where entries begin; each is a key and a value.
-const ENTRIES: u64 = 16;
+pub const ENTRIES: u64 = 16;
 /// Where children begin.
-const CHILDREN: u64 = 160;
+pub const CHILDREN: u64 = 160;
 /// The size of a node: one load of an iteration.
 pub const NODE_BYTES: u64 = 256;
 

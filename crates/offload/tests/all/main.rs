@@ -8,6 +8,7 @@ mod conformance;
 mod differential;
 mod executors;
 mod instructions;
+mod modelled;
 mod network;
 mod programs;
 mod rack;

@@ -2,9 +2,10 @@
 
 use crate::network::world::{Faults, World};
 use crate::rack::{Rack, words};
+use nearfield_offload::structures::programs::FIND_ALL_MAX;
 use nearfield_offload::structures::{
     Aggregates, Arena, BPlusTree, BTree, Balance, Bimap, Entry, HashTable, Keys, List, ListKind,
-    SearchTree, aggregated, entry, scanned,
+    SearchTree, aggregated, entry, found_all, scanned,
 };
 use nearfield_offload::traversal::{InMemory, Outcome, Query, Runner, Status};
 use nearfield_testkit::seeds;
@@ -104,7 +105,7 @@ fn hash_maps_and_sets_find_keys() {
         let mut model = HashMap::new();
         for _ in 0..STEPS {
             let (key, value) = (random.random_range(0..KEYS), random.random());
-            match random.random_range(0..3) {
+            match random.random_range(0..4) {
                 0 => {
                     let is_new = model.insert(key, value).is_none();
                     assert_eq!(map.insert(arena, key, value).unwrap(), is_new);
@@ -112,6 +113,13 @@ fn hash_maps_and_sets_find_keys() {
                 1 => {
                     let removed = model.remove(&key).is_some();
                     assert_eq!(map.remove(arena, key).unwrap(), removed);
+                }
+                2 => {
+                    let count = random.random_range(1..=FIND_ALL_MAX);
+                    let keys: Vec<u64> = (0..count).map(|_| random.random_range(0..KEYS)).collect();
+                    let found = found_all(&runners.run(&map.find_all(&keys)));
+                    let expected = keys.iter().map(|key| model.get(key).copied());
+                    assert_eq!(found, expected.collect::<Vec<_>>());
                 }
                 _ => {
                     let found = runners.entry(Some(map.find(key)));

@@ -370,8 +370,9 @@ impl<T: Traversal> Accelerator<T> {
         let took = now - active.began;
         active.seen += took;
         let moving = active.moving;
-        if moving == Moving::Store {
-            active.stored += 1;
+        match moving {
+            Moving::Fetch => active.traversal.load(),
+            Moving::Store => active.stored += 1,
         }
         self.usage.breakdown.memory += took;
         self.usage.breakdown.fetches += 1;

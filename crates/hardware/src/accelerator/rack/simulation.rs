@@ -41,6 +41,10 @@ impl<T: Traversal> Traversal for Request<T> {
         self.traversal.fetch()
     }
 
+    fn load(&mut self) {
+        self.traversal.load();
+    }
+
     fn execute(&mut self) -> Iteration {
         self.traversal.execute()
     }

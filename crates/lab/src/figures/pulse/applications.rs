@@ -2,14 +2,14 @@
 
 use super::clock::Clock;
 use super::data::{
-    Allocation, Data, HERTZ, HashTable, Image, List, OBJECT_BYTES, OrderedTable, Stored, TimeSeries,
+    Allocation, Data, HashTable, Image, List, OBJECT_BYTES, OrderedTable, Stored, TimeSeries,
 };
-use super::offloaded::{Object, Offloaded};
 use super::programs::{self, ABSENT, KEYS, PAIRS, SCAN_MAX, VALUES};
 use super::scale::Scale;
 use crate::error::LabError;
-use crate::workload::{Permutation, Random, random};
+use crate::workload::{HERTZ, Permutation, Random, random};
 use nearfield_hardware::accelerator::{End, Span};
+use nearfield_offload::modelled::{Object, Offloaded};
 use nearfield_offload::program::Program;
 use nearfield_offload::traversal::{Outcome, Query, Status};
 use rand::RngExt;

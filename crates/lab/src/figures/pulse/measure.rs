@@ -199,6 +199,10 @@ impl Traversal for Checked {
         self.work.fetch()
     }
 
+    fn load(&mut self) {
+        self.work.load();
+    }
+
     fn execute(&mut self) -> Iteration {
         self.work.execute()
     }
@@ -305,6 +309,7 @@ pub(super) fn follow(load: &mut Load) -> Result<Path, PointError> {
     };
     loop {
         let fetch = work.fetch();
+        work.load();
         let iteration = work.execute();
         path.fetches.push(fetch);
         path.instructions.push(iteration.instructions);

@@ -2,8 +2,8 @@
 //! of the network between.
 //!
 //! A load asks queries of an application, whose data are generated where they are read (`data/`).
-//! Each is a traversal (`offloaded.rs`) of a verified program (`programs.rs`), which the models of
-//! `nearfield_hardware::accelerator` carry out: they say when, the interpreter says what. Every
+//! Each is a traversal of a verified program (`programs.rs`), which the models of
+//! `nearfield_hardware::accelerator` carry out (`nearfield_offload::modelled`). Every
 //! answer is checked. All of it is modelled.
 
 mod applications;
@@ -14,7 +14,6 @@ mod cxl;
 mod data;
 mod head;
 mod measure;
-mod offloaded;
 mod paged;
 mod pipelines;
 mod power;

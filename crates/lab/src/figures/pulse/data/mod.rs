@@ -16,9 +16,10 @@ pub(super) use hash_table::{HashTable, OBJECT_BYTES};
 pub(super) use list::List;
 pub(super) use ordered_table::OrderedTable;
 pub(super) use slabs::Allocation;
-pub(super) use time_series::{HERTZ, TimeSeries};
+pub(super) use time_series::TimeSeries;
 pub(super) use tree::{CHILDREN, ENTRIES, NEXT};
 
+use crate::workload::hash;
 use nearfield_hardware::accelerator::{Permission, Range, Table, TableError};
 use nearfield_offload::traversal::{AccessError, NodeMemory};
 use std::cell::RefCell;
@@ -118,12 +119,4 @@ pub(super) fn put(image: &mut Image, at: usize, word: u64) {
     if let Some(bytes) = image.get_mut(at..at + 8) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
-}
-
-/// A number that looks random and follows from another.
-pub(super) fn hash(number: u64) -> u64 {
-    let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

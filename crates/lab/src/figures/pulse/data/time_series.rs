@@ -9,12 +9,9 @@
 
 use super::slabs::{Allocation, Slabs};
 use super::tree::{Place, Shape, image};
-use super::{Data, Image, hash};
+use super::{Data, Image};
+use crate::workload::measurement;
 
-/// Measurements a second.
-pub(in super::super) const HERTZ: u64 = 120;
-/// 2015-10-01, in nanoseconds since 1970.
-const BEGIN: u64 = 1_443_657_600_000_000_000;
 const LEAF: u64 = 4;
 const INNER: u64 = 5;
 
@@ -62,11 +59,9 @@ impl TimeSeries {
         self.address(Place { level, index: 0 })
     }
 
-    /// The moment of a measurement, and a magnitude in microvolts: a grid's slow swing and noise.
+    /// The moment of a measurement, and its magnitude.
     pub(in super::super) fn entry_at(&self, number: u64) -> (u64, u64) {
-        let moment = BEGIN + number * 1_000_000_000 / HERTZ;
-        let swing = (number % 7200).abs_diff(3600) * 2000;
-        (moment, 7_200_000_000 + swing + hash(number) % 1_000_000)
+        measurement(number)
     }
 
     /// Nodes that are created before the leaf of this number.

@@ -1,15 +1,15 @@
 //! A traversal of a program, which models of hardware carry out.
 
+use crate::executor::{Interpreter, Workspace};
+use crate::program::Program;
+use crate::traversal::{NodeMemory, Outcome, Query, Status};
 use nearfield_hardware::accelerator::{End, Iteration, Refusal, Span, Traversal, Verdict};
-use nearfield_offload::executor::{Interpreter, Workspace};
-use nearfield_offload::program::{Declaration, Program};
-use nearfield_offload::traversal::{NodeMemory, Outcome, Query, Status};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A query under way. The interpreter executes its iterations when hardware would, on the memory
-/// that the hardware has.
-pub(super) struct Offloaded<M> {
+/// A query under way. The interpreter executes its iterations when hardware would, on the bytes
+/// that the hardware has fetched.
+pub struct Offloaded<M> {
     program: Arc<Program>,
     memory: Rc<M>,
     workspace: Workspace,
@@ -24,22 +24,32 @@ pub(super) struct Offloaded<M> {
     /// Bytes to be fetched when the program is done, for which `object` knows the place.
     object: Option<Object>,
     at_object: Option<Span>,
-    /// A mistake of the canary, which tests have to find.
-    pub mistake: bool,
+    number: u64,
 }
 
 /// What the answer of a program points to: from its scratchpad to the bytes.
-pub(super) type Object = Rc<dyn Fn(&[u8]) -> Span>;
+pub type Object = Rc<dyn Fn(&[u8]) -> Span>;
 
 /// The program in a request. The rest of the header is in the rack's bytes of a packet.
 const HASH_BYTES: usize = 8;
 
+impl<M> std::fmt::Debug for Offloaded<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Offloaded");
+        let shown = shown.field("address", &self.workspace.address);
+        shown.field("made", &self.made).finish_non_exhaustive()
+    }
+}
+
 impl<M: NodeMemory> Offloaded<M> {
-    pub(super) fn new(query: &Query, memory: &Rc<M>, iterations: u64) -> Offloaded<M> {
+    /// A query that may make so many iterations, at least one.
+    pub fn new(query: &Query, memory: &Rc<M>, iterations: u64) -> Offloaded<M> {
+        let mut scratchpad = query.scratchpad.clone();
+        scratchpad.resize(query.program.scratchpad_bytes(), 0);
         Offloaded {
             program: Arc::clone(&query.program),
             memory: Rc::clone(memory),
-            workspace: Workspace::new(query.start, query.scratchpad.clone()),
+            workspace: Workspace::new(query.start, scratchpad),
             before: None,
             next: query.start,
             left: iterations,
@@ -47,20 +57,30 @@ impl<M: NodeMemory> Offloaded<M> {
             status: None,
             object: None,
             at_object: None,
-            mistake: false,
+            number: 0,
         }
     }
 
     /// With the fetch of an object at the end.
-    pub(super) fn with_object(self, object: Object) -> Offloaded<M> {
+    pub fn with_object(self, object: Object) -> Offloaded<M> {
         Offloaded {
             object: Some(object),
             ..self
         }
     }
 
+    /// With a number by which it is told from others.
+    pub fn with_number(self, number: u64) -> Offloaded<M> {
+        Offloaded { number, ..self }
+    }
+
+    /// The number; 0 unless another was given.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// What is left after hardware has ended it so.
-    pub(super) fn outcome(mut self, end: End) -> Outcome {
+    pub fn outcome(mut self, end: End) -> Outcome {
         let status = match end {
             End::Returned | End::Limit => self.status.unwrap_or(Status::Malfunction),
             End::Refused(refusal) => {
@@ -135,23 +155,25 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
         }
     }
 
+    fn load(&mut self) {
+        if self.at_object.is_some() {
+            return;
+        }
+        let load = self.program.node_load();
+        let from = self.fetch().address;
+        self.workspace.begin(self.program.declaration());
+        let loaded = self.memory.load(from, self.workspace.node_mut(load));
+        if loaded.is_err() {
+            // The hardware has checked the address, so that its table and the memory differ.
+            self.status = Some(Status::Malfunction);
+        }
+    }
+
     fn execute(&mut self) -> Iteration {
         if self.at_object.is_some() {
             return self.ended(1, Status::Done);
         }
-        let load = self.program.node_load();
-        let from = self
-            .workspace
-            .address
-            .wrapping_add_signed(load.start.into());
-        let declaration: Declaration = self.program.declaration();
-        self.workspace.begin(declaration);
-        if self
-            .memory
-            .load(from, self.workspace.node_mut(load))
-            .is_err()
-        {
-            // The hardware has checked the address, so that its table and the memory differ.
+        if self.status == Some(Status::Malfunction) {
             return self.ended(0, Status::Malfunction);
         }
         let changes = self.program.changes_memory();
@@ -160,11 +182,6 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
         let Ok((next, instructions)) = result else {
             return self.ended(0, Status::Malfunction);
         };
-        if self.mistake
-            && let Some(byte) = self.workspace.scratchpad.first_mut()
-        {
-            *byte ^= 1;
-        }
         self.made += 1;
         self.next = next;
         let stores = self.stores();

@@ -1,0 +1,29 @@
+//! Places of fields in nodes, for code that walks nodes without programs. All are bytes.
+
+/// An entry of a [`HashTable`](super::HashTable). A bucket is the first entry of its chain.
+pub mod chain {
+    /// The address of the next entry, or zero.
+    pub const NEXT: u64 = 0;
+    /// The key.
+    pub const KEY: u64 = 8;
+    /// The value.
+    pub const VALUE: u64 = 16;
+    /// 1, or 0 in a bucket without an entry of its own.
+    pub const USED: u64 = 24;
+    /// The length of an entry.
+    pub const BYTES: u64 = 32;
+}
+
+/// A node of a [`BPlusTree`](super::BPlusTree).
+pub mod b_plus {
+    pub use crate::structures::wide_node::{CHILDREN, ENTRIES, NODE_BYTES as BYTES};
+
+    /// Not zero in a leaf.
+    pub const IS_LEAF: u64 = 0;
+    /// The number of keys.
+    pub const COUNT: u64 = 8;
+    /// The address of the next leaf, or zero.
+    pub const NEXT: u64 = 240;
+    /// The address of the leaf before, or zero.
+    pub const PREVIOUS: u64 = 248;
+}
