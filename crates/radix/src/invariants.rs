@@ -1,7 +1,7 @@
 //! The invariants of a tree without concurrent writers.
 
 use crate::build::is_underfull;
-use crate::jump::LENGTHS;
+use crate::jump::FIRST;
 use crate::leaf::LeafForm;
 use crate::node::{END, Inner, Kind, Ref, Symbol};
 use crate::tree::Tree;
@@ -44,22 +44,40 @@ impl<F: LeafForm> Tree<F> {
         self.check_jumps(&guard);
     }
 
-    /// Checks that jumps lead to the nodes to which their prefixes lead.
+    /// Checks that jumps lead to the nodes to which their prefixes lead, and that stems have the
+    /// depths of their first nodes.
     fn check_jumps(&self, guard: &Guard) {
-        for (prefix, node) in self.jumps.entries(guard) {
-            let mut on_path = self.root;
-            while self.memory.inner(on_path).header().depth() < prefix.bytes() {
-                let inner = self.memory.inner(on_path);
-                let symbol = Symbol::from(prefix.byte(inner.header().depth()));
-                on_path = self.child(inner, symbol);
-                assert!(on_path.is_inner(), "{prefix:x?} leads to {on_path:?}");
-            }
-            assert!(node.same(on_path), "{prefix:x?} jumps to {node:?}");
+        for (entry, node) in self.jumps.entries(guard) {
             let below = self.any_key(node, guard).expect("a key below a jump");
-            let length = LENGTHS.iter().position(|bytes| *bytes == prefix.bytes());
-            let below = length.and_then(|length| F::prefix(below, length));
-            assert_eq!(below, Some(prefix), "the keys below a jump");
+            let prefixes = self
+                .jumps
+                .prefixes(|from, count| F::window(below, from, count));
+            let mut prefixes = prefixes.iter();
+            let prefix = prefixes.find(|prefix| (prefix.table, prefix.number) == entry);
+            let prefix = prefix.expect("a jump to a node whose keys have another prefix");
+            let on_path = self.first_behind(below, prefix.end);
+            assert!(node.same(on_path), "{prefix:x?} jumps to {node:?}");
         }
+        for (stem, node) in self.jumps.stems() {
+            let below = self.any_key(node, guard).expect("a key below a stem");
+            let own = self.jumps.stem(|from, count| F::window(below, from, count));
+            assert_eq!(own, Some(stem), "the stem of a key below it");
+            assert!(node.same(self.first_behind(below, FIRST[0])), "{stem:x?}");
+            let depth = self.memory.inner(node).header().depth();
+            assert_eq!(depth, stem.depth, "the depth of {stem:x?}");
+        }
+    }
+
+    /// The first node on the path of a key that lies behind a depth.
+    fn first_behind(&self, key: F::Key<'_>, depth: usize) -> Ref {
+        let mut node = self.root;
+        while self.memory.inner(node).header().depth() < depth {
+            let inner = self.memory.inner(node);
+            let symbol = F::symbol(key, inner.header().depth()).expect("a longer key");
+            node = self.child(inner, symbol);
+            assert!(node.is_inner(), "a key leads to {node:?}");
+        }
+        node
     }
 
     /// Checks a subtree below `symbol` of a node, which is the start of its range; returns its

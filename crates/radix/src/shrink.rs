@@ -86,9 +86,16 @@ impl<F: LeafForm> Tree<F> {
                     true => smaller,
                     false => self.memory.edge(above.header().depth(), smaller),
                 };
-                self.relink(above, [child, smaller], Hint::Path(key), guard, || {
-                    above.set_covering(symbol as u8, smaller);
-                });
+                self.relink(
+                    above,
+                    [child, smaller],
+                    Hint::Path(key),
+                    guard,
+                    || match smaller.is_null() {
+                        true => above.clear_covering(symbol as u8),
+                        false => above.set_covering(symbol as u8, smaller),
+                    },
+                );
                 held.unlock_obsolete();
                 drop(held_above);
                 guard.retire(child);

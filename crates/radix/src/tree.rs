@@ -20,10 +20,10 @@
 
 use crate::build::free_outside;
 use crate::counters::Probe;
-use crate::jump::{Jumps, LENGTH_MAX, LENGTHS};
+use crate::jump::{FIRST, Jumps, Prefixes, Stem, TABLES};
 use crate::latching::Latching;
 use crate::leaf::LeafForm;
-use crate::lock::pause;
+use crate::lock::{Held, pause};
 use crate::memory::Memory;
 use crate::node::{Inner, Kind, Ref, Symbol};
 use crate::shortcut::{Shortcuts, Tables};
@@ -36,6 +36,10 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 /// How often a search for a key below a node waits for other threads.
 const KEY_WAITS: u32 = 64;
+
+/// Below how many nodes a new stem looks for nodes behind its prefixes: some milliseconds, as other
+/// threads may wait meanwhile.
+const STEM_NODES_MAX: usize = 1 << 14;
 
 /// What is known of the keys below a link that is changed.
 #[derive(Clone, Copy, Debug)]
@@ -269,9 +273,9 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Changes the link from a node to a child, `old`, of which `new` takes the place, and the jump
-    /// to it: see [`jump`](crate::jump). The caller holds the lock of the node, and perhaps that of
-    /// the child.
+    /// Changes the link from a node to a child, `old`, of which `new` takes the place, and the
+    /// jumps to it: see [`jump`](crate::jump). The caller holds the lock of the node, and perhaps
+    /// that of the old child.
     pub fn relink(
         &self,
         above: Inner<'_>,
@@ -281,52 +285,136 @@ impl<F: LeafForm> Tree<F> {
         link: impl FnOnce(),
     ) {
         let depth = above.header().depth();
-        if !F::MIXES_KINDS || depth >= LENGTH_MAX {
+        if !F::MIXES_KINDS || depth >= self.jumps.reach() {
             return link();
         }
-        let depth_of = |node: Ref| match node.is_inner() {
+        // A node that comes between leaves the old child the first behind a prefix.
+        let (was, becomes) = (self.depth_of(old), self.depth_of(new));
+        let behind = if new.is_inner() { becomes } else { was };
+        let affected = |end: usize| depth < end && end <= behind;
+        let behind_stem = self.jumps.may_end_behind_stem([depth, behind]);
+        if !FIRST.into_iter().any(affected) && !behind_stem {
+            return link();
+        }
+        // All keys below have the prefixes. Where a new node stands, a leaf of the old one may be
+        // dead.
+        let key = match hint {
+            Hint::Below(key) => Some(F::shorten_key(key)),
+            Hint::None | Hint::Path(_) => self
+                .key_below(if new.is_inner() { new } else { old }, guard)
+                .map(F::shorten_key),
+        };
+        let of_key = |key: F::Key<'_>| {
+            let mut prefixes = self
+                .jumps
+                .prefixes(|from, count| F::window(key, from, count));
+            prefixes.retain(|prefix| affected(prefix.end));
+            prefixes
+        };
+        let prefixes = match (key, hint) {
+            (Some(key), _) => of_key(key),
+            // The keys below are gone. The key of the path had their prefixes unless the tree has
+            // changed since, and the table knows that.
+            (None, Hint::Path(key)) => {
+                let mut prefixes = of_key(key);
+                prefixes.retain(|prefix| self.jumps.find(*prefix, guard).same(old));
+                prefixes
+            }
+            (None, _) => Prefixes::new(),
+        };
+        for &prefix in &prefixes {
+            self.jumps.clear(prefix, guard);
+        }
+        if key.is_none() && old.is_inner() {
+            let known = |table: usize| prefixes.iter().any(|prefix| prefix.table == table);
+            let all = (0..TABLES).filter(|&table| match FIRST.get(table) {
+                Some(&end) => affected(end),
+                None => behind_stem,
+            });
+            for table in all.filter(|&table| !known(table)) {
+                self.jumps.clear_node(table, old, guard);
+            }
+        }
+        let kept = affected(FIRST[0]).then(|| self.drop_stem(old, becomes, key, guard));
+        link();
+        if !new.is_inner() {
+            return;
+        }
+        for &prefix in &prefixes {
+            let node = self.memory.edge(prefix.end - 1, new);
+            self.jumps.set(prefix, node, guard);
+        }
+        match kept {
+            Some(Some(stem)) => self.jumps.keep_stem(stem, new),
+            Some(None) => self.add_stem(new, becomes, &prefixes, guard),
+            None => {}
+        }
+    }
+
+    /// The depth of an inner node, and 0 for others.
+    fn depth_of(&self, node: Ref) -> usize {
+        match node.is_inner() {
             true => self.memory.inner(node).header().depth(),
             false => 0,
-        };
-        // The lengths of the prefixes whose link this is. A node that comes between leaves the old
-        // child the first behind a prefix.
-        let (was, becomes) = (depth_of(old), depth_of(new));
-        let behind = if new.is_inner() { becomes } else { was };
-        let affected = |length: &usize| depth < LENGTHS[*length] && LENGTHS[*length] <= behind;
-        let lengths = (0..LENGTHS.len()).filter(affected);
-        // All keys below have them. Where a new node stands, a leaf of the old one may be dead.
-        let below = if new.is_inner() { new } else { old };
-        if lengths.clone().next().is_none() {
-            return link();
         }
-        let found = match hint {
-            Hint::Below(_) => None,
-            Hint::None | Hint::Path(_) => self.key_below(below, guard),
+    }
+
+    /// Before another node takes the place of one that may be the first of a stem: forgets the
+    /// stem, unless the other one has the same depth. Then it is returned.
+    fn drop_stem(
+        &self,
+        old: Ref,
+        becomes: usize,
+        key: Option<F::Key<'_>>,
+        guard: &Guard,
+    ) -> Option<Stem> {
+        let stem = key.and_then(|key| self.jumps.stem(|from, count| F::window(key, from, count)));
+        if stem.is_some_and(|stem| stem.depth == becomes) {
+            return stem;
+        }
+        self.jumps
+            .drop_stems(guard, |other, first| Some(other) == stem || first.same(old));
+        None
+    }
+
+    /// Makes a stem of the keys below the first node behind their shortest prefix, whose link is
+    /// locked, and looks for nodes behind its prefixes.
+    fn add_stem(&self, first: Ref, depth: usize, prefixes: &Prefixes, guard: &Guard) {
+        let shortest = prefixes.iter().find(|prefix| prefix.table == 0);
+        let stem = shortest.and_then(|&prefix| self.jumps.add_stem(prefix, first, depth));
+        let Some(stem) = stem else {
+            return;
         };
-        let mut prefixes = [None; LENGTHS.len()];
-        for length in lengths {
-            let prefix = match (found, hint) {
-                (Some(key), _) => F::prefix(key, length),
-                (None, Hint::Below(key)) => F::prefix(key, length),
-                // The keys below are gone. The key of the path had their prefix unless the tree has
-                // changed since, and the table knows that.
-                (None, Hint::Path(key)) => F::prefix(key, length)
-                    .filter(|&prefix| self.jumps.find(prefix, guard).same(old)),
-                (None, Hint::None) => None,
+        let mut nodes = vec![first];
+        for _ in 0..STEM_NODES_MAX {
+            let Some(node) = nodes.pop() else {
+                return;
             };
-            match prefix {
-                Some(prefix) => self.jumps.clear(prefix, guard),
-                None if old.is_inner() => self.jumps.clear_node(length, old, guard),
-                None => {}
-            }
-            prefixes[length] = prefix;
-        }
-        link();
-        for prefix in prefixes.into_iter().flatten() {
-            if new.is_inner() {
-                let node = self.memory.edge(prefix.bytes() - 1, new);
-                self.jumps.set(prefix, node, guard);
-            }
+            let above = self.memory.inner(node);
+            // If another node has taken its place, those below are not found.
+            let Ok((held, _)) = Held::lock(&above.header().lock) else {
+                continue;
+            };
+            let depth = above.header().depth();
+            above.for_each(|_, child| {
+                let behind = self.depth_of(child);
+                if behind == 0 {
+                    return;
+                }
+                if let Some(key) = self.key_below(child, guard) {
+                    let window = |from, count| F::window(key, from, count);
+                    for prefix in Jumps::prefixes_behind(stem, window) {
+                        if depth < prefix.end && prefix.end <= behind {
+                            let node = self.memory.edge(prefix.end - 1, child);
+                            self.jumps.set(prefix, node, guard);
+                        }
+                    }
+                }
+                if behind < self.jumps.reach() {
+                    nodes.push(child);
+                }
+            });
+            held.unlock_unchanged();
         }
     }
 
@@ -344,7 +432,7 @@ impl<F: LeafForm> Tree<F> {
                     return;
                 }
                 self.relink(above, [Ref::NULL, child], Hint::None, &guard, || {});
-                if self.memory.inner(child).header().depth() < LENGTH_MAX {
+                if self.depth_of(child) < self.jumps.reach() {
                     before.push(child);
                 }
             });

@@ -177,3 +177,73 @@ fn neighbours_do_not_lose_each_others_inserts() {
         }
     }
 }
+
+/// A thread inserts and removes keys that leave the path to all others early, so that walks of
+/// other threads may jump behind other bytes each time. Others insert and remove keys behind these.
+/// Readers find each key that stays.
+#[test]
+fn readers_find_all_keys_while_jumps_change() {
+    const KEYS: u32 = 4000;
+    const ROUNDS: u32 = 40_000;
+    let index = Radix::<Bytes>::new().expect("address space");
+    let key = |number: u32| format!("user:{number:08}").into_bytes();
+    for number in (0..KEYS).step_by(2) {
+        index.insert(&key(number), b"stays").expect("insert");
+    }
+    let writers_left = AtomicUsize::new(2);
+    std::thread::scope(|scope| {
+        let (index, writers_left) = (&index, &writers_left);
+        scope.spawn(move || {
+            for round in 0..ROUNDS {
+                let round = round as usize;
+                // The numbers of the others begin with four zeros.
+                let within_numbers = [&key(0)[..5 + round / 3 % 4], b"x"].concat();
+                let before_numbers = [&b"users"[..3 + round % 3], b"y"].concat();
+                for early in [within_numbers, before_numbers] {
+                    index.insert(&early, b"goes").expect("insert");
+                    assert!(index.remove(&early).expect("remove").is_some());
+                }
+            }
+            writers_left.fetch_sub(1, Ordering::Release);
+        });
+        scope.spawn(move || {
+            let mut batch = Batch::<Bytes>::new();
+            for round in 0..ROUNDS / 20 {
+                // Enough keys behind each other that nodes divide, and give way to others.
+                for removes in [false, true] {
+                    batch.clear();
+                    for number in 0..400 {
+                        let long =
+                            [&key(round % KEYS)[..], format!("{number:03}").as_bytes()].concat();
+                        match removes {
+                            true => batch.remove(&long),
+                            false => batch.insert(&long, b"goes"),
+                        };
+                    }
+                    index.execute(&mut batch).expect("changes");
+                }
+            }
+            writers_left.fetch_sub(1, Ordering::Release);
+        });
+        for reader in 0..2 {
+            scope.spawn(move || {
+                let mut batch = Batch::<Bytes>::new();
+                let mut next = reader;
+                while writers_left.load(Ordering::Acquire) > 0 {
+                    batch.clear();
+                    let numbers = (0..64).map(|step| (next + 2 * 97 * step) % KEYS / 2 * 2);
+                    let keys: Vec<_> = numbers.map(key).collect();
+                    for key in &keys {
+                        batch.get(key);
+                    }
+                    index.execute(&mut batch).expect("gets");
+                    for (position, key) in keys.iter().enumerate() {
+                        assert_eq!(batch.value(position), Some(&b"stays"[..]), "{key:?}");
+                    }
+                    next += 2 * 31;
+                }
+            });
+        }
+    });
+    index.check_invariants();
+}

@@ -9,7 +9,6 @@
 
 use super::combine::Visit;
 use crate::counters::Probe;
-use crate::jump::LENGTHS;
 use crate::leaf::LeafForm;
 use crate::node::{END, Header, Inner, Kind, Ref, Sorted, Symbol};
 use crate::prefetch::{prefetch, prefetch_once};
@@ -437,11 +436,9 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
     #[inline]
     fn coming(&self, key: F::Key<'_>) {
         if F::MIXES_KINDS && !self.manner.from_root {
-            for length in 0..LENGTHS.len() {
-                if let Some(prefix) = F::prefix(key, length) {
-                    self.tree.jumps.prefetch(prefix, self.guard);
-                }
-            }
+            let jumps = &self.tree.jumps;
+            let window = |from, count| F::window(key, from, count);
+            jumps.for_each_prefix(window, |prefix| jumps.prefetch(prefix, self.guard));
         }
     }
 
@@ -452,15 +449,15 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             return None;
         }
         let mut walk = Walk::new(Ref::NULL, visit, Ref::NULL, 0);
-        for (length, &bytes) in LENGTHS.iter().enumerate() {
-            let node = match F::prefix(key, length) {
-                Some(prefix) => self.tree.jumps.find(prefix, self.guard),
-                None => break,
-            };
+        let jumps = &self.tree.jumps;
+        let window = |from, count| F::window(key, from, count);
+        jumps.for_each_prefix(window, |prefix| {
+            let node = jumps.find(prefix, self.guard);
+            let skipped = if prefix.is_behind_stem() { SKIPPED } else { 0 };
             // Without a branch, as none could be predicted.
-            let longer = Walk::new(node, visit, Ref::NULL, bytes as u32);
+            let longer = Walk::new(node, visit, Ref::NULL, prefix.end as u32 | skipped);
             walk = select_unpredictable(node.is_null(), walk, longer);
-        }
+        });
         (!walk.node().is_null()).then_some(walk)
     }
 

@@ -4,7 +4,6 @@ use super::read::write_each;
 use super::strings::{self, Candidates, Found, Latch, STRINGS_MAX, Strings};
 use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols};
 use crate::change::{Altered, Change};
-use crate::jump::{LENGTHS, Prefix};
 use crate::memory::Memory;
 use crate::node::{END, Inner, Ref, Sorted, Symbol};
 use crate::shortcut::Tables;
@@ -54,9 +53,10 @@ impl Symbols for Bytes {
     }
 
     #[inline]
-    fn prefix(key: &[u8], length: usize) -> Option<Prefix> {
-        key.get(..LENGTHS[length])
-            .map(|first| Prefix::of(first, length))
+    fn window(key: &[u8], from: usize, count: usize) -> Option<u64> {
+        // Unrolled, as the count is known.
+        let bytes = key.get(from..from + count)?.iter();
+        Some(bytes.fold(0, |bytes, &byte| bytes << 8 | u64::from(byte)))
     }
 
     fn show(key: &[u8]) -> String {

@@ -1,6 +1,5 @@
 //! How a tree reads keys.
 
-use crate::jump::Prefix;
 use crate::node::Symbol;
 use nearfield_core::Form;
 
@@ -16,10 +15,11 @@ pub trait Symbols: Form {
     fn slice(key: Self::Key<'_>, depth: usize) -> u64;
     /// A hash of the key.
     fn hash(key: Self::Key<'_>) -> u64;
-    /// The prefix of a key by which walks jump, of one of the [lengths](crate::jump::LENGTHS).
-    /// `None` if the key is shorter, or if walks of this form do not jump.
+    /// So many bytes of a key from a depth on, up to seven, big-endian: walks
+    /// [jump](crate::jump) by them. `None` if the key ends before, or if walks of this form do
+    /// not jump.
     #[inline]
-    fn prefix(_key: Self::Key<'_>, _length: usize) -> Option<Prefix> {
+    fn window(_key: Self::Key<'_>, _from: usize, _count: usize) -> Option<u64> {
         None
     }
     /// The first bytes of a key, for people.

@@ -101,6 +101,25 @@ impl<'m> Inner<'m> {
             node => node.splice(start, end, pieces));
     }
 
+    /// Leaves nothing in the range that a byte lies in. One range covers it and all gaps beside it.
+    /// Only under the lock.
+    pub fn clear_covering(self, byte: u8) {
+        let Range {
+            mut start, mut end, ..
+        } = self.range(byte);
+        let gap = |byte: Option<u8>| {
+            let range = byte.map(|byte| self.range(byte));
+            range.filter(|range| range.child.is_null())
+        };
+        while let Some(left) = gap(start.checked_sub(1)) {
+            start = left.start;
+        }
+        while let Some(right) = gap(end.checked_add(1)) {
+            end = right.end;
+        }
+        self.splice(start, end, &[(start, Ref::NULL)]);
+    }
+
     /// Exchanges the child whose range includes a byte. Only under the lock.
     pub fn set_covering(self, byte: u8, child: Ref) {
         by_kind!(self,

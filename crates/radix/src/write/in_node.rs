@@ -364,18 +364,14 @@ impl<F: LeafForm> Tree<F> {
             node.header().set_end(Ref::NULL);
             return InNode::Shrunk;
         }
+        if count == 0 {
+            self.retire_leaf(leaf, guard);
+            node.clear_covering(symbol as u8);
+            return InNode::Shrunk;
+        }
         let range = node.range(symbol as u8);
         let left = range.start.checked_sub(1).map(|byte| node.range(byte));
         let right = range.end.checked_add(1).map(|byte| node.range(byte));
-        if count == 0 {
-            // The remaining range covers the gaps at both sides, too.
-            let is_gap = |range: &Range| range.child.is_null();
-            let start = left.filter(is_gap).map_or(range.start, |gap| gap.start);
-            let end = right.filter(is_gap).map_or(range.end, |gap| gap.end);
-            self.retire_leaf(leaf, guard);
-            node.splice(start, end, &[(start, Ref::NULL)]);
-            return InNode::Shrunk;
-        }
         match self.join(node, &range, [left, right], guard) {
             true => InNode::Shrunk,
             false => self.compact(node, symbol, leaf, guard),

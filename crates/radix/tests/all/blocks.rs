@@ -192,6 +192,42 @@ fn a_batch_empties_a_node_behind_a_prefix() {
         .expect("batches that end");
 }
 
+/// Batches empty the nodes below a node one after the other. When the last one has gone, the node
+/// itself goes: keys come to its place again.
+#[test]
+fn a_node_goes_when_all_nodes_below_it_have_gone() {
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let index = Radix::<Bytes>::new().expect("address space");
+        index.set_options(EngineOptions {
+            combine: Combine::Always,
+            ..EngineOptions::default()
+        });
+        index.insert(b"key", b"value").expect("insert");
+        for count in 1..=40 {
+            for _ in 0..2 {
+                let keys: Vec<_> = (0..200 * count)
+                    .map(|i| format!("user{}:{i:04}", (b'!' + 2 * (i % count) as u8) as char))
+                    .collect();
+                for key in &keys {
+                    index.insert(key.as_bytes(), b"value").expect("insert");
+                }
+                index.check_invariants();
+                let mut batch = Batch::<Bytes>::new();
+                for key in &keys {
+                    batch.remove(key.as_bytes());
+                }
+                index.execute(&mut batch).expect("remove");
+                index.check_invariants();
+                assert_eq!(index.len(), 1);
+            }
+        }
+        done.send(()).expect("the test waits");
+    });
+    wait.recv_timeout(Duration::from_secs(50))
+        .expect("inserts that end");
+}
+
 #[test]
 fn what_is_replaced_is_copied_in_part_if_that_is_asked_for() {
     let index = Radix::<Bytes>::new().unwrap();

@@ -8,6 +8,7 @@
 mod blocks;
 mod bulk;
 mod counters;
+mod jumps;
 mod limits;
 mod model;
 mod pipeline;

@@ -1,0 +1,364 @@
+//! Jumps: from some bytes of a key to the first node on its path that lies behind them, past the
+//! nodes before.
+//!
+//! The bytes are the key's first ones, or those behind its [stem](stem) if keys begin alike. There
+//! are prefixes of two lengths in either case, and a [table](table) for each. A walk begins at the
+//! node of its longer prefix that has one: short prefixes lead past most nodes of a small tree,
+//! where few paths are longer.
+//!
+//! For each prefix there is one link of the tree, from a node that decides on one of its bytes to a
+//! child that decides on a later byte. If the child is an inner node, a slot may name it. Other
+//! keys with the prefix cannot be elsewhere, so that a walk may begin there.
+//!
+//! The link is changed under the lock of the node above. Before that, the thread clears the slot,
+//! and it sets it again before it gives the lock back. So whoever finds a node in the table has
+//! begun before the node was unlinked, as if it had come from the root: it sees the state before
+//! the change, or meets an obsolete node. A missing slot costs only a longer walk.
+//!
+//! A stem is true as long as its first node stays, or gives way to one of the same depth. Before
+//! another node is linked there, the stem and the slots of its prefixes are cleared in the same
+//! way. Its number is given to another stem when all threads are gone that could have read it.
+
+mod prefix;
+pub mod stem;
+mod table;
+
+pub use prefix::{FIRST, Prefix, TABLES};
+pub use stem::Stem;
+
+use crate::node::Ref;
+use crate::prefetch::prefetch;
+use arrayvec::ArrayVec;
+use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
+use prefix::BEHIND;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stem::{DEPTH_MAX, DEPTH_MIN, Stems};
+use table::Table;
+
+/// The prefixes of a key.
+pub type Prefixes = ArrayVec<Prefix, TABLES>;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Jumps {
+    /// Null if there is none yet.
+    tables: [Atomic<Table>; TABLES],
+    stems: Stems,
+    /// The greatest depth behind a prefix so far.
+    reach: AtomicUsize,
+    /// Held by the thread that changes the tables or the stems.
+    changes: Mutex<Changes>,
+    /// The numbers that no stem has, and no thread may have read.
+    free_numbers: Arc<Mutex<Vec<u8>>>,
+}
+
+/// What changes of the tables and the stems need to know.
+#[derive(Debug, Default)]
+struct Changes {
+    /// The slots in use, by table.
+    used: [usize; TABLES],
+    /// The stems and their first nodes.
+    stems: Vec<(Stem, Ref)>,
+}
+
+impl Default for Jumps {
+    fn default() -> Jumps {
+        Jumps {
+            tables: Default::default(),
+            stems: Stems::default(),
+            reach: AtomicUsize::new(FIRST[FIRST.len() - 1]),
+            changes: Mutex::default(),
+            free_numbers: Arc::new(Mutex::new((1..=u8::MAX).collect())),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The prefix of a key in the table at a place among those for the first bytes.
+#[inline(always)]
+fn first_prefix(place: usize, window: impl Fn(usize, usize) -> Option<u64>) -> Option<Prefix> {
+    let end = FIRST[place];
+    window(0, end).map(|number| Prefix {
+        table: place,
+        number,
+        end,
+    })
+}
+
+/// The prefix of a key in the table at a place among those for bytes behind stems.
+#[inline(always)]
+fn stem_prefix(
+    place: usize,
+    stem: Stem,
+    window: impl Fn(usize, usize) -> Option<u64>,
+) -> Option<Prefix> {
+    let bytes = BEHIND[place];
+    window(stem.depth, bytes).map(|number| Prefix {
+        table: FIRST.len() + place,
+        number: u64::from(stem.number) << (8 * bytes) | number,
+        end: stem.depth + bytes,
+    })
+}
+
+impl Jumps {
+    /// Calls `visit` for each prefix by which a walk for a key may jump, the shorter one first.
+    /// `window` answers so many bytes of the key from a depth on, unless the key ends before.
+    // Calls at several places, each of which knows its table.
+    #[inline(always)]
+    pub fn for_each_prefix(
+        &self,
+        window: impl Fn(usize, usize) -> Option<u64> + Copy,
+        mut visit: impl FnMut(Prefix),
+    ) {
+        let Some(shortest) = first_prefix(0, window) else {
+            return;
+        };
+        match self.stems.find(shortest.number) {
+            None => {
+                visit(shortest);
+                if let Some(prefix) = first_prefix(1, window) {
+                    visit(prefix);
+                }
+            }
+            Some(stem) => {
+                if let Some(prefix) = stem_prefix(0, stem, window) {
+                    visit(prefix);
+                }
+                if let Some(prefix) = stem_prefix(1, stem, window) {
+                    visit(prefix);
+                }
+            }
+        }
+    }
+
+    /// All prefixes of a key.
+    pub fn prefixes(&self, window: impl Fn(usize, usize) -> Option<u64> + Copy) -> Prefixes {
+        let first = (0..FIRST.len()).filter_map(|place| first_prefix(place, window));
+        let mut prefixes: Prefixes = first.collect();
+        if let Some(stem) = self.stem(window) {
+            prefixes.extend(Self::prefixes_behind(stem, window));
+        }
+        prefixes
+    }
+
+    /// The prefixes of a key with a stem that lie behind it.
+    pub fn prefixes_behind(
+        stem: Stem,
+        window: impl Fn(usize, usize) -> Option<u64> + Copy,
+    ) -> impl Iterator<Item = Prefix> {
+        (0..BEHIND.len()).filter_map(move |place| stem_prefix(place, stem, window))
+    }
+
+    /// The stem of a key.
+    pub fn stem(&self, window: impl Fn(usize, usize) -> Option<u64>) -> Option<Stem> {
+        self.stems.find(window(0, FIRST[0])?)
+    }
+
+    /// The depth from which on no link belongs to a prefix.
+    pub fn reach(&self) -> usize {
+        self.reach.load(Ordering::Relaxed)
+    }
+
+    /// True if a link from a node of one depth to one of another belongs to a prefix behind a
+    /// stem, if its keys have that stem.
+    pub fn may_end_behind_stem(&self, depths: [usize; 2]) -> bool {
+        let [above, below] = depths;
+        self.stems.iter().any(|stem| {
+            let mut ends = BEHIND.iter().map(|bytes| stem.depth + bytes);
+            stem.depth <= above && ends.any(|end| above < end && end <= below)
+        })
+    }
+
+    /// Asks for the line of a prefix.
+    #[inline]
+    pub fn prefetch(&self, prefix: Prefix, guard: &Guard) {
+        if let Some(table) = self.table(prefix.table, guard) {
+            prefetch(std::ptr::from_ref(table.bucket(prefix)).cast());
+        }
+    }
+
+    #[inline]
+    fn table<'g>(&'g self, number: usize, guard: &'g Guard) -> Option<&'g Table> {
+        let table = self.tables[number].load(Ordering::Acquire, guard);
+        // SAFETY: a replaced table is freed after all guards are gone under which it could be read.
+        unsafe { table.as_ref() }
+    }
+
+    /// The first node on the path of keys with a prefix that lies behind it; null if unknown.
+    #[inline]
+    pub fn find(&self, prefix: Prefix, guard: &Guard) -> Ref {
+        self.table(prefix.table, guard)
+            .map_or(Ref::NULL, |table| table.find(prefix))
+    }
+
+    /// Forgets a prefix.
+    pub fn clear(&self, prefix: Prefix, guard: &Guard) {
+        let mut changes = lock(&self.changes);
+        let table = self.table(prefix.table, guard);
+        if let Some(slot) = table.and_then(|table| table.slot(prefix))
+            && slot.load(Ordering::Relaxed) != 0
+        {
+            slot.store(0, Ordering::Release);
+            changes.used[prefix.table] -= 1;
+        }
+    }
+
+    /// Forgets a node whose prefix in a table is not known. Linear in the table.
+    #[cold]
+    pub fn clear_node(&self, number: usize, node: Ref, guard: &Guard) {
+        let mut changes = lock(&self.changes);
+        let table = self.table(number, guard);
+        for slot in table.iter().flat_map(|table| table.slots()) {
+            if table::node(slot.load(Ordering::Relaxed)).same(node) {
+                slot.store(0, Ordering::Release);
+                changes.used[number] -= 1;
+            }
+        }
+    }
+
+    /// Remembers the node of a prefix, unless its stem is gone.
+    pub fn set(&self, prefix: Prefix, node: Ref, guard: &Guard) {
+        let (mut changes, number) = (lock(&self.changes), prefix.table);
+        if prefix.is_behind_stem() {
+            let bytes = BEHIND[number - FIRST.len()];
+            let stem = (prefix.number >> (8 * bytes)) as u8;
+            if changes.stems.iter().all(|(other, _)| other.number != stem) {
+                return;
+            }
+        }
+        let mut table = self.table(number, guard);
+        let mut slot = table.and_then(|table| table.slot(prefix));
+        if slot.is_none() && table.is_none_or(|table| table.grows(changes.used[number])) {
+            changes.used[number] = self.grow(table, number, guard);
+            table = self.table(number, guard);
+            slot = table.and_then(|table| table.slot(prefix));
+        }
+        if let Some(slot) = slot {
+            changes.used[number] += usize::from(slot.load(Ordering::Relaxed) == 0);
+            slot.store(table::entry(prefix, node), Ordering::Release);
+        }
+    }
+
+    /// Replaces a table by one of twice the size, if there is one. Returns the slots in use.
+    fn grow(&self, table: Option<&Table>, number: usize, guard: &Guard) -> usize {
+        let buckets_log = table.map_or(0, |table| table.buckets.len().ilog2() + 1);
+        let larger = Table::new(number, buckets_log);
+        let mut used = 0;
+        for (slot, number_of_prefix) in table.iter().flat_map(|table| table.numbers()) {
+            let prefix = Prefix {
+                table: number,
+                number: number_of_prefix,
+                end: 0,
+            };
+            if let Some(free) = larger.slot(prefix) {
+                free.store(slot.load(Ordering::Relaxed), Ordering::Relaxed);
+                used += 1;
+            }
+        }
+        let old = self.tables[number].swap(Owned::new(larger), Ordering::AcqRel, guard);
+        if !old.is_null() {
+            // SAFETY: the old table is not reachable any more.
+            unsafe { guard.defer_destroy(old) };
+        }
+        used
+    }
+
+    /// Makes a stem of keys with the bytes of the shortest prefix, whose first node behind it has a
+    /// depth. `None` if that is too small, or if there is no room.
+    pub fn add_stem(&self, shortest: Prefix, node: Ref, depth: usize) -> Option<Stem> {
+        let mut changes = lock(&self.changes);
+        let first = shortest.number;
+        if !(DEPTH_MIN..=DEPTH_MAX).contains(&depth) || !self.stems.has_room(first) {
+            return None;
+        }
+        let stem = Stem {
+            first,
+            depth,
+            number: lock(&self.free_numbers).pop()?,
+        };
+        changes.stems.push((stem, node));
+        let end = depth + BEHIND[BEHIND.len() - 1];
+        self.reach.fetch_max(end, Ordering::Relaxed);
+        self.stems.set(stem);
+        Some(stem)
+    }
+
+    /// Another node of the same depth takes the place of a stem's first node.
+    pub fn keep_stem(&self, stem: Stem, node: Ref) {
+        let mut changes = lock(&self.changes);
+        if let Some(entry) = changes.stems.iter_mut().find(|(other, _)| *other == stem) {
+            entry.1 = node;
+        }
+    }
+
+    /// Forgets the stems for which `is_gone` answers so, by stem and first node, and their
+    /// prefixes. Linear in the tables if there is one.
+    pub fn drop_stems(&self, guard: &Guard, is_gone: impl Fn(Stem, Ref) -> bool) {
+        let mut changes = lock(&self.changes);
+        let place = |changes: &Changes| {
+            let mut stems = changes.stems.iter();
+            stems.position(|&(stem, node)| is_gone(stem, node))
+        };
+        while let Some(place) = place(&changes) {
+            let (stem, _) = changes.stems.swap_remove(place);
+            self.stems.clear(stem);
+            for (place, bytes) in BEHIND.into_iter().enumerate() {
+                let number = FIRST.len() + place;
+                let table = self.table(number, guard);
+                for (slot, prefix) in table.iter().flat_map(|table| table.numbers()) {
+                    if prefix >> (8 * bytes) == u64::from(stem.number) {
+                        slot.store(0, Ordering::Release);
+                        changes.used[number] -= 1;
+                    }
+                }
+            }
+            let free = Arc::clone(&self.free_numbers);
+            guard.defer(move || lock(&free).push(stem.number));
+        }
+    }
+
+    /// The memory of the tables.
+    pub fn bytes(&self) -> usize {
+        let guard = crossbeam_epoch::pin();
+        let tables = (0..TABLES).filter_map(|number| self.table(number, &guard));
+        tables.map(|table| size_of_val(&*table.buckets)).sum()
+    }
+
+    /// All prefixes, as numbers of their tables, and their nodes.
+    pub fn entries(&self, guard: &Guard) -> Vec<((usize, u64), Ref)> {
+        let entries = (0..TABLES).flat_map(|number| {
+            let table = self.table(number, guard);
+            let numbers = table.into_iter().flat_map(|table| table.numbers());
+            numbers.map(move |(slot, prefix)| {
+                let node = table::node(slot.load(Ordering::Relaxed));
+                ((number, prefix), node)
+            })
+        });
+        entries.collect()
+    }
+
+    /// All stems and their first nodes.
+    pub fn stems(&self) -> Vec<(Stem, Ref)> {
+        lock(&self.changes).stems.clone()
+    }
+}
+
+impl Drop for Jumps {
+    fn drop(&mut self) {
+        let guard = crossbeam_epoch::pin();
+        for table in &self.tables {
+            let table = table.swap(Shared::null(), Ordering::Relaxed, &guard);
+            if !table.is_null() {
+                // SAFETY: no other thread has the table, which is exclusively ours.
+                unsafe { guard.defer_destroy(table) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

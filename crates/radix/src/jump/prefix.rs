@@ -1,0 +1,87 @@
+//! The bytes of a key by which a walk jumps.
+
+/// The bytes of a prefix that lies at the beginning of keys, by table.
+pub const FIRST: [usize; 2] = [3, 5];
+
+/// The bytes of a prefix that lies behind a [stem](super::stem), by table.
+pub const BEHIND: [usize; 2] = [3, 4];
+
+/// The number of tables: those for prefixes at the beginning, then those for prefixes behind stems.
+pub const TABLES: usize = FIRST.len() + BEHIND.len();
+
+/// The bytes of the numbers in each table. Behind a stem, one is that of the stem.
+const BYTES: [usize; TABLES] = [FIRST[0], FIRST[1], 1 + BEHIND[0], 1 + BEHIND[1]];
+
+/// An odd number, as a prefix times it is another number of as many bits.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What undoes a multiplication by [`FACTOR`].
+const INVERSE: u64 = {
+    // Each round doubles the number of bits that are right, which are three at first.
+    let (mut inverse, mut round) = (FACTOR, 0);
+    while round < 5 {
+        inverse = inverse.wrapping_mul(2_u64.wrapping_sub(FACTOR.wrapping_mul(inverse)));
+        round += 1;
+    }
+    inverse
+};
+
+/// A prefix of a key for one of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The number of the table.
+    pub table: usize,
+    /// The bytes, big-endian, behind the number of the stem.
+    pub number: u64,
+    /// The depth behind the prefix.
+    pub end: usize,
+}
+
+impl Prefix {
+    /// True if keys may differ in bytes before the prefix.
+    #[inline]
+    pub fn is_behind_stem(self) -> bool {
+        self.table >= FIRST.len()
+    }
+
+    #[inline]
+    pub(super) fn hash(self) -> u64 {
+        hash(self.table, self.number)
+    }
+
+    /// What a slot holds of the hash. Buckets tell the rest.
+    #[inline]
+    pub(super) fn tag(self) -> u32 {
+        self.hash() as u32
+    }
+}
+
+/// The bits of the numbers of a table.
+#[inline]
+pub(super) fn bits(table: usize) -> u32 {
+    8 * BYTES[table] as u32
+}
+
+#[inline]
+fn hash(table: usize, number: u64) -> u64 {
+    number.wrapping_mul(FACTOR) & ((1 << bits(table)) - 1)
+}
+
+/// The number with a hash.
+pub(super) fn unhash(table: usize, hash: u64) -> u64 {
+    hash.wrapping_mul(INVERSE) & ((1 << bits(table)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_tells_its_number() {
+        for table in 0..TABLES {
+            for number in [0, 1, 0x61_6263, (1 << bits(table)) - 1] {
+                assert_eq!(unhash(table, hash(table, number)), number);
+            }
+        }
+    }
+}

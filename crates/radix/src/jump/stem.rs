@@ -1,0 +1,96 @@
+//! Stems: the beginnings of keys behind which the tree decides late.
+//!
+//! Keys such as `user:1024` begin alike, so that prefixes from their first byte on lead past few
+//! nodes. A stem is the shortest prefix of keys whose first node behind it decides on a later byte,
+//! and the depth of that node, from which the windows of these keys begin:
+//!
+//! ```text
+//!   u s e r : 1 0 2 4 5 7
+//!   stem      window
+//! ```
+//!
+//! The bytes between are not compared, as walks skip them as well. A stem has a number, which is a
+//! byte of its prefixes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The depth from which on a node makes a stem: less far, prefixes from the first byte on do.
+pub const DEPTH_MIN: usize = 4;
+
+/// The greatest depth.
+pub const DEPTH_MAX: usize = 255;
+
+/// The places of stems.
+const PLACES: usize = 256;
+
+/// A number that no stem has.
+const NONE: u64 = 0;
+
+/// A stem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stem {
+    /// The first bytes of its keys, big-endian.
+    pub first: u64,
+    /// The depth of the first node behind them.
+    pub depth: usize,
+    /// Its number, from 1 on.
+    pub number: u8,
+}
+
+impl Stem {
+    fn word(self) -> u64 {
+        u64::from(self.number) << 32 | (self.depth as u64) << 24 | self.first
+    }
+
+    #[inline]
+    fn of(word: u64) -> Stem {
+        Stem {
+            first: word & 0xff_ffff,
+            depth: (word >> 24) as usize & DEPTH_MAX,
+            number: (word >> 32) as u8,
+        }
+    }
+}
+
+/// The stems of a tree.
+#[derive(Debug)]
+pub struct Stems(Box<[AtomicU64; PLACES]>);
+
+impl Default for Stems {
+    fn default() -> Stems {
+        Stems(Box::new([const { AtomicU64::new(NONE) }; PLACES]))
+    }
+}
+
+impl Stems {
+    #[inline]
+    fn place(&self, first: u64) -> &AtomicU64 {
+        // The middle bits of the product depend on all bytes.
+        &self.0[(first.wrapping_mul(0x9e37_79b1) >> 24) as usize % PLACES]
+    }
+
+    /// The stem of keys with these first bytes.
+    #[inline]
+    pub fn find(&self, first: u64) -> Option<Stem> {
+        let word = self.place(first).load(Ordering::Acquire);
+        (word & 0xff_ffff == first && word != NONE).then(|| Stem::of(word))
+    }
+
+    /// True if there is room for a stem of keys with these first bytes.
+    pub fn has_room(&self, first: u64) -> bool {
+        self.place(first).load(Ordering::Relaxed) == NONE
+    }
+
+    pub fn set(&self, stem: Stem) {
+        self.place(stem.first).store(stem.word(), Ordering::Release);
+    }
+
+    pub fn clear(&self, stem: Stem) {
+        self.place(stem.first).store(NONE, Ordering::Release);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Stem> {
+        let words = self.0.iter().map(|place| place.load(Ordering::Relaxed));
+        words.filter(|&word| word != NONE).map(Stem::of)
+    }
+}

@@ -1,0 +1,118 @@
+//! The nodes behind the prefixes of one table.
+//!
+//! ```text
+//!   bucket   slot 0 | slot 1 | slot 2 | slot 3    32 bytes, chosen by a hash of the prefix
+//!   slot     tag: 4 bytes | node: 4 bytes         one word, read and written at once
+//! ```
+//!
+//! The hash is another number of as many bits, so that the bucket and the tag together are the
+//! prefix.
+
+use super::prefix::{self, Prefix};
+use crate::node::Ref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub const SLOTS: usize = 4;
+
+/// The logarithm of the most buckets of a table.
+const BUCKETS_LOG_MAX: u32 = 18;
+
+const TAG_BITS: u32 = u32::BITS;
+
+#[derive(Debug, Default)]
+#[repr(align(32))]
+pub struct Bucket {
+    slots: [AtomicU64; SLOTS],
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Table {
+    /// Its number.
+    table: usize,
+    pub buckets: Box<[Bucket]>,
+    /// The bits of a hash behind those that choose a bucket.
+    rest_bits: u32,
+}
+
+/// What a slot holds.
+pub fn entry(prefix: Prefix, node: Ref) -> u64 {
+    u64::from(prefix.tag()) << 32 | u64::from(node.bits())
+}
+
+/// The node of a slot.
+pub fn node(entry: u64) -> Ref {
+    Ref::from_bits(entry as u32)
+}
+
+impl Table {
+    /// An empty table with at least so many buckets.
+    pub fn new(table: usize, buckets_log: u32) -> Table {
+        let bits = prefix::bits(table);
+        let buckets_log = buckets_log.max(bits.saturating_sub(TAG_BITS));
+        Table {
+            table,
+            buckets: (0..1 << buckets_log).map(|_| Bucket::default()).collect(),
+            rest_bits: bits - buckets_log,
+        }
+    }
+
+    #[inline]
+    pub fn bucket(&self, prefix: Prefix) -> &Bucket {
+        // The number is below that of the buckets anyway.
+        &self.buckets[(prefix.hash() >> self.rest_bits) as usize & (self.buckets.len() - 1)]
+    }
+
+    /// The node of a prefix; null if it is not known.
+    #[inline]
+    pub fn find(&self, prefix: Prefix) -> Ref {
+        let mut found = 0;
+        for slot in &self.bucket(prefix).slots {
+            let slot = slot.load(Ordering::Acquire);
+            // Without a branch, as none could be predicted.
+            let node = if (slot >> 32) as u32 == prefix.tag() {
+                slot as u32
+            } else {
+                0
+            };
+            found |= node;
+        }
+        Ref::from_bits(found)
+    }
+
+    /// The slot of a prefix, or a free one.
+    pub fn slot(&self, prefix: Prefix) -> Option<&AtomicU64> {
+        let slots = &self.bucket(prefix).slots;
+        let load = |slot: &&AtomicU64| slot.load(Ordering::Relaxed);
+        let own = slots
+            .iter()
+            .find(|slot| load(slot) as u32 != 0 && (load(slot) >> 32) as u32 == prefix.tag());
+        own.or_else(|| slots.iter().find(|slot| load(slot) == 0))
+    }
+
+    pub fn slots(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.buckets.iter().flat_map(|bucket| &bucket.slots)
+    }
+
+    /// The slots in use, with the numbers of their prefixes.
+    pub fn numbers(&self) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let buckets = self.buckets.iter().enumerate();
+        buckets.flat_map(move |(bucket, Bucket { slots })| {
+            let above = ((bucket as u64) << self.rest_bits) >> TAG_BITS << TAG_BITS;
+            let used = slots
+                .iter()
+                .map(|slot| (slot, slot.load(Ordering::Relaxed)));
+            used.filter(|&(_, entry)| entry != 0)
+                .map(move |(slot, entry)| {
+                    let hash = above | entry >> 32;
+                    (slot, prefix::unhash(self.table, hash))
+                })
+        })
+    }
+
+    /// True if a table without room is to be replaced by a larger one: one that is half full. In
+    /// others only some buckets are full, and their other nodes are not found.
+    pub fn grows(&self, used: usize) -> bool {
+        self.buckets.len() < 1 << BUCKETS_LOG_MAX && 2 * used >= SLOTS * self.buckets.len()
+    }
+}

@@ -1,0 +1,201 @@
+use super::*;
+use crate::node::Kind;
+use std::collections::HashMap;
+
+/// Jumps with a stem, and its number.
+fn with_stem(guard: &Guard) -> (Jumps, Stem) {
+    let jumps = Jumps::default();
+    let stem = add(&jumps, b"key", 9, Ref::new(Kind::Node4, 1 << 20));
+    assert!(jumps.entries(guard).is_empty());
+    (jumps, stem)
+}
+
+fn add(jumps: &Jumps, first: &[u8; 3], depth: usize, node: Ref) -> Stem {
+    let shortest = first_prefix(0, |from, count| number(&first[from..count]));
+    let stem = jumps.add_stem(shortest.expect("three bytes"), node, depth);
+    stem.expect("room for a stem")
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    Some(
+        bytes
+            .iter()
+            .fold(0, |number, &byte| number << 8 | u64::from(byte)),
+    )
+}
+
+/// One of many prefixes.
+fn prefix(table: usize, stem: Stem, number: u64) -> Prefix {
+    let bits = prefix::bits(table);
+    let number = number.wrapping_mul(0x2545_f491_4f6c_dd1d) & ((1 << bits) - 1);
+    let prefix = Prefix {
+        table,
+        number,
+        end: 0,
+    };
+    match prefix.is_behind_stem() {
+        true => Prefix {
+            number: u64::from(stem.number) << (bits - 8) | number & ((1 << (bits - 8)) - 1),
+            ..prefix
+        },
+        false => prefix,
+    }
+}
+
+#[test]
+fn a_table_grows_and_keeps_what_buckets_have_room_for() {
+    for table in 0..TABLES {
+        let guard = crossbeam_epoch::pin();
+        let (jumps, stem) = with_stem(&guard);
+        let mut model = HashMap::new();
+        for number in 0..5000_u32 {
+            let prefix = prefix(table, stem, u64::from(number));
+            let node = Ref::new(Kind::Node4, number);
+            jumps.set(prefix, node, &guard);
+            let found = jumps.find(prefix, &guard);
+            assert!(found == node || found.is_null());
+            model.insert(prefix.number, node);
+            if number % 3 == 0 {
+                jumps.clear(prefix, &guard);
+                assert!(jumps.find(prefix, &guard).is_null());
+                model.remove(&prefix.number);
+            }
+        }
+        let mut kept = 0;
+        for (&number, &node) in &model {
+            let prefix = Prefix {
+                table,
+                number,
+                end: 0,
+            };
+            let found = jumps.find(prefix, &guard);
+            assert!(found == node || found.is_null());
+            kept += usize::from(found == node);
+        }
+        assert!(kept * 10 > model.len() * 9, "{kept} of {}", model.len());
+        assert!(jumps.bytes() < 32 * 5000);
+        let entries = jumps.entries(&guard);
+        assert_eq!(
+            (entries.len(), lock(&jumps.changes).used[table]),
+            (kept, kept)
+        );
+        for ((other, number), node) in entries {
+            assert_eq!((other, model[&number]), (table, node));
+        }
+    }
+}
+
+/// Of prefixes that differ in one bit only, each has its own slot.
+#[test]
+fn no_prefix_is_taken_for_another() {
+    for table in 0..TABLES {
+        let guard = crossbeam_epoch::pin();
+        let (jumps, stem) = with_stem(&guard);
+        let node = Ref::new(Kind::Node16, 1);
+        for number in 0..200 {
+            let own = prefix(table, stem, number);
+            jumps.set(own, node, &guard);
+            for bit in 0..prefix::bits(table) {
+                let other = Prefix {
+                    number: own.number ^ 1 << bit,
+                    ..own
+                };
+                assert!(jumps.find(other, &guard).is_null());
+            }
+            assert_eq!(jumps.find(own, &guard), node);
+            jumps.clear(own, &guard);
+        }
+    }
+}
+
+#[test]
+fn a_prefix_has_one_slot() {
+    let guard = crossbeam_epoch::pin();
+    let (jumps, stem) = with_stem(&guard);
+    let own = prefix(1, stem, 1);
+    for index in 0..20 {
+        jumps.set(own, Ref::new(Kind::Node16, index), &guard);
+    }
+    let last = ((1, own.number), Ref::new(Kind::Node16, 19));
+    assert_eq!(jumps.entries(&guard), [last]);
+    assert!(jumps.find(prefix(1, stem, 2), &guard).is_null());
+    assert!(jumps.find(prefix(0, stem, 1), &guard).is_null());
+}
+
+#[test]
+fn a_node_is_forgotten_without_its_prefix() {
+    let guard = crossbeam_epoch::pin();
+    let (jumps, stem) = with_stem(&guard);
+    for number in 0..100 {
+        let node = Ref::new(Kind::Node256, number);
+        jumps.set(prefix(1, stem, u64::from(number)), node, &guard);
+    }
+    let entries = jumps.entries(&guard);
+    let (_, gone) = entries[50];
+    let node = Ref::new(Kind::Skipping256, gone.index());
+    jumps.clear_node(0, node, &guard);
+    assert_eq!(jumps.entries(&guard), entries);
+    jumps.clear_node(1, node, &guard);
+    assert_eq!(jumps.entries(&guard).len(), entries.len() - 1);
+    assert!(jumps.entries(&guard).iter().all(|(_, node)| *node != gone));
+}
+
+#[test]
+fn a_stem_goes_with_its_prefixes_and_its_number_comes_back_late() {
+    let guard = crossbeam_epoch::pin();
+    let (jumps, gone) = with_stem(&guard);
+    let node = Ref::new(Kind::Node4, 7);
+    let kept = add(&jumps, b"ses", 8, node);
+    for table in FIRST.len()..TABLES {
+        for number in 1..50 {
+            jumps.set(prefix(table, gone, number), node, &guard);
+            jumps.set(prefix(table, kept, number), node, &guard);
+        }
+    }
+    let of_kept = |((table, number), _): &((usize, u64), Ref)| {
+        number >> (prefix::bits(*table) - 8) == u64::from(kept.number)
+    };
+    let entries = jumps.entries(&guard);
+    let left: Vec<_> = entries.iter().copied().filter(of_kept).collect();
+    assert!(left.len() > 80 && entries.len() > left.len() + 80);
+    jumps.drop_stems(&guard, |stem, _| stem == gone);
+    assert_eq!(jumps.stems(), [(kept, node)]);
+    assert_eq!(jumps.entries(&guard), left);
+    assert_eq!(lock(&jumps.changes).used.iter().sum::<usize>(), left.len());
+    // A change that was under way.
+    jumps.set(prefix(2, gone, 1), node, &guard);
+    assert!(jumps.find(prefix(2, gone, 1), &guard).is_null());
+    // This thread may have read the number.
+    let mut numbers = lock(&jumps.free_numbers).clone();
+    assert!(!numbers.contains(&gone.number));
+    drop(guard);
+    for _ in 0..100 {
+        crossbeam_epoch::pin().flush();
+        numbers = lock(&jumps.free_numbers).clone();
+    }
+    assert!(numbers.contains(&gone.number));
+}
+
+#[test]
+fn stems_have_bounds() {
+    let jumps = Jumps::default();
+    let node = Ref::new(Kind::Node4, 7);
+    let key = |bytes: [u8; 3]| first_prefix(0, |from, count| number(&bytes[from..count]));
+    let shortest = key(*b"key").expect("three bytes");
+    assert_eq!(jumps.add_stem(shortest, node, DEPTH_MIN - 1), None);
+    assert_eq!(jumps.add_stem(shortest, node, DEPTH_MAX + 1), None);
+    assert_eq!(jumps.reach(), 5);
+    let most = jumps.add_stem(shortest, node, DEPTH_MAX);
+    assert_eq!(most.map(|stem| stem.depth), Some(DEPTH_MAX));
+    assert_eq!(jumps.reach(), DEPTH_MAX + 4);
+    assert_eq!(jumps.add_stem(shortest, node, 9), None, "it has one");
+    for number in 0..10_000_u32 {
+        let [_, bytes @ ..] = number.to_be_bytes();
+        jumps.add_stem(key(bytes).expect("three bytes"), node, 9);
+    }
+    let stems = jumps.stems();
+    assert!((200..=255).contains(&stems.len()), "{}", stems.len());
+    for (stem, _) in stems {
+        assert_eq!(jumps.stems.find(stem.first), Some(stem));
+    }
+}
