@@ -3,20 +3,28 @@
 
 /// Receives the events of traversals and writes.
 ///
-/// The engine reports [`partial_key_match`](Probe::partial_key_match) and [`leaf`](Probe::leaf).
-/// The [rivals](crate::rivals) report each [`node`](Probe::node) instead, and what they write, so
-/// that a model of hardware can be driven by them. A probe that records the events of an operation
-/// begins anew at [`operation`](Probe::operation).
+/// Where one operation is executed after the other, each [`node`](Probe::node) is reported, so that
+/// a model of hardware can be driven by it: by the [rivals](crate::rivals), and by the engine in
+/// that mode. The rivals report what they write, too; the engine does so in
+/// [`execute_recorded`](crate::Radix::execute_recorded). Interleaved walks of the engine report
+/// [`partial_key_match`](Probe::partial_key_match) and [`leaf`](Probe::leaf) instead. A probe that
+/// records the events of an operation begins anew at [`operation`](Probe::operation).
 pub trait Probe {
-    /// The operation at a position of the batch begins. Only rivals, which execute one operation
-    /// after the other, say so.
+    /// False if nothing that is reported matters, so that it need not be found out.
+    #[inline]
+    fn listens(&self) -> bool {
+        true
+    }
+    /// The operation at a position of the batch begins. Only who executes one operation after the
+    /// other says so.
     #[inline]
     fn operation(&mut self, _position: usize) {}
     /// A walk reads a node or leaf; visits come in the order of the walk. At an inner node it
     /// decides the child or its absence, which is one partial key match.
     #[inline]
     fn node(&mut self, _visit: Visit) {}
-    /// Bytes of the node visited last are read that lie apart from it.
+    /// Bytes of the node visited last are read whose place its first bytes tell: slots that lie
+    /// apart from it, or an entry of a leaf of several.
     #[inline]
     fn part(&mut self, _address: usize, _bytes: u32) {}
     /// Bytes of a node or leaf are written, those of new ones too. The words of locks are none of
@@ -24,9 +32,14 @@ pub trait Probe {
     #[inline]
     fn write(&mut self, _address: usize, _bytes: u32) {}
     /// A node, at `old`, is replaced by another one, at `new`, of `bytes` bytes: it has grown or
-    /// shrunk or was copied, or a node with a single entry gave its place to that entry.
+    /// shrunk or was copied, or a node with a single entry gave its place to that entry. The engine
+    /// says so of leaves, too, and names what the path of the key leads to now.
     #[inline]
     fn replace(&mut self, _old: usize, _new: usize, _bytes: u32) {}
+    /// The key of an operation that has changed the tree lies in the leaf at `target` now, below
+    /// the node at `parent`. Only [`execute_recorded`](crate::Radix::execute_recorded) says so.
+    #[inline]
+    fn moved(&mut self, _target: usize, _parent: usize) {}
     /// One step of deciding the child (or its absence) at one inner node, for one operation or
     /// one combined run; `lines` is the number of cache lines that the step reads.
     #[inline]
@@ -59,14 +72,17 @@ pub struct Visit {
     pub address: usize,
     /// Which kind it is.
     pub kind: Visited,
+    /// All of its bytes, without parts that lie apart.
+    pub bytes: u32,
     /// The bytes read from its beginning on: header and, where they are searched, key bytes; of a
-    /// leaf its header and its key.
+    /// leaf its header and its key or keys. None of a node256 whose depth its reference tells.
     pub head_bytes: u32,
     /// Of these, the bytes of a compressed prefix that were compared.
     pub prefix_bytes: u32,
     /// The offset of the byte of an index that was read, or 0 if there is none.
     pub index: u32,
-    /// The offset of the slot that was read, or 0 if none was. It has 8 bytes.
+    /// The offset of the slot that was read, or 0 if none was. It has 8 bytes, or 4 in inner nodes
+    /// of the engine.
     pub slot: u32,
 }
 
@@ -78,7 +94,7 @@ pub enum Visited {
         /// The room.
         slots: u16,
     },
-    /// A leaf: the key and value of one entry.
+    /// A leaf: the key and value of one entry, or several entries in the engine's tree.
     Leaf,
 }
 
@@ -110,7 +126,12 @@ impl Visit {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Off;
 
-impl Probe for Off {}
+impl Probe for Off {
+    #[inline]
+    fn listens(&self) -> bool {
+        false
+    }
+}
 
 /// Counts everything. Definitions follow the DCART paper, Fig. 7 and 8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -201,6 +222,7 @@ mod tests {
         let visit = |head_bytes, index, slot| Visit {
             address: 640,
             kind: Visited::Inner { slots: 48 },
+            bytes: 656,
             head_bytes,
             prefix_bytes: 0,
             index,

@@ -188,6 +188,53 @@ impl<F: RadixForm> Radix<F> {
         pipeline::execute(&self.tree, &options, workers, batches, done, &Off);
     }
 
+    /// Executes a batch one operation after the other, each by a walk from the root, and reports
+    /// to a probe which nodes it reads and which bytes it changes, as a model of hardware needs it.
+    /// That takes many times as long as [`execute`](OrderedIndex::execute), with the same answers.
+    ///
+    /// Scans, predecessors and successors report no nodes.
+    ///
+    /// # Errors
+    /// As `execute`.
+    ///
+    /// ```
+    /// use nearfield_core::{Batch, OrderedIndex, Words};
+    /// use nearfield_radix::{Probe, Radix, Visit, Visited};
+    ///
+    /// #[derive(Default)]
+    /// struct Log(Vec<(Visited, u32)>, u32);
+    /// impl Probe for Log {
+    ///     fn node(&mut self, visit: Visit) {
+    ///         self.0.push((visit.kind, visit.bytes));
+    ///     }
+    ///     fn write(&mut self, _: usize, bytes: u32) {
+    ///         self.1 += bytes;
+    ///     }
+    /// }
+    ///
+    /// let mut index = Radix::<Words>::new()?;
+    /// index.insert(7, 1)?;
+    /// let mut batch = Batch::new();
+    /// batch.insert(7, 2);
+    /// let mut log = Log::default();
+    /// index.execute_recorded(&mut batch, &mut log)?;
+    /// // The root and a block of seven entries, of which a byte of the value has changed.
+    /// let visits = [(Visited::Inner { slots: 256 }, 1088), (Visited::Leaf, 128)];
+    /// assert_eq!((&log.0[..], log.1), (&visits[..], 1));
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
+    pub fn execute_recorded(
+        &mut self,
+        batch: &mut Batch<F>,
+        probe: &mut impl Probe,
+    ) -> Result<(), Error> {
+        let mut workspace = WORKSPACE.take().unwrap_or_default();
+        let result = engine::execute_recorded(&mut self.tree, batch, &mut workspace, probe);
+        WORKSPACE.set(Some(workspace));
+        self.tree.collect();
+        result
+    }
+
     fn execute_probed(&self, batch: &mut Batch<F>, probe: &mut impl Probe) -> Result<(), Error> {
         let options = self.options();
         // Taken out, so that a panic cannot leave it borrowed.

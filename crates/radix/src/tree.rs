@@ -175,8 +175,30 @@ impl<F: LeafForm> Tree<F> {
         if terminal.is_null() {
             return None;
         }
-        probe.leaf();
+        self.report_leaf(terminal, key, guard, probe);
         F::lookup(&self.memory, terminal, key, F::Prepared::default(), guard)
+    }
+
+    /// Reports that a walk decides at a node.
+    #[inline]
+    fn report(&self, node: Ref, symbol: Symbol, probe: &mut impl Probe) {
+        if probe.listens() {
+            probe.node(self.memory.visit(node, symbol));
+        }
+    }
+
+    /// Reports that a walk looks for a key at its end, if there is a leaf or a dense node.
+    #[inline]
+    pub fn report_leaf(
+        &self,
+        terminal: Ref,
+        key: F::Key<'_>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+    ) {
+        if probe.listens() && matches!(terminal.kind(), Kind::Leaf | Kind::Dense) {
+            F::report(&self.memory, terminal, key, guard, probe);
+        }
     }
 
     /// Walks to the leaf or dense node that has a key if any has.
@@ -187,14 +209,14 @@ impl<F: LeafForm> Tree<F> {
     #[inline]
     fn terminal(&self, key: F::Key<'_>, probe: &mut impl Probe) -> Ref {
         let mut node = self.memory.node256(self.root);
-        let mut depth = 0;
+        let (mut depth, mut place) = (0, self.root);
         loop {
-            let child = match F::symbol(key, depth) {
-                Some(symbol) if symbol < 256 => node.find(symbol as u8),
-                Some(_) => node.header().end(),
+            let (symbol, child) = match F::symbol(key, depth) {
+                Some(symbol) if symbol < 256 => (symbol, node.find(symbol as u8)),
+                Some(symbol) => (symbol, node.header().end()),
                 None => return Ref::NULL,
             };
-            probe.partial_key_match(1);
+            self.report(place, symbol, probe);
             if child.is_leaf() {
                 return child;
             }
@@ -202,7 +224,7 @@ impl<F: LeafForm> Tree<F> {
                 return self.terminal_below(child, key, probe);
             }
             node = self.memory.node256(child);
-            depth += 1;
+            (depth, place) = (depth + 1, child);
         }
     }
 
@@ -215,8 +237,8 @@ impl<F: LeafForm> Tree<F> {
             let Some(symbol) = F::symbol(key, node.header().depth()) else {
                 return Ref::NULL;
             };
+            self.report(child, symbol, probe);
             child = self.child(node, symbol);
-            probe.partial_key_match(1);
         }
         child
     }
@@ -233,7 +255,7 @@ impl<F: LeafForm> Tree<F> {
         };
         loop {
             place.child = self.child(self.memory.inner(place.node), place.symbol);
-            probe.partial_key_match(1);
+            self.report(place.node, place.symbol, probe);
             if !place.child.is_inner() {
                 return place;
             }

@@ -8,11 +8,13 @@ mod options;
 pub(crate) mod ordered;
 pub(crate) mod pipeline;
 mod reads;
+mod recorded;
 mod shortcut;
 mod traverse;
 mod trigger;
 
 pub use options::{Combine, EngineOptions};
+pub use recorded::execute_recorded;
 
 use crate::counters::Probe;
 use crate::cursor::Scratch;
@@ -326,15 +328,21 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
     /// Executes all operations, one after the other.
     fn one_by_one(&mut self, workspace: &mut Workspace) {
         for position in 0..self.input.operations().len() {
-            let operation = &self.input.operations()[position];
-            if operation.is_ordered() {
-                self.execute_barrier(workspace, position);
-            } else if operation.point_key().is_some() {
-                workspace.plan.take_one(&self.input, position);
-                let plan = &workspace.plan;
-                let keys = [plan.key(&self.input, &plan.visits[0])];
-                self.trigger(&keys, plan, None).visit_all_from_root();
-            }
+            self.probe.operation(position);
+            self.execute_one(workspace, position);
+        }
+    }
+
+    /// Executes one operation by a walk from the root.
+    fn execute_one(&mut self, workspace: &mut Workspace, position: usize) {
+        let operation = &self.input.operations()[position];
+        if operation.is_ordered() {
+            self.execute_barrier(workspace, position);
+        } else if operation.point_key().is_some() {
+            workspace.plan.take_one(&self.input, position);
+            let plan = &workspace.plan;
+            let keys = [plan.key(&self.input, &plan.visits[0])];
+            self.trigger(&keys, plan, None).visit_all_from_root();
         }
     }
 }

@@ -43,6 +43,10 @@ pub struct Block {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Block>() == 128);
 
+/// Where the payloads of a block begin.
+#[cfg(not(loom))]
+pub const PAYLOADS_AT: usize = std::mem::offset_of!(Block, payloads);
+
 /// The entries of a block, see [`Block::load`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entries {

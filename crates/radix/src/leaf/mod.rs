@@ -13,6 +13,7 @@ mod dense;
 mod modify;
 mod read;
 mod reclaim;
+mod report;
 pub mod strings;
 mod symbols;
 mod word;
@@ -21,9 +22,10 @@ pub use dense::DenseNodes;
 pub use modify::{Entries, InNode, Known, ModifyLeaf, Room, Spot, put_entry};
 pub use read::{Lookup, ReadLeaf, Scan};
 pub use reclaim::Reclaim;
+pub use report::ReportLeaf;
 pub use symbols::Symbols;
 
 /// The storage of a [`Form`](nearfield_core::Form) in the tree.
-pub trait LeafForm: ReadLeaf + ModifyLeaf + DenseNodes + Reclaim {}
+pub trait LeafForm: ReadLeaf + ModifyLeaf + DenseNodes + Reclaim + ReportLeaf {}
 
-impl<F: ReadLeaf + ModifyLeaf + DenseNodes + Reclaim> LeafForm for F {}
+impl<F: ReadLeaf + ModifyLeaf + DenseNodes + Reclaim + ReportLeaf> LeafForm for F {}

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Borrows the block that a leaf of a tree of words is.
 #[inline]
-fn block(memory: &Memory, leaf: Ref) -> &Block {
+pub(super) fn block(memory: &Memory, leaf: Ref) -> &Block {
     // SAFETY: the leaf region of a tree of words has units of a block's size, and references to
     // leaves are made by its allocator only. The region begins on a page, so that blocks are
     // aligned, and is mapped as long as `memory`. Blocks consist of atomics, for which any

@@ -7,8 +7,9 @@ mod region;
 mod span;
 mod stripes;
 
+use crate::counters::Visit;
 use crate::lock::VersionLock;
-use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref, Small};
+use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref, Small, Symbol};
 use allocator::Allocator;
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -241,6 +242,22 @@ impl Memory {
     pub fn line(&self, node: Ref) -> *const u8 {
         let (start, stride) = self.places[node.tag()];
         std::ptr::with_exposed_provenance(start.wrapping_add(node.bits() as usize * stride))
+    }
+
+    /// What a walk reads of an inner node to find the child for a symbol.
+    pub fn visit(&self, node: Ref, symbol: Symbol) -> Visit {
+        let address = self.line(node).addr();
+        self.inner(node).visit(address, node.is_next_256(), symbol)
+    }
+
+    /// The first bytes of a node or leaf.
+    ///
+    /// # Safety
+    /// It has so many, and no thread changes them as long as the result lives.
+    pub unsafe fn first_bytes(&self, node: Ref, count: usize) -> &[u8] {
+        // SAFETY: the bytes lie in a region that stays mapped as long as `self`, and was filled
+        // with zeros when it was mapped. The caller promises that nobody writes to them.
+        unsafe { std::slice::from_raw_parts(self.line(node), count) }
     }
 
     /// The lock of an inner node of any kind.

@@ -21,6 +21,9 @@ pub struct Header {
 }
 
 impl Header {
+    /// Where the leaf of the key that ends here is referred to.
+    pub const END_AT: usize = std::mem::offset_of!(Header, end);
+
     /// Prepares the header of a node that no other thread can reach through the tree. A node
     /// that is used again stays obsolete until it is [published](Header::publish).
     pub fn reset(&self, depth: usize) {

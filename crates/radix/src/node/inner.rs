@@ -5,6 +5,7 @@
 //! that ends at the node.
 
 use super::{Header, Node4, Node16, Node48, Node256, Range, Ref, Sorted, bitmap};
+use crate::counters::{Visit, Visited};
 use nearfield_core::Direction;
 
 /// The symbol by which a node decides: a byte of the key, or [`END`].
@@ -70,6 +71,40 @@ impl<'m> Inner<'m> {
     #[inline]
     pub fn covering(self, byte: u8) -> Ref {
         by_kind!(self, node => node.covering(byte), node => node.find(byte))
+    }
+
+    /// The bytes of the node.
+    pub fn bytes(self) -> usize {
+        by_kind!(self, node => size_of_val(node), node => size_of_val(node))
+    }
+
+    /// What a walk reads of the node, which lies at an address, to find the child for a symbol. If
+    /// its `depth_is_known`, a node256 is read at the slot alone.
+    pub fn visit(self, address: usize, depth_is_known: bool, symbol: Symbol) -> Visit {
+        let slots_at = |slots: usize| self.bytes() - slots * size_of::<Ref>();
+        let (slots, head) = by_kind!(self,
+            node => (node.slots().len(), slots_at(node.slots().len())),
+            _node => (256, if depth_is_known { 0 } else { size_of::<Header>() }));
+        let slot = match symbol {
+            END => Header::END_AT,
+            byte => by_kind!(self,
+                node => match node.at_most(node.header().count().min(slots), byte as u8) {
+                    0 => 0,
+                    below => slots_at(slots) + (below - 1) * size_of::<Ref>(),
+                },
+                _node => slots_at(slots) + usize::from(byte) * size_of::<Ref>()),
+        };
+        Visit {
+            address,
+            kind: Visited::Inner {
+                slots: slots as u16,
+            },
+            bytes: self.bytes() as u32,
+            head_bytes: head as u32,
+            prefix_bytes: 0,
+            index: 0,
+            slot: slot as u32,
+        }
     }
 
     /// The range that a byte lies in. Only under the lock.

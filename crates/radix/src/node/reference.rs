@@ -37,7 +37,7 @@ pub enum Kind {
 pub const KINDS: usize = 8;
 
 /// See the [module](self).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Ref(u32);
 
@@ -159,7 +159,8 @@ impl Ref {
         self == other || (self.canonical() == other.canonical())
     }
 
-    fn canonical(self) -> Ref {
+    /// The one of all references to a node that stands for it.
+    pub fn canonical(self) -> Ref {
         match self.kind() {
             Kind::Skipping256 => Ref::new(Kind::Node256, self.index()),
             _ => self,

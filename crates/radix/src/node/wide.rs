@@ -138,6 +138,9 @@ impl Node256 {
 }
 
 impl Dense {
+    /// Where the payloads begin.
+    pub const PAYLOADS_AT: usize = std::mem::offset_of!(Dense, payloads);
+
     /// The header.
     #[inline]
     pub fn header(&self) -> &Header {

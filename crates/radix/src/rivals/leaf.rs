@@ -55,6 +55,12 @@ pub trait RivalForm: Form {
     /// See [`leaf_key`](RivalForm::leaf_key).
     #[doc(hidden)]
     unsafe fn leaf_set(leaf: NonNull<Self::Head>, value: Self::Value<'_>) -> bool;
+    /// All bytes of a leaf.
+    ///
+    /// # Safety
+    /// See [`leaf_key`](RivalForm::leaf_key).
+    #[doc(hidden)]
+    unsafe fn leaf_bytes(leaf: NonNull<Self::Head>) -> usize;
     /// The bytes of a value.
     fn value_bytes(value: Self::Value<'_>) -> usize;
 }
@@ -129,6 +135,10 @@ impl RivalForm for Words {
         true
     }
     #[inline]
+    unsafe fn leaf_bytes(_leaf: NonNull<WordHead>) -> usize {
+        size_of::<WordHead>()
+    }
+    #[inline]
     fn value_bytes(_value: u64) -> usize {
         8
     }
@@ -192,6 +202,12 @@ impl RivalForm for Bytes {
     #[inline]
     unsafe fn leaf_set(_leaf: NonNull<BytesHead>, _value: &[u8]) -> bool {
         false
+    }
+    #[inline]
+    unsafe fn leaf_bytes(leaf: NonNull<BytesHead>) -> usize {
+        // SAFETY: promised by the caller; the lengths never change.
+        let head = unsafe { leaf.as_ref() };
+        size_of::<BytesHead>() + head.key_length as usize + head.value_length as usize
     }
     #[inline]
     fn value_bytes(value: &[u8]) -> usize {
@@ -261,8 +277,10 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
     }
 
     /// All of its bytes.
+    #[inline]
     pub(super) fn bytes(self) -> u32 {
-        F::leaf_layout(self.key().len(), self.value()).size() as u32
+        // SAFETY: as in `key`.
+        unsafe { F::leaf_bytes(self.head) as u32 }
     }
 
     /// That its key was read.
@@ -271,6 +289,7 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
         Visit {
             address: self.head.as_ptr().addr(),
             kind: Visited::Leaf,
+            bytes: self.bytes(),
             head_bytes: (KEY_OFFSET + self.key().len()) as u32,
             prefix_bytes: 0,
             index: 0,

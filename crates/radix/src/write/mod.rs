@@ -64,6 +64,7 @@ impl<F: LeafForm> Tree<F> {
         decide: &mut impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>>,
     ) -> Result<(), Error> {
         let place = self.descend(key, usize::MAX, probe);
+        self.report_leaf(place.child, key, guard, probe);
         self.modify_from(&place, key, guard, probe, decide)
     }
 
@@ -158,6 +159,7 @@ impl<F: LeafForm> Tree<F> {
                 }
             };
             let place = self.descend(key, until, probe);
+            self.report_leaf(place.child, key, guard, probe);
             knew_parent = place.parent.is_some();
             attempt = self.modify_at(&place, key, guard, probe, decide)?;
         }

@@ -12,5 +12,6 @@ mod jumps;
 mod limits;
 mod model;
 mod pipeline;
+mod recorded;
 mod runs;
 mod shortcuts;

@@ -5,7 +5,7 @@ use super::off_chip::Reader;
 use super::run::{Event, Run};
 use super::stream::Stream;
 use super::walk::Walks;
-use super::{Error, Operation, Tree, Walk};
+use super::{Error, Operation, Tree, Visit, Walk};
 use crate::Time;
 use crate::dram::LINE_BYTES;
 use std::collections::VecDeque;
@@ -132,7 +132,9 @@ impl<T: Tree> Run<'_, T> {
         for place in batch.begin..batch.end {
             walk.clear();
             self.tree.execute(place, &mut walk);
-            let read = walk.visits().iter().map(|visit| visit.first.address);
+            let spans = |visit: &Visit| [visit.first, visit.also, visit.then];
+            let read = walk.visits().iter().flat_map(spans);
+            let read = read.map(|span| span.address);
             let written = walk.stores().iter().map(|span| span.address);
             if let Some(address) = read.chain(written).find(|at| *at >= self.regions.records) {
                 let card = self.regions.records;

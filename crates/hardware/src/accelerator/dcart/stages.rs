@@ -3,6 +3,7 @@
 use super::lane::{Reading, Stage, Step, lines};
 use super::off_chip::Reader;
 use super::run::{Holder, Run};
+use super::walk::named;
 use super::{Tree, Visit};
 
 impl<T: Tree> Run<'_, T> {
@@ -63,7 +64,18 @@ impl<T: Tree> Run<'_, T> {
             _ => &mut self.report.shortcuts_missing,
         };
         *count += 1;
-        self.read(unit, lane, reading);
+        match reading {
+            Reading::First(_) => self.walk(unit, lane),
+            named => self.read(unit, lane, named),
+        }
+    }
+
+    /// Begins with the root.
+    fn walk(&mut self, unit: usize, lane: usize) {
+        if let Some(one) = self.lane(unit, lane) {
+            one.walked = true;
+        }
+        self.read(unit, lane, Reading::First(0));
     }
 
     /// Looks for bytes in the buffer of the tree.
@@ -89,8 +101,8 @@ impl<T: Tree> Run<'_, T> {
                 visit.flat_map(|one| lines(one.then)).collect()
             }
             Reading::Named { .. } => {
-                let last = visits.len().saturating_sub(2);
-                visits[last..].iter().flat_map(first).collect()
+                let named = named(visits).into_iter().rev().flatten();
+                named.flat_map(|visit| first(&visits[visit])).collect()
             }
         }
     }
@@ -146,19 +158,20 @@ impl<T: Tree> Run<'_, T> {
                 self.off_chip.write(self.now, written);
             }
         }
-        if let Reading::First(visit) = reading {
-            let visits = self
-                .operating
-                .as_ref()
-                .map(|one| one.walks.get(operation).visits);
-            let has_slot = visits
-                .and_then(|visits| visits.get(visit))
-                .is_some_and(|visit| visit.then.bytes > 0);
-            if has_slot {
-                return self.read(unit, lane, Reading::Then(visit));
-            }
+        if let Reading::First(visit) = reading
+            && self.has_more(operation, visit)
+        {
+            return self.read(unit, lane, Reading::Then(visit));
         }
         self.serve(unit, lane, self.parameters.match_cycles, 0, Step::Matched);
+    }
+
+    /// Whether a visit reads bytes whose place its first ones tell.
+    fn has_more(&self, operation: usize, visit: usize) -> bool {
+        let operating = self.operating.as_ref();
+        let visits = operating.map(|one| one.walks.get(operation).visits);
+        let visit = visits.and_then(|visits| visits.get(visit));
+        visit.is_some_and(|visit| visit.then.bytes > 0)
     }
 
     /// A node has decided: the walk goes on, or is over.
@@ -166,31 +179,35 @@ impl<T: Tree> Run<'_, T> {
         let Some(one) = self.lane(unit, lane) else {
             return;
         };
-        let (operation, reading) = (one.operation, one.reading);
+        let (operation, reading, walked) = (one.operation, one.reading, one.walked);
         let Some(operating) = &self.operating else {
             return;
         };
         let visits = operating.walks.get(operation).visits;
         let visit = match reading {
-            Reading::Named { valid } => {
+            Reading::Named { valid: false } => {
                 self.report.leaves += 1;
-                return match valid {
-                    true => self.leave(unit, lane),
-                    false => self.read(unit, lane, Reading::First(0)),
-                };
+                return self.walk(unit, lane);
+            }
+            Reading::Named { valid: true } => {
+                self.report.leaves += 1;
+                let [target, _] = named(visits);
+                let target = target.unwrap_or_default();
+                if self.has_more(operation, target) {
+                    return self.read(unit, lane, Reading::Then(target));
+                }
+                target
             }
             Reading::First(visit) | Reading::Then(visit) => visit,
         };
         match visits.get(visit) {
+            // The target of a shortcut has been counted.
+            Some(visit) if visit.continues || !walked => {}
             Some(visit) if visit.matches => self.report.matches += 1,
             Some(_) => self.report.leaves += 1,
             None => {}
         }
-        let more = visit + 1 < visits.len();
-        if let Some(one) = self.lane(unit, lane) {
-            one.walked = true;
-        }
-        match more {
+        match visit + 1 < visits.len() {
             true => self.read(unit, lane, Reading::First(visit + 1)),
             false => self.leave(unit, lane),
         }

@@ -18,37 +18,58 @@ pub struct Operation {
 /// A node that a walk reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
+    /// Where the node lies.
+    pub node: u64,
     /// What is read first: header and keys, or a leaf.
     pub first: Span,
-    /// What is read at the same time, as the byte of the key tells where it lies: an index, or the
-    /// slot of a node of 256. No bytes if there is none.
+    /// What is read at the same time, as its place is known: an index, the slot of a large node, or
+    /// a second line. No bytes if there is none.
     pub also: Span,
-    /// What is read when the first is there: the slot of the child. No bytes if it needs none.
+    /// What is read when the first is there: the slot of the child, or an entry of a leaf. No bytes
+    /// if it needs none.
     pub then: Span,
     /// Whether the child, or that there is none, was decided here. A leaf decides nothing.
     pub matches: bool,
+    /// Whether this is more of the node before, and no node of its own.
+    pub continues: bool,
 }
 
 impl Visit {
     /// A leaf, whose key is compared.
     pub fn leaf(bytes: Span) -> Visit {
         Visit {
+            node: bytes.address,
             first: bytes,
             also: Span::default(),
             then: Span::default(),
             matches: false,
+            continues: false,
+        }
+    }
+
+    /// More bytes of the node before, which are read when all others of it are there.
+    pub fn more(bytes: Span) -> Visit {
+        Visit {
+            continues: true,
+            ..Visit::leaf(bytes)
         }
     }
 
     /// An inner node: its header and keys, and the slot that they lead to.
     pub fn inner(first: Span, then: Span) -> Visit {
         Visit {
-            first,
-            also: Span::default(),
             then,
             matches: true,
+            ..Visit::leaf(first)
         }
     }
+}
+
+/// The places of the last node among visits, the *target* of a shortcut, and of its parent.
+pub(super) fn named(visits: &[Visit]) -> [Option<usize>; 2] {
+    let begins = visits.iter().enumerate().rev();
+    let mut begins = begins.filter(|(_, visit)| !visit.continues);
+    [begins.next(), begins.next()].map(|visit| visit.map(|(place, _)| place))
 }
 
 /// What an operation has read and changed in the tree.
@@ -129,9 +150,10 @@ impl Walk {
     /// The addresses of the target and its parent as the operation finds them, if the key is there.
     /// A target without a parent is its own.
     pub fn target_before(&self) -> Option<[u64; 2]> {
-        let mut last = self.visits.iter().rev().map(|visit| visit.first.address);
-        let target = last.next().filter(|_| self.has_target)?;
-        Some([target, last.next().unwrap_or(target)])
+        let [target, parent] = named(&self.visits);
+        let address = |place: usize| self.visits[place].node;
+        let target = target.filter(|_| self.has_target).map(address)?;
+        Some([target, parent.map_or(target, address)])
     }
 
     /// The same as it leaves them.

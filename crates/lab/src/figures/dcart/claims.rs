@@ -1,6 +1,6 @@
 //! What the paper states beside what came out.
 
-use super::designs::{DCART, OURS};
+use super::designs::{BLOCKS, DCART, OURS};
 use super::measured::Contender;
 use super::overall::CUART;
 use crate::figures::claim::{Stated, of, stated};
@@ -87,6 +87,10 @@ const STATED: &[Stated<Source>] = stated! {
     "ours.design" (None, "x") Ratio("9", RATE, [OURS, DCART], Least) =>
         "our accelerator over the paper's at the same area, both modelled: the least";
     "ours.design.most" (None, "x") Ratio("9", RATE, [OURS, DCART], Most) =>
+        "the same: the most";
+    "ours.blocks" (None, "x") Ratio("9", RATE, [BLOCKS, DCART], Least) =>
+        "our accelerator on Nearfield's blocks over the paper's, both modelled: the least";
+    "ours.blocks.most" (None, "x") Ratio("9", RATE, [BLOCKS, DCART], Most) =>
         "the same: the most";
 };
 

@@ -11,6 +11,9 @@ pub(super) const DCART: &str = "DCART, modelled";
 /// Ours.
 pub(super) const OURS: &str = "interleaved units, modelled";
 
+/// Ours on Nearfield's tree.
+pub(super) const BLOCKS: &str = "interleaved units on blocks, modelled";
+
 /// The paper's.
 pub(super) fn published() -> Parameters {
     Parameters::published()
@@ -71,6 +74,11 @@ pub(super) fn same_area() -> Vec<Design> {
         ("8 operations, 16 units", interleaved(8, 16)),
         ("32 operations, 8 units", interleaved(32, 8)),
     ]
+}
+
+/// Of these, those that walk Nearfield's tree, too.
+pub(super) fn on_blocks() -> Vec<Design> {
+    vec![("DCART's units on blocks", published()), (BLOCKS, ours())]
 }
 
 /// Memories of the card.

@@ -1,12 +1,13 @@
 //! Rivals and Nearfield's engine on this machine.
 
+use super::entries::Entries;
 use super::workload::Load;
 use crate::clock::thread_cpu_time;
 use crate::figures::job::PointError;
 use crate::harness::{Interrupt, cores, together};
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
-use nearfield_radix::rivals::{Art, ArtRowex, Design, Rival, RivalForm, Smart};
-use nearfield_radix::{Counters, EngineOptions, Radix, RadixForm};
+use nearfield_radix::rivals::{Art, ArtRowex, Design, Heart, Rival, Smart};
+use nearfield_radix::{Counters, EngineOptions, Radix};
 use std::time::Duration;
 
 /// Operations that are timed together, and a batch of the engine.
@@ -25,6 +26,8 @@ pub(super) enum Contender {
     Rowex,
     /// SMART for shared memory.
     Smart,
+    /// Heart, without persistence.
+    Heart,
     /// The paper's processing model in software.
     DataCentric,
     /// Nearfield's engine as it is.
@@ -32,10 +35,11 @@ pub(super) enum Contender {
 }
 
 impl Contender {
-    pub(super) const ALL: [Contender; 5] = [
+    pub(super) const ALL: [Contender; 6] = [
         Contender::Art,
         Contender::Rowex,
         Contender::Smart,
+        Contender::Heart,
         Contender::DataCentric,
         Contender::Engine,
     ];
@@ -46,6 +50,7 @@ impl Contender {
             Contender::Art => "ART, measured",
             Contender::Rowex => "ART with ROWEX, measured",
             Contender::Smart => "SMART, measured",
+            Contender::Heart => "Heart, measured",
             Contender::DataCentric => "DCART-C, measured",
             Contender::Engine => "Nearfield's engine, measured",
         }
@@ -78,6 +83,7 @@ impl Contender {
             Contender::Art => run.rival(&Art::<F>::new()),
             Contender::Rowex => run.rival(&ArtRowex::<F>::new()),
             Contender::Smart => run.rival(&Smart::<F>::new()),
+            Contender::Heart => run.rival(&Heart::<F>::new()),
             Contender::DataCentric => run.engine::<F>(EngineOptions::data_centric(SHORTCUT_BYTES)),
             Contender::Engine => run.engine::<F>(EngineOptions::default()),
         }
@@ -98,32 +104,6 @@ pub(super) struct Measured {
     pub(super) matches: f64,
     /// Locks that were not had at the first attempt, restarts included, of an operation.
     pub(super) contentions: f64,
-}
-
-/// Entries as indexes of a form have them.
-trait Entries: RivalForm + RadixForm {
-    fn key_of_load(bytes: &[u8]) -> Self::Key<'_>;
-    fn value_of_load(value: &[u8; 8]) -> Self::Value<'_>;
-}
-
-impl Entries for Bytes {
-    fn key_of_load(bytes: &[u8]) -> &[u8] {
-        bytes
-    }
-    fn value_of_load(value: &[u8; 8]) -> &[u8] {
-        value
-    }
-}
-
-impl Entries for Words {
-    fn key_of_load(bytes: &[u8]) -> u64 {
-        bytes
-            .iter()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte))
-    }
-    fn value_of_load(value: &[u8; 8]) -> u64 {
-        u64::from_le_bytes(*value)
-    }
 }
 
 struct Run<'r> {

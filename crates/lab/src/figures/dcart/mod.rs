@@ -2,15 +2,15 @@
 //! measured.
 //!
 //! A workload is a set of keys and a stream of reads and updates. A real tree executes it, and
-//! tells which bytes each operation reads and writes (`walker.rs`); the model of the accelerator
+//! tells which bytes each operation reads and writes (`walker/`); the model of the accelerator
 //! (`nearfield_hardware::accelerator::dcart`) says how long that takes (`modelled.rs`). Rivals and
 //! Nearfield's engine execute the same operations on this machine, and are timed (`measured.rs`).
 //! Every answer is checked.
 
-mod addresses;
 mod claims;
 mod curves;
 mod designs;
+mod entries;
 mod head;
 mod measured;
 mod modelled;

@@ -1,9 +1,11 @@
 //! Runs of the model.
 
 use super::walked::Walked;
+use super::walker::{BlockTree, PaperTree, Walker};
 use super::workload::Load;
 use crate::figures::job::PointError;
 use crate::harness::Interrupt;
+use nearfield_core::{Bytes, Words};
 use nearfield_hardware::accelerator::dcart::{
     Accelerator, Error, Operation, Parameters, Recording, Report,
 };
@@ -19,8 +21,20 @@ pub(super) struct Executed {
 }
 
 impl Executed {
-    /// Executes a load on a real tree, and checks all answers.
+    /// Executes a load on the paper's tree, and checks all answers.
     pub(super) fn new(load: &Load, interrupt: &Interrupt) -> Result<Executed, PointError> {
+        Executed::by::<PaperTree>(load, interrupt)
+    }
+
+    /// The same on Nearfield's tree.
+    pub(super) fn on_blocks(load: &Load, interrupt: &Interrupt) -> Result<Executed, PointError> {
+        match load.is_words() {
+            true => Executed::by::<BlockTree<Words>>(load, interrupt),
+            false => Executed::by::<BlockTree<Bytes>>(load, interrupt),
+        }
+    }
+
+    fn by<W: Walker>(load: &Load, interrupt: &Interrupt) -> Result<Executed, PointError> {
         let one = |(number, writes): &(u32, bool)| Operation {
             key: u64::from(*number),
             label: load.label(*number),
@@ -28,7 +42,7 @@ impl Executed {
             writes: *writes,
         };
         let operations: Vec<Operation> = load.operations.iter().map(one).collect();
-        let mut tree = Walked::new(load, interrupt)?;
+        let mut tree = Walked::<W>::new(load, interrupt)?;
         let recording = Recording::of(&mut tree, operations.len());
         tree.check()?;
         Ok(Executed {

@@ -4,6 +4,7 @@ use super::measured::{Contender, threads};
 use super::rows::{of_kind, throughput, workload};
 use super::scale::{Figure, Scale};
 use super::walked::Walked;
+use super::walker::PaperTree;
 use super::workload::{Load, Workload, ZIPF};
 use crate::figures::job::{Job, PointError};
 use crate::figures::row::{Quantity, Row};
@@ -23,13 +24,13 @@ fn counted(
     figure: &'static str,
     scale: &Scale,
     workloads: &[Workload],
-    rows: impl Fn(Workload, &Load, &mut Walked<'_>) -> Vec<Row> + Copy + Send + 'static,
+    rows: impl Fn(Workload, &Load, &mut Walked<'_, PaperTree>) -> Vec<Row> + Copy + Send + 'static,
 ) -> Vec<Job> {
     let job = |one: &Workload| {
         let (one, scale) = (*one, scale.clone());
         Job::new(figure, one.name(), 1, move |job| {
             let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
-            let mut walked = Walked::new(&load, job.interrupt)?;
+            let mut walked = Walked::<PaperTree>::new(&load, job.interrupt)?;
             job.rows = rows(one, &load, &mut walked);
             walked.check()?;
             job.end_phase();
@@ -61,7 +62,7 @@ pub(super) fn redundant(figure: &Figure, scale: &Scale) -> Vec<Job> {
             walked.execute(operation, &mut walk);
             for visit in walk.visits() {
                 visits += 1;
-                distinct += u64::from(seen.insert(visit.first.address));
+                distinct += u64::from(seen.insert(visit.node));
             }
         }
         let part = 1.0 - distinct as f64 / f64::from(visits.max(1));
@@ -125,7 +126,12 @@ pub(super) fn useful(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// Figure 2e: rivals by the share of writes.
 pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
-    let rivals = [Contender::Art, Contender::Rowex, Contender::Smart];
+    let rivals = [
+        Contender::Art,
+        Contender::Rowex,
+        Contender::Smart,
+        Contender::Heart,
+    ];
     let phases = MIXES.len() * rivals.len();
     let mut job = Job::new(figure, "IPGEO, measured", phases, move |job| {
         for (number, mix) in MIXES.into_iter().enumerate() {
@@ -187,8 +193,8 @@ pub(super) fn hottest(figure: &Figure, scale: &Scale) -> Vec<Job> {
             walk.clear();
             walked.execute(operation, &mut walk);
             for visit in walk.visits().iter().filter(|visit| visit.matches) {
-                *counts.entry(visit.first.address).or_default() += 1;
-                nodes.insert(visit.first.address);
+                *counts.entry(visit.node).or_default() += 1;
+                nodes.insert(visit.node);
             }
         }
         // Of all nodes of the tree, also of those that no operation visits.

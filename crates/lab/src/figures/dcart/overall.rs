@@ -1,6 +1,6 @@
 //! Figures 7, 8, 9 and 11: all designs on all workloads, from the same runs.
 
-use super::designs::{DCART, OURS, ours, published};
+use super::designs::{BLOCKS, DCART, OURS, ours, published};
 use super::measured::{Contender, threads};
 use super::modelled::Executed;
 use super::rows::{modelled, of_kind, throughput, workload};
@@ -10,6 +10,7 @@ use crate::figures::job::Job;
 use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;
 use crate::workload::Mix;
+use nearfield_hardware::accelerator::dcart::Report;
 use nearfield_hardware::accelerator::dcart::energy::{
     GPU, HOST, HOST_CORES, Power, Range, of_card, of_machine,
 };
@@ -68,27 +69,38 @@ pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
     jobs
 }
 
+/// The points of a run of the model, in all figures.
+fn rows_of(name: &str, x: &Quantity, report: &Report) -> Vec<Row> {
+    let each = |count: u64| count as f64 / report.operations as f64;
+    let contended = contentions(each(report.locks.contended));
+    let matched = matches(each(report.matches));
+    let rate = throughput(report.rate());
+    let mut rows = vec![
+        modelled("7", "", name, x.clone(), contended),
+        modelled("8", "", name, x.clone(), matched),
+        Row {
+            rate_mops: Some(report.rate() / 1e6),
+            ..modelled("9", "", name, x.clone(), rate)
+        },
+    ];
+    rows.extend(energies(Kind::Modelled, name, x, of_card(report)));
+    rows
+}
+
 fn modelled_job(one: Workload, scale: &Scale) -> Job {
     let scale = scale.clone();
-    Job::new("", &format!("{}, modelled", one.name()), 2, move |job| {
+    Job::new("", &format!("{}, modelled", one.name()), 3, move |job| {
         let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
         let executed = Executed::new(&load, job.interrupt)?;
         for (name, parameters) in [(DCART, published()), (OURS, ours())] {
             let report = executed.on(parameters, job.interrupt)?;
-            let (x, all) = (workload(one), report.operations as f64);
-            let each = |count: u64| count as f64 / all;
-            let contended = contentions(each(report.locks.contended));
-            let matched = matches(each(report.matches));
-            let rate = throughput(report.rate());
-            job.rows.push(modelled("7", "", name, x.clone(), contended));
-            job.rows.push(modelled("8", "", name, x.clone(), matched));
-            let mut row = modelled("9", "", name, x.clone(), rate);
-            row.rate_mops = Some(report.rate() / 1e6);
-            job.rows.push(row);
-            let energy = of_card(&report);
-            job.rows.extend(energies(Kind::Modelled, name, &x, energy));
+            job.rows.extend(rows_of(name, &workload(one), &report));
             job.end_phase();
         }
+        drop(executed);
+        let report = Executed::on_blocks(&load, job.interrupt)?.on(ours(), job.interrupt)?;
+        job.rows.extend(rows_of(BLOCKS, &workload(one), &report));
+        job.end_phase();
         let x = workload(one);
         job.rows
             .push(modelled("9", "", CUART, x.clone(), throughput(CUART_RATE)));

@@ -1,6 +1,6 @@
 //! Where the gain comes from.
 
-use super::designs::{Design, OURS, memories, ours, parts, published, same_area};
+use super::designs::{Design, OURS, memories, on_blocks, ours, parts, published, same_area};
 use super::modelled::Executed;
 use super::rows::{modelled, throughput, workload};
 use super::scale::{Figure, Scale};
@@ -105,6 +105,20 @@ pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
 pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = designs(figure, scale, &Workload::ALL, same_area());
+    for one in Workload::ALL {
+        let (scale, title) = (scale.clone(), format!("{}, blocks", one.name()));
+        jobs.push(Job::new(figure, &title, on_blocks().len(), move |job| {
+            let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+            let executed = Executed::on_blocks(&load, job.interrupt)?;
+            for (name, parameters) in on_blocks() {
+                let report = executed.on(parameters, job.interrupt)?;
+                let y = throughput(report.rate());
+                job.rows.push(modelled(figure, "", name, workload(one), y));
+                job.end_phase();
+            }
+            Ok(())
+        }));
+    }
     jobs.push(Job::count(figure, "area", move || {
         let area = |(name, parameters): Design| {
             let area = Area::of(&parameters, &Logic::ASSUMED);

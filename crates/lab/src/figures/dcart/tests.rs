@@ -1,10 +1,12 @@
 //! The figures in seconds, and the model in a placement's tests.
 
-use super::walker::{Changed, Walker};
+use super::walker::{BlockTree, Changed, PaperTree, Walker};
 use super::*;
 use crate::harness::Interrupt;
-use nearfield_core::{Batch, Bytes, Error, Operation as BatchOperation, OrderedIndex};
+use nearfield_core::{Batch, Bytes, Error, Operation as BatchOperation, OrderedIndex, Words};
 use nearfield_hardware::accelerator::dcart::{Accelerator, Operation, Parameters, Tree, Walk};
+use nearfield_radix::rivals::RivalForm;
+use nearfield_testkit::keys::Sample;
 use std::sync::Mutex;
 
 fn rows(scale: &Scale, figures: &[&'static str]) -> Vec<Row> {
@@ -53,54 +55,48 @@ fn modelled_points_are_the_same_in_each_run() {
 
 /// A tree behind the accelerator, as a placement: each batch is executed by the model.
 #[derive(Debug, Default)]
-struct Accelerated(Mutex<Walker>);
+struct Accelerated<W>(Mutex<W>);
 
 /// The operations of a batch that was executed, for the model.
-struct Executed<'w> {
-    walker: &'w mut Walker,
+struct Executed<'w, W> {
+    walker: &'w mut W,
     changed: Vec<Option<Changed>>,
 }
 
-impl Tree for Executed<'_> {
+impl<W: Walker> Tree for Executed<'_, W> {
     fn execute(&mut self, operation: usize, walk: &mut Walk) {
         let changed = self.changed[operation];
         self.walker.walk(operation, changed, walk);
     }
 }
 
-impl OrderedIndex<Bytes> for Accelerated {
-    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+impl<W: Walker + Send> OrderedIndex<W::Form> for Accelerated<W> {
+    fn execute(&self, batch: &mut Batch<W::Form>) -> Result<(), Error> {
         let walker = &mut *self.0.lock().unwrap();
         walker.execute(batch)?;
         let input = batch.input()?;
-        let key = |operation: &BatchOperation<Bytes>| match operation {
-            BatchOperation::Get { key }
-            | BatchOperation::Insert { key, .. }
-            | BatchOperation::Remove { key }
-            | BatchOperation::Update { key, .. }
-            | BatchOperation::RemoveIf { key, .. } => input.key(*key),
-            // Of ordered operations the model has the walk to their first key.
-            _ => &[],
-        };
-        let one = |operation: &BatchOperation<Bytes>| {
-            let bytes = key(operation);
+        let one = |operation: &BatchOperation<W::Form>| {
+            // Of ordered operations the model has no walk.
+            let key = operation.point_key().map(|key| input.key(key));
+            let bytes = key.map(W::Form::bytes);
+            let bytes = bytes.as_ref().map_or(&[][..], AsRef::as_ref);
             let fold =
                 |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
             Operation {
                 key: bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold),
                 label: bytes.first().copied().unwrap_or(0),
                 bytes: bytes.len() as u32 + 16,
-                writes: !matches!(operation, BatchOperation::Get { .. }),
+                writes: operation.is_write(),
             }
         };
         let operations: Vec<Operation> = input.operations().iter().map(one).collect();
-        let changed = |(position, operation): (usize, &BatchOperation<Bytes>)| match operation {
-            BatchOperation::Get { .. } if batch.value(position).is_some() => Some(Changed::Read),
-            BatchOperation::Insert { .. }
-            | BatchOperation::Remove { .. }
-            | BatchOperation::Update { .. }
-            | BatchOperation::RemoveIf { .. } => Some(Changed::Nodes),
-            _ => None,
+        let changed = |(position, operation): (usize, &BatchOperation<W::Form>)| {
+            let is_found_get =
+                !operation.is_ordered() && !operation.is_write() && batch.value(position).is_some();
+            match operation.is_write() {
+                true => Some(Changed::Nodes),
+                false => is_found_get.then_some(Changed::Read),
+            }
         };
         let changed = input.operations().iter().enumerate().map(changed).collect();
         let parameters = Parameters {
@@ -117,11 +113,83 @@ impl OrderedIndex<Bytes> for Accelerated {
     }
 
     fn len(&self) -> usize {
-        self.0.lock().unwrap().tree.len()
+        self.0.lock().unwrap().len()
     }
+}
+
+fn answers_as_a_model_does<W>()
+where
+    W: Walker<Form: Sample> + Send,
+{
+    nearfield_testkit::model::check::<W::Form, _>(40, |_| Accelerated::<W>::default());
 }
 
 #[test]
 fn a_tree_behind_the_accelerator_answers_as_a_model_does() {
-    nearfield_testkit::model::check::<Bytes, _>(40, |_| Accelerated::default());
+    answers_as_a_model_does::<PaperTree>();
+    answers_as_a_model_does::<BlockTree<Words>>();
+    answers_as_a_model_does::<BlockTree<Bytes>>();
+}
+
+/// The walks of one operation on a tree with some keys.
+fn walks(keys: u64, fill: impl FnOnce(&mut Batch<Words>)) -> Vec<Walk> {
+    let mut tree = BlockTree::<Words>::default();
+    let mut batch = Batch::new();
+    for key in 0..keys {
+        batch.insert(key << 32, key);
+    }
+    tree.execute(&mut batch).unwrap();
+    for operation in 0..batch.len() {
+        tree.walk(operation, Some(Changed::Nodes), &mut Walk::default());
+    }
+    let mut batch = Batch::new();
+    fill(&mut batch);
+    tree.execute(&mut batch).unwrap();
+    let walk = |operation| {
+        let mut walk = Walk::default();
+        tree.walk(operation, Some(Changed::Value), &mut walk);
+        walk
+    };
+    (0..batch.len()).map(walk).collect()
+}
+
+#[test]
+fn a_walk_of_blocks_reads_and_writes_what_the_engine_does() {
+    let walks = walks(5, |batch| {
+        batch.get(3 << 32);
+        batch.insert(3 << 32, 9);
+    });
+    let [get, update] = &walks[..] else {
+        panic!("{walks:?}")
+    };
+    // The root's slot of four bytes, and both lines of a block: keys, and the value of one.
+    let [root, block] = get.visits() else {
+        panic!("{get:?}")
+    };
+    assert_eq!((root.first.bytes, root.matches), (4, true));
+    assert_eq!((block.first.bytes, block.also.bytes), (64, 8));
+    assert_eq!(block.also.address, block.node + 64 + 3 * 8);
+    assert_eq!(get.target_before(), Some([block.node, root.node]));
+    // One byte of the value has changed, under the latch of the block.
+    let [store] = update.stores() else {
+        panic!("{update:?}")
+    };
+    assert_eq!((store.address, store.bytes), (block.also.address, 1));
+    assert_eq!(update.locks(), [block.node]);
+    assert_eq!(update.target_after(), get.target_before());
+}
+
+#[test]
+fn a_block_that_is_divided_moves_keys() {
+    let walks = walks(7, |batch| {
+        batch.insert(1 << 31, 0);
+        batch.get(1 << 31);
+        batch.get(6 << 32);
+    });
+    let [insert, get, other] = &walks[..] else {
+        panic!("{walks:?}")
+    };
+    assert_eq!(insert.freed().len(), 1, "{insert:?}");
+    assert_eq!(insert.target_after(), get.target_before());
+    assert_ne!(insert.target_before(), other.target_before());
 }

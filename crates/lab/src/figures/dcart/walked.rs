@@ -1,6 +1,7 @@
 //! A load on a real tree, for the model of the accelerator.
 
-use super::walker::{Changed, VALUE, Walker};
+use super::entries::Entries;
+use super::walker::{Changed, PaperTree, Walker};
 use super::workload::Load;
 use crate::figures::job::PointError;
 use crate::harness::Interrupt;
@@ -11,9 +12,9 @@ use nearfield_hardware::accelerator::dcart::{Tree, Walk};
 const CHUNK: usize = 4096;
 
 /// A tree that is loaded with the keys of a load, and executes its operations.
-pub(super) struct Walked<'l> {
+pub(super) struct Walked<'l, W> {
     load: &'l Load,
-    walker: Walker,
+    walker: W,
     /// The first operation of the batch that was executed last.
     begin: usize,
     /// The last value that was written to each key.
@@ -23,11 +24,11 @@ pub(super) struct Walked<'l> {
     failed: Option<nearfield_core::Error>,
 }
 
-impl<'l> Walked<'l> {
+impl<'l, W: Walker> Walked<'l, W> {
     /// Loads the keys, and gives each node its place on the card, in the order of the keys.
-    pub(super) fn new(load: &'l Load, interrupt: &Interrupt) -> Result<Walked<'l>, PointError> {
-        let mut walker = Walker::default();
-        let mut batch = Batch::<Bytes>::new();
+    pub(super) fn new(load: &'l Load, interrupt: &Interrupt) -> Result<Walked<'l, W>, PointError> {
+        let mut walker = W::default();
+        let mut batch = Batch::<W::Form>::new();
         let numbers: Vec<u32> = (0..load.loaded()).collect();
         for reads in [false, true] {
             for chunk in numbers.chunks(CHUNK) {
@@ -36,10 +37,11 @@ impl<'l> Walked<'l> {
                 }
                 batch.clear();
                 for number in chunk {
-                    let key = load.key(*number);
+                    let key = W::Form::key_of_load(load.key(*number));
+                    let value = u64::from(*number).to_le_bytes();
                     match reads {
                         true => batch.get(key),
-                        false => batch.insert(key, &u64::from(*number).to_le_bytes()),
+                        false => batch.insert(key, W::Form::value_of_load(&value)),
                     };
                 }
                 walker.execute(&mut batch)?;
@@ -65,27 +67,16 @@ impl<'l> Walked<'l> {
         })
     }
 
-    /// The inner nodes above a key.
-    pub(super) fn nodes_of(&mut self, number: u32) -> Vec<u64> {
-        let mut batch = Batch::<Bytes>::new();
-        batch.get(self.load.key(number));
-        // What was recorded is gone.
-        self.begin = self.load.operations.len();
-        if let Err(error) = self.walker.execute(&mut batch) {
-            self.failed.get_or_insert(error);
-        }
-        self.walker.inner_nodes()
-    }
-
     /// Executes the operations from this one on, and records them.
     fn execute_chunk(&mut self, begin: usize) -> Result<(), nearfield_core::Error> {
         let end = self.load.operations.len().min(begin + CHUNK);
         let operations = &self.load.operations[begin..end];
-        let mut batch = Batch::<Bytes>::new();
+        let mut batch = Batch::<W::Form>::new();
         for (position, (number, writes)) in operations.iter().enumerate() {
-            let key = self.load.key(*number);
+            let key = W::Form::key_of_load(self.load.key(*number));
+            let value = ((begin + position) as u64).to_le_bytes();
             match writes {
-                true => batch.insert(key, &((begin + position) as u64).to_le_bytes()),
+                true => batch.insert(key, W::Form::value_of_load(&value)),
                 false => batch.get(key),
             };
         }
@@ -94,7 +85,7 @@ impl<'l> Walked<'l> {
         for (position, (number, writes)) in operations.iter().enumerate() {
             let value = &mut self.values[*number as usize];
             let expected = value.map(u64::to_le_bytes);
-            if batch.value(position) != expected.as_ref().map(|bytes| &bytes[..]) {
+            if batch.value(position) != expected.as_ref().map(W::Form::value_of_load) {
                 if self.wrong == 0 {
                     self.first_wrong = format!("operation {} on key {number}", begin + position);
                 }
@@ -123,7 +114,21 @@ impl<'l> Walked<'l> {
     }
 }
 
-impl Tree for Walked<'_> {
+impl Walked<'_, PaperTree> {
+    /// The inner nodes above a key.
+    pub(super) fn nodes_of(&mut self, number: u32) -> Vec<u64> {
+        let mut batch = Batch::<Bytes>::new();
+        batch.get(self.load.key(number));
+        // What was recorded is gone.
+        self.begin = self.load.operations.len();
+        if let Err(error) = self.walker.execute(&mut batch) {
+            self.failed.get_or_insert(error);
+        }
+        self.walker.inner_nodes()
+    }
+}
+
+impl<W: Walker> Tree for Walked<'_, W> {
     fn execute(&mut self, operation: usize, walk: &mut Walk) {
         let recorded = self.begin..self.begin + self.walker.recorded();
         if !recorded.contains(&operation)
@@ -135,7 +140,7 @@ impl Tree for Walked<'_> {
         let (number, writes) = self.load.operations[operation];
         let changed = match writes {
             true if number >= self.load.loaded() => Changed::Nodes,
-            true => Changed::Value { bytes: VALUE },
+            true => Changed::Value,
             false => Changed::Read,
         };
         self.walker

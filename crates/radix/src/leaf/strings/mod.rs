@@ -47,6 +47,7 @@ mod header;
 mod keys;
 mod racing;
 mod read;
+mod report;
 mod scan;
 mod state;
 #[cfg(test)]
@@ -56,6 +57,7 @@ pub use change::{alter, insert, latch, mark_dead, remove, set};
 pub use create::{create, create_divided, create_edited, create_with_room, fits, free, joins};
 pub use header::Latch;
 pub use read::{Found, any_key, copy_to, read};
+pub use report::{apart, bytes, report};
 pub use scan::{entries, write_entries};
 
 use crate::lock::Version;

@@ -380,6 +380,10 @@ impl<'g, const APART: bool> Node<'g, APART> {
         compared: usize,
         probe: &mut impl Probe,
     ) {
+        // The slots would be found out in vain.
+        if !probe.listens() {
+            return;
+        }
         let offset = |address: usize| address.wrapping_sub(self.number()) as u32;
         let has_head = APART || has_prefix || symbol.is_none();
         let slot = place.map_or(0, |place| place.address);
@@ -389,6 +393,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
             kind: Visited::Inner {
                 slots: self.slots().slots.len() as u16,
             },
+            bytes: self.bytes(),
             head_bytes: if has_head {
                 size_of::<Header>() as u32
             } else {

@@ -263,3 +263,33 @@ fn a_tree_that_is_too_large_is_refused() {
     let error = accelerator.run(&operations, &mut Paths::new(1, &operations));
     assert!(matches!(error, Err(Error::Tree { .. })));
 }
+
+#[test]
+fn a_shortcut_leads_to_a_leaf_of_several_parts() {
+    /// A root, and a leaf whose header tells where two entries lie that may be the key's.
+    struct Block;
+    impl Tree for Block {
+        fn execute(&mut self, _: usize, walk: &mut Walk) {
+            walk.visit(Visit::inner(line(0), Span::default()));
+            walk.visit(Visit {
+                then: line(3),
+                ..Visit::leaf(line(2))
+            });
+            walk.visit(Visit::more(line(4)));
+            walk.found();
+        }
+    }
+    let mut walk = Walk::default();
+    Block.execute(0, &mut walk);
+    assert_eq!(walk.target_before(), Some([2 * 64, 0]));
+    let mut operations = operations([7, 1, 2, 3, 4, 7].into_iter());
+    operations.iter_mut().for_each(|one| one.label = 0);
+    let accelerator = Accelerator::new(Parameters::published()).unwrap();
+    let report = accelerator.run(&operations, &mut Block).unwrap();
+    assert_eq!((report.shortcuts_missing, report.shortcuts_used), (5, 1));
+    // A leaf is compared once, also by a shortcut.
+    assert_eq!((report.matches, report.leaves), (5, 6));
+    // By a shortcut as by a walk: root, header and both entries.
+    let buffer = report.tree_buffer;
+    assert_eq!(buffer.hits + buffer.misses, 6 * 4);
+}

@@ -210,6 +210,7 @@ impl<'g> Node<'g> {
             kind: Visited::Inner {
                 slots: self.kind().slots(),
             },
+            bytes: self.kind().bytes(),
             head_bytes: match symbol {
                 Some(_) => self.kind().head_bytes(),
                 None => size_of::<Header>() as u32,

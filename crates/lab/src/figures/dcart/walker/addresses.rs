@@ -50,6 +50,11 @@ impl Addresses {
         place
     }
 
+    /// The place of the node that begins at this address, if it has one.
+    pub(super) fn get(&self, address: usize) -> Option<Span> {
+        self.places.get(&address).copied()
+    }
+
     /// The place of a node that goes, which is free afterwards.
     pub(super) fn free(&mut self, address: usize) -> Option<Span> {
         let place = self.places.remove(&address)?;

@@ -1,0 +1,31 @@
+//! Entries of a load, as indexes of a form have them.
+
+use nearfield_core::{Bytes, Words};
+use nearfield_radix::RadixForm;
+use nearfield_radix::rivals::RivalForm;
+
+/// A form that the entries of a load can have.
+pub(super) trait Entries: RivalForm + RadixForm {
+    fn key_of_load(bytes: &[u8]) -> Self::Key<'_>;
+    fn value_of_load(value: &[u8; 8]) -> Self::Value<'_>;
+}
+
+impl Entries for Bytes {
+    fn key_of_load(bytes: &[u8]) -> &[u8] {
+        bytes
+    }
+    fn value_of_load(value: &[u8; 8]) -> &[u8] {
+        value
+    }
+}
+
+impl Entries for Words {
+    fn key_of_load(bytes: &[u8]) -> u64 {
+        bytes
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    }
+    fn value_of_load(value: &[u8; 8]) -> u64 {
+        u64::from_le_bytes(*value)
+    }
+}

@@ -1,0 +1,191 @@
+//! Nearfield's own tree on the card: inner nodes with slots of four bytes, and leaves that are
+//! blocks of several entries. Reads and changes are those that the engine reports.
+
+use super::addresses::Addresses;
+use super::log::{Event, Log};
+use super::{Changed, Walker};
+use crate::figures::dcart::entries::Entries;
+use nearfield_core::{Batch, Error};
+use nearfield_hardware::accelerator::Span;
+use nearfield_hardware::accelerator::dcart::{Visit, Walk};
+use nearfield_radix::{Radix, Visited};
+
+/// The tree, and the places of its nodes on the card.
+#[derive(Debug)]
+pub(in crate::figures::dcart) struct BlockTree<F: Entries> {
+    /// Made when it is first used, because that may fail.
+    tree: Option<Radix<F>>,
+    addresses: Addresses,
+    log: Log,
+}
+
+impl<F: Entries> Default for BlockTree<F> {
+    fn default() -> Self {
+        BlockTree {
+            tree: None,
+            addresses: Addresses::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+/// Bytes of a slot of an inner node, and of one in a leaf: a value.
+const SLOT: [u32; 2] = [4, 8];
+
+/// A node in this process, and its place on the card.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    address: usize,
+    place: Span,
+}
+
+impl Placed {
+    /// The place of bytes of the node, if they are its.
+    fn span(&self, address: usize, bytes: u32) -> Option<Span> {
+        let offset = address.checked_sub(self.address)? as u64;
+        let fits = offset + u64::from(bytes) <= u64::from(self.place.bytes);
+        fits.then_some(Span {
+            address: self.place.address + offset,
+            bytes,
+        })
+    }
+}
+
+impl<F: Entries> BlockTree<F> {
+    fn placed(&mut self, address: usize, bytes: u32) -> Placed {
+        Placed {
+            address,
+            place: self.addresses.of(address, bytes),
+        }
+    }
+
+    /// What is read of a node at once: its first bytes, or its slot; and of a leaf or a large node
+    /// the slot at the same time, because its line is known.
+    fn visit(&self, visit: &nearfield_radix::Visit, node: Placed) -> Visit {
+        let at = |offset: u32, bytes| Span {
+            address: node.place.address + u64::from(offset),
+            bytes,
+        };
+        let is_leaf = visit.kind == Visited::Leaf;
+        let head = at(0, visit.head_bytes);
+        let slot = match visit.slot {
+            0 => Span::default(),
+            slot => at(slot, SLOT[usize::from(is_leaf)]),
+        };
+        let (first, also, then) = match (is_leaf, visit.head_bytes) {
+            (_, 0) => (slot, Span::default(), Span::default()),
+            (true, _) => (head, slot, Span::default()),
+            (false, _) => (head, Span::default(), slot),
+        };
+        Visit {
+            node: node.place.address,
+            first,
+            also,
+            then,
+            matches: !is_leaf,
+            continues: false,
+        }
+    }
+
+    /// What was read: the visits, and the nodes that they were of.
+    fn reads(&mut self, events: &[Event]) -> (Vec<Visit>, Vec<Placed>) {
+        let (mut visits, mut nodes) = (Vec::<Visit>::new(), Vec::<Placed>::new());
+        for event in events {
+            match *event {
+                Event::Node(visit) => {
+                    let node = self.placed(visit.address, visit.bytes);
+                    visits.push(self.visit(&visit, node));
+                    nodes.push(node);
+                }
+                Event::Part { address, bytes } => {
+                    let inside = nodes.last().and_then(|node| node.span(address, bytes));
+                    let span = inside.unwrap_or_else(|| Span {
+                        bytes,
+                        ..self.addresses.of(address, bytes)
+                    });
+                    match visits.last_mut() {
+                        Some(last) if !last.continues && last.then.bytes == 0 => last.then = span,
+                        _ => visits.push(Visit::more(span)),
+                    }
+                }
+                _ => {}
+            }
+        }
+        (visits, nodes)
+    }
+}
+
+impl<F: Entries> Walker for BlockTree<F> {
+    type Form = F;
+
+    fn execute(&mut self, batch: &mut Batch<F>) -> Result<(), Error> {
+        self.log.clear();
+        let tree = match &mut self.tree {
+            Some(tree) => tree,
+            none => none.insert(Radix::new()?),
+        };
+        tree.execute_recorded(batch, &mut self.log)
+    }
+
+    fn recorded(&self) -> usize {
+        self.log.operations()
+    }
+
+    fn walk(&mut self, operation: usize, changed: Option<Changed>, walk: &mut Walk) {
+        let events = self.log.of(operation).to_vec();
+        let (visits, mut nodes) = self.reads(&events);
+        visits.into_iter().for_each(|visit| walk.visit(visit));
+        if matches!(changed, Some(Changed::Read | Changed::Value)) {
+            walk.found();
+        }
+        // A leaf that takes the key may be one that the walk has not met.
+        for event in &events {
+            if let Event::Moved { target, .. } = *event
+                && let Some(place) = self.addresses.get(target)
+            {
+                let address = target;
+                nodes.push(Placed { address, place });
+            }
+        }
+        let mut locked = Vec::new();
+        for event in events {
+            match event {
+                Event::Write { address, bytes } => {
+                    let mut parts = nodes.iter().map(|node| (node, node.span(address, bytes)));
+                    match parts.find_map(|(node, span)| Some((node.place.address, span?))) {
+                        // What is written is locked: a node by its lock, a leaf by its latch.
+                        Some((node, span)) => {
+                            walk.store(span);
+                            if !locked.contains(&node) {
+                                locked.push(node);
+                                walk.lock(node);
+                            }
+                        }
+                        None => {
+                            let place = self.addresses.of(address, bytes);
+                            walk.store(Span { bytes, ..place });
+                        }
+                    }
+                }
+                Event::Replaced(old) => {
+                    if let Some(place) = self.addresses.free(old) {
+                        walk.free(place);
+                    }
+                }
+                Event::Moved { target, parent } => {
+                    let places = [target, parent].map(|node| self.addresses.get(node));
+                    if let [Some(target), Some(parent)] = places {
+                        walk.moved(target.address, parent.address);
+                    }
+                }
+                Event::Node(_) | Event::Part { .. } => {}
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        use nearfield_core::OrderedIndex;
+        self.tree.as_ref().map_or(0, OrderedIndex::len)
+    }
+}

@@ -1,0 +1,157 @@
+//! The paper's tree on the card: the adaptive radix tree with one leaf a key.
+
+use super::addresses::Addresses;
+use super::log::{Event, Log};
+use super::{Changed, VALUE, Walker};
+use nearfield_core::{Batch, Bytes, Error};
+use nearfield_hardware::accelerator::Span;
+use nearfield_hardware::accelerator::dcart::{Visit, Walk};
+use nearfield_radix::Visited;
+use nearfield_radix::rivals::Art;
+
+/// The tree, and the places of its nodes on the card.
+#[derive(Debug, Default)]
+pub(in crate::figures::dcart) struct PaperTree {
+    tree: Art<Bytes>,
+    addresses: Addresses,
+    log: Log,
+}
+
+/// The bytes of an inner node with room for so many children: a header of 16 bytes, keys or an
+/// index, and slots of 8 bytes.
+fn node_bytes(slots: u16) -> u32 {
+    match slots {
+        ..=4 => 56,
+        5..=16 => 160,
+        17..=48 => 656,
+        _ => 2064,
+    }
+}
+
+impl PaperTree {
+    /// The places of all inner nodes that the batch has visited.
+    pub(in crate::figures::dcart) fn inner_nodes(&mut self) -> Vec<u64> {
+        let all = (0..self.log.operations()).flat_map(|one| visits(self.log.of(one)));
+        let visits: Vec<_> = all.collect();
+        let places = visits.iter().map(|visit| self.place(visit));
+        let inner = places.filter(|visit| visit.matches);
+        inner.map(|visit| visit.node).collect()
+    }
+
+    /// The places of a node's parts on the card.
+    fn place(&mut self, visit: &nearfield_radix::Visit) -> Visit {
+        let at = |base: u64, offset: u32, bytes| Span {
+            address: base + u64::from(offset),
+            bytes,
+        };
+        match visit.kind {
+            Visited::Leaf => {
+                let bytes = visit.head_bytes + VALUE;
+                let place = self.addresses.of(visit.address, bytes);
+                Visit::leaf(Span { bytes, ..place })
+            }
+            Visited::Inner { slots } => {
+                let size = node_bytes(slots);
+                let base = self.addresses.of(visit.address, size).address;
+                let head = at(base, 0, visit.head_bytes);
+                let slot = match visit.slot {
+                    0 => Span::default(),
+                    slot => at(base, slot.min(size - 8), 8),
+                };
+                match slots {
+                    // The key's byte says where the slot lies.
+                    49.. => Visit {
+                        also: slot,
+                        ..Visit::inner(head, Span::default())
+                    },
+                    17..=48 => Visit {
+                        also: at(base, visit.index, 1),
+                        ..Visit::inner(head, slot)
+                    },
+                    _ => Visit::inner(head, slot),
+                }
+            }
+        }
+    }
+}
+
+/// The nodes that were read.
+fn visits(events: &[Event]) -> impl Iterator<Item = nearfield_radix::Visit> {
+    events.iter().filter_map(|event| match event {
+        Event::Node(visit) => Some(*visit),
+        _ => None,
+    })
+}
+
+impl Walker for PaperTree {
+    type Form = Bytes;
+
+    fn execute(&mut self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+        self.log.clear();
+        self.tree.execute_probed(batch, &mut self.log)
+    }
+
+    fn recorded(&self) -> usize {
+        self.log.operations()
+    }
+
+    fn walk(&mut self, operation: usize, changed: Option<Changed>, walk: &mut Walk) {
+        let events = self.log.of(operation).to_vec();
+        let mut leaf = None;
+        for visit in visits(&events) {
+            let visit = self.place(&visit);
+            leaf = (!visit.matches).then_some(visit.first);
+            walk.visit(visit);
+        }
+        // A new leaf is written before the slot that leads to it.
+        let written = events.iter().find_map(|event| match event {
+            Event::Write { address, bytes } => Some((*address, *bytes)),
+            _ => None,
+        });
+        let Some(changed) = changed else {
+            return;
+        };
+        match changed {
+            Changed::Read => return walk.found(),
+            Changed::Value => {
+                walk.found();
+                // The tree in this process has a new leaf for a new value. On the card, the value,
+                // which is as long, is written where it is. *Assumed*: the paper does not say.
+                if let (Some(old), Some((new, _))) = (visits(&events).last(), written) {
+                    self.addresses.rename(old.address, new);
+                }
+                if let Some(leaf) = leaf {
+                    let address = leaf.address + u64::from(leaf.bytes.saturating_sub(VALUE));
+                    let bytes = VALUE;
+                    walk.store(Span { address, bytes });
+                }
+            }
+            Changed::Nodes => {
+                if let Some((new, bytes)) = written {
+                    walk.store(self.addresses.of(new, bytes));
+                }
+                for event in &events {
+                    if let Event::Replaced(old) = event
+                        && let Some(place) = self.addresses.free(*old)
+                    {
+                        walk.free(place);
+                    }
+                }
+            }
+        }
+        // As in the rivals, the node above a leaf is locked to write it.
+        let inner = visits(&events).filter_map(|visit| match visit.kind {
+            Visited::Inner { slots } => Some((visit.address, node_bytes(slots))),
+            Visited::Leaf => None,
+        });
+        if let Some((address, bytes)) = inner.last() {
+            walk.lock(self.addresses.of(address, bytes).address);
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        use nearfield_core::OrderedIndex;
+        self.tree.len()
+    }
+}

@@ -1,0 +1,75 @@
+//! How the reads of a leaf are reported to a [`Probe`].
+
+use super::block::{Block, PAYLOADS_AT};
+use super::strings;
+use super::word::block;
+use crate::counters::{Probe, Visit, Visited};
+use crate::memory::Memory;
+use crate::node::{Dense, Kind, Ref};
+use crossbeam_epoch::Guard;
+use nearfield_core::{Bytes, Form, Words};
+
+/// What a probe is told of leaves and dense nodes.
+pub trait ReportLeaf: Form {
+    /// Reports what a look-up of a key reads of a terminal.
+    fn report(
+        memory: &Memory,
+        terminal: Ref,
+        key: Self::Key<'_>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+    );
+    /// The bytes of a terminal, without those that lie apart.
+    fn bytes(memory: &Memory, terminal: Ref, guard: &Guard) -> usize;
+    /// Where bytes of a terminal lie apart, and how many, if any do.
+    fn apart(_memory: &Memory, _terminal: Ref, _guard: &Guard) -> Option<(usize, usize)> {
+        None
+    }
+}
+
+impl ReportLeaf for Words {
+    fn report(memory: &Memory, terminal: Ref, key: u64, guard: &Guard, probe: &mut impl Probe) {
+        let slot = match terminal.kind() {
+            Kind::Dense => {
+                let (dense, last) = (memory.dense(terminal), key as u8);
+                let is_there = dense.base() == key >> 8 && dense.find(last).is_some();
+                is_there.then_some(Dense::PAYLOADS_AT + 8 * usize::from(last))
+            }
+            _ => {
+                let position = block(memory, terminal).position(key);
+                position.map(|position| PAYLOADS_AT + 8 * position)
+            }
+        };
+        // The keys of a block, and the bitmap of a dense node, are in the first line.
+        probe.node(Visit {
+            address: memory.line(terminal).addr(),
+            kind: Visited::Leaf,
+            bytes: Self::bytes(memory, terminal, guard) as u32,
+            head_bytes: PAYLOADS_AT.min(Dense::PAYLOADS_AT) as u32,
+            prefix_bytes: 0,
+            index: 0,
+            slot: slot.unwrap_or_default() as u32,
+        });
+    }
+
+    fn bytes(_memory: &Memory, terminal: Ref, _guard: &Guard) -> usize {
+        match terminal.kind() {
+            Kind::Dense => size_of::<Dense>(),
+            _ => size_of::<Block>(),
+        }
+    }
+}
+
+impl ReportLeaf for Bytes {
+    fn report(memory: &Memory, terminal: Ref, key: &[u8], guard: &Guard, probe: &mut impl Probe) {
+        strings::report(memory, terminal, key, guard, probe);
+    }
+
+    fn bytes(memory: &Memory, terminal: Ref, guard: &Guard) -> usize {
+        strings::bytes(memory, terminal, guard)
+    }
+
+    fn apart(memory: &Memory, terminal: Ref, guard: &Guard) -> Option<(usize, usize)> {
+        strings::apart(memory, terminal, guard)
+    }
+}

@@ -1,0 +1,58 @@
+//! What a probe is told of a block: its header with the offsets, and each entry whose fingerprint
+//! is the key's, up to that of the key.
+
+use super::{OFFSETS_AT, Outside, PRINTS_AT, Strings};
+use crate::counters::{Probe, Visit, Visited};
+use crate::memory::Memory;
+use crate::node::Ref;
+use crossbeam_epoch::Guard;
+
+/// Reports what a look-up of a key reads.
+pub fn report(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard, probe: &mut impl Probe) {
+    let block = Strings::at(memory, leaf, guard);
+    let head = match block.state.is_outside() {
+        true => PRINTS_AT + size_of::<Outside>(),
+        false => OFFSETS_AT + 2 * block.state.slots(),
+    };
+    probe.node(Visit {
+        address: block.start.addr(),
+        kind: Visited::Leaf,
+        bytes: bytes(memory, leaf, guard) as u32,
+        head_bytes: head as u32,
+        prefix_bytes: 0,
+        index: 0,
+        slot: 0,
+    });
+    let mut positions = block.candidates(key).positions;
+    while positions != 0 {
+        let position = positions.trailing_zeros() as usize;
+        let parts = block.parts(position);
+        let address = match block.state.is_outside() {
+            true => block.outside().entry.addr(),
+            false => block.start.addr() + block.offset(position),
+        };
+        probe.part(address, parts.length() as u32);
+        if parts.key == key {
+            return;
+        }
+        positions &= positions - 1;
+    }
+}
+
+/// The bytes of a block, without an entry outside.
+pub fn bytes(memory: &Memory, leaf: Ref, guard: &Guard) -> usize {
+    let block = Strings::latched(memory, leaf, guard);
+    match block.state.is_outside() {
+        true => PRINTS_AT + size_of::<Outside>(),
+        false => block.length(),
+    }
+}
+
+/// Where the entry of a block lies, and its bytes, if it lies outside.
+pub fn apart(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<(usize, usize)> {
+    let block = Strings::latched(memory, leaf, guard);
+    let is_outside = block.state.is_outside();
+    is_outside
+        .then(|| block.outside())
+        .map(|outside| (outside.entry.addr(), outside.length))
+}
