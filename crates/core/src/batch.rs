@@ -118,6 +118,12 @@ impl<F: Form> Batch<F> {
         self.outcomes.replaced_bytes = bytes;
     }
 
+    /// How many bytes of a value that is replaced the outcomes have to hold; see
+    /// [`cut_replaced`](Batch::cut_replaced).
+    pub fn replaced_bytes(&self) -> usize {
+        self.outcomes.replaced_bytes
+    }
+
     /// Removes all operations and outcomes and keeps the memory.
     pub fn clear(&mut self) {
         self.operations.clear();

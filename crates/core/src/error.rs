@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
 
 /// The reason why an operation or a batch was refused. A refused operation changes nothing, except
-/// that its effect is unknown after [`Unknown`](Error::Unknown).
+/// that its effect is unknown after [`Unknown`](Error::Unknown), and that it was done after
+/// [`Unreadable`](Error::Unreadable) unless it has to know the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -58,6 +59,15 @@ pub enum Error {
         /// The fault of the connection.
         what: String,
     },
+    /// The value of an entry cannot be read where it lies. A get, an ordered operation or one that
+    /// compares with the value fails. An insert or a remove was done, so that it gets rid of the
+    /// value, which it cannot tell.
+    Unreadable {
+        /// The first bytes of the key, for people.
+        key: String,
+        /// The fault of the memory or the disk.
+        what: String,
+    },
 }
 
 impl Display for Error {
@@ -89,6 +99,9 @@ impl Display for Error {
             Error::Unreachable { what } => write!(f, "the entries cannot be reached: {what}"),
             Error::Unknown { what } => {
                 write!(f, "whether the operation was done is unknown: {what}")
+            }
+            Error::Unreadable { key, what } => {
+                write!(f, "the value of key {key:?} cannot be read: {what}")
             }
         }
     }

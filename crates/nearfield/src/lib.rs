@@ -28,6 +28,8 @@
 //! A map may also lie in the memory of other machines (`Builder::pool`, with the feature `pool`),
 //! or in modules that own a part of the keys each (`Builder::pim`, with the feature `pim`). The
 //! methods are the same. Reads return a `Result` there, because memory elsewhere may not answer.
+//! So do those of a map whose values lie in memory, compressed memory and files
+//! (`Builder::tiers`, with the feature `tiers`).
 //! [`Placement`] lists the return types of each placement. With [`AnyPlacement`], a program chooses
 //! the placement at run time.
 //!
@@ -62,6 +64,8 @@ pub use builder::Builder;
 pub use builder::PimBuilder;
 #[cfg(feature = "pool")]
 pub use builder::PoolBuilder;
+#[cfg(feature = "tiers")]
+pub use builder::TieredBuilder;
 pub use form::MapForm;
 pub use map::{Map, Range, Updated, WordMap};
 pub use nearfield_core::{
@@ -73,10 +77,16 @@ pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress
 #[cfg(feature = "pool")]
 pub use nearfield_pool::store::OpenError;
 pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};
+#[cfg(feature = "tiers")]
+pub use nearfield_tiers::map::TierUse;
+#[cfg(feature = "tiers")]
+pub use nearfield_tiers::{OpenError as TierError, Specification as Tier, TierKind};
 #[cfg(feature = "pim")]
 pub use placement::Pim;
 #[cfg(feature = "pool")]
 pub use placement::Pool;
+#[cfg(feature = "tiers")]
+pub use placement::Tiered;
 pub use placement::{AnyPlacement, Local, Placement};
 pub use typed::{TypedMap, TypedRange};
 

@@ -57,6 +57,12 @@ pub enum OpenError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The index of a map cannot be had.
+    #[error(transparent)]
+    Index(#[from] nearfield_core::Error),
+    /// The thread that moves values cannot be started.
+    #[error("no thread to move values: {0}")]
+    Thread(std::io::Error),
     /// The memory tiers are larger than the machine's memory.
     #[error("the memory tiers take {bytes} bytes, and this machine has {memory_bytes}")]
     MemoryTooSmall {

@@ -8,17 +8,23 @@
 //! Each tier has a capacity in bytes, and never takes more. Source: ADM (Zhao et al., 2022), which
 //! moves whole objects between two memories; compressed and file tiers are additions.
 //!
+//! [`keep`] has what a store uses most in memory and the rest below it, and moves values as
+//! [`policy`] says. [`map`] is such a store by itself; the server is another.
+//!
 //! A container that takes its [`Heap`] as an allocator knows at any time how many bytes it has
 //! taken, and can be built again in another heap.
 
 #![warn(missing_docs)]
 
 pub mod claim;
+pub mod cold;
 mod compressed;
 pub mod disk;
 mod error;
 mod files;
 mod heap;
+pub mod keep;
+pub mod map;
 mod numa;
 mod place;
 pub mod policy;

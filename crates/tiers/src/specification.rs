@@ -112,8 +112,33 @@ impl FromStr for Specification {
 }
 
 impl Specification {
+    /// A tier in the memory of this machine.
+    pub fn memory(capacity_bytes: u64) -> Specification {
+        Specification {
+            kind: TierKind::Memory,
+            capacity_bytes,
+        }
+    }
+
+    /// A tier in the memory of this machine, compressed.
+    pub fn compressed(capacity_bytes: u64) -> Specification {
+        Specification {
+            kind: TierKind::Compressed,
+            capacity_bytes,
+        }
+    }
+
+    /// A tier in files of a folder.
+    pub fn file(folder: impl Into<PathBuf>, capacity_bytes: u64) -> Specification {
+        Specification {
+            kind: TierKind::File(folder.into()),
+            capacity_bytes,
+        }
+    }
+
     /// Checks that tiers are in an order that is possible: memory first, then that of a NUMA node,
-    /// compressed memory and files, one of each kind, as each is slower than the one before.
+    /// compressed memory and files, one of each kind, as each is slower than the one before; and
+    /// that each has the least capacity.
     ///
     /// # Errors
     /// Which rule they break.
@@ -124,6 +149,10 @@ impl Specification {
             TierKind::Compressed => 2,
             TierKind::File(_) => 3,
         };
+        if let Some(small) = tiers.iter().find(|it| it.capacity_bytes < MIN_BYTES) {
+            let tier = small.to_string();
+            return Err(ParseError::TooSmall { tier });
+        }
         let below = tiers.iter().skip(1).map(rank);
         let is_rising = below
             .clone()

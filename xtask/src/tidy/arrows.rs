@@ -42,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-pim",
             "nearfield-pool",
             "nearfield-radix",
+            "nearfield-tiers",
         ],
     ),
     // Rivals of papers, which are built beside the tree that they share parts with.
@@ -65,7 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             PEERS,
         ],
     ),
-    ("nearfield-tiers", &["nearfield-hotness"]),
+    ("nearfield-tiers", &["nearfield-core", "nearfield-hotness"]),
     (
         "nearfield-server",
         &[

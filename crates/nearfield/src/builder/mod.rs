@@ -5,11 +5,15 @@ mod local;
 mod pim;
 #[cfg(feature = "pool")]
 mod pool;
+#[cfg(feature = "tiers")]
+mod tiered;
 
 #[cfg(feature = "pim")]
 pub use pim::PimBuilder;
 #[cfg(feature = "pool")]
 pub use pool::PoolBuilder;
+#[cfg(feature = "tiers")]
+pub use tiered::TieredBuilder;
 
 use crate::form::MapForm;
 use crate::map::Map;
@@ -172,6 +176,38 @@ impl<F: MapForm> Builder<F> {
 }
 
 impl Builder<Bytes> {
+    /// Places the map in tiers, the fastest first: memory, compressed memory and files, one of
+    /// each kind at most. Keys and the values that are used most lie in memory, as far as it goes.
+    /// A value of 64 bytes and more moves to another tier when it is used less, or more. A limit of
+    /// memory set before has no effect, as the first tier is one. Needs the feature `tiers`.
+    ///
+    /// ```
+    /// use nearfield::{Bytes, Map, Tier};
+    ///
+    /// let folder = std::env::temp_dir();
+    /// let map = Map::<Bytes>::builder()
+    ///     .tiers([
+    ///         Tier::memory(8 << 20),
+    ///         Tier::compressed(8 << 20),
+    ///         Tier::file(folder, 64 << 20),
+    ///     ])
+    ///     .build()?;
+    /// // More than the memory takes.
+    /// for number in 0_u32..16_000 {
+    ///     let page = format!("<p>page {number}</p>").repeat(100);
+    ///     map.insert(&number.to_be_bytes(), page.as_bytes())?;
+    /// }
+    /// let first = map.get(&0_u32.to_be_bytes())?;
+    /// assert_eq!(first, Some("<p>page 0</p>".repeat(100).into_bytes()));
+    /// let cold: u64 = map.tiers()[1..].iter().map(|tier| tier.values).sum();
+    /// assert!(cold > 8_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "tiers")]
+    pub fn tiers(self, tiers: impl IntoIterator<Item = crate::Tier>) -> TieredBuilder {
+        TieredBuilder::new(tiers.into_iter().collect(), self.engine_options)
+    }
+
     /// Creates a map of entries in strictly ascending order; see [`Map::from_sorted`].
     ///
     /// # Errors

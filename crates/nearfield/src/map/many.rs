@@ -66,6 +66,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     ) -> Result<usize, Error> {
         let mut absent = 0;
         let mut batch = Batch::new();
+        // Whether there was a value is all that is asked.
+        batch.cut_replaced(0);
         let mut entries = entries.into_iter();
         loop {
             batch.clear();
@@ -104,6 +106,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     ) -> Result<usize, Error> {
         let mut removed = 0;
         let mut batch = Batch::new();
+        batch.cut_replaced(0);
         let mut range = self.range(bounds);
         loop {
             batch.clear();

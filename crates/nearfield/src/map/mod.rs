@@ -7,6 +7,8 @@ mod many;
 #[cfg(feature = "pool")]
 mod pool;
 mod range;
+#[cfg(feature = "tiers")]
+mod tiered;
 mod words;
 
 pub use range::Range;
@@ -33,6 +35,9 @@ use std::ops::{Bound, RangeBounds};
 /// - `Pim`: a round between threads; calls of several threads are gathered into one batch.
 ///   Operations fail with `OutOfMemory` if a module has no room, and with `Unknown` if its thread
 ///   has ended.
+/// - `Tiered`: as `Local` where the value lies in memory, and otherwise the time to decompress it,
+///   or a read of an SSD. Operations fail with `Unreadable` if the value cannot be read, and with
+///   `OutOfMemory` if no tier has room.
 ///
 /// ```
 /// use nearfield::{Bytes, Map};

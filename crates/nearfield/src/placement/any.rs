@@ -109,7 +109,7 @@ impl<F: MapForm> OrderedIndex<F> for AnyIndex<F> {
 }
 
 impl<F: MapForm> Placement<F> for AnyPlacement {
-    fallible_reads!();
+    fallible_reads!(F);
     type Value<'m> = F::AnyValue<'m>;
     type Index = AnyIndex<F>;
 

@@ -6,13 +6,15 @@
 //! `?`.
 
 mod any;
-#[cfg(any(feature = "pool", feature = "pim"))]
+#[cfg(any(feature = "pool", feature = "pim", feature = "tiers"))]
 mod by_batch;
 mod local;
 #[cfg(feature = "pim")]
 mod pim;
 #[cfg(feature = "pool")]
 mod pool;
+#[cfg(feature = "tiers")]
+mod tiered;
 
 pub(crate) use any::AnyIndex;
 pub use any::AnyPlacement;
@@ -21,6 +23,8 @@ pub use local::Local;
 pub use pim::Pim;
 #[cfg(feature = "pool")]
 pub use pool::Pool;
+#[cfg(feature = "tiers")]
+pub use tiered::Tiered;
 
 use crate::answer::Answer;
 use crate::form::MapForm;
@@ -36,7 +40,8 @@ pub(crate) mod sealed {
 }
 
 /// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or
-/// [`AnyPlacement`], one of them chosen at run time. The set is closed.
+/// [`AnyPlacement`], one of them chosen at run time; and of byte strings `Tiered`. The set is
+/// closed.
 ///
 /// | placement | `Read<T>` | `Lookup<T>` of words | of byte strings |
 /// |---|---|---|---|
@@ -119,7 +124,7 @@ pub type Bounds<'k, F> = (
 
 /// Implements the common part of the placements whose reads can fail.
 macro_rules! fallible_reads {
-    () => {
+    ($form:ty) => {
         type Read<T> = Result<T, Error>;
         type Lookup<T> = Result<T, Error>;
         type Failure = Error;
@@ -149,8 +154,8 @@ macro_rules! fallible_reads {
         }
 
         #[inline]
-        fn check_key(key: F::Key<'_>) -> Result<(), Error> {
-            F::check(key, None)
+        fn check_key(key: <$form as nearfield_core::Form>::Key<'_>) -> Result<(), Error> {
+            <$form as nearfield_core::Form>::check(key, None)
         }
     };
 }

@@ -111,7 +111,7 @@ impl Pim {
 impl sealed::Sealed for Pim {}
 
 impl<F: MapForm> Placement<F> for Pim {
-    fallible_reads!();
+    fallible_reads!(F);
     type Value<'m> = F::OwnedValue;
     type Index = CallBatcher<F, F::OnWorkers>;
 

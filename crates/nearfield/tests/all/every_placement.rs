@@ -5,7 +5,7 @@ use crate::ranges::{self, Model};
 #[cfg(target_os = "linux")]
 use nearfield::Pool;
 use nearfield::{
-    Answer, AnyPlacement, Batch, Bytes, Local, Map, MapForm, Pim, Placement, Updated, Words,
+    Answer, AnyPlacement, Batch, Bytes, Local, Map, MapForm, Pim, Placement, Tier, Updated, Words,
 };
 #[cfg(target_os = "linux")]
 use nearfield_fabric_testkit::ShmNodes;
@@ -258,6 +258,13 @@ fn maps_in_modules_do() {
 fn maps_in_a_pool_do() {
     in_pool::<Words>(|map| check(&map, 5));
     in_pool::<Bytes>(|map| check(&map, 6));
+}
+
+#[test]
+fn maps_in_tiers_do() {
+    let tiers = [Tier::memory(64 << 20), Tier::compressed(4 << 20)];
+    let map = Map::<Bytes>::builder().tiers(tiers).build();
+    check(&map.expect("a map"), 11);
 }
 
 #[test]

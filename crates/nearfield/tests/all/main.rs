@@ -8,3 +8,4 @@ mod pim;
 mod pool;
 mod range;
 mod ranges;
+mod tiered;

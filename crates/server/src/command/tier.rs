@@ -4,7 +4,7 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::error::CommandError;
 use crate::keyspace::Unmoved;
-use crate::keyspace::moving::MOVED_BYTES_MIN;
+use nearfield_tiers::keep::MOVED_BYTES_MIN;
 
 const GROUP: Group = Group::Server;
 

@@ -18,16 +18,14 @@
 //!
 //! # How hot
 //!
-//! For tiers a [`Heat`], which tells the keys apart for longer. It is not needed while everything
-//! is in memory and has room there, and [costs nothing](Access::warm) then. Otherwise one use in
-//! [`USES_COUNTED`] is noted in it, drawn by chance, and counts as many.
+//! For tiers a [`Warmth`], which tells the keys apart for longer.
 
 use super::hot_keys::HotKeys;
-use nearfield_hotness::{FrequencySketch, Heat};
+use nearfield_hotness::FrequencySketch;
+use nearfield_tiers::keep::Warmth;
 use parking_lot::{RwLock, RwLockReadGuard};
-use std::cell::Cell;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Clocks that there are without a limit of memory: 256 KiB.
@@ -37,13 +35,6 @@ const CLOCKS_MAX: usize = 1 << 28;
 const LIMIT_BYTES_PER_CLOCK: u64 = 64;
 /// Of `maxmemory`, for each byte of the sketch.
 const LIMIT_BYTES_PER_SKETCH_BYTE: u64 = 32;
-/// Of the heat, for each key, at least; twice as many at most. *Assumed*: with half as many, one
-/// cold key in ten looks as warm as a hot one.
-const HEAT_BYTES_PER_KEY: usize = 4;
-/// Of the heat, at first.
-const HEAT_BYTES_MIN: usize = 64 << 10;
-/// One use in so many is noted in the heat, and counts as so many.
-pub const USES_COUNTED: u16 = 4;
 /// A tick of a clock, in milliseconds as a power of two: 2^32 of them are two years.
 const TICK_SHIFT: u32 = 4;
 const DATABASE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -57,8 +48,8 @@ pub struct Access {
     tick: AtomicU32,
     tables: RwLock<Tables>,
     bytes: AtomicUsize,
-    /// Whether uses are noted in the heat.
-    warms: AtomicBool,
+    /// How hot keys are, for tiers.
+    pub warmth: Warmth,
     /// The keys that are used most.
     pub hot_keys: HotKeys,
 }
@@ -67,14 +58,12 @@ pub struct Access {
 struct Tables {
     clocks: Box<[AtomicU32]>,
     sketch: Option<FrequencySketch>,
-    heat: Option<Heat>,
 }
 
 impl Tables {
     fn bytes(&self) -> usize {
         let sketch = self.sketch.as_ref().map_or(0, FrequencySketch::bytes);
-        let heat = self.heat.as_ref().map_or(0, Heat::bytes);
-        size_of_val(&*self.clocks) + sketch + heat
+        size_of_val(&*self.clocks) + sketch
     }
 }
 
@@ -83,24 +72,8 @@ impl Tables {
 pub struct Noting<'a> {
     hasher: &'a foldhash::fast::FixedState,
     tables: RwLockReadGuard<'a, Tables>,
+    warmth: &'a Warmth,
     tick: u32,
-    warms: bool,
-}
-
-thread_local! {
-    /// What chance is drawn from; never 0.
-    static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
-}
-
-/// True once in [`USES_COUNTED`], by chance (xorshift).
-#[inline]
-fn is_drawn() -> bool {
-    let mut state = CHANCE.get();
-    state ^= state << 13;
-    state ^= state >> 17;
-    state ^= state << 5;
-    CHANCE.set(state);
-    state.is_multiple_of(u32::from(USES_COUNTED))
 }
 
 impl Access {
@@ -114,10 +87,9 @@ impl Access {
             tables: RwLock::new(Tables {
                 clocks: Box::default(),
                 sketch: None,
-                heat: None,
             }),
             bytes: AtomicUsize::new(0),
-            warms: AtomicBool::new(false),
+            warmth: Warmth::default(),
             hot_keys: HotKeys::default(),
         };
         access.resize(limit_bytes, counts);
@@ -143,44 +115,17 @@ impl Access {
         self.bytes.store(tables.bytes(), Ordering::Relaxed);
     }
 
-    /// Has uses be noted in the heat from now on, or no more. There is none before it is needed.
-    pub fn warm(&self, warms: bool) {
-        if warms == self.warms.load(Ordering::Relaxed) {
-            return;
-        }
-        if warms {
-            let mut tables = self.tables.write();
-            let heat = || Heat::with_bytes(HEAT_BYTES_MIN);
-            tables.heat.get_or_insert_with(heat);
-            self.bytes.store(tables.bytes(), Ordering::Relaxed);
-        }
-        self.warms.store(warms, Ordering::Relaxed);
-    }
-
-    /// Makes the heat large enough for so many keys.
-    pub fn make_heat_for(&self, keys: usize) {
-        let is_small = |tables: &Tables| {
-            let heat = tables.heat.as_ref();
-            heat.is_some_and(|heat| heat.bytes() < keys * HEAT_BYTES_PER_KEY)
-        };
-        while is_small(&self.tables.read()) {
-            let mut tables = self.tables.write();
-            tables.heat = tables.heat.as_ref().map(Heat::doubled);
-            self.bytes.store(tables.bytes(), Ordering::Relaxed);
-        }
-    }
-
-    /// Begins a new period of the heat.
-    pub fn age_heat(&self) {
-        if let Some(heat) = &self.tables.read().heat {
-            heat.age();
-        }
-    }
-
-    /// The memory of the tables that depend on the limit, which counts as used.
+    /// The memory of the tables that depend on the limit or the number of keys, which counts as
+    /// used.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.bytes.load(Ordering::Relaxed) + self.warmth.bytes()
+    }
+
+    /// The hash by which the tables know a key.
+    #[inline]
+    pub fn hash(&self, database: usize, key: &[u8]) -> u64 {
+        hash(&self.hasher, database, key)
     }
 
     /// Opens the tables.
@@ -189,8 +134,8 @@ impl Access {
         Noting {
             hasher: &self.hasher,
             tables: self.tables.read(),
+            warmth: &self.warmth,
             tick: self.tick.load(Ordering::Relaxed),
-            warms: self.warms.load(Ordering::Relaxed),
         }
     }
 
@@ -201,12 +146,15 @@ impl Access {
     }
 }
 
+#[inline]
+fn hash(hasher: &foldhash::fast::FixedState, database: usize, key: &[u8]) -> u64 {
+    hasher.hash_one(key) ^ (database as u64).wrapping_mul(DATABASE_FACTOR)
+}
+
 impl Noting<'_> {
-    /// The hash by which the tables know a key.
     #[inline]
-    pub fn hash(&self, database: usize, key: &[u8]) -> u64 {
-        let hash = self.hasher.hash_one(key);
-        hash ^ (database as u64).wrapping_mul(DATABASE_FACTOR)
+    fn hash(&self, database: usize, key: &[u8]) -> u64 {
+        hash(self.hasher, database, key)
     }
 
     #[inline]
@@ -225,17 +173,7 @@ impl Noting<'_> {
         if let Some(sketch) = &self.tables.sketch {
             sketch.record(hash);
         }
-        if self.warms
-            && is_drawn()
-            && let Some(heat) = &self.tables.heat
-        {
-            heat.record_as(hash, USES_COUNTED);
-        }
-    }
-
-    /// The heat of the key of a hash, as a level of [`Heat`]; 0 if none is kept.
-    pub fn heat(&self, hash: u64) -> u16 {
-        self.tables.heat.as_ref().map_or(0, |heat| heat.level(hash))
+        self.warmth.note(hash);
     }
 
     /// How long a key has not been used, in milliseconds; of one that never was, since the start.

@@ -2,8 +2,8 @@
 
 use super::Page;
 use crate::keyspace::Databases;
-use crate::keyspace::traffic::Traffic;
 use crate::server::Server;
+use nearfield_tiers::cold::Traffic;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 

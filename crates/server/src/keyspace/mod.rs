@@ -31,7 +31,6 @@ pub mod record;
 pub mod slots;
 pub mod snapshot;
 pub mod stripes;
-pub mod traffic;
 
 pub use cold::{Cold, Outside};
 pub use database::{DATABASES, Database};

@@ -16,9 +16,6 @@ use crate::object::{Kind, Object, Text};
 use nearfield_tiers::claim::{Claim, Store, Watched};
 use nearfield_tiers::{Place, ReadError, Refused};
 
-/// Values of fewer bytes never move: their places would take as much.
-pub const MOVED_BYTES_MIN: usize = 64;
-
 /// Why a value stays where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum Unmoved {

@@ -1,4 +1,5 @@
 //! Tests of the tiers through their public names.
+mod map;
 mod mounted;
 mod opening;
 mod policy;

@@ -217,7 +217,7 @@ impl<F: MapForm> OrderedIndex<F> for PoolIndex<F> {
 impl sealed::Sealed for Pool {}
 
 impl<F: MapForm> Placement<F> for Pool {
-    fallible_reads!();
+    fallible_reads!(F);
     type Value<'m> = F::OwnedValue;
     type Index = PoolIndex<F>;
 

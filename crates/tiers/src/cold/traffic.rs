@@ -1,6 +1,6 @@
 //! What the tiers have served and what has moved between them, counted since the start.
 
-use nearfield_tiers::Refused;
+use crate::usage::Refused;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub const LATENCIES: usize = 22;
 /// The counts of one tier.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Values that clients have used in it. Of memory: see [`Keyspace::hits`](super::Keyspace).
+    /// Values that were used in it. The store counts those in memory itself.
     pub served: AtomicU64,
     /// Values that have moved into it.
     pub moved_in: AtomicU64,

@@ -1,14 +1,11 @@
 //! The mover: it walks over all values in slices and carries those that should move.
 
-use super::carry::{Carry, Hold};
-use super::hand::Hand;
+use super::carry::Carry;
 use super::judge::Judge;
-use super::{Store, Tiering};
-use crate::eviction::access::USES_COUNTED;
-use crate::keyspace::moving::{MOVED_BYTES_MIN, tier_of};
-use crate::keyspace::{Databases, Moving, Payload, Record, Unmoved};
-use nearfield_tiers::policy::Object;
-use nearfield_tiers::{Tiers, Usage};
+use super::{At, Keeper, MOVED_BYTES_MIN, Met, Moving, Named, USES_COUNTED, Values};
+use crate::policy::Object;
+use crate::tiers::Tiers;
+use crate::usage::Usage;
 use std::sync::atomic::Ordering;
 
 /// The keys of a slice.
@@ -27,9 +24,9 @@ const ROUNDS_IN_VAIN: u32 = 3;
 
 /// The state of the mover.
 #[derive(Debug)]
-pub(super) struct Mover {
+pub(super) struct Mover<H> {
     judge: Judge,
-    hand: Hand,
+    hand: H,
     /// Hashes of values that a tier has refused, each with the round of the walk.
     refused: Box<[(u64, u64)]>,
     /// Bytes that were carried out of the memory since the round of the walk began.
@@ -40,6 +37,9 @@ pub(super) struct Mover {
     told: Uses,
 }
 
+/// Values that begin to move, what the policy knows of each, and the tier that it goes to.
+type Leaving<V> = Vec<(<V as Values>::Moving, Object, usize)>;
+
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uses {
@@ -47,11 +47,11 @@ struct Uses {
     cold: u64,
 }
 
-impl Mover {
-    pub(super) fn new(tiers: &Tiers) -> Mover {
+impl<H: Default> Mover<H> {
+    pub(super) fn new(tiers: &Tiers) -> Mover<H> {
         Mover {
             judge: Judge::new(tiers, USES_COUNTED),
-            hand: Hand::default(),
+            hand: H::default(),
             refused: vec![(0, 0); REFUSED_ENTRIES].into_boxed_slice(),
             carried_in_round: 0,
             round: 0,
@@ -61,23 +61,21 @@ impl Mover {
     }
 
     /// Tells the policy what was used since the last time, and answers how many uses that were.
-    pub(super) fn tell_uses(&mut self, store: Store<'_>, tiers: &Tiers) -> u64 {
-        let keyspace = store.keyspace;
+    pub(super) fn tell_uses(&mut self, values: &impl Values, tiers: &Tiers) -> u64 {
         let served = |tier| {
-            let traffic = keyspace.cold.traffic(tier);
+            let traffic = values.cold().traffic(tier);
             traffic.map_or(0, |traffic| traffic.served.load(Ordering::Relaxed))
         };
-        let hits = keyspace.hits.load(Ordering::Relaxed);
         let now = Uses {
-            all: hits + keyspace.changes.load(Ordering::Relaxed),
+            all: values.uses(),
             cold: (1..tiers.count()).map(served).sum(),
         };
-        // Counts begin anew by CONFIG RESETSTAT.
+        // Counts may begin anew.
         let uses = now.all.saturating_sub(self.told.all);
         let cold = now.cold.saturating_sub(self.told.cold).min(uses);
         self.told = now;
         let periods = self.judge.tell_uses(uses - cold, uses);
-        (0..periods).for_each(|_| store.access.age_heat());
+        (0..periods).for_each(|_| values.warmth().age());
         uses
     }
 
@@ -93,16 +91,9 @@ impl Mover {
     }
 
     /// Counts what all tiers hold.
-    pub(super) fn count(
-        &mut self,
-        store: Store<'_>,
-        tiers: &Tiers,
-        tiering: &Tiering,
-        databases: &Databases,
-    ) {
-        let memory = tiering.count(store.keyspace, databases);
-        let keys: usize = databases.iter().map(|it| it.len().unwrap_or(0)).sum();
-        self.judge.set_memory(memory, keys as u64);
+    fn count(&mut self, values: &impl Values, tiers: &Tiers, keeper: &Keeper<H>) {
+        let size = keeper.count(values);
+        self.judge.set_memory(size.bytes, size.keys as u64);
         for tier in 1..tiers.count() {
             if let Some(usage) = tiers.usage(tier) {
                 self.judge.set_cold(tier, &usage);
@@ -110,55 +101,49 @@ impl Mover {
         }
     }
 
-    /// Goes over the next keys and carries what should go.
-    pub(super) fn slice(
+    /// Goes over the next keys and carries what should go. With `is_urgent`, somebody waits for
+    /// room, so that nothing else is done.
+    pub(super) fn slice<V: Values<Hand = H>>(
         &mut self,
-        store: Store<'_>,
+        values: &V,
         tiers: &Tiers,
-        tiering: &Tiering,
-        hold: Hold<'_>,
+        keeper: &Keeper<H>,
+        is_urgent: bool,
     ) {
-        let keyspace = store.keyspace;
-        let mut leaving = Vec::new();
-        hold.enter(keyspace, |databases| {
-            self.count(store, tiers, tiering, databases);
-            let mut entries = Vec::new();
-            self.hand
-                .step(databases, SLICE_KEYS, |database, key, stored| {
-                    entries.push((database, key, stored));
-                });
-            for (database, key, stored) in entries {
-                let destination = self.destination(store, tiers, tiering, database, &key, &stored);
-                let Some((object, to)) = destination else {
-                    continue;
-                };
-                let begun = Moving::begin(keyspace, databases, (database, &key), MOVED_BYTES_MIN);
-                leaving.extend(begun.ok().map(|moving| (moving, object, to)));
-            }
-        });
-        self.carry(store, tiers, tiering, hold, leaving);
-        if self.hand.rounds > self.round {
-            let is_over = tiering.memory_bytes() > tiering.memory_bytes_max();
+        self.count(values, tiers, keeper);
+        let mut met = Vec::with_capacity(SLICE_KEYS);
+        let is_round = values.walk(&mut self.hand, SLICE_KEYS, &mut met);
+        let leaving: Vec<_> = met
+            .iter()
+            .filter_map(|met| {
+                let (object, to) = self.destination(values, tiers, met, is_urgent)?;
+                Some((&met.key, object, to))
+            })
+            .collect();
+        let keys: Vec<&Named> = leaving.iter().map(|(key, ..)| *key).collect();
+        let begun = values.begin(&keys).into_iter().zip(leaving);
+        let begun = begun.filter_map(|(moving, (_, object, to))| Some((moving?, object, to)));
+        self.carry(values, tiers, keeper, begun.collect());
+        if is_round {
+            let is_over = keeper.memory_bytes() > keeper.memory_bytes_max();
             let in_vain = is_over && self.carried_in_round == 0;
             self.rounds_in_vain = if in_vain { self.rounds_in_vain + 1 } else { 0 };
             let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN;
-            tiering.is_stuck.store(is_stuck, Ordering::Relaxed);
-            self.round = self.hand.rounds;
+            keeper.is_stuck.store(is_stuck, Ordering::Relaxed);
+            self.round += 1;
             self.carried_in_round = 0;
         }
     }
 
     /// Carries values, each to its tier. One that a colder tier does not take goes on to the next
     /// that does.
-    fn carry(
+    fn carry<V: Values>(
         &mut self,
-        store: Store<'_>,
+        values: &V,
         tiers: &Tiers,
-        tiering: &Tiering,
-        hold: Hold<'_>,
-        leaving: Vec<(Moving<'_>, Object, usize)>,
+        keeper: &Keeper<H>,
+        leaving: Leaving<V>,
     ) {
-        let keyspace = store.keyspace;
         let mut loads: Vec<Vec<_>> = (0..tiers.count()).map(|_| Vec::new()).collect();
         for (moving, object, to) in leaving {
             if let Some(load) = loads.get_mut(to) {
@@ -167,15 +152,13 @@ impl Mover {
         }
         for to in 0..tiers.count() {
             let mut outcomes = Vec::new();
-            let mut carry = Carry::new(keyspace, tiers, to);
-            let mut done = |object: Object, moved: Result<(), &Unmoved>| {
-                outcomes.push((object, moved.is_ok()));
-            };
+            let mut carry = Carry::new(values, tiers, to);
+            let mut done = |object, has_moved| outcomes.push((object, has_moved));
             let load = loads.get_mut(to).map(std::mem::take);
             for (moving, object) in load.into_iter().flatten() {
-                carry.add(moving, object, hold, &mut done);
+                carry.add(moving, object, &mut done);
             }
-            carry.deliver(hold, &mut done);
+            carry.deliver(&mut done);
             for returned in carry.into_refused() {
                 let object = returned.object;
                 if returned.for_long {
@@ -189,16 +172,16 @@ impl Mover {
                 }
             }
             for (object, has_moved) in outcomes {
-                self.note(tiering, &object, to, has_moved);
+                self.note(keeper, &object, to, has_moved);
             }
         }
         let (ping_pong, put_off) = self.judge.ping_pong_and_put_off();
-        tiering.ping_pong.store(ping_pong, Ordering::Relaxed);
-        tiering.put_off.store(put_off, Ordering::Relaxed);
+        keeper.ping_pong.store(ping_pong, Ordering::Relaxed);
+        keeper.put_off.store(put_off, Ordering::Relaxed);
     }
 
     /// Notes what became of a move.
-    fn note(&mut self, tiering: &Tiering, object: &Object, to: usize, has_moved: bool) {
+    fn note(&mut self, keeper: &Keeper<H>, object: &Object, to: usize, has_moved: bool) {
         if object.tier == to {
             return;
         }
@@ -210,7 +193,7 @@ impl Mover {
         if object.tier == 0 {
             self.carried_in_round += object.bytes;
             self.rounds_in_vain = 0;
-            tiering.is_stuck.store(false, Ordering::Relaxed);
+            keeper.is_stuck.store(false, Ordering::Relaxed);
         }
     }
 
@@ -226,34 +209,24 @@ impl Mover {
     /// The tier that a value should move to now, if any.
     fn destination(
         &mut self,
-        store: Store<'_>,
+        values: &impl Values,
         tiers: &Tiers,
-        tiering: &Tiering,
-        database: usize,
-        key: &[u8],
-        stored: &[u8],
+        met: &Met,
+        is_urgent: bool,
     ) -> Option<(Object, usize)> {
-        let record = Record::parse(stored);
-        let from = tier_of(&record);
-        let bytes = match record.payload {
-            Payload::Inline(value) => value.len() as u64,
-            Payload::InSlot(slot) => {
-                let object = store.keyspace.slots.open(slot);
-                object.as_ref().map_or(0, |object| object.heap_bytes()) as u64
-            }
-            Payload::InTier(place) => mean_bytes(tiers.usage(place.tier())),
+        let (from, bytes) = match met.at {
+            At::Memory(bytes) => (0, bytes),
+            At::Place(place) => (place.tier(), mean_bytes(tiers.usage(place.tier()))),
         };
-        let noting = store.access.noting();
-        let hash = noting.hash(database, key);
+        let hash = values.hash(&met.key);
         let object = Object {
             hash,
             bytes,
             tier: from,
-            heat: noting.heat(hash),
+            heat: values.warmth().level(hash),
         };
-        drop(noting);
-        if let Payload::InTier(place) = record.payload {
-            let rewrite = match store.is_urgent {
+        if let At::Place(place) = met.at {
+            let rewrite = match is_urgent {
                 true => tiers.is_sparse(place),
                 false => tiers.wants_rewrite(place),
             };
@@ -266,7 +239,7 @@ impl Mover {
             return None;
         }
         let wanted = self.judge.met(&object)?;
-        if tiering.pins.has(database, key) {
+        if values.is_pinned(&met.key) {
             return None;
         }
         // If not there, then further down, or else between here and there.
@@ -277,50 +250,51 @@ impl Mover {
     }
 
     /// Brings values into faster tiers that were used in cold ones.
-    pub(super) fn bring_in(&mut self, store: Store<'_>, tiers: &Tiers, tiering: &Tiering) {
-        let keyspace = store.keyspace;
-        let uses = keyspace.cold.take_uses();
+    pub(super) fn bring_in<V: Values>(&mut self, values: &V, tiers: &Tiers, keeper: &Keeper<H>) {
+        let uses = values.cold().take_uses();
         if uses.is_empty() {
             return;
         }
-        let mut coming = Vec::new();
-        {
-            let databases = keyspace.share();
-            self.count(store, tiers, tiering, &databases);
-            for used in uses {
-                let noting = store.access.noting();
-                let hash = noting.hash(used.database, &used.key);
-                let mut object = Object {
-                    hash,
-                    bytes: mean_bytes(tiers.usage(used.place.tier())),
-                    tier: used.place.tier(),
-                    heat: noting.heat(hash),
-                };
-                drop(noting);
-                let is_pinned = tiering.pins.has(used.database, &used.key);
-                if !is_pinned && !self.judge.might_come(&object) {
-                    continue;
-                }
-                let place = (used.database, used.key.as_slice());
-                let begun = Moving::begin(keyspace, &databases, place, MOVED_BYTES_MIN);
-                let Ok(moving) = begun else { continue };
+        self.count(values, tiers, keeper);
+        let mut wanted = Vec::new();
+        for used in uses {
+            let from = used.place.tier();
+            let key = (used.part, used.key);
+            let hash = values.hash(&key);
+            let object = Object {
+                hash,
+                bytes: mean_bytes(tiers.usage(from)),
+                tier: from,
+                heat: values.warmth().level(hash),
+            };
+            let is_pinned = values.is_pinned(&key);
+            if is_pinned || self.judge.might_come(&object) {
+                wanted.push((key, object, is_pinned));
+            }
+        }
+        for wanted in wanted.chunks(SLICE_KEYS) {
+            let keys: Vec<&Named> = wanted.iter().map(|(key, ..)| key).collect();
+            let mut coming = Vec::new();
+            for (moving, (_, object, is_pinned)) in values.begin(&keys).into_iter().zip(wanted) {
+                let Some(moving) = moving else { continue };
                 // Another use of the same value may have brought it in, or it has been replaced.
-                if moving.from() != used.place.tier() {
+                if moving.from() != object.tier {
                     continue;
                 }
-                object.bytes = moving.value.len() as u64;
+                let bytes = moving.value().len() as u64;
+                let object = Object { bytes, ..*object };
                 let to = match is_pinned {
                     true => Some(0),
                     false => self.judge.used(&object),
                 };
                 coming.extend(to.map(|to| (moving, object, to)));
             }
+            self.carry(values, tiers, keeper, coming);
         }
-        self.carry(store, tiers, tiering, Hold::Each, coming);
     }
 
     fn refuse(&mut self, hash: u64, tier: usize) {
-        let entry = (hash ^ tier as u64, self.hand.rounds + REFUSED_ROUNDS);
+        let entry = (hash ^ tier as u64, self.round + REFUSED_ROUNDS);
         if let Some(refused) = self.refused.get_mut(hash as usize % REFUSED_ENTRIES) {
             *refused = entry;
         }
@@ -328,8 +302,7 @@ impl Mover {
 
     fn is_refused(&self, hash: u64, tier: usize) -> bool {
         let entry = self.refused.get(hash as usize % REFUSED_ENTRIES);
-        entry
-            .is_some_and(|(known, until)| *known == hash ^ tier as u64 && self.hand.rounds < *until)
+        entry.is_some_and(|(known, until)| *known == hash ^ tier as u64 && self.round < *until)
     }
 }
 

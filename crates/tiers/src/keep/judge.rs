@@ -4,8 +4,10 @@
 //! compression. The memory tier has keys and indexes, too, which cannot: what these take is
 //! estimated from the values that the walk has met, and taken off its capacity.
 
-use nearfield_tiers::policy::{Adaptive, Move, Object, PairCosts, Policy, Use};
-use nearfield_tiers::{TierKind, Tiers, Usage};
+use crate::policy::{Adaptive, Move, Object, PairCosts, Policy, Use};
+use crate::specification::TierKind;
+use crate::tiers::Tiers;
+use crate::usage::Usage;
 use std::time::Instant;
 
 /// The bytes a second that values move. *Assumed*: a tenth of what a core copies and compresses,
@@ -178,7 +180,7 @@ impl Met {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfield_tiers::Specification;
+    use crate::specification::Specification;
 
     fn judge() -> Judge {
         let tiers = ["memory=1M", "compressed=16M"].map(|tier| tier.parse::<Specification>());

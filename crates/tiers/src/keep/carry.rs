@@ -1,0 +1,130 @@
+//! Carrying values to another tier: several at once, as far as a tier takes them together.
+
+use super::{Moving, Values};
+use crate::place::Place;
+use crate::policy::Object;
+use crate::tiers::Tiers;
+use crate::usage::Refused;
+
+/// Values on their way to one tier. `done` is told of each that the tier has taken whether it
+/// has moved, in any order. Those that the tier does not take are [kept](Carry::into_refused).
+pub(super) struct Carry<'k, V: Values> {
+    values: &'k V,
+    tiers: &'k Tiers,
+    to: usize,
+    load: Vec<(V::Moving, Object)>,
+    bytes: usize,
+    refused: Vec<Returned<V::Moving>>,
+}
+
+/// A value that a tier does not take.
+pub(super) struct Returned<M> {
+    /// The value.
+    pub(super) moving: M,
+    /// What the policy knows of it, with the bytes that were carried.
+    pub(super) object: Object,
+    /// The tier will not take it later either, as the value is what it is.
+    pub(super) for_long: bool,
+}
+
+impl<'k, V: Values> Carry<'k, V> {
+    /// No values yet, on the way to the tier of number `to`.
+    pub(super) fn new(values: &'k V, tiers: &'k Tiers, to: usize) -> Carry<'k, V> {
+        Carry {
+            values,
+            tiers,
+            to,
+            load: Vec::new(),
+            bytes: 0,
+            refused: Vec::new(),
+        }
+    }
+
+    /// Adds a value, and carries all if they are as many as go together best.
+    pub(super) fn add(
+        &mut self,
+        moving: V::Moving,
+        object: Object,
+        done: &mut impl FnMut(Object, bool),
+    ) {
+        self.bytes += moving.value().len();
+        self.load.push((moving, object));
+        if self.bytes >= self.tiers.batch_bytes(self.to) || self.load.len() >= LOAD_MAX {
+            self.deliver(done);
+        }
+    }
+
+    /// Carries what was added.
+    pub(super) fn deliver(&mut self, done: &mut impl FnMut(Object, bool)) {
+        self.bytes = 0;
+        let load = std::mem::take(&mut self.load);
+        if self.to == 0 {
+            for moving in load {
+                self.finish(moving, None, done);
+            }
+            return;
+        }
+        let values: Vec<&[u8]> = load.iter().map(|(moving, _)| moving.value()).collect();
+        if values.is_empty() {
+            return;
+        }
+        match self.values.cold().put(self.to, &values) {
+            Ok(places) => {
+                for (moving, place) in load.into_iter().zip(places) {
+                    self.finish(moving, Some(place), done);
+                }
+            }
+            Err(Refused::Incompressible) if load.len() > 1 => {
+                // Some of them may be compressed alone.
+                for moving in load {
+                    let put = self.values.cold().put(self.to, &[moving.0.value()]);
+                    match put.map(|places| places.first().copied()) {
+                        Ok(place) => self.finish(moving, place, done),
+                        Err(error) => self.refuse(moving, &error),
+                    }
+                }
+            }
+            Err(error) => {
+                for moving in load {
+                    self.refuse(moving, &error);
+                }
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        moving: (V::Moving, Object),
+        place: Option<Place>,
+        done: &mut impl FnMut(Object, bool),
+    ) {
+        let object = as_carried(&moving);
+        done(object, self.values.publish(moving.0, place));
+    }
+
+    fn refuse(&mut self, moving: (V::Moving, Object), why: &Refused) {
+        self.values.cold().count_abandoned(self.to);
+        self.refused.push(Returned {
+            object: as_carried(&moving),
+            moving: moving.0,
+            for_long: matches!(why, Refused::Incompressible | Refused::TooLarge { .. }),
+        });
+    }
+
+    /// The values that the tier does not take.
+    pub(super) fn into_refused(self) -> Vec<Returned<V::Moving>> {
+        self.refused
+    }
+}
+
+/// The most values that are carried at once.
+const LOAD_MAX: usize = 128;
+
+/// What was to be carried, with the bytes that were.
+fn as_carried((moving, object): &(impl Moving, Object)) -> Object {
+    Object {
+        bytes: moving.value().len() as u64,
+        tier: moving.from(),
+        ..*object
+    }
+}

@@ -1,0 +1,109 @@
+//! Reading many places at once.
+
+use super::inner::Inner;
+use crate::cold::{Held, PATIENCE};
+use crate::files::Ring;
+use crate::usage::ReadError;
+use std::io;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Reads that are under way at once. *Assumed*: an SSD is busy with half of them.
+const READS: usize = 64;
+/// Rings that are kept for later.
+const RINGS_MAX: usize = 4;
+
+/// Whether the kernel gives this process rings.
+static HAS_RINGS: OnceLock<bool> = OnceLock::new();
+
+type Read = Result<Vec<u8>, ReadError>;
+
+impl<I> Inner<I> {
+    /// Reads places that are held, in their order.
+    pub(super) fn read_all(&self, held: &[Held]) -> Vec<Read> {
+        let mut reads: Vec<Option<Read>> = held.iter().map(|_| None).collect();
+        let waiting = held.iter().filter(|held| self.cold.waits(held.place()));
+        if waiting.count() > 1
+            && let Some(ring) = self.ring()
+        {
+            self.read_by(ring, held, &mut reads);
+        }
+        let one_by_one = |(read, held): (Option<Read>, &Held)| {
+            read.unwrap_or_else(|| {
+                let mut value = Vec::new();
+                self.cold.read(held.place(), &mut value).map(|()| value)
+            })
+        };
+        reads.into_iter().zip(held).map(one_by_one).collect()
+    }
+
+    /// A ring, if there is one.
+    fn ring(&self) -> Option<Ring> {
+        if HAS_RINGS.get() == Some(&false) {
+            return None;
+        }
+        let kept = self.rings.lock().pop();
+        let ring = kept.or_else(|| Ring::new(READS).ok());
+        HAS_RINGS.get_or_init(|| ring.is_some());
+        ring
+    }
+
+    /// Reads what waits for a disk by a ring, many at once.
+    fn read_by(&self, mut ring: Ring, held: &[Held], reads: &mut [Option<Read>]) {
+        let began = Instant::now();
+        let mut next = held.iter().enumerate();
+        let mut last = Instant::now();
+        let mut done = |number: usize, read: Read| {
+            let place = held.get(number).map(Held::place);
+            if let (Some(place), Some(kept)) = (place, reads.get_mut(number)) {
+                self.cold.count_read(place, began.elapsed(), read.is_ok());
+                *kept = Some(read);
+            }
+        };
+        loop {
+            while ring.room() > 0 {
+                let Some((number, held)) = next.next() else {
+                    break;
+                };
+                let pending = self
+                    .cold
+                    .tiers()
+                    .and_then(|tiers| tiers.pending(held.place()));
+                if let Some(pending) = pending
+                    && let Some(read) = ring.begin(pending, number as u64)
+                {
+                    done(number, read);
+                }
+            }
+            if ring.under_way() == 0 {
+                break;
+            }
+            let mut has_come = false;
+            let waited = ring.wait(PATIENCE, |number, read| {
+                has_come = true;
+                done(number as usize, read);
+            });
+            if has_come {
+                last = Instant::now();
+            }
+            if waited.is_err() || last.elapsed() >= PATIENCE {
+                break;
+            }
+        }
+        if ring.under_way() == 0 {
+            let mut rings = self.rings.lock();
+            if rings.len() < RINGS_MAX {
+                rings.push(ring);
+            }
+            return;
+        }
+        // The disk does not answer these, and others would not be answered either.
+        for (read, held) in reads.iter_mut().zip(held) {
+            if read.is_none() && self.cold.waits(held.place()) {
+                let late = io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer");
+                self.cold.count_read(held.place(), began.elapsed(), false);
+                *read = Some(Err(late.into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The parts of a map: its index, its tiers and what keeps them; and how places are read and given
+//! up.
+
+use super::record::{self, Record};
+use super::values::Hand;
+use crate::claim::{Outside, Store, Watched};
+use crate::cold::{Cold, Held};
+use crate::keep::{Keeper, Warmth};
+use crate::place::Place;
+use crate::tiers::Tiers;
+use crate::usage::ReadError;
+use crossbeam_epoch::{Guard, pin};
+use nearfield_core::{Bytes, Error, OrderedIndex};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What an entry takes beside the bytes of its key and value, in an index whose blocks are half
+/// empty. *Assumed*: less would let the memory grow past its capacity between two counts.
+const ENTRY_OVERHEAD_BYTES: u64 = 64;
+
+/// See the [module](super).
+#[derive(Debug)]
+pub(super) struct Inner<I> {
+    pub(super) entries: I,
+    used_bytes: fn(&I) -> usize,
+    pub(super) cold: Arc<Cold>,
+    pub(super) warmth: Warmth,
+    pub(super) keeper: Keeper<Hand>,
+    /// Uses that were noted, each counted as those that it stands for.
+    pub(super) uses: AtomicU64,
+    /// Bytes that may have been written since the memory was counted.
+    pub(super) written: AtomicU64,
+    /// Held by those who compare with values in memory, and exclusively while a move ends.
+    pub(super) still: RwLock<()>,
+    /// Places that were given up and wait until nobody is at them.
+    retired: Arc<AtomicUsize>,
+    /// Rings that nobody reads by now.
+    pub(super) rings: Mutex<Vec<crate::files::Ring>>,
+    nothing: Watched<Nowhere>,
+    pub(super) stopping: AtomicBool,
+}
+
+/// Values lie in the index or in cold tiers, never in slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Nowhere {}
+
+impl<I: OrderedIndex<Bytes>> Inner<I> {
+    pub(super) fn new(tiers: Tiers, entries: I, used_bytes: fn(&I) -> usize) -> Inner<I> {
+        Inner {
+            entries,
+            used_bytes,
+            warmth: Warmth::default(),
+            keeper: Keeper::new(Some(&tiers)),
+            cold: Arc::new(Cold::new(Some(Arc::new(tiers)))),
+            uses: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            still: RwLock::default(),
+            retired: Arc::default(),
+            rings: Mutex::default(),
+            nothing: Watched::default(),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn index_bytes(&self) -> u64 {
+        (self.used_bytes)(&self.entries) as u64
+    }
+
+    /// Notes that a key is used, and where its value lies.
+    #[inline]
+    pub(super) fn note(&self, key: &[u8], stored: Option<&[u8]>) {
+        let uses = self.warmth.note(xxh3_64(key));
+        if uses > 0 {
+            self.uses.fetch_add(u64::from(uses), Ordering::Relaxed);
+        }
+        if let Some(Record::There(place)) = stored.map(Record::parse) {
+            self.cold.note_use(0, key, place);
+        }
+    }
+
+    /// Makes room in memory for entries that take so many bytes.
+    ///
+    /// # Errors
+    /// No tier takes anything.
+    pub(super) fn make_room(&self, entries: usize, bytes: usize) -> Result<(), Error>
+    where
+        I: std::fmt::Debug,
+    {
+        let bytes = 2 * bytes as u64 + entries as u64 * ENTRY_OVERHEAD_BYTES;
+        let written = self.written.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let (used, limit) = (self.keeper.memory_bytes(), self.keeper.memory_bytes_max());
+        if used + written <= limit || self.keeper.relieve(&self) {
+            return Ok(());
+        }
+        Err(Error::OutOfMemory {
+            what: format!("all tiers are full, and the memory tier has {limit} bytes"),
+        })
+    }
+
+    /// The value of a record that was read by a pinned thread.
+    ///
+    /// # Errors
+    /// The value cannot be read.
+    #[inline]
+    pub(super) fn load(&self, guard: Guard, key: &[u8], stored: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let place = match record::take(stored) {
+            Ok(value) => return Ok(value),
+            Err(place) => place,
+        };
+        if !self.cold.waits(place) {
+            return self.read(key, place);
+        }
+        let held = Held::new(&self.cold, place);
+        drop(guard);
+        self.read(key, held.place())
+    }
+
+    /// Reads a place that is not released meanwhile.
+    pub(super) fn read(&self, key: &[u8], place: Place) -> Result<Vec<u8>, Error> {
+        let mut value = Vec::new();
+        let read = self.cold.read(place, &mut value);
+        read.map(|()| value)
+            .map_err(|error| unreadable(key, &error))
+    }
+
+    /// The value of a record that was replaced by this thread, whose place it gives up.
+    ///
+    /// # Errors
+    /// The value cannot be read. The place is given up as well.
+    #[inline]
+    pub(super) fn take(&self, key: &[u8], replaced: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let place = match record::take(replaced) {
+            Ok(value) => return Ok(value),
+            Err(place) => place,
+        };
+        // Nobody but this thread gives it up.
+        let value = self.read(key, place);
+        self.give_up(vec![place]);
+        value
+    }
+
+    /// Has places be released when nobody can be at them who has met them in the index.
+    pub(super) fn give_up(&self, places: Vec<Place>) {
+        if places.is_empty() {
+            return;
+        }
+        let count = places.len();
+        self.retired.fetch_add(count, Ordering::Relaxed);
+        // An epoch outlives the map, and shall not keep its files.
+        let (cold, retired) = (Arc::downgrade(&self.cold), Arc::clone(&self.retired));
+        let guard = pin();
+        guard.defer(move || {
+            if let Some(cold) = cold.upgrade() {
+                places.iter().for_each(|&place| cold.release(place));
+            }
+            retired.fetch_sub(count, Ordering::Relaxed);
+        });
+        guard.flush();
+    }
+
+    /// How many places wait to be released.
+    pub(super) fn retired(&self) -> usize {
+        self.retired.load(Ordering::Relaxed)
+    }
+}
+
+/// Says that the value of a key cannot be read.
+pub(super) fn unreadable(key: &[u8], error: &ReadError) -> Error {
+    Error::Unreadable {
+        key: Error::shorten(key),
+        what: error.to_string(),
+    }
+}
+
+/// The shared phase of a thread is its time between being pinned and not.
+impl<I: OrderedIndex<Bytes>> Store for Inner<I> {
+    type Slot = Nowhere;
+    type Place = Place;
+
+    fn watched(&self) -> &Watched<Nowhere> {
+        &self.nothing
+    }
+
+    fn hold(&self, place: Place) {
+        self.cold.hold(place);
+    }
+
+    fn let_go(&self, place: Place) {
+        self.cold.let_go(place);
+    }
+
+    fn retire(&self, outside: Outside<Nowhere, Place>) {
+        match outside {
+            Outside::Slot(slot) => match slot {},
+            Outside::Place(place) => self.give_up(vec![place]),
+        }
+    }
+}

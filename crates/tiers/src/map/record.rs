@@ -1,0 +1,76 @@
+//! What the index of a map stores for a key: its value, or the value's place in a cold tier. The
+//! last byte says which, so that a value is had by cutting it off.
+
+use crate::place::Place;
+
+const HERE: u8 = 0;
+const THERE: u8 = 1;
+
+/// A stored value, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Record<'r> {
+    /// The value itself.
+    Here(&'r [u8]),
+    /// The value lies in a cold tier.
+    There(Place),
+}
+
+impl<'r> Record<'r> {
+    /// Takes apart what the functions below have put together.
+    #[inline]
+    pub(super) fn parse(stored: &'r [u8]) -> Record<'r> {
+        match stored.split_last() {
+            Some((&THERE, place)) => {
+                let bits = place
+                    .first_chunk()
+                    .map_or(0, |bits| u64::from_le_bytes(*bits));
+                Record::There(Place::from_bits(bits))
+            }
+            Some((_, value)) => Record::Here(value),
+            None => Record::Here(stored),
+        }
+    }
+}
+
+/// What stands behind a value that is stored itself.
+pub(super) const END: &[u8] = &[HERE];
+
+/// The record of a value that is stored itself.
+pub(super) fn here(value: &[u8]) -> Vec<u8> {
+    [value, END].concat()
+}
+
+/// The record of a value in a cold tier.
+pub(super) fn there(place: Place) -> Vec<u8> {
+    let mut stored = place.to_bits().to_le_bytes().to_vec();
+    stored.push(THERE);
+    stored
+}
+
+/// The value of a record, or its place.
+#[inline]
+pub(super) fn take(mut stored: Vec<u8>) -> Result<Vec<u8>, Place> {
+    match Record::parse(&stored) {
+        Record::There(place) => Err(place),
+        Record::Here(_) => {
+            stored.pop();
+            Ok(stored)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_are_written() {
+        for value in [&b""[..], b"v", b"nine byte", &[THERE; 9], &[0; 100]] {
+            assert_eq!(Record::parse(&here(value)), Record::Here(value));
+            assert_eq!(take(here(value)), Ok(value.to_vec()));
+        }
+        let place = Place::from_bits(0x0123_4567_89ab_cdef);
+        assert_eq!(Record::parse(&there(place)), Record::There(place));
+        assert_eq!(take(there(place)), Err(place));
+    }
+}
