@@ -15,6 +15,20 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
+/// As [`prefetch`], into the first-level cache: for a line that the next pass of a walk reads, if
+/// more of the time goes into instructions than into waiting, as with byte strings.
+#[inline]
+pub fn prefetch_close(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as in `prefetch`.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch(address.cast(), _MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// As [`prefetch`], for a line that will be used once: it does not displace others from the
 /// outer caches.
 #[cfg(not(loom))]

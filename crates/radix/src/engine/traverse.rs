@@ -11,7 +11,7 @@ use super::combine::Visit;
 use crate::counters::Probe;
 use crate::leaf::LeafForm;
 use crate::node::{END, Header, Inner, Kind, Ref, Sorted, Symbol};
-use crate::prefetch::{prefetch, prefetch_once};
+use crate::prefetch::{prefetch, prefetch_close, prefetch_once};
 use crate::tree::Tree;
 use crossbeam_epoch::Guard;
 use std::collections::VecDeque;
@@ -609,6 +609,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         let line = self.tree.memory.line(node);
         let ask = |address: *const u8| match self.manner.keep_hot_close {
             true => prefetch_once(address),
+            false if F::MIXES_KINDS => prefetch_close(address),
             false => prefetch(address),
         };
         if node.is_next_256() {

@@ -27,7 +27,7 @@ pub use prefix::{FIRST, Prefix, TABLES};
 pub use stem::Stem;
 
 use crate::node::Ref;
-use crate::prefetch::prefetch;
+use crate::prefetch::prefetch_close;
 use arrayvec::ArrayVec;
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
 use prefix::BEHIND;
@@ -177,7 +177,7 @@ impl Jumps {
     #[inline]
     pub fn prefetch(&self, prefix: Prefix, guard: &Guard) {
         if let Some(table) = self.table(prefix.table, guard) {
-            prefetch(std::ptr::from_ref(table.bucket(prefix)).cast());
+            prefetch_close(std::ptr::from_ref(table.bucket(prefix)).cast());
         }
     }
 

@@ -158,7 +158,7 @@ impl ReadLeaf for Bytes {
             return candidates;
         }
         for likely in block.likely(key, candidates) {
-            crate::prefetch::prefetch(likely);
+            crate::prefetch::prefetch_close(likely);
         }
         block
             .likely_rest(candidates)
