@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bench_applications;
 mod bench_offload;
 mod bench_pim;
 mod bench_pool;
@@ -32,6 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Bench(Box<bench::Arguments>),
+    BenchApplications(bench_applications::Arguments),
     BenchOffload(bench_offload::Arguments),
     BenchPim(bench_pim::Arguments),
     BenchPool(bench_pool::Arguments),
@@ -49,6 +51,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::BenchApplications(arguments) => bench_applications::run(&arguments),
         Command::BenchOffload(arguments) => bench_offload::run(&arguments),
         Command::BenchPim(arguments) => bench_pim::run(&arguments),
         Command::BenchPool(arguments) => bench_pool::run(&arguments),

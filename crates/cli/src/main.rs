@@ -38,6 +38,8 @@ enum Command {
     Tiers(tiers::Arguments),
     /// Measure Nearfield beside other ordered maps (program nearfield-bench).
     Bench(measure::Arguments),
+    /// Measure applications on traversal programs beside paging and RPC (program nearfield-bench).
+    BenchApplications(measure::Arguments),
     /// Measure traversal programs on a core (program nearfield-bench).
     BenchOffload(measure::Arguments),
     /// Measure the map in modules (program nearfield-bench).
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(&arguments),
         Command::Tiers(arguments) => tiers::run(&arguments),
         Command::Bench(arguments) => measure::run("bench", &arguments),
+        Command::BenchApplications(arguments) => measure::run("bench-applications", &arguments),
         Command::BenchOffload(arguments) => measure::run("bench-offload", &arguments),
         Command::BenchPim(arguments) => measure::run("bench-pim", &arguments),
         Command::BenchPool(arguments) => measure::run("bench-pool", &arguments),

@@ -1,6 +1,7 @@
 //! Traversal programs at a memory node: what a core makes of them one at a time, interleaved, and
 //! beside interleaved code that was written by hand for one structure.
 
+mod applications;
 mod by_hand;
 mod memory;
 mod structures;
@@ -9,6 +10,9 @@ use crate::clock::thread_cpu_time;
 use crate::figures::Claim;
 use crate::harness::{Completion, Interrupt, Sample, in_turns};
 use crate::report::{Kind, Row};
+pub use applications::{
+    ApplicationError, ApplicationsPlan, Measured, SealError, measure_applications,
+};
 use memory::BenchMemory;
 pub use nearfield_offload::node::SLOTS;
 use nearfield_offload::node::{Interleaved, Job, LocalMemory, RangeError, Tenant};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A node has 256 bytes, as the paper's nodes do, of which a look-up loads 32 or 48.
 const NODE_BYTES: u64 = 256;
 /// Where addresses begin: what lies before belongs to the node.
-const FIRST: u64 = 4096;
+pub const FIRST: u64 = 4096;
 
 /// The key of a number. No two numbers have the same key.
 pub fn key(number: u64) -> u64 {

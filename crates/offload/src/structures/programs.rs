@@ -318,7 +318,14 @@ pub const AGGREGATE_MAX: usize = 5;
 /// Count, sum, least and greatest value of the entries of a range of keys of a B+ tree.
 pub fn b_plus_aggregate() -> Arc<Program> {
     let mut text = b_plus_descend();
-    text.push_str("    ldxdw r9, [r2+8]\n");
+    // Aggregates are in registers while a leaf is read: count, sum, least, greatest.
+    text.push_str(
+        "    ldxdw r9, [r2+8]
+             ldxdw r3, [r2+16]
+             ldxdw r0, [r2+24]
+             ldxdw r4, [r2+32]
+             ldxdw r5, [r2+40]\n",
+    );
     for index in 0..ENTRIES_MAX {
         let key = 16 + 16 * index;
         let value = key + 8;
@@ -329,26 +336,27 @@ pub fn b_plus_aggregate() -> Arc<Program> {
                  jlt r6, r7, skip{index}
                  jge r6, r9, done
                  ldxdw r6, [r1+{value}]
-                 ldxdw r5, [r2+16]
-                 add r5, 1
-                 stxdw [r2+16], r5
-                 ldxdw r5, [r2+24]
-                 add r5, r6
-                 stxdw [r2+24], r5
-                 ldxdw r5, [r2+32]
-                 jge r6, r5, max{index}
-                 stxdw [r2+32], r6
-                 max{index}: ldxdw r5, [r2+40]
-                 jle r6, r5, skip{index}
-                 stxdw [r2+40], r6
+                 add r3, 1
+                 add r0, r6
+                 jge r6, r4, max{index}
+                 mov r4, r6
+                 max{index}: jle r6, r5, skip{index}
+                 mov r5, r6
                  skip{index}:\n"
         );
     }
-    text.push_str(
-        "next: ldxdw r0, [r1+240]
+    let keep = "stxdw [r2+16], r3
+                stxdw [r2+24], r0
+                stxdw [r2+32], r4
+                stxdw [r2+40], r5\n";
+    let _ = write!(
+        text,
+        "next: {keep}
+              ldxdw r0, [r1+240]
               exit
-         done: mov r0, 0
-              exit",
+         done: {keep}
+              mov r0, 0
+              exit"
     );
     program(&text, LOOKUP_BYTES)
 }

@@ -43,6 +43,7 @@ pub(super) enum Application {
     /// Sum, count, least and greatest of a window of so many seconds.
     BtrDb {
         seconds: u64,
+        choice: Choice,
         allocation: Allocation,
     },
     /// A list of which so many nodes are walked.
@@ -66,6 +67,7 @@ pub(super) const WIRED_TIGER: Application = Application::WiredTiger {
 pub(super) const fn btrdb(seconds: u64) -> Application {
     Application::BtrDb {
         seconds,
+        choice: Choice::Uniform,
         allocation: Allocation::Slabs(COARSE),
     }
 }
@@ -207,10 +209,10 @@ impl Load {
             }
         };
         let choice = match application {
-            Application::WebService { choice, .. } | Application::WiredTiger { choice, .. } => {
-                choice
-            }
-            _ => Choice::Uniform,
+            Application::WebService { choice, .. }
+            | Application::WiredTiger { choice, .. }
+            | Application::BtrDb { choice, .. } => choice,
+            Application::List { .. } => Choice::Uniform,
         };
         let zipf = match choice {
             Choice::Zipf => Zipf::new(count as f64, 0.99).ok(),

@@ -7,8 +7,15 @@ use super::rows::row;
 use super::scale::{Figure, Scale};
 use crate::figures::job::{Job, PointError};
 use crate::figures::row::Quantity;
+use crate::harness::Interrupt;
 
 const MEMORY_NODES: usize = 4;
+
+/// How often slabs are drawn anew. Of 1 GiB there are twenty, so that one draw decides much; of
+/// smaller ones there are enough.
+const fn draws(slab: u64) -> usize {
+    if slab == 1 << 30 { 8 } else { 1 }
+}
 
 /// The paper's slabs.
 const SLABS: [(&str, u64); 3] = [("1 GiB", 1 << 30), ("2 MiB", 2 << 20), ("4 KiB", 4 << 10)];
@@ -20,9 +27,33 @@ fn applications(allocation: Allocation) -> Vec<Application> {
     };
     let windows = [1, 2, 4, 8].map(|seconds| Application::BtrDb {
         seconds,
+        choice: Choice::Uniform,
         allocation,
     });
     std::iter::once(table).chain(windows).collect()
+}
+
+/// The crossings of requests, with one draw of slabs.
+fn of_draw(
+    application: Application,
+    scale: &Scale,
+    interrupt: &Interrupt,
+) -> Result<Vec<usize>, PointError> {
+    // As the artifact's study: the keys of one memory node.
+    let mut load = Load::of_parts(application, 1, MEMORY_NODES, scale)?;
+    let mut counts = Vec::new();
+    for number in 0..scale.traversals.max(1) {
+        if number % 256 == 0 && interrupt.is_raised() {
+            return Err(PointError::Interrupted);
+        }
+        let path = follow(&mut load)?;
+        let ranges = load.ranges();
+        let node = |address| ranges.iter().position(|range| range.contains(&address));
+        let nodes: Vec<_> = path.fetches.iter().map(|span| node(span.address)).collect();
+        let crossings = nodes.windows(2).filter(|pair| pair.first() != pair.last());
+        counts.push(crossings.count());
+    }
+    Ok(counts)
 }
 
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
@@ -32,21 +63,18 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
         for application in applications(Allocation::Slabs(bytes)) {
             let scale = scale.clone();
             let title = format!("{} in slabs of {slab}", application.name());
-            jobs.push(Job::new(figure, &title, 1, move |run| {
-                // As the artifact's study: the keys of one memory node.
-                let mut load = Load::of_parts(application, 1, MEMORY_NODES, &scale)?;
+            let mut job = Job::new(figure, &title, 1, move |run| {
                 let mut counts = Vec::new();
-                for number in 0..(scale.traversals / 4).max(1) {
-                    if number % 256 == 0 && run.interrupt.is_raised() {
-                        return Err(PointError::Interrupted);
-                    }
-                    let path = follow(&mut load)?;
-                    let ranges = load.ranges();
-                    let node = |address| ranges.iter().position(|range| range.contains(&address));
-                    let nodes = path.fetches.iter().map(|span| node(span.address));
-                    let nodes: Vec<_> = nodes.collect();
-                    let crossings = nodes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-                    counts.push(crossings);
+                let mut means = Vec::new();
+                for draw in 0..draws(bytes) {
+                    let scale = Scale {
+                        traversals: scale.traversals / 4 / draws(bytes),
+                        seed: scale.seed + 1000 * draw as u64,
+                        ..scale.clone()
+                    };
+                    let some = of_draw(application, &scale, run.interrupt)?;
+                    means.push(some.iter().sum::<usize>() as f64 / some.len() as f64);
+                    counts.extend(some);
                 }
                 counts.sort_unstable();
                 let count = counts.len() as f64;
@@ -62,18 +90,25 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 } else {
                     let mean = counts.iter().sum::<usize>() as f64 / count;
                     let none = counts.partition_point(|&one| one == 0) as f64;
+                    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+                    let most = means.iter().copied().fold(0.0, f64::max);
                     let p99 = counts.get(counts.len() * 99 / 100).copied().unwrap_or(0);
                     for y in [
                         Quantity::new("crossings", "a request", mean),
                         Quantity::new("crossings, one in a hundred", "a request", p99 as f64),
                         Quantity::new("requests that cross", "%", 100.0 * (1.0 - none / count)),
+                        Quantity::new("crossings, least of a draw", "a request", least),
+                        Quantity::new("crossings, most of a draw", "a request", most),
                     ] {
                         run.rows.push(row(figure, "", &peer, x(), y));
                     }
                 }
                 run.end_phase();
                 Ok(())
-            }));
+            });
+            // The place of each slab.
+            job.bytes = 64 << 20;
+            jobs.push(job);
         }
     }
     jobs

@@ -22,6 +22,7 @@ mod rows;
 mod scale;
 mod sensitivity;
 mod studies;
+mod swap;
 mod systems;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,7 @@ impl Paper for Scale {
     }
 
     fn allowed(&self) -> &'static str {
-        "2b, 2c, 4, table3, 7, 8, 9, 10, table4, 11, 12, a2, a3a, a3b, a4a, a4b, a5, a6, \
+        "2a, 2b, 2c, 4, table3, 7, 8, 9, 10, table4, 11, 12, a2, a3a, a3b, a4a, a4b, a5, a6, \
          sensitivity"
     }
 
@@ -65,6 +66,7 @@ impl Paper for Scale {
 
 /// All figures, in the order of the paper; `a` are those of its appendix.
 const FIGURES: &[Figure] = figures! {
+    "2a" swap::jobs => "time in traversals over swapped memory, by the memory at the caller";
     "2b" crossings::jobs => "crossings between four memory nodes, by the slabs of the allocator";
     "2c" crossings::jobs => "requests by their crossings between four memory nodes";
     "4" pipelines::schedule => "three traversals on one logic and two memory pipelines";

@@ -2,6 +2,7 @@
 
 use super::applications::{Application, Load};
 use super::clock::Clock;
+use super::data::NODE_BYTES;
 use super::measure::follow;
 use super::scale::Scale;
 use crate::figures::job::PointError;
@@ -9,30 +10,44 @@ use crate::harness::Interrupt;
 use nearfield_hardware::accelerator::paging::Parameters;
 
 /// What a request takes on the average.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Paged {
     pub nodes: f64,
+    /// On pages of nodes and of objects.
     pub faults: f64,
+    /// Of these: on pages of objects.
+    pub object_faults: f64,
 }
 
-/// The paper's cache, 2 GB.
-const CACHE_BYTES: u64 = 2 << 30;
+impl Paged {
+    /// The faults on pages of nodes.
+    pub(super) fn traversal_faults(&self) -> f64 {
+        self.faults - self.object_faults
+    }
+}
+
+/// The paper's cache, 2 GB, of any number of bytes.
+pub(super) fn paper_cache(_: u64) -> u64 {
+    2 << 30
+}
 
 /// Nodes of a traversal that the cache is filled with, and of one that counts.
 const NODES_EACH: u64 = 16;
 
-/// Follows traversals over pages. The first half fills the cache.
+/// Follows traversals over pages. The first half fills the cache, whose size `cache` says by the
+/// bytes of all data.
 pub(super) fn paged(
     application: Application,
     memory_nodes: usize,
+    cache: impl Fn(u64) -> u64,
     scale: &Scale,
     interrupt: &Interrupt,
 ) -> Result<Paged, PointError> {
-    let parameters = Parameters::FASTSWAP;
-    let page = parameters.page_bytes;
+    let page = Parameters::FASTSWAP.page_bytes;
     let mut load = Load::new(application, memory_nodes, scale)?;
-    let mut cache = Clock::new((CACHE_BYTES / page) as usize);
-    let (mut nodes, mut faults) = (0_u64, 0_u64);
+    let bytes = load.ranges().iter().map(|range| range.end - range.start);
+    let mut cache = Clock::new((cache(bytes.sum()) / page) as usize);
+    let (mut nodes, mut faults, mut object_faults) = (0_u64, 0_u64, 0_u64);
     // As many nodes for all applications, whose traversals differ in length.
     let warming = scale.traversals as u64 * NODES_EACH;
     let (mut requests, mut is_warm) = (0, false);
@@ -44,14 +59,19 @@ pub(super) fn paged(
             if is_warm {
                 break;
             }
-            (nodes, faults, requests, is_warm) = (0, 0, 0, true);
+            (nodes, faults, object_faults) = (0, 0, 0);
+            (requests, is_warm) = (0, true);
         }
         requests += 1;
         for fetch in follow(&mut load)?.fetches {
             nodes += 1;
             let last = fetch.address + u64::from(fetch.bytes.max(1)) - 1;
             for page in fetch.address / page..=last / page {
-                faults += u64::from(!cache.touch(page));
+                let is_fault = u64::from(!cache.touch(page));
+                faults += is_fault;
+                if u64::from(fetch.bytes) > NODE_BYTES {
+                    object_faults += is_fault;
+                }
             }
         }
     }
@@ -59,5 +79,6 @@ pub(super) fn paged(
     Ok(Paged {
         nodes: nodes as f64 / requests,
         faults: faults as f64 / requests,
+        object_faults: object_faults as f64 / requests,
     })
 }

@@ -10,7 +10,7 @@ use nearfield_hardware::Time;
 use nearfield_hardware::accelerator::pulse::area::{Area, TABLE_4};
 use nearfield_hardware::accelerator::pulse::energy::AcceleratorPower;
 use nearfield_hardware::accelerator::pulse::schedule::staggered;
-use nearfield_hardware::accelerator::pulse::{Design, Parameters};
+use nearfield_hardware::accelerator::pulse::{Design, Parameters, Usage};
 use nearfield_hardware::accelerator::rack::Rerouting;
 
 /// An accelerator in place of the prototype.
@@ -113,6 +113,37 @@ fn memory_pipelines(design: Design) -> Quantity {
     Quantity::new("memory pipelines", "", design.memory() as f64)
 }
 
+/// How long a request holds its workspace at full throughput, and what of it a fetch and logic
+/// take. The paper's follows from its throughput: as many requests are under way as there are
+/// workspaces.
+fn held(design: Design, usage: &Usage) -> Vec<Quantity> {
+    let each = |time: Time, count: u64| time.as_nanoseconds() / count.max(1) as f64;
+    let parts = usage.breakdown;
+    let ours = each(usage.workspaces_busy, usage.departures) / 1e3;
+    let mut all = vec![
+        Quantity::new("workspace held", "µs a request", ours),
+        Quantity::new(
+            "fetch and its waits",
+            "ns",
+            each(parts.memory, parts.fetches),
+        ),
+        Quantity::new(
+            "logic",
+            "ns an iteration",
+            each(parts.logic, usage.iterations),
+        ),
+    ];
+    if let Some(published) = TABLE_4.iter().find(|row| row.design == design) {
+        let paper = design.workspaces() as f64 / published.mops;
+        all.push(Quantity::new(
+            "workspace held, the paper's",
+            "µs a request",
+            paper,
+        ));
+    }
+    all
+}
+
 /// Table 4, and figure 11 from the same runs.
 pub(super) fn designs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
@@ -144,6 +175,9 @@ pub(super) fn designs(figure: &Figure, scale: &Scale) -> Vec<Job> {
             let area = Area::published(design).unwrap_or_else(|| Area::fitted(design));
             let parts = Quantity::new("area of the paper's card", "% + %", area.sum());
             run.rows.push(row(figure, "", &peer, x(), parts));
+            for y in held(design, &full.usage) {
+                run.rows.push(row(figure, "", &peer, x(), y));
+            }
             let shares = full.usage.shares(
                 &Parameters::PAPER,
                 design,

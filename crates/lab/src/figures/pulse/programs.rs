@@ -144,7 +144,12 @@ pub(super) fn scan() -> Result<Arc<Program>, LabError> {
 /// the key after the last, sum, count, least, greatest.
 pub(super) fn aggregate() -> Result<Arc<Program>, LabError> {
     let mut text = descend();
-    text += "ldxdw r8, [r2+8]\n";
+    // Aggregates are in registers while a leaf is read.
+    text += "ldxdw r8, [r2+8]
+             ldxdw r0, [r2+16]
+             ldxdw r3, [r2+24]
+             ldxdw r4, [r2+32]
+             ldxdw r9, [r2+40]\n";
     for slot in 0..FANOUT {
         let (key, value) = (ENTRIES + 16 * slot, ENTRIES + 16 * slot + 8);
         text += &format!(
@@ -153,27 +158,27 @@ pub(super) fn aggregate() -> Result<Arc<Program>, LabError> {
                 jgt r5, r7, skip{slot}
                 jge r7, r8, done
                 ldxdw r7, [r1+{value}]
-                ldxdw r4, [r2+16]
-                add r4, r7
-                stxdw [r2+16], r4
-                ldxdw r4, [r2+24]
-                add r4, 1
-                stxdw [r2+24], r4
-                ldxdw r4, [r2+32]
+                add r0, r7
+                add r3, 1
                 jge r7, r4, least{slot}
-                stxdw [r2+32], r7
+                mov r4, r7
             least{slot}:
-                ldxdw r4, [r2+40]
-                jle r7, r4, skip{slot}
-                stxdw [r2+40], r7
+                jle r7, r9, skip{slot}
+                mov r9, r7
             skip{slot}:\n"
         );
     }
+    let keep = "stxdw [r2+16], r0
+                stxdw [r2+24], r3
+                stxdw [r2+32], r4
+                stxdw [r2+40], r9\n";
     text += &format!(
         "on:
+            {keep}
             ldxdw r0, [r1+{NEXT}]
             exit
         done:
+            {keep}
             mov r0, 0
             exit"
     );

@@ -2,7 +2,7 @@
 
 use super::applications::{Application, WEB_SERVICE, WIRED_TIGER};
 use super::measure::{Setup, System, measure};
-use super::paged::{Paged, paged};
+use super::paged::{Paged, paged, paper_cache};
 use super::power::fewest;
 use super::rows::row;
 use super::scale::{Figure, Scale};
@@ -164,7 +164,7 @@ fn results(
         let mut known = faults.lock().unwrap_or_else(PoisonError::into_inner);
         match *known {
             Some(paged) => paged,
-            None => *known.insert(paged(WIRED_TIGER, 1, scale, interrupt)?),
+            None => *known.insert(paged(WIRED_TIGER, 1, paper_cache, scale, interrupt)?),
         }
     };
     let by_pages = knobs.paging.latency_ns(paged.nodes, paged.faults);

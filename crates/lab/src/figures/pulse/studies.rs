@@ -96,6 +96,7 @@ pub(super) fn allocations(figure: &Figure, scale: &Scale) -> Vec<Job> {
         };
         let windows = [1, 8].map(|seconds| Application::BtrDb {
             seconds,
+            choice: Choice::Uniform,
             allocation,
         });
         for application in [table].into_iter().chain(windows) {

@@ -3,8 +3,8 @@
 use super::applications::{Application, Choice, WEB_SERVICE, WIRED_TIGER, btrdb};
 use super::data::Allocation;
 use super::measure::{PULSE, PULSE_ACC, RPC, RPC_ARM, Setup, System, measure};
-use super::paged::paged;
-use super::rows::{memory_nodes, of_latency, of_rate, row};
+use super::paged::{paged, paper_cache};
+use super::rows::{latency, memory_nodes, of_latency, of_rate, row};
 use super::scale::{Figure, Scale};
 use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{Quantity, Row};
@@ -15,6 +15,8 @@ use nearfield_hardware::accelerator::{cores, paging, rack};
 const NODES: usize = 4;
 
 pub(super) const CACHE_BASED: &str = "cache-based";
+/// The same with the faults that figure 2a's system had.
+const NETWORK_SWAP: &str = "cache-based, faults of 2a";
 
 /// A system with its name in rows.
 #[derive(Clone, Copy)]
@@ -152,16 +154,17 @@ fn point(
     };
     let x = || memory_nodes(nodes);
     let Some(system) = system else {
-        let paged = paged(application, nodes, scale, run.interrupt)?;
+        let paged = paged(application, nodes, paper_cache, scale, run.interrupt)?;
         let parameters = paging::Parameters::FASTSWAP;
         let latency_ns = parameters.latency_ns(paged.nodes, paged.faults) + application.own_ns();
         let mops = parameters.rate_max(paged.faults) / 1e6;
         let wire = parameters.faults_per_second * parameters.page_bytes as f64;
+        let slower = paging::Parameters::NETWORK_SWAP.latency_ns(paged.nodes, paged.faults);
+        let slower_ns = slower + application.own_ns();
         for figure in ["7", "a6"] {
-            add(
-                figure,
-                row(figure, &name, peer, x(), super::rows::latency(latency_ns)),
-            );
+            for (peer, nanoseconds) in [(peer, latency_ns), (NETWORK_SWAP, slower_ns)] {
+                add(figure, row(figure, &name, peer, x(), latency(nanoseconds)));
+            }
             add(figure, of_rate(figure, &name, peer, x(), mops));
         }
         add("a2", row("a2", &name, peer, x(), wire_share(wire)));

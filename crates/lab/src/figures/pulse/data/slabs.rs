@@ -1,10 +1,12 @@
 //! Where nodes lie: on which memory node, and at which address.
 //!
 //! As the paper's own study has it: each memory node's share is cut into slabs; a slab is drawn at
-//! random and filled with nodes in the order of their creation, then the next.
+//! random and filled with nodes in the order of their creation, then one of another memory node. In
+//! slabs of a node each, places are drawn from all.
 
 use super::NODE_BYTES;
-use crate::workload::Permutation;
+use crate::workload::{Permutation, random};
+use rand::RngExt;
 
 /// How addresses are given to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +22,72 @@ pub(in super::super) enum Allocation {
 pub(in super::super) struct Slabs {
     memory_nodes: u64,
     each: u64,
-    /// Nodes of a slab, and the place of each slab.
+    /// Nodes of a slab.
     slab: u64,
-    places: Permutation,
+    places: Places,
+}
+
+/// The place of each slab: its number on its memory node, times their count, and the memory node.
+#[derive(Clone, Debug)]
+enum Places {
+    Scattered(Permutation),
+    Drawn {
+        places: Vec<u32>,
+        /// The slab at each place.
+        slabs: Vec<u32>,
+    },
+}
+
+impl Places {
+    /// Draws a memory node for each slab: one that has room and not the last slab, if there is one.
+    fn draw(slabs: u64, memory_nodes: u64, seed: u64) -> Places {
+        let mut random = random(seed, 0x51ab);
+        let count = memory_nodes as usize;
+        let mut used = vec![0; count];
+        let each = (slabs / memory_nodes) as u32;
+        let mut places = Vec::with_capacity(slabs as usize);
+        let mut slab_at = vec![0; slabs as usize];
+        let mut last = None;
+        let mut candidates = Vec::with_capacity(count);
+        for slab in 0..slabs as u32 {
+            let has_room = |node: &usize| used.get(*node).is_some_and(|&used| used < each);
+            candidates.clear();
+            candidates.extend((0..count).filter(|node| has_room(node) && Some(*node) != last));
+            if candidates.is_empty() {
+                candidates.extend((0..count).filter(has_room));
+            }
+            let chosen = random.random_range(0..candidates.len().max(1));
+            let node = candidates.get(chosen).copied().unwrap_or_default();
+            last = Some(node);
+            let Some(used) = used.get_mut(node) else {
+                continue;
+            };
+            let place = *used * memory_nodes as u32 + node as u32;
+            *used += 1;
+            places.push(place);
+            if let Some(to) = slab_at.get_mut(place as usize) {
+                *to = slab;
+            }
+        }
+        Places::Drawn {
+            places,
+            slabs: slab_at,
+        }
+    }
+
+    fn at(&self, slab: u64) -> u64 {
+        match self {
+            Places::Scattered(places) => places.at(slab),
+            Places::Drawn { places, .. } => places.get(slab as usize).copied().map_or(0, u64::from),
+        }
+    }
+
+    fn slab_at(&self, place: u64) -> u64 {
+        match self {
+            Places::Scattered(places) => places.position_of(place),
+            Places::Drawn { slabs, .. } => slabs.get(place as usize).copied().map_or(0, u64::from),
+        }
+    }
 }
 
 /// The first address of a memory node, and their distance.
@@ -39,9 +104,9 @@ impl Slabs {
         let memory_nodes = memory_nodes as u64;
         let slab = match allocation {
             Allocation::Slabs(bytes) => {
-                // A slab is never larger than a sixth of a memory node's part, as one of 1 GiB is
-                // of the paper's.
-                let largest = nodes.div_ceil(memory_nodes * 6).max(1);
+                // A slab is never larger than a fifth of a memory node's part, as one of 1 GiB is
+                // of the paper's 20 GB on four.
+                let largest = nodes.div_ceil(memory_nodes * 5).max(1);
                 (bytes / NODE_BYTES).clamp(1, largest)
             }
             Allocation::Partitioned => nodes.div_ceil(memory_nodes),
@@ -51,7 +116,10 @@ impl Slabs {
             memory_nodes,
             each: slabs / memory_nodes * slab,
             slab,
-            places: Permutation::new(slabs, seed),
+            places: match allocation {
+                Allocation::Slabs(_) if slab > 1 => Places::draw(slabs, memory_nodes, seed),
+                _ => Places::Scattered(Permutation::new(slabs, seed)),
+            },
         }
     }
 
@@ -83,7 +151,7 @@ impl Slabs {
             return None;
         }
         let place = slot / self.slab * self.memory_nodes + memory_node;
-        Some(self.places.position_of(place) * self.slab + slot % self.slab)
+        Some(self.places.slab_at(place) * self.slab + slot % self.slab)
     }
 }
 
@@ -114,6 +182,17 @@ mod tests {
         let slabs = Slabs::new(1000, 2, Allocation::Slabs(4096), 7);
         assert_eq!(slabs.number(FIRST + 1), None);
         assert_eq!(slabs.number(FIRST + 2 * DISTANCE), None);
+    }
+
+    #[test]
+    fn the_next_slab_is_on_another_memory_node() {
+        let slabs = Slabs::new(64_000, 4, Allocation::Slabs(4096), 3);
+        let node = |slab: u64| (slabs.address(16 * slab) - FIRST) / DISTANCE;
+        let same = (1..4000)
+            .filter(|&slab| node(slab) == node(slab - 1))
+            .count();
+        // But where only one has room, at the end.
+        assert!(same < 40, "{same}");
     }
 
     #[test]

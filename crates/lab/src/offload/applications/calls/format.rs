@@ -1,0 +1,214 @@
+//! The bytes of calls. Numbers are little-endian.
+//!
+//! A call: its number (8 bytes), a byte for its kind, its fields. An answer: the call's number, a
+//! byte that is 1 if the call was carried out, then what it is about.
+
+use nearfield_offload::program::ProgramHash;
+
+/// What a memory node is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Call<'c> {
+    /// So many bytes.
+    Read { address: u64, bytes: u32 },
+    /// To write bytes.
+    Write { address: u64, bytes: &'c [u8] },
+    /// To do what a program does, in native code, and something with the bytes to which a word of
+    /// the answer points.
+    Traverse {
+        program: ProgramHash,
+        start: u64,
+        /// The scratchpad without the zeros at its end.
+        scratchpad: &'c [u8],
+        follow: Follow<'c>,
+    },
+    /// To insert an entry into the tree of a root.
+    Insert { root: u64, key: u64, value: u64 },
+}
+
+/// What follows a traversal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Follow<'c> {
+    Nothing,
+    Read { word: u16, bytes: u32 },
+    Write { word: u16, bytes: &'c [u8] },
+}
+
+/// The most bytes of a datagram on the loopback interface.
+pub(super) const DATAGRAM_BYTES_MAX: usize = 32 << 10;
+
+const READ: u8 = 0;
+const WRITE: u8 = 1;
+const TRAVERSE: u8 = 2;
+const INSERT: u8 = 3;
+
+impl Call<'_> {
+    /// The bytes of the call with a number.
+    pub(super) fn encode(&self, number: u64) -> Vec<u8> {
+        let mut to = number.to_le_bytes().to_vec();
+        match self {
+            Call::Read { address, bytes } => {
+                to.push(READ);
+                to.extend(address.to_le_bytes());
+                to.extend(bytes.to_le_bytes());
+            }
+            Call::Write { address, bytes } => {
+                to.push(WRITE);
+                to.extend(address.to_le_bytes());
+                to.extend(*bytes);
+            }
+            Call::Traverse {
+                program,
+                start,
+                scratchpad,
+                follow,
+            } => {
+                to.push(TRAVERSE);
+                to.extend(program.0);
+                to.extend(start.to_le_bytes());
+                let (kind, word, bytes, written): (u8, _, _, &[u8]) = match follow {
+                    Follow::Nothing => (0, 0, 0, &[]),
+                    Follow::Read { word, bytes } => (1, *word, *bytes, &[]),
+                    Follow::Write { word, bytes } => (2, *word, 0, bytes),
+                };
+                to.push(kind);
+                to.extend(word.to_le_bytes());
+                to.extend(bytes.to_le_bytes());
+                to.extend((scratchpad.len() as u16).to_le_bytes());
+                to.extend(*scratchpad);
+                to.extend(written);
+            }
+            Call::Insert { root, key, value } => {
+                to.push(INSERT);
+                for word in [root, key, value] {
+                    to.extend(word.to_le_bytes());
+                }
+            }
+        }
+        to
+    }
+}
+
+/// A call's number and the call; `None` if the bytes are none.
+pub(super) fn decode(datagram: &[u8]) -> Option<(u64, Call<'_>)> {
+    let mut bytes = Bytes(datagram);
+    let number = bytes.word()?;
+    let call = match bytes.take::<1>()? {
+        [READ] => Call::Read {
+            address: bytes.word()?,
+            bytes: u32::from_le_bytes(bytes.take()?),
+        },
+        [WRITE] => Call::Write {
+            address: bytes.word()?,
+            bytes: bytes.rest(),
+        },
+        [TRAVERSE] => {
+            let program = ProgramHash(bytes.take()?);
+            let start = bytes.word()?;
+            let [kind] = bytes.take()?;
+            let word = u16::from_le_bytes(bytes.take()?);
+            let wanted = u32::from_le_bytes(bytes.take()?);
+            let length = u16::from_le_bytes(bytes.take()?);
+            let scratchpad = bytes.slice(length.into())?;
+            let follow = match kind {
+                0 => Follow::Nothing,
+                1 => Follow::Read {
+                    word,
+                    bytes: wanted,
+                },
+                2 => Follow::Write {
+                    word,
+                    bytes: bytes.rest(),
+                },
+                _ => return None,
+            };
+            Call::Traverse {
+                program,
+                start,
+                scratchpad,
+                follow,
+            }
+        }
+        [INSERT] => Call::Insert {
+            root: bytes.word()?,
+            key: bytes.word()?,
+            value: bytes.word()?,
+        },
+        _ => return None,
+    };
+    bytes.0.is_empty().then_some((number, call))
+}
+
+struct Bytes<'b>(&'b [u8]);
+
+impl<'b> Bytes<'b> {
+    fn slice(&mut self, count: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn take<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
+        self.slice(COUNT)?.try_into().ok()
+    }
+
+    fn word(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn rest(&mut self) -> &'b [u8] {
+        std::mem::take(&mut self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_come_back_and_parts_of_them_are_none() {
+        let traverse = |follow| Call::Traverse {
+            program: ProgramHash([7; 16]),
+            start: 8192,
+            scratchpad: &[1, 2, 3],
+            follow,
+        };
+        let calls = [
+            Call::Read {
+                address: 5,
+                bytes: 8192,
+            },
+            Call::Insert {
+                root: 1,
+                key: 2,
+                value: 3,
+            },
+            traverse(Follow::Nothing),
+            traverse(Follow::Read { word: 64, bytes: 9 }),
+        ];
+        for call in calls {
+            let bytes = call.encode(77);
+            assert_eq!(decode(&bytes), Some((77, call)));
+            for length in 0..bytes.len() {
+                assert_eq!(decode(&bytes[..length]), None, "{length}");
+            }
+            let longer = [&bytes[..], &[0]].concat();
+            assert_eq!(decode(&longer), None);
+        }
+        for bytes in [&b"written"[..], &[]] {
+            for call in [
+                Call::Write { address: 1, bytes },
+                traverse(Follow::Write { word: 3, bytes }),
+            ] {
+                assert_eq!(decode(&call.encode(1)), Some((1, call)));
+            }
+        }
+        let mut wrong = Call::Insert {
+            root: 1,
+            key: 2,
+            value: 3,
+        }
+        .encode(1);
+        wrong[8] = 9;
+        assert_eq!(decode(&wrong), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! A memory node's side of calls.
+
+use super::super::native::NativeCode;
+use super::format::{Call, DATAGRAM_BYTES_MAX, Follow, decode};
+use nearfield_offload::net::udp::Datagrams;
+use nearfield_offload::traversal::NodeMemory;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long the node sleeps at most before it looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Answers calls until `stop`.
+pub(in super::super) fn serve(
+    native: &mut NativeCode<'_>,
+    socket: &impl Datagrams,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    let mut answer = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let Some((length, from)) = socket.receive_datagram(&mut buffer, Some(LOOK))? else {
+            continue;
+        };
+        let Some((number, call)) = decode(buffer.get(..length).unwrap_or_default()) else {
+            continue;
+        };
+        answer.clear();
+        answer.extend(number.to_le_bytes());
+        answer.push(1);
+        if carry_out(native, &call, &mut answer).is_none() {
+            answer.truncate(8);
+            answer.push(0);
+        }
+        socket.send_datagram(from, &answer)?;
+    }
+    Ok(())
+}
+
+/// `None` if it is refused: it names no program of the node, or no bytes of its memory.
+fn carry_out(native: &mut NativeCode<'_>, call: &Call<'_>, answer: &mut Vec<u8>) -> Option<()> {
+    let memory = native.memory();
+    match *call {
+        Call::Read { address, bytes } => read(memory, address, bytes, answer),
+        Call::Write { address, bytes } => write(memory, address, bytes),
+        Call::Traverse {
+            program,
+            start,
+            scratchpad,
+            ref follow,
+        } => {
+            let left = native.traverse(program, start, scratchpad)?;
+            let used = left
+                .iter()
+                .rposition(|&byte| byte != 0)
+                .map_or(0, |at| at + 1);
+            answer.extend((used as u16).to_le_bytes());
+            answer.extend(left.get(..used)?);
+            let pointer = |word: u16| {
+                let at = 8 * usize::from(word);
+                let bytes = left.get(at..at + 8)?;
+                bytes.try_into().ok().map(u64::from_le_bytes)
+            };
+            match *follow {
+                Follow::Nothing => Some(()),
+                Follow::Read { word, bytes } => read(memory, pointer(word)?, bytes, answer),
+                Follow::Write { word, bytes } => write(memory, pointer(word)?, bytes),
+            }
+        }
+        Call::Insert { root, key, value } => {
+            answer.extend(native.insert(root, key, value)?.to_le_bytes());
+            Some(())
+        }
+    }
+}
+
+fn read(memory: impl NodeMemory, address: u64, bytes: u32, answer: &mut Vec<u8>) -> Option<()> {
+    let begin = answer.len();
+    let end = begin + bytes as usize;
+    if end > DATAGRAM_BYTES_MAX {
+        return None;
+    }
+    answer.resize(end, 0);
+    memory.load(address, answer.get_mut(begin..end)?).ok()
+}
+
+fn write(memory: impl NodeMemory, address: u64, bytes: &[u8]) -> Option<()> {
+    memory.check_store(address, bytes.len()).ok()?;
+    memory.store(address, bytes).ok()
+}

@@ -1,0 +1,111 @@
+//! RPC with a cache at the caller: it keeps the values of keys and the objects that it has got. An
+//! update removes its object, as in the paper's artifact.
+
+use super::super::deployment::{Deployment, DeploymentError, Then};
+use super::rpc::Rpc;
+use lru::LruCache;
+use nearfield_offload::structures::BPlusTree;
+use nearfield_offload::traversal::{Outcome, Query};
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the callers of a machine keep, by key and by address.
+#[derive(Debug)]
+pub(in super::super) struct Kept(Mutex<Lists>);
+
+#[derive(Debug)]
+struct Lists {
+    values: LruCache<u64, u64>,
+    objects: LruCache<u64, Box<[u8]>>,
+}
+
+/// Bytes of a key with its value, and what a list needs for it.
+const ENTRY_BYTES: u64 = 64;
+
+impl Kept {
+    /// With room for so many bytes. A sixteenth is for keys, the rest for objects of a length.
+    pub(in super::super) fn new(bytes: u64, object_bytes: usize) -> Kept {
+        let list = |count: u64| NonZero::new(count as usize).unwrap_or(NonZero::<usize>::MIN);
+        Kept(Mutex::new(Lists {
+            values: LruCache::new(list(bytes / 16 / ENTRY_BYTES)),
+            objects: LruCache::new(list(bytes / 16 * 15 / object_bytes as u64)),
+        }))
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(in super::super) struct Cached {
+    pub rpc: Rpc,
+    pub kept: Arc<Kept>,
+}
+
+impl Deployment for Cached {
+    fn run(&mut self, query: &Query) -> Result<Outcome, DeploymentError> {
+        self.rpc.run(query)
+    }
+
+    fn access(&mut self, address: u64, then: Then<'_>) -> Result<(), DeploymentError> {
+        match then {
+            Then::Read(into) => {
+                if let Some(object) = self.kept.lists().objects.get(&address)
+                    && object.len() == into.len()
+                {
+                    into.copy_from_slice(object);
+                    return Ok(());
+                }
+                self.rpc.access(address, Then::Read(into))?;
+                self.kept.lists().objects.put(address, (&*into).into());
+            }
+            Then::Write(bytes) => {
+                self.kept.lists().objects.pop(&address);
+                self.rpc.access(address, Then::Write(bytes))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_then(
+        &mut self,
+        query: &Query,
+        word: usize,
+        then: Then<'_>,
+    ) -> Result<Outcome, DeploymentError> {
+        match then {
+            Then::Read(into) => {
+                let outcome = self.rpc.run_then(query, word, Then::Read(into))?;
+                let address = outcome.word(word);
+                self.kept.lists().objects.put(address, (&*into).into());
+                Ok(outcome)
+            }
+            Then::Write(bytes) => {
+                let outcome = self.rpc.run_then(query, word, Then::Write(bytes))?;
+                self.kept.lists().objects.pop(&outcome.word(word));
+                Ok(outcome)
+            }
+        }
+    }
+
+    fn insert(
+        &mut self,
+        tree: &mut BPlusTree,
+        key: u64,
+        value: u64,
+    ) -> Result<(), DeploymentError> {
+        self.rpc.insert(tree, key, value)
+    }
+
+    fn recall(&mut self, key: u64) -> Option<u64> {
+        self.kept.lists().values.get(&key).copied()
+    }
+
+    fn remember(&mut self, key: u64, value: u64) {
+        self.kept.lists().values.put(key, value);
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.rpc.round_trips()
+    }
+}

@@ -1,0 +1,339 @@
+//! Rates and latencies of all deployments of an application.
+
+use super::super::structures::FIRST;
+use super::application::Application;
+use super::calls::Client;
+use super::deployment::Deployment;
+use super::deployments::{Cached, Kept, PageCache, Paging, Programs, Reserve, Rpc};
+use super::native::{NativeCode, TENANT};
+use super::sealer::Sealer;
+use super::site::{KEY, Site, beside};
+use super::slow_core::slowdown;
+use super::{ApplicationError, ApplicationsPlan, Measured};
+use crate::harness::{Completion, Durations, Interrupt, Latency, Sample, in_turns};
+use crate::report::{Kind, Row};
+use nearfield_offload::net::udp;
+use nearfield_offload::node::{LocalMemory, TenantMemory};
+use nearfield_offload::structures::Arena;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How an application reaches its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Programs,
+    Paging,
+    Rpc,
+    CachedRpc,
+}
+
+impl Way {
+    pub(super) const ALL: [Way; 4] = [Way::Programs, Way::Paging, Way::Rpc, Way::CachedRpc];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Way::Programs => "traversal programs",
+            Way::Paging => "paging with a cache",
+            Way::Rpc => "RPC",
+            Way::CachedRpc => "Cache+RPC",
+        }
+    }
+}
+
+/// The row of the model.
+const SLOW: &str = "RPC on a slow core";
+/// Queries by which the slow core is modelled.
+const MODELLED: usize = 200;
+
+/// The parts of a memory node's addresses besides the data of an application.
+#[derive(Clone, Debug)]
+pub(super) struct Parts {
+    /// From which the node's own code allocates.
+    pub node: Range<u64>,
+    /// From which callers allocate.
+    pub callers: Range<u64>,
+}
+
+/// What the callers of a machine share.
+pub(super) struct Machine {
+    pages: Arc<PageCache>,
+    kept: Arc<Kept>,
+    reserve: Arc<Reserve>,
+}
+
+impl Machine {
+    /// With empty caches of so many bytes.
+    pub(super) fn new(cache_bytes: u64, reserve: &Arc<Reserve>) -> Machine {
+        let object = super::web_service::OBJECT_BYTES;
+        Machine {
+            pages: Arc::new(PageCache::new(cache_bytes)),
+            kept: Arc::new(Kept::new(cache_bytes, object)),
+            reserve: Arc::clone(reserve),
+        }
+    }
+
+    /// A caller that reaches its data in one of the ways.
+    pub(super) fn caller(&self, way: Way, site: &Site<'_>) -> io::Result<Box<dyn Deployment>> {
+        let client = Client::new(site.calls)?;
+        let reserve = Arc::clone(&self.reserve);
+        Ok(match way {
+            Way::Programs => Box::new(Programs {
+                runner: udp::Client::new(site.programs, TENANT, KEY, |_| ())?,
+                client,
+                reserve,
+            }),
+            Way::Paging => Box::new(Paging::new(client, Arc::clone(&self.pages), reserve)),
+            Way::Rpc => Box::new(Rpc { client }),
+            Way::CachedRpc => Box::new(Cached {
+                rpc: Rpc { client },
+                kept: Arc::clone(&self.kept),
+            }),
+        })
+    }
+}
+
+/// The native code of a memory node for an application.
+pub(super) fn native<'m>(
+    application: &impl Application,
+    memory: &'m LocalMemory<'m>,
+    parts: &Parts,
+) -> NativeCode<'m> {
+    let heap: Arena<TenantMemory<'m>> = Arena::new(memory.of(TENANT), vec![parts.node.clone()]);
+    application.with_native(NativeCode::new(memory, heap))
+}
+
+/// What came of the turns of a contestant.
+struct Turns<S> {
+    way: Way,
+    streams: Vec<S>,
+    latency: Durations,
+    rates: Vec<f64>,
+    node_us: Vec<f64>,
+    round_trips: Vec<f64>,
+    wire_bytes: Vec<f64>,
+}
+
+/// What a caller has done in a turn.
+struct Served {
+    requests: u64,
+    round_trips: u64,
+}
+
+/// Serves requests for some time; the latency of each goes to `each`.
+fn serve<A: Application>(
+    application: &A,
+    stream: &mut impl Iterator<Item = A::Request>,
+    caller: &mut dyn Deployment,
+    sealer: &mut Sealer,
+    turn: Duration,
+    interrupt: &Interrupt,
+    mut each: impl FnMut(Duration),
+) -> Result<Served, ApplicationError> {
+    let begun = Instant::now();
+    let before = caller.round_trips();
+    let mut requests = 0;
+    while begun.elapsed() < turn && !interrupt.is_raised() {
+        let Some(request) = stream.next() else {
+            break;
+        };
+        let asked = Instant::now();
+        let answer = application.serve(&request, caller, sealer);
+        let took = asked.elapsed();
+        let answer = answer.map_err(|error| ApplicationError::NoAnswer {
+            application: application.name(),
+            reason: error.to_string(),
+        })?;
+        if !application.is_right(&request, &answer) {
+            return Err(ApplicationError::Wrong {
+                application: application.name(),
+                request: format!("{request:?}"),
+            });
+        }
+        each(took);
+        requests += 1;
+    }
+    Ok(Served {
+        requests,
+        round_trips: caller.round_trips() - before,
+    })
+}
+
+/// One caller alone, for latency, then all of them together, for the rate.
+fn turn<A: Application>(
+    application: &A,
+    plan: &ApplicationsPlan,
+    (site, machine): (&Site<'_>, Machine),
+    turns: &mut Turns<impl Iterator<Item = A::Request> + Send>,
+    interrupt: &Interrupt,
+) -> Result<(), ApplicationError> {
+    let caller = || -> Result<_, ApplicationError> {
+        Ok((machine.caller(turns.way, site)?, Sealer::new()?))
+    };
+    let mut callers = Vec::new();
+    for _ in 0..turns.streams.len() {
+        callers.push(caller()?);
+    }
+    if let (Some(stream), Some((caller, sealer))) = (turns.streams.first_mut(), callers.first_mut())
+    {
+        // Caches fill, and the node translates the program.
+        let (half, whole) = (plan.turn / 2, plan.turn);
+        serve(
+            application,
+            stream,
+            &mut **caller,
+            sealer,
+            half,
+            interrupt,
+            drop,
+        )?;
+        let latency = &mut turns.latency;
+        let each = |took| latency.record(took);
+        serve(
+            application,
+            stream,
+            &mut **caller,
+            sealer,
+            whole,
+            interrupt,
+            each,
+        )?;
+    }
+    let (before, begun) = (site.done(), Instant::now());
+    let pairs = turns.streams.iter_mut().zip(&mut callers);
+    let served: Result<Vec<Served>, ApplicationError> = std::thread::scope(|scope| {
+        let threads: Vec<_> = pairs
+            .map(|(stream, (caller, sealer))| {
+                scope.spawn(move || {
+                    let turn = plan.turn;
+                    serve(
+                        application,
+                        stream,
+                        &mut **caller,
+                        sealer,
+                        turn,
+                        interrupt,
+                        drop,
+                    )
+                })
+            })
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            let joined = thread.join();
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let served = served?;
+    let (elapsed, after) = (begun.elapsed(), site.done());
+    let requests = served.iter().map(|served| served.requests).sum::<u64>() as f64;
+    if requests == 0.0 {
+        return Ok(());
+    }
+    let round_trips = served.iter().map(|served| served.round_trips).sum::<u64>() as f64;
+    turns.rates.push(requests / elapsed.as_secs_f64());
+    turns.round_trips.push(round_trips / requests);
+    let cpu = after.cpu.saturating_sub(before.cpu);
+    turns.node_us.push(cpu.as_secs_f64() * 1e6 / requests);
+    turns
+        .wire_bytes
+        .push((after.bytes - before.bytes) as f64 / requests);
+    Ok(())
+}
+
+/// Measures an application. The contestants take turns.
+pub(super) fn measure<A: Application>(
+    application: &A,
+    plan: &ApplicationsPlan,
+    (memory, parts): (&LocalMemory<'_>, &Parts),
+    ways: &[Way],
+    interrupt: &Interrupt,
+) -> Result<Vec<Row<Measured>>, ApplicationError> {
+    let data_bytes = parts.node.start - FIRST;
+    let cache_bytes = data_bytes / super::CACHED_PART;
+    let contestant = |(number, &way): (usize, &Way)| Turns {
+        way,
+        streams: (0..plan.callers)
+            .map(|caller| application.requests(number * plan.callers + caller))
+            .collect(),
+        latency: Durations::new(),
+        rates: Vec::new(),
+        node_us: Vec::new(),
+        round_trips: Vec::new(),
+        wire_bytes: Vec::new(),
+    };
+    let mut contestants: Vec<_> = ways.iter().enumerate().map(contestant).collect();
+    let native = native(application, memory, parts);
+    let reserve = Arc::new(Reserve::new(parts.callers.clone()));
+    let measured = beside(memory, native, |site| {
+        in_turns(plan.rounds, &mut contestants, interrupt, |_, turns| {
+            // Others have changed data since this contestant's last turn, so that its caches are
+            // empty again.
+            let machine = Machine::new(cache_bytes, &reserve);
+            turn(application, plan, (site, machine), turns, interrupt)
+        })
+    })?;
+    if measured? == Completion::Interrupted || interrupt.is_raised() {
+        return Err(ApplicationError::Interrupted);
+    }
+    let mut queries = Vec::new();
+    for request in application.requests(0).take(MODELLED) {
+        queries.extend(application.query(&request));
+    }
+    let slowdown = slowdown(memory, &queries)?;
+    let mut rows = Vec::new();
+    for turns in contestants {
+        let median = |values: Vec<f64>| Sample::new(values).map(|sample| sample.median());
+        let row = Row {
+            setting: None,
+            peer: turns.way.name().to_owned(),
+            rate_mops: median(turns.rates).map(|rate| rate / 1e6),
+            latency_ns: turns.latency.percentiles(),
+            bytes_per_key: None,
+            detail: Measured {
+                application: application.name(),
+                callers: plan.callers,
+                data_bytes,
+                cache_bytes: match turns.way {
+                    Way::Paging | Way::CachedRpc => cache_bytes,
+                    Way::Programs | Way::Rpc => 0,
+                },
+                node_us: median(turns.node_us),
+                round_trips: median(turns.round_trips),
+                wire_bytes: median(turns.wire_bytes),
+            },
+            kind: Kind::Measured,
+        };
+        let slow = match (turns.way, slowdown) {
+            (Way::Rpc, Some(slowdown)) => Some(on_slow_core(&row, slowdown)),
+            _ => None,
+        };
+        rows.push(row);
+        rows.extend(slow);
+    }
+    Ok(rows)
+}
+
+/// RPC as it was measured, with a core at the memory node that takes so many times as long.
+fn on_slow_core(rpc: &Row<Measured>, slowdown: f64) -> Row<Measured> {
+    let node_us = rpc.detail.node_us.map(|node_us| node_us * slowdown);
+    let more = node_us.unwrap_or(0.0) * (1.0 - 1.0 / slowdown) * 1e3;
+    let later = |nanoseconds: u64| nanoseconds + more as u64;
+    let rate_max = node_us.map_or(f64::INFINITY, |node_us| 1.0 / node_us);
+    Row {
+        peer: SLOW.to_owned(),
+        rate_mops: rpc.rate_mops.map(|rate| rate.min(rate_max)),
+        latency_ns: rpc.latency_ns.map(|latency| Latency {
+            p50: later(latency.p50),
+            p99: later(latency.p99),
+            p999: later(latency.p999),
+        }),
+        detail: Measured {
+            node_us,
+            ..rpc.detail.clone()
+        },
+        kind: Kind::Modelled,
+        ..rpc.clone()
+    }
+}

@@ -1,0 +1,224 @@
+//! What the rivals' calls do at the memory node, in native code: what the programs do.
+
+use nearfield_offload::node::{LocalMemory, Tenant, TenantMemory};
+use nearfield_offload::program::{Program, ProgramHash};
+use nearfield_offload::structures::layout::{b_plus, chain};
+use nearfield_offload::structures::programs::{
+    AGGREGATE_COUNT, AGGREGATE_END, AGGREGATE_MAX, AGGREGATE_MIN, AGGREGATE_SUM, ENTRIES_MAX,
+    FIND_ALL_BYTES, FIND_ALL_MAX, FIND_ALL_PAIRS, SCAN_COUNT, SCAN_ENTRIES, SCAN_MAX, SCAN_WANTED,
+};
+use nearfield_offload::structures::{Arena, BPlusTree};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whose memory it is.
+pub(super) const TENANT: Tenant = Tenant(1);
+
+/// A program in native code: from the first address and a scratchpad to what it leaves there.
+type Routine = fn(&Nodes<'_>, u64, &mut Scratchpad) -> Option<()>;
+
+/// The native code of a memory node.
+pub(super) struct NativeCode<'m> {
+    memory: &'m LocalMemory<'m>,
+    all: Vec<(ProgramHash, Routine, usize)>,
+    tree: BPlusTree,
+    heap: Arena<TenantMemory<'m>>,
+}
+
+impl<'m> NativeCode<'m> {
+    /// Native code for the programs of the applications; insertions allocate from `heap`.
+    pub(super) fn new(
+        memory: &'m LocalMemory<'m>,
+        heap: Arena<TenantMemory<'m>>,
+    ) -> NativeCode<'m> {
+        NativeCode {
+            memory,
+            all: Vec::new(),
+            tree: BPlusTree::at(0),
+            heap,
+        }
+    }
+
+    /// With native code in place of a program.
+    pub(super) fn with(mut self, program: &Arc<Program>, routine: Routine) -> NativeCode<'m> {
+        self.all
+            .push((program.hash(), routine, program.scratchpad_bytes()));
+        self
+    }
+
+    pub(super) fn memory(&self) -> TenantMemory<'m> {
+        self.memory.of(TENANT)
+    }
+
+    /// The scratchpad that a program would leave; `None` if there is no native code for it, or it
+    /// leaves its memory.
+    pub(super) fn traverse(
+        &self,
+        program: ProgramHash,
+        start: u64,
+        scratchpad: &[u8],
+    ) -> Option<Vec<u8>> {
+        let &(_, routine, bytes) = self.all.iter().find(|(hash, ..)| *hash == program)?;
+        if scratchpad.len() > bytes {
+            return None;
+        }
+        let mut scratchpad = Scratchpad::new(scratchpad, bytes);
+        routine(&Nodes(self.memory), start, &mut scratchpad)?;
+        Some(scratchpad.0)
+    }
+
+    /// Inserts into the tree of a root, and returns the root that it has now.
+    pub(super) fn insert(&mut self, root: u64, key: u64, value: u64) -> Option<u64> {
+        if self.tree.root() != root {
+            self.tree = BPlusTree::at(root);
+        }
+        self.tree.insert(&mut self.heap, key, value).ok()?;
+        Some(self.tree.root())
+    }
+}
+
+/// The nodes of a memory node, by their addresses.
+pub(super) struct Nodes<'m>(&'m LocalMemory<'m>);
+
+impl Nodes<'_> {
+    /// The words of a node.
+    #[inline]
+    fn node(&self, address: u64, bytes: u64) -> Option<&[AtomicU64]> {
+        let range = self.0.ranges().find(address)?;
+        let distance = address - range.start;
+        if range.tenant != TENANT || range.bytes - distance < bytes {
+            return None;
+        }
+        let first = ((range.offset + distance) / 8) as usize;
+        self.0.words().get(first..first + (bytes / 8) as usize)
+    }
+}
+
+#[inline]
+fn word(node: &[AtomicU64], field: u64) -> u64 {
+    node.get((field / 8) as usize)
+        .map_or(0, |word| word.load(Ordering::Relaxed))
+}
+
+/// A scratchpad as words.
+pub(super) struct Scratchpad(Vec<u8>);
+
+impl Scratchpad {
+    fn new(bytes: &[u8], length: usize) -> Scratchpad {
+        let mut all = bytes.to_vec();
+        all.resize(length, 0);
+        Scratchpad(all)
+    }
+
+    fn get(&self, number: usize) -> u64 {
+        let bytes = self.0.get(8 * number..8 * number + 8);
+        bytes
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u64::from_le_bytes)
+    }
+
+    fn set(&mut self, number: usize, value: u64) {
+        if let Some(bytes) = self.0.get_mut(8 * number..8 * number + 8) {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+}
+
+/// [`chain_find_all`](nearfield_offload::structures::programs::chain_find_all).
+pub(super) fn find_all(nodes: &Nodes<'_>, _: u64, scratchpad: &mut Scratchpad) -> Option<()> {
+    let count = (scratchpad.get(FIND_ALL_BYTES) / 16).min(FIND_ALL_MAX as u64) as usize;
+    for number in 0..count {
+        let pair = FIND_ALL_PAIRS + 2 * number;
+        let key = scratchpad.get(pair + 1);
+        let (mut address, mut found) = (scratchpad.get(pair), None);
+        while address != 0 && found.is_none() {
+            let node = nodes.node(address, chain::BYTES)?;
+            if word(node, chain::USED) != 0 && word(node, chain::KEY) == key {
+                found = Some(word(node, chain::VALUE));
+            }
+            address = word(node, chain::NEXT);
+        }
+        scratchpad.set(pair, found.unwrap_or(0));
+        scratchpad.set(pair + 1, found.is_some().into());
+    }
+    scratchpad.set(0, 16 * count as u64);
+    Some(())
+}
+
+/// The leaf that may have a key.
+fn leaf<'n>(nodes: &'n Nodes<'_>, root: u64, key: u64) -> Option<&'n [AtomicU64]> {
+    let mut node = nodes.node(root, b_plus::BYTES)?;
+    while word(node, b_plus::IS_LEAF) == 0 {
+        let count = word(node, b_plus::COUNT).min(ENTRIES_MAX as u64);
+        let separator = |index| word(node, b_plus::ENTRIES + 16 * index);
+        let child = (0..count)
+            .find(|&index| separator(index) > key)
+            .unwrap_or(count);
+        node = nodes.node(word(node, b_plus::CHILDREN + 8 * child), b_plus::BYTES)?;
+    }
+    Some(node)
+}
+
+/// Calls `visit` with entries from a key on until it answers false.
+fn each_entry(
+    nodes: &Nodes<'_>,
+    root: u64,
+    key: u64,
+    mut visit: impl FnMut(u64, u64) -> bool,
+) -> Option<()> {
+    let mut node = leaf(nodes, root, key)?;
+    loop {
+        for index in 0..word(node, b_plus::COUNT).min(ENTRIES_MAX as u64) {
+            let entry = b_plus::ENTRIES + 16 * index;
+            let here = word(node, entry);
+            if here >= key && !visit(here, word(node, entry + 8)) {
+                return Some(());
+            }
+        }
+        match word(node, b_plus::NEXT) {
+            0 => return Some(()),
+            next => node = nodes.node(next, b_plus::BYTES)?,
+        }
+    }
+}
+
+/// [`b_plus_scan`](nearfield_offload::structures::programs::b_plus_scan).
+pub(super) fn scan(nodes: &Nodes<'_>, root: u64, scratchpad: &mut Scratchpad) -> Option<()> {
+    let wanted = scratchpad.get(SCAN_WANTED).min(SCAN_MAX as u64) as usize;
+    let mut count = 0;
+    if wanted > 0 {
+        each_entry(nodes, root, scratchpad.get(0), |key, value| {
+            scratchpad.set(SCAN_ENTRIES + 2 * count, key);
+            scratchpad.set(SCAN_ENTRIES + 2 * count + 1, value);
+            count += 1;
+            count < wanted
+        })?;
+    }
+    scratchpad.set(SCAN_COUNT, count as u64);
+    Some(())
+}
+
+/// [`b_plus_aggregate`](nearfield_offload::structures::programs::b_plus_aggregate).
+pub(super) fn aggregate(nodes: &Nodes<'_>, root: u64, scratchpad: &mut Scratchpad) -> Option<()> {
+    let (begin, end) = (scratchpad.get(0), scratchpad.get(AGGREGATE_END));
+    let (mut count, mut sum, mut least, mut greatest) = (0, 0_u64, u64::MAX, 0);
+    each_entry(nodes, root, begin, |key, value| {
+        if key >= end {
+            return false;
+        }
+        count += 1;
+        sum = sum.wrapping_add(value);
+        least = least.min(value);
+        greatest = greatest.max(value);
+        true
+    })?;
+    for (place, value) in [
+        (AGGREGATE_COUNT, count),
+        (AGGREGATE_SUM, sum),
+        (AGGREGATE_MIN, least),
+        (AGGREGATE_MAX, greatest),
+    ] {
+        scratchpad.set(place, value);
+    }
+    Some(())
+}

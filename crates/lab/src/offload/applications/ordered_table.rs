@@ -1,0 +1,162 @@
+//! The ordered table, in the place of WiredTiger: a B+ tree under YCSB's mix E, scans of 1 to 100
+//! keys and insertions. Keys arrived in random order, as they do in YCSB.
+
+use super::super::structures::{key, value};
+use super::application::Application;
+use super::deployment::{Deployment, DeploymentError};
+use super::native::{self, NativeCode};
+use super::sealer::Sealer;
+use super::web_service::BuildError;
+use crate::workload::{Mix, Op, OpStream, StreamSpec, Streams};
+use nearfield_offload::structures::{BPlusTree, Entry, Heap, scanned};
+use nearfield_offload::traversal::Query;
+use std::sync::{PoisonError, RwLock};
+
+/// Requests of a stream. One that ends begins again: its insertions replace what is there then.
+const REQUESTS: usize = 20_000;
+
+pub(super) struct OrderedTable {
+    /// The callers' lock, and the root.
+    tree: RwLock<BPlusTree>,
+    streams: Streams,
+    /// Scans from here on may come to the end of the table.
+    near_end: u64,
+}
+
+/// Keys are given by their numbers.
+#[derive(Clone, Debug)]
+pub(super) enum Request {
+    Scan { number: u64, count: usize },
+    Insert { number: u64 },
+}
+
+#[derive(Debug)]
+pub(super) enum Answer {
+    Entries(Vec<Entry>),
+    Inserted,
+}
+
+/// Bytes that a tree of so many keys takes, and some more.
+pub(super) fn bytes(keys: u64) -> u64 {
+    // Half-full nodes of 256 bytes, at the worst.
+    keys * 72 + (1 << 20)
+}
+
+impl OrderedTable {
+    /// With so many keys, those included that streams of requests insert.
+    pub(super) fn new(
+        heap: &mut impl Heap,
+        keys: u64,
+        streams: usize,
+    ) -> Result<OrderedTable, BuildError> {
+        let spec = StreamSpec {
+            mix: Mix::YcsbE,
+            distribution: None,
+            keys: keys as usize,
+            threads: streams,
+            // Half of the keys may be held out, and one request of 20 inserts one.
+            operations: REQUESTS.min(4 * keys as usize / streams) * streams,
+            seed: 22,
+            hot_seed: 22,
+        };
+        let streams = spec.generate()?;
+        let mut tree = BPlusTree::new(heap)?;
+        let mut last: Vec<u64> = Vec::new();
+        for number in 0..streams.loaded() as u64 {
+            tree.insert(heap, key(number), value(key(number)))?;
+            last.push(key(number));
+        }
+        last.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(OrderedTable {
+            tree: RwLock::new(tree),
+            near_end: last.get(100).copied().unwrap_or(0),
+            streams,
+        })
+    }
+
+    /// How many keys are in the table before any request.
+    #[cfg(test)]
+    pub(super) fn loaded(&self) -> u64 {
+        self.streams.loaded() as u64
+    }
+}
+
+impl Application for OrderedTable {
+    type Request = Request;
+    type Answer = Answer;
+
+    fn name(&self) -> String {
+        String::from("ordered table E")
+    }
+
+    fn requests(&self, stream: usize) -> impl Iterator<Item = Request> + Send {
+        let streams = self.streams.threads();
+        let stream = streams.get(stream % streams.len().max(1));
+        let count = stream.map_or(0, OpStream::len);
+        let operations = (0..count).cycle();
+        let operations = operations.filter_map(move |number| Some(stream?.get(number)));
+        operations.map(|operation| match operation {
+            Op::Scan(position, count) => Request::Scan {
+                number: position as u64,
+                count,
+            },
+            Op::Insert(position)
+            | Op::Read(position)
+            | Op::Update(position)
+            | Op::ReadModifyWrite(position) => Request::Insert {
+                number: position as u64,
+            },
+        })
+    }
+
+    fn query(&self, request: &Request) -> Option<Query> {
+        match *request {
+            Request::Scan { number, count } => {
+                let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+                Some(tree.scan(key(number), count))
+            }
+            Request::Insert { .. } => None,
+        }
+    }
+
+    fn serve(
+        &self,
+        request: &Request,
+        deployment: &mut dyn Deployment,
+        _: &mut Sealer,
+    ) -> Result<Answer, DeploymentError> {
+        match *request {
+            Request::Scan { number, count } => {
+                let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+                let outcome = deployment.run(&tree.scan(key(number), count))?;
+                Ok(Answer::Entries(scanned(&outcome).collect()))
+            }
+            Request::Insert { number } => {
+                let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+                deployment.insert(&mut tree, key(number), value(key(number)))?;
+                Ok(Answer::Inserted)
+            }
+        }
+    }
+
+    fn is_right(&self, request: &Request, answer: &Answer) -> bool {
+        match (request, answer) {
+            (&Request::Scan { number, count }, Answer::Entries(entries)) => {
+                let is_full = entries.len() == count || key(number) >= self.near_end;
+                is_full
+                    && entries
+                        .first()
+                        .is_some_and(|entry| entry.key == key(number))
+                    && entries.is_sorted_by(|a, b| a.key < b.key)
+                    && entries.iter().all(|entry| entry.value == value(entry.key))
+            }
+            (Request::Insert { .. }, Answer::Inserted) => true,
+            _ => false,
+        }
+    }
+
+    fn with_native<'m>(&self, native: NativeCode<'m>) -> NativeCode<'m> {
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        native.with(&tree.scan(0, 0).program, native::scan)
+    }
+}

@@ -1,0 +1,321 @@
+//! Every deployment gives the answers of Rust's collections, and faulty ones are found.
+
+use super::application::Application;
+use super::deployment::{Deployment, DeploymentError, Then};
+use super::deployments::Reserve;
+use super::measure::{Machine, Parts, Way, native};
+use super::native::TENANT;
+use super::ordered_table::{self, OrderedTable};
+use super::sealer::{Sealer, open};
+use super::site::beside;
+use super::time_series::{self, TimeSeries};
+use super::web_service::{self, OBJECT_BYTES, WebService, object};
+use super::{ApplicationsPlan, measure_applications, with_memory};
+use crate::harness::Interrupt;
+use crate::offload::structures::{key, value};
+use crate::report::Kind;
+use crate::workload::{Mix, measurement};
+use nearfield_offload::node::{LocalMemory, TenantMemory};
+use nearfield_offload::structures::{Arena, BPlusTree, Entry};
+use nearfield_offload::traversal::{Outcome, Query};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KEYS: u64 = 6000;
+const REQUESTS: usize = 150;
+
+/// What goes wrong with one of ten requests.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// A write does not arrive.
+    LosesWrites,
+    /// A bit of an answer is another.
+    ChangesAnswers,
+}
+
+/// A deployment with a fault.
+struct Faulty {
+    inner: Box<dyn Deployment>,
+    fault: Fault,
+    number: u32,
+}
+
+impl Faulty {
+    fn happens(&mut self, fault: Fault) -> bool {
+        self.number += 1;
+        self.fault == fault && self.number.is_multiple_of(10)
+    }
+}
+
+impl Deployment for Faulty {
+    fn run(&mut self, query: &Query) -> Result<Outcome, DeploymentError> {
+        let mut outcome = self.inner.run(query)?;
+        if self.happens(Fault::ChangesAnswers) {
+            outcome.scratchpad[40] ^= 1;
+        }
+        Ok(outcome)
+    }
+
+    fn access(&mut self, address: u64, then: Then<'_>) -> Result<(), DeploymentError> {
+        if matches!(then, Then::Write(_)) && self.happens(Fault::LosesWrites) {
+            return Ok(());
+        }
+        self.inner.access(address, then)
+    }
+
+    fn run_then(
+        &mut self,
+        query: &Query,
+        word: usize,
+        then: Then<'_>,
+    ) -> Result<Outcome, DeploymentError> {
+        let loses = matches!(then, Then::Write(_)) && self.happens(Fault::LosesWrites);
+        let mut outcome = match loses {
+            true => self.inner.run(query)?,
+            false => self.inner.run_then(query, word, then)?,
+        };
+        if self.happens(Fault::ChangesAnswers) {
+            outcome.scratchpad[40] ^= 1;
+        }
+        Ok(outcome)
+    }
+
+    fn insert(
+        &mut self,
+        tree: &mut BPlusTree,
+        key: u64,
+        value: u64,
+    ) -> Result<(), DeploymentError> {
+        // Insertions are few, so that none arrives.
+        match self.fault {
+            Fault::LosesWrites => Ok(()),
+            Fault::None | Fault::ChangesAnswers => self.inner.insert(tree, key, value),
+        }
+    }
+
+    fn recall(&mut self, key: u64) -> Option<u64> {
+        self.inner.recall(key)
+    }
+
+    fn remember(&mut self, key: u64, value: u64) {
+        self.inner.remember(key, value);
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.inner.round_trips()
+    }
+}
+
+/// Runs requests of an application by a deployment; how many answers `is_expected` refuses.
+fn mistakes<A: Application>(
+    application: &A,
+    (memory, parts): (&LocalMemory<'_>, &Parts),
+    (way, fault): (Way, Fault),
+    stream: usize,
+    mut is_expected: impl FnMut(&A::Request, &A::Answer) -> bool,
+) -> usize {
+    let native = native(application, memory, parts);
+    // A small cache, out of which things fall.
+    let reserve = Arc::new(Reserve::new(parts.callers.clone()));
+    let machine = Machine::new(400_000, &reserve);
+    let run = |site: &super::site::Site<'_>| {
+        let mut caller = Faulty {
+            inner: machine.caller(way, site).unwrap(),
+            fault,
+            number: 0,
+        };
+        let mut sealer = Sealer::new().unwrap();
+        let requests = application.requests(stream).take(REQUESTS);
+        requests
+            .filter(|request| {
+                let answer = application
+                    .serve(request, &mut caller, &mut sealer)
+                    .unwrap();
+                let agrees = is_expected(request, &answer);
+                // What measurements check is not stricter, and finds the same.
+                assert!(
+                    !agrees || application.is_right(request, &answer),
+                    "{request:?}"
+                );
+                !agrees
+            })
+            .count()
+    };
+    beside(memory, native, run).unwrap()
+}
+
+/// Builds data, runs all deployments without a fault, and then one of them with each fault.
+fn compare<A: Application>(
+    bytes: u64,
+    ways: &[Way],
+    faults: &[Fault],
+    build: impl Fn(&mut Arena<TenantMemory<'_>>) -> A,
+    model: impl Fn(&A) -> Box<dyn FnMut(&A::Request, &A::Answer) -> bool>,
+) {
+    let none = Fault::None;
+    let found: Vec<_> = ways.iter().map(|&way| (way, none)).collect();
+    let planted = faults
+        .iter()
+        .flat_map(|&fault| ways.iter().map(move |&way| (way, fault)));
+    for (way, fault) in found.into_iter().chain(planted) {
+        with_memory(bytes, |memory, heap, parts| {
+            assert!(memory.ranges().iter().all(|range| range.tenant == TENANT));
+            let application = build(heap);
+            let model = model(&application);
+            let mistakes = mistakes(&application, (memory, parts), (way, fault), 1, model);
+            assert_eq!(
+                mistakes > 0,
+                fault != Fault::None,
+                "{} {mistakes}",
+                way.name()
+            );
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+fn web_service(mix: Mix) {
+    let both = [Fault::LosesWrites, Fault::ChangesAnswers];
+    let faults = if mix == Mix::YcsbA {
+        &both[..]
+    } else {
+        &both[1..]
+    };
+    let build = |heap: &mut Arena<TenantMemory<'_>>| WebService::new(heap, KEYS, mix, 2).unwrap();
+    compare(
+        web_service::bytes(KEYS),
+        &Way::ALL,
+        faults,
+        build,
+        |service| {
+            let objects: HashMap<u64, u64> = (0..KEYS)
+                .map(|number| (number, service.object_of(number)))
+                .collect();
+            let mut versions: HashMap<u64, u64> = HashMap::new();
+            let mut addresses: HashMap<u64, u64> = HashMap::new();
+            Box::new(move |request, answer| {
+                // The same object has the same address, and each look-up finds one.
+                let mut agrees = answer.values.len() == request.numbers.len();
+                for (number, value) in request.numbers.iter().zip(&answer.values) {
+                    let Some(value) = *value else {
+                        return false;
+                    };
+                    agrees &= *addresses.entry(objects[number]).or_insert(value) == value;
+                }
+                let number = objects[request.numbers.last().unwrap()];
+                let version = versions.entry(number).or_default();
+                if request.is_update {
+                    *version += 1;
+                    return agrees && answer.message.is_none();
+                }
+                let (nonce, message) = answer.message.as_ref().unwrap();
+                agrees && open(*nonce, message, OBJECT_BYTES) == Ok(object(number, *version))
+            })
+        },
+    );
+}
+
+#[test]
+fn web_service_a_is_answered_as_by_a_hash_map() {
+    web_service(Mix::YcsbA);
+}
+
+#[test]
+fn web_service_b_is_answered_as_by_a_hash_map() {
+    web_service(Mix::YcsbB);
+}
+
+#[test]
+fn web_service_c_is_answered_as_by_a_hash_map() {
+    web_service(Mix::YcsbC);
+}
+
+#[test]
+fn the_ordered_table_is_answered_as_by_a_b_tree_map() {
+    let ways = [Way::Programs, Way::Paging, Way::Rpc];
+    let faults = [Fault::LosesWrites, Fault::ChangesAnswers];
+    let build = |heap: &mut Arena<TenantMemory<'_>>| OrderedTable::new(heap, KEYS, 2).unwrap();
+    compare(ordered_table::bytes(KEYS), &ways, &faults, build, |table| {
+        let entry = |number| (key(number), value(key(number)));
+        let mut model: BTreeMap<u64, u64> = (0..table.loaded()).map(entry).collect();
+        Box::new(move |request, answer| match (request, answer) {
+            (&ordered_table::Request::Scan { number, count }, answer) => {
+                let entries = model.range(key(number)..).take(count);
+                let expected = entries.map(|(&key, &value)| Entry { key, value });
+                let expected: Vec<Entry> = expected.collect();
+                matches!(answer, ordered_table::Answer::Entries(got) if *got == expected)
+            }
+            (&ordered_table::Request::Insert { number }, answer) => {
+                let (key, value) = entry(number);
+                model.insert(key, value);
+                matches!(answer, ordered_table::Answer::Inserted)
+            }
+        })
+    });
+}
+
+#[test]
+fn the_time_series_is_answered_as_by_a_vector() {
+    let ways = [Way::Programs, Way::Paging, Way::Rpc];
+    for seconds in [1, 8] {
+        let build =
+            move |heap: &mut Arena<TenantMemory<'_>>| TimeSeries::new(heap, KEYS, seconds).unwrap();
+        let faults = [Fault::ChangesAnswers];
+        compare(time_series::bytes(KEYS), &ways, &faults, build, |_| {
+            let all: Vec<u64> = (0..KEYS).map(|number| measurement(number).1).collect();
+            Box::new(move |request, answer| {
+                let first = request.first as usize;
+                let window = &all[first..first + 120 * seconds as usize];
+                let sum: u64 = window.iter().sum();
+                let expected = time_series::Answer {
+                    sum,
+                    mean: sum as f64 / window.len() as f64,
+                    least: window.iter().min().copied(),
+                    greatest: window.iter().max().copied(),
+                };
+                *answer == expected
+            })
+        });
+    }
+}
+
+#[test]
+fn a_small_run_measures_every_deployment_of_every_application() {
+    let plan = ApplicationsPlan {
+        keys: 10_000,
+        callers: 2,
+        // In the second one, others have changed what a caller may have kept.
+        rounds: 2,
+        turn: Duration::from_millis(20),
+    };
+    let mut rows = Vec::new();
+    let finished = &mut |some: &[_]| rows.extend_from_slice(some);
+    measure_applications(&plan, &Interrupt::default(), &mut |_| (), finished).unwrap();
+    // Three mixes of WebService with five rows, the table and four windows with four.
+    assert_eq!(rows.len(), 3 * 5 + 5 * 4);
+    for row in &rows {
+        assert!(row.rate_mops.is_some_and(|rate| rate > 0.0), "{row:?}");
+        assert!(
+            row.latency_ns.is_some_and(|latency| latency.p50 > 0),
+            "{row:?}"
+        );
+        assert!(row.detail.node_us.is_some_and(|time| time > 0.0), "{row:?}");
+    }
+    let of = |application: &str, peer: &str| {
+        let mut rows = rows.iter();
+        rows.find(|row| row.detail.application == application && row.peer == peer)
+            .unwrap()
+    };
+    let trips = |application, peer| of(application, peer).detail.round_trips.unwrap();
+    // One trip for the look-ups, one for the object.
+    assert_eq!(trips("WebService C", "traversal programs"), 2.0);
+    assert_eq!(trips("WebService C", "RPC"), 1.0);
+    assert_eq!(trips("time series 8 s", "traversal programs"), 1.0);
+    assert!(trips("time series 8 s", "paging with a cache") > 5.0);
+    let slow = of("time series 1 s", "RPC on a slow core");
+    assert_eq!(slow.kind, Kind::Modelled);
+    assert!(slow.detail.node_us > of("time series 1 s", "RPC").detail.node_us);
+}

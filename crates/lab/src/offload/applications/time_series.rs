@@ -1,0 +1,136 @@
+//! The time series, in the place of BTrDB: a B+ tree of a phasor that is measured 120 times a
+//! second, and aggregates of windows of some seconds.
+
+use super::application::Application;
+use super::deployment::{Deployment, DeploymentError};
+use super::native::{self, NativeCode};
+use super::sealer::Sealer;
+use super::web_service::BuildError;
+use crate::workload::{HERTZ, measurement, random};
+use nearfield_offload::structures::{BPlusTree, Heap, aggregated};
+use nearfield_offload::traversal::Query;
+use rand::RngExt;
+
+pub(super) struct TimeSeries {
+    tree: BPlusTree,
+    measurements: u64,
+    /// The length of a window.
+    seconds: u64,
+}
+
+/// A window, by the number of its first measurement.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub first: u64,
+}
+
+/// What a user wants to know of a window.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Answer {
+    pub sum: u64,
+    pub mean: f64,
+    pub least: Option<u64>,
+    pub greatest: Option<u64>,
+}
+
+/// Bytes that a tree of so many measurements takes, and some more.
+pub(super) fn bytes(measurements: u64) -> u64 {
+    // Keys in ascending order leave nodes half full.
+    measurements * 84 + (1 << 20)
+}
+
+impl TimeSeries {
+    /// With so many measurements, and windows of so many seconds.
+    pub(super) fn new(
+        heap: &mut impl Heap,
+        measurements: u64,
+        seconds: u64,
+    ) -> Result<TimeSeries, BuildError> {
+        let mut tree = BPlusTree::new(heap)?;
+        for number in 0..measurements {
+            let (moment, magnitude) = measurement(number);
+            tree.insert(heap, moment, magnitude)?;
+        }
+        Ok(TimeSeries {
+            tree,
+            measurements,
+            seconds,
+        })
+    }
+
+    /// The same data with windows of another length.
+    pub(super) fn with_seconds(&self, seconds: u64) -> TimeSeries {
+        TimeSeries {
+            tree: self.tree.clone(),
+            seconds,
+            ..*self
+        }
+    }
+
+    fn window(&self) -> u64 {
+        self.seconds * HERTZ
+    }
+}
+
+impl Application for TimeSeries {
+    type Request = Request;
+    type Answer = Answer;
+
+    fn name(&self) -> String {
+        format!("time series {} s", self.seconds)
+    }
+
+    fn requests(&self, stream: usize) -> impl Iterator<Item = Request> + Send {
+        let mut random = random(22, stream as u64);
+        let last = self.measurements.saturating_sub(self.window() + 1);
+        std::iter::repeat_with(move || Request {
+            first: random.random_range(0..=last),
+        })
+    }
+
+    fn query(&self, request: &Request) -> Option<Query> {
+        let (begin, _) = measurement(request.first);
+        let (end, _) = measurement(request.first + self.window());
+        Some(self.tree.aggregate(begin, end))
+    }
+
+    fn serve(
+        &self,
+        request: &Request,
+        deployment: &mut dyn Deployment,
+        _: &mut Sealer,
+    ) -> Result<Answer, DeploymentError> {
+        let (begin, _) = measurement(request.first);
+        let (end, _) = measurement(request.first + self.window());
+        let outcome = deployment.run(&self.tree.aggregate(begin, end))?;
+        let aggregates = aggregated(&outcome);
+        Ok(Answer {
+            sum: aggregates.sum,
+            mean: aggregates.sum as f64 / aggregates.count.max(1) as f64,
+            least: aggregates.min,
+            greatest: aggregates.max,
+        })
+    }
+
+    fn is_right(&self, request: &Request, answer: &Answer) -> bool {
+        let numbers = request.first..request.first + self.window();
+        let (mut sum, mut least, mut greatest) = (0, u64::MAX, 0);
+        for number in numbers {
+            let (_, magnitude) = measurement(number);
+            sum += magnitude;
+            least = least.min(magnitude);
+            greatest = greatest.max(magnitude);
+        }
+        *answer
+            == Answer {
+                sum,
+                mean: sum as f64 / self.window() as f64,
+                least: Some(least),
+                greatest: Some(greatest),
+            }
+    }
+
+    fn with_native<'m>(&self, native: NativeCode<'m>) -> NativeCode<'m> {
+        native.with(&self.tree.aggregate(0, 0).program, native::aggregate)
+    }
+}

@@ -1,0 +1,280 @@
+//! WebService: a request looks 32 keys up in a hash table, and gets the object of the last one,
+//! compressed and encrypted; an update replaces the object. YCSB's mixes A, B and C.
+//!
+//! Source: the paper's application, after AIFM's front end, where a request has 32 look-ups and an
+//! object of 8 KiB. The objects are as many as in the artifact, one for 60 keys.
+
+use super::super::structures::key;
+use super::application::Application;
+use super::deployment::{Deployment, DeploymentError, Then};
+use super::native::{self, NativeCode};
+use super::sealer::Sealer;
+use crate::error::LabError;
+use crate::workload::{Mix, Op, StreamSpec, Streams, hash};
+use nearfield_offload::structures::programs::FIND_ALL_PAIRS;
+use nearfield_offload::structures::{HashTable, Heap, HeapError, found_all};
+use nearfield_offload::traversal::Query;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+/// Look-ups of a request.
+const KEYS: usize = 32;
+/// Keys for each object.
+const KEYS_EACH: u64 = 60;
+pub(super) const OBJECT_BYTES: usize = 8192;
+/// Requests of a stream, before it begins again.
+const REQUESTS: usize = 2048;
+/// The locks that callers share. Each is for some of the objects.
+const LOCKS: usize = 256;
+
+pub(super) struct WebService {
+    mix: Mix,
+    table: HashTable,
+    /// The address of each object.
+    objects: Vec<u64>,
+    /// How often each object was replaced.
+    versions: Vec<AtomicU64>,
+    locks: Vec<RwLock<()>>,
+    streams: Streams,
+}
+
+/// Look-ups of keys by their numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub numbers: Vec<u64>,
+    pub is_update: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// What was found for each key.
+    pub values: Vec<Option<u64>>,
+    /// The object and its version, and the version that it had to have.
+    pub object: [u64; 4],
+    /// What is sent to the user: a number and bytes.
+    pub message: Option<(u64, Vec<u8>)>,
+}
+
+/// Bytes that the table and objects of so many keys take, and some more.
+pub(super) fn bytes(keys: u64) -> u64 {
+    // An entry has 32 bytes, and two of three buckets have one of their own.
+    keys * 64 + keys / KEYS_EACH * OBJECT_BYTES as u64 + (1 << 20)
+}
+
+impl WebService {
+    /// With so many keys, and streams of requests that differ.
+    pub(super) fn new(
+        heap: &mut impl Heap,
+        keys: u64,
+        mix: Mix,
+        streams: usize,
+    ) -> Result<WebService, BuildError> {
+        let objects = (keys / KEYS_EACH).max(1);
+        let allocate = |number| {
+            let address = heap.allocate(OBJECT_BYTES as u64)?;
+            for (at, bytes) in object(number, 0).chunks_exact(8).enumerate() {
+                let word = bytes.try_into().map_or(0, u64::from_le_bytes);
+                heap.write(address + 8 * at as u64, word)?;
+            }
+            Ok(address)
+        };
+        let objects: Vec<u64> = (0..objects)
+            .map(allocate)
+            .collect::<Result<_, HeapError>>()?;
+        // The artifact's load is 1.49.
+        let mut table = HashTable::new(heap, keys * 100 / 149)?;
+        for number in 0..keys {
+            let of = objects.get((number % objects.len() as u64) as usize);
+            table.insert(heap, key(number), of.copied().unwrap_or_default())?;
+        }
+        let streams = StreamSpec {
+            mix,
+            distribution: None,
+            keys: keys as usize,
+            threads: streams,
+            operations: REQUESTS * KEYS * streams,
+            seed: 22,
+            hot_seed: 22,
+        };
+        Ok(WebService {
+            mix,
+            table,
+            versions: objects.iter().map(|_| AtomicU64::new(0)).collect(),
+            objects,
+            locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
+            streams: streams.generate()?,
+        })
+    }
+
+    /// The object of a key's number.
+    pub(super) fn object_of(&self, number: u64) -> u64 {
+        number % self.objects.len() as u64
+    }
+
+    fn version(&self, object: u64) -> &AtomicU64 {
+        static NONE: AtomicU64 = AtomicU64::new(0);
+        self.versions.get(object as usize).unwrap_or(&NONE)
+    }
+
+    /// Looks up what the deployment does not know, then does something with the object.
+    fn look_up(
+        &self,
+        numbers: &[u64],
+        deployment: &mut dyn Deployment,
+        then: Then<'_>,
+    ) -> Result<Vec<Option<u64>>, DeploymentError> {
+        let keys: Vec<u64> = numbers.iter().map(|&number| key(number)).collect();
+        let mut values: Vec<_> = keys.iter().map(|&key| deployment.recall(key)).collect();
+        if let Some(Some(address)) = values.last()
+            && values.iter().all(Option::is_some)
+        {
+            deployment.access(*address, then)?;
+            return Ok(values);
+        }
+        // The last one leads to the object.
+        let last = keys.len().saturating_sub(1);
+        let asked: Vec<usize> = (0..keys.len())
+            .filter(|&at| at == last || values.get(at).is_some_and(Option::is_none))
+            .collect();
+        let missing: Vec<u64> = asked
+            .iter()
+            .filter_map(|&at| keys.get(at).copied())
+            .collect();
+        let query = self.table.find_all(&missing);
+        let word = FIND_ALL_PAIRS + 2 * (missing.len() - 1);
+        let outcome = deployment.run_then(&query, word, then)?;
+        for ((&at, &key), found) in asked.iter().zip(&missing).zip(found_all(&outcome)) {
+            if let Some(value) = found {
+                deployment.remember(key, value);
+            }
+            if let Some(to) = values.get_mut(at) {
+                *to = found;
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Why there is no data.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BuildError {
+    /// There is too little memory.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// No stream of requests can be made.
+    #[error(transparent)]
+    Streams(#[from] LabError),
+}
+
+impl Application for WebService {
+    type Request = Request;
+    type Answer = Answer;
+
+    fn name(&self) -> String {
+        format!("WebService {}", self.mix.name())
+    }
+
+    fn requests(&self, stream: usize) -> impl Iterator<Item = Request> + Send {
+        let streams = self.streams.threads();
+        let stream = streams.get(stream % streams.len().max(1));
+        let count = stream.map_or(0, |stream| stream.len() / KEYS);
+        let request = move |number: usize| {
+            let operations = stream?.range(KEYS * number..KEYS * (number + 1));
+            let mut is_update = false;
+            let numbers = operations.map(|operation| match operation {
+                Op::Update(position) => {
+                    is_update = true;
+                    position as u64
+                }
+                Op::Read(position)
+                | Op::Insert(position)
+                | Op::Scan(position, _)
+                | Op::ReadModifyWrite(position) => {
+                    is_update = false;
+                    position as u64
+                }
+            });
+            let numbers = numbers.collect();
+            // The last operation decides.
+            Some(Request { numbers, is_update })
+        };
+        (0..count).cycle().map_while(request)
+    }
+
+    fn query(&self, request: &Request) -> Option<Query> {
+        let keys: Vec<u64> = request.numbers.iter().map(|&number| key(number)).collect();
+        Some(self.table.find_all(&keys))
+    }
+
+    fn serve(
+        &self,
+        request: &Request,
+        deployment: &mut dyn Deployment,
+        sealer: &mut Sealer,
+    ) -> Result<Answer, DeploymentError> {
+        let number = self.object_of(request.numbers.last().copied().unwrap_or_default());
+        let lock = self.locks.get(number as usize % LOCKS);
+        if request.is_update {
+            let _held = lock.map(|lock| lock.write().unwrap_or_else(PoisonError::into_inner));
+            let version = self.version(number).fetch_add(1, Ordering::Relaxed) + 1;
+            let bytes = object(number, version);
+            let values = self.look_up(&request.numbers, deployment, Then::Write(&bytes))?;
+            return Ok(Answer {
+                values,
+                object: [number, version, version, version],
+                message: None,
+            });
+        }
+        let mut bytes = vec![0; OBJECT_BYTES];
+        let held = lock.map(|lock| lock.read().unwrap_or_else(PoisonError::into_inner));
+        let values = self.look_up(&request.numbers, deployment, Then::Read(&mut bytes))?;
+        let version = self.version(number).load(Ordering::Relaxed);
+        drop(held);
+        let word = |at: usize| {
+            let bytes = bytes
+                .get(at..at + 8)
+                .and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u64::from_le_bytes)
+        };
+        Ok(Answer {
+            values,
+            object: [word(0), word(8), word(OBJECT_BYTES - 8), version],
+            message: Some(sealer.seal(&bytes)?),
+        })
+    }
+
+    fn is_right(&self, request: &Request, answer: &Answer) -> bool {
+        let last = request.numbers.last().copied().unwrap_or_default();
+        let [number, first, second, version] = answer.object;
+        let addresses = request.numbers.iter().map(|&number| {
+            let object = self.object_of(number);
+            self.objects.get(object as usize).copied()
+        });
+        number == self.object_of(last)
+            && (first, second) == (version, version)
+            && answer.values.iter().copied().eq(addresses)
+            && answer.message.is_none() == request.is_update
+    }
+
+    fn with_native<'m>(&self, native: NativeCode<'m>) -> NativeCode<'m> {
+        native.with(&self.table.find_all(&[]).program, native::find_all)
+    }
+}
+
+/// The bytes of an object: its number and version at both ends, and records that compress to about
+/// a third.
+pub(super) fn object(number: u64, version: u64) -> Vec<u8> {
+    let words = OBJECT_BYTES / 8;
+    let mut bytes = Vec::with_capacity(OBJECT_BYTES);
+    for at in 0..words {
+        let word = match at {
+            0 => number,
+            1 => version,
+            _ if at == words - 1 => version,
+            _ if at % 4 == 0 => hash(number << 32 ^ version << 10 ^ at as u64),
+            _ => u64::from_le_bytes(*b"nearfld "),
+        };
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes
+}
