@@ -210,7 +210,8 @@ fn with_memory<R>(
     }])?;
     let local = LocalMemory::new(memory.words(), ranges)?;
     let end = FIRST + data;
-    let mut heap = Arena::new(local.of(TENANT), vec![FIRST..end]);
+    let whole = FIRST..end;
+    let mut heap = Arena::new(local.of(TENANT), vec![whole]);
     let parts = Parts {
         node: end..end + each,
         callers: end + each..end + 2 * each,
