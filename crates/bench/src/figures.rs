@@ -8,7 +8,7 @@ use nearfield_lab::figures::{
 };
 use nearfield_lab::harness::Completion;
 use nearfield_lab::parse_quantity;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Draw the figures of a paper again, from models of its hardware.
@@ -51,11 +51,11 @@ pub(crate) struct Arguments {
     /// of a watt; 12: CXL; a2: bandwidth; a3a to a6: figures of the appendix. Not in the paper:
     /// sensitivity: assumed parameters halved and doubled. 7, 9 and a2 share their runs.
     ///
-    /// DCART: 2b, 2c: redundant visits and useful bytes; 2e: rivals by writes; 3, 3b: hot prefixes
-    /// and nodes; 7: contended locks; 8: partial key matches; 9: throughput; 10: latency; 11:
-    /// energy; 12a, 12b: operations and writes. Not in the paper: parts: parts left out; units;
-    /// memories; ours: designs of the same area; sensitivity: assumed parameters halved and
-    /// doubled. 7, 8, 9 and 11 share their runs.
+    /// DCART: 2a, 2d: time of rivals; 2b, 2c: redundant visits and useful bytes; 2e: rivals by
+    /// writes; 3, 3b: hot prefixes and nodes; 7: contended locks; 8: partial key matches; 9:
+    /// throughput; 10: latency; 11: energy; 12a, 12b: operations and writes. Not in the paper:
+    /// parts: parts left out; units; memories; ours: designs of the same area; sensitivity: assumed
+    /// parameters halved and doubled. 7, 8, 9 and 11 share their runs.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
@@ -83,6 +83,19 @@ pub(crate) struct Arguments {
     /// compressed by gzip [default: a generated one]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
+
+    /// Keys of DCART's workloads IPGEO, DICT, EA, DE, RS, RD from files: a key a line, or the first
+    /// column of a table, also compressed by gzip [default: generated ones]
+    #[arg(long, value_name = "WORKLOAD=FILE", value_parser = assignment, num_args = 1..)]
+    keys: Vec<(String, String)>,
+
+    /// Change a parameter of DCART's accelerator; may be given several times
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
+    parameters: Vec<(String, String)>,
+
+    /// Change parameters of DCART's accelerator as this file says: NAME=VALUE a line
+    #[arg(long, value_name = "FILE")]
+    parameter_file: Option<PathBuf>,
 
     /// Write points and claims to this file, after every figure
     #[arg(long, value_name = "FILE")]
@@ -130,8 +143,17 @@ Examples:
       All figures of traversals that run beside remote memory.
   nearfield figures dcart 9 ours --quick
       The accelerator of DCART beside rivals, and beside another design of the same area.
+  nearfield figures dcart 9 --quick --keys IPGEO=ipv4-country.csv.gz DICT=words.txt.gz
+      With keys from files.
+  nearfield figures dcart units --quick --parameter tree_buffer=1M pipeline=16
+      Another accelerator.
   nearfield figures radar 13 --quick --text documents.txt.gz
       Words of a text of yours, as often as they occur.";
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("has to be NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
 
 fn count(text: &str) -> Result<u64, LabError> {
     parse_quantity("number of keys", text)
@@ -146,9 +168,12 @@ impl Arguments {
         if !matches!(self.paper, Paper::Radar) {
             self.text
                 .as_ref()
-                .map_or(Ok(()), |path| only_radar("--text", path.display()))?;
+                .map_or(Ok(()), |path| only("RADAR", "--text", path.display()))?;
             self.modules
-                .map_or(Ok(()), |modules| only_radar("--modules", modules))?;
+                .map_or(Ok(()), |modules| only("RADAR", "--modules", modules))?;
+        }
+        if !matches!(self.paper, Paper::Dcart) {
+            self.refuse_parameters()?;
         }
         let scale = match self.paper {
             Paper::Chime => {
@@ -181,7 +206,13 @@ impl Arguments {
                     false => DcartScale::full(),
                 };
                 let keys = self.count.map(|keys| scale.clone().with_keys(keys));
-                Scale::Dcart(keys.transpose()?.unwrap_or(scale))
+                let mut scale = keys.transpose()?.unwrap_or(scale);
+                for (workload, file) in &self.keys {
+                    scale = scale.with_key_file(workload, PathBuf::from(file))?;
+                }
+                let text = self.parameter_file.as_deref().map(read).transpose()?;
+                let text = text.unwrap_or_default();
+                Scale::Dcart(scale.with_parameters(&text, &self.parameters)?)
             }
             Paper::Radar => {
                 let scale = match self.quick {
@@ -198,14 +229,43 @@ impl Arguments {
         };
         Request::new(&self.figures, scale)
     }
+
+    /// Refuses flags of DCART's figures.
+    fn refuse_parameters(&self) -> Result<(), LabError> {
+        let file = self.parameter_file.as_ref();
+        let file = file.map(|file| file.display().to_string());
+        let given = [
+            ("--keys", self.keys.first().map(|(name, _)| name.clone())),
+            (
+                "--parameter",
+                self.parameters.first().map(|(name, _)| name.clone()),
+            ),
+            ("--parameter-file", file),
+        ];
+        match given
+            .into_iter()
+            .find_map(|(what, given)| Some((what, given?)))
+        {
+            Some((what, given)) => only("DCART", what, given),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A file of parameters.
+fn read(path: &Path) -> Result<String, LabError> {
+    std::fs::read_to_string(path).map_err(|source| LabError::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Refuses a flag that figures of other papers do not use.
-fn only_radar(what: &'static str, given: impl ToString) -> Result<(), LabError> {
+fn only(paper: &str, what: &'static str, given: impl ToString) -> Result<(), LabError> {
     Err(LabError::OutOfRange {
         what,
         given: given.to_string(),
-        allowed: "RADAR's figures only".to_owned(),
+        allowed: format!("{paper}'s figures only"),
     })
 }
 

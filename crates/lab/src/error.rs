@@ -36,6 +36,10 @@ pub enum LabError {
         allowed: String,
     },
 
+    /// An accelerator that cannot be built.
+    #[error("the accelerator: {0}")]
+    Accelerator(#[from] nearfield_hardware::accelerator::dcart::Error),
+
     /// A file of keys that cannot be used.
     #[error("key file {}: {fault}", path.display())]
     KeyFile {
@@ -43,6 +47,15 @@ pub enum LabError {
         path: PathBuf,
         /// What is wrong with it.
         fault: KeyFileFault,
+    },
+
+    /// A file that cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
     },
 
     /// More memory would be needed than the machine has available.

@@ -166,6 +166,9 @@ pub struct Point {
     pub hit_rate: Option<f64>,
     /// The number of keys as a part of that in the paper; caches are this part of the paper's.
     pub scale: Option<f64>,
+    /// Where keys come from, if that was to be chosen: `generated`, or a file.
+    #[serde(default)]
+    pub keys: Option<String>,
     /// The modules, where there were some: by which figures they are modelled.
     pub device: Option<String>,
     /// How many modules.

@@ -15,6 +15,32 @@ pub enum Error {
         /// Values that work.
         allowed: &'static str,
     },
+    /// There is no such parameter.
+    #[error("there is no parameter {name:?}; the names are {}", known.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: &'static [&'static str],
+    },
+    /// A parameter was given as something that it cannot be.
+    #[error("{name} is {given:?}, but has to be {allowed}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// What was given.
+        given: String,
+        /// What works.
+        allowed: &'static str,
+    },
+    /// A line of a text of parameters is wrong.
+    #[error("line {line}: {error}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        error: Box<Error>,
+    },
     /// The buffers need more block memory than the card has.
     #[error("the buffers take {given} bytes, and the card has {card} bytes of block memory")]
     Buffers {
@@ -23,8 +49,22 @@ pub enum Error {
         /// What the card has.
         card: u64,
     },
+    /// A batch does not fit into the part of the card's memory that a bucket has.
+    #[error(
+        "batch: the records of a batch take {given} bytes, and memory has {card} bytes for each \
+         bucket"
+    )]
+    Batch {
+        /// The longest batch.
+        given: u64,
+        /// What a bucket has.
+        card: u64,
+    },
     /// The tree does not fit into the part of the card's memory that it has.
-    #[error("the tree has a node at byte {address}, and the card has {card} bytes for it")]
+    #[error(
+        "memory: the tree has a node at byte {address}, and half of the card's memory, {card} \
+         bytes, is for the tree"
+    )]
     Tree {
         /// The node.
         address: u64,

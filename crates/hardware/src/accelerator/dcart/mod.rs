@@ -52,6 +52,7 @@ mod off_chip;
 mod parameters;
 mod report;
 mod run;
+mod setting;
 mod stages;
 mod stream;
 #[cfg(test)]

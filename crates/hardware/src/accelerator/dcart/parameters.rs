@@ -88,6 +88,15 @@ pub struct Parameters {
 /// Alveo U280: 2,016 block memories of 36 Kb (its data sheet, DS963).
 const U280_BLOCK_MEMORY: u64 = 2016 * 36 * 1024 / 8;
 
+/// The largest buffer that is worth a thought.
+const BYTES_MAX: u64 = 1 << 40;
+
+/// The longest time of a step.
+const CYCLES_MAX: u64 = 1_000_000;
+
+/// The least memory of a card, in which each bucket has 8 KiB.
+const MEMORY_MIN: u64 = 16 << 20;
+
 impl Parameters {
     /// As the paper says.
     ///
@@ -169,7 +178,7 @@ impl Parameters {
         within("buckets", self.buckets as u64, 1, 256, "1 to 256")?;
         within("batch", self.batch as u64, 1, 1 << 24, "1 to 16777216")?;
         let operations = self.pipeline.operations() as u64;
-        within("operations of a unit", operations, 1, 1024, "1 to 1024")?;
+        within("pipeline", operations, 1, 1024, "1 to 1024 operations")?;
         let line = dram::LINE_BYTES;
         let sizes = [
             ("scan_buffer", self.scan_buffer),
@@ -178,8 +187,28 @@ impl Parameters {
             ("tree_buffer", self.tree_buffer),
         ];
         for (name, bytes) in sizes {
-            within(name, bytes, line, u64::MAX, "a line of 64 bytes at least")?;
+            within(name, bytes, line, BYTES_MAX, "64 bytes to 1 TiB")?;
         }
+        let cycles = [
+            ("hash_cycles", self.hash_cycles),
+            ("buffer_cycles", self.buffer_cycles),
+            ("match_cycles", self.match_cycles),
+            ("read_cycles", self.read_cycles),
+            ("write_cycles", self.write_cycles),
+            ("generate_cycles", self.generate_cycles),
+            ("port_cycles", self.port_cycles),
+        ];
+        for (name, cycles) in cycles {
+            within(name, cycles, 0, CYCLES_MAX, "0 to 1000000")?;
+        }
+        // A buffer answers in the cycle after it was asked at the earliest.
+        within(
+            "buffer_cycles",
+            self.buffer_cycles,
+            1,
+            CYCLES_MAX,
+            "1 to 1000000",
+        )?;
         if self.buffers() > self.block_memory {
             return Err(Error::Buffers {
                 given: self.buffers(),
@@ -197,6 +226,7 @@ impl Parameters {
         )?;
         within("spill_lines", self.spill_lines, 1, 1024, "1 to 1024")?;
         dram::Memory::new(self.memory.clone())?;
-        Ok(())
+        let bytes = self.memory.bytes();
+        within("memory", bytes, MEMORY_MIN, u64::MAX, "16 MiB at least")
     }
 }

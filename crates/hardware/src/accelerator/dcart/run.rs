@@ -27,7 +27,7 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    fn of(parameters: &Parameters) -> Regions {
+    pub(super) fn of(parameters: &Parameters) -> Regions {
         let eighth = parameters.memory.bytes() / 8;
         Regions {
             records: 4 * eighth,

@@ -17,7 +17,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = Vec::new();
     for one in Workload::REAL {
-        for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+        for (name, parameters) in [(DCART, published(scale)), (OURS, ours(scale))] {
             let scale = scale.clone();
             let title = format!("{}, {name}", one.name());
             jobs.push(Job::new(figure, &title, BATCHES.len(), move |job| {

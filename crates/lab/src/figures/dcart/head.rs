@@ -6,7 +6,14 @@ use super::scale::Scale;
 use crate::text::grouped;
 
 pub(super) fn head(scale: &Scale, commit: &str) -> String {
-    let parameters = published();
+    let parameters = published(scale);
+    let files = scale.key_files.iter();
+    let files: String = files
+        .map(|(workload, file)| format!("- keys of {workload}: {}\n", file.display()))
+        .collect();
+    let changed = scale.parameters.lines().map(str::trim);
+    let changed = changed.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let changed: String = changed.map(|line| format!("- changed: {line}\n")).collect();
     format!(
         "commit {commit}\n{} keys of a generated set (50M in the paper), {} e-mail addresses; {} \
          operations of a point, {} where rivals are timed; seed {}\n\
@@ -15,7 +22,7 @@ pub(super) fn head(scale: &Scale, commit: &str) -> String {
          and Nearfield's engine are measured on this machine, on {} threads.\n\
          Operations choose keys by Zipf's distribution (0.99), which is assumed.\n\
          - accelerator: {} units, a cycle of {}, batches of {}\n\
-         - its memory: {}, {} channels ({})\n",
+         - its memory: {}, {} channels ({})\n{files}{changed}",
         grouped(scale.synthetic_keys as usize),
         grouped(scale.email_keys as usize),
         grouped(scale.dcart_operations),

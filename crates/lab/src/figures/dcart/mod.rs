@@ -43,13 +43,26 @@ impl Paper for Scale {
     }
 
     fn allowed(&self) -> &'static str {
-        "2b, 2c, 2e, 3, 3b, 7, 8, 9, 10, 11, 12a, 12b, parts, units, memories, ours, sensitivity"
+        "2a, 2b, 2c, 2d, 2e, 3, 3b, 7, 8, 9, 10, 11, 12a, 12b, parts, \
+         units, memories, ours, sensitivity"
     }
 
     fn jobs(&self, figures: &[&'static str]) -> Vec<Job> {
         let mut jobs = overall::jobs(self, figures);
         let wanted = FIGURES.iter().filter(|one| figures.contains(&one.name));
         jobs.extend(wanted.flat_map(|one| (one.jobs)(one, self)));
+        for job in &mut jobs {
+            let (work, scale) = (std::mem::replace(&mut job.work, Box::new(|_| Ok(()))), self);
+            let scale = scale.clone();
+            job.work = Box::new(move |run| {
+                let done = work(run);
+                for row in &mut run.rows {
+                    let workload = rows::workload_of(row);
+                    row.detail.keys = workload.map(|workload| workload.source(&scale));
+                }
+                done
+            });
+        }
         jobs
     }
 
@@ -64,8 +77,10 @@ impl Paper for Scale {
 
 /// All figures, in the order of the paper; those with words for names are not in it.
 const FIGURES: &[Figure] = figures! {
+    "2a" motivation::times => "time of an operation on rivals, and where it goes, measured";
     "2b" motivation::redundant => "nodes that an operation reads and others have read before";
     "2c" motivation::useful => "bytes of the lines that are read which are used";
+    "2d" motivation::times_by_threads => "time for writes and other threads, IPGEO, measured";
     "2e" motivation::mixes => "throughput of rivals by the share of writes, measured";
     "3" motivation::prefixes => "operations by the first byte of their key";
     "3b" motivation::hottest => "reads of nodes that the hottest nodes get";

@@ -8,6 +8,7 @@ use super::walker::PaperTree;
 use super::workload::{Load, Workload, ZIPF};
 use crate::figures::job::{Job, PointError};
 use crate::figures::row::{Quantity, Row};
+use crate::harness::Interrupt;
 use crate::report::Kind;
 use crate::workload::Mix;
 use nearfield_hardware::accelerator::Span;
@@ -123,20 +124,88 @@ pub(super) fn useful(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })
 }
 
+/// The trees of others.
+const RIVALS: [Contender; 4] = [
+    Contender::Art,
+    Contender::Rowex,
+    Contender::Smart,
+    Contender::Heart,
+];
+
+/// The processor time of an operation, and the part of it that a read by a thread alone does not
+/// take: of writes, and of waiting for other threads. The paper measures phases of its programs.
+fn shares(
+    one: Workload,
+    threads: usize,
+    contender: Contender,
+    scale: &Scale,
+    interrupt: &Interrupt,
+) -> Result<[Quantity; 2], PointError> {
+    let each = |mix, threads| {
+        let load = Load::new(one, mix, ZIPF, scale.timed_operations, scale)?;
+        let rate = contender.measure(&load, threads, interrupt)?.rate;
+        Ok::<f64, PointError>(1e9 * threads as f64 / rate)
+    };
+    let (read, all) = (each(Mix::DcartA, 1)?, each(Mix::DcartC, threads)?);
+    Ok([
+        Quantity::new("time of an operation", "ns", all),
+        percent("part of writes and other threads", 1.0 - read / all),
+    ])
+}
+
+/// Figure 2a: where the time of rivals goes.
+pub(super) fn times(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let figure = figure.name;
+    let job = |one: Workload| {
+        let scale = scale.clone();
+        let title = format!("{}, measured", one.name());
+        let mut job = Job::new(figure, &title, RIVALS.len(), move |job| {
+            for contender in RIVALS {
+                let all = shares(one, threads(), contender, &scale, job.interrupt)?;
+                for y in all {
+                    let (name, x) = (contender.name(), workload(one));
+                    job.rows
+                        .push(of_kind(Kind::Measured, figure, "", name, x, y));
+                }
+                job.end_phase();
+            }
+            Ok(())
+        });
+        job.alone = true;
+        job
+    };
+    Workload::REAL.map(job).into()
+}
+
+/// Figure 2d: the same by threads, which the paper calls concurrent operations.
+pub(super) fn times_by_threads(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let (figure, scale) = (figure.name, scale.clone());
+    let phases = threads() * RIVALS.len();
+    let mut job = Job::new(figure, "IPGEO, measured", phases, move |job| {
+        for count in 1..=threads() {
+            for contender in RIVALS {
+                let [_, y] = shares(Workload::Ipgeo, count, contender, &scale, job.interrupt)?;
+                let x = Quantity::new("threads", "", count as f64);
+                let name = contender.name();
+                job.rows
+                    .push(of_kind(Kind::Measured, figure, "", name, x, y));
+                job.end_phase();
+            }
+        }
+        Ok(())
+    });
+    job.alone = true;
+    vec![job]
+}
+
 /// Figure 2e: rivals by the share of writes.
 pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
-    let rivals = [
-        Contender::Art,
-        Contender::Rowex,
-        Contender::Smart,
-        Contender::Heart,
-    ];
-    let phases = MIXES.len() * rivals.len();
+    let phases = MIXES.len() * RIVALS.len();
     let mut job = Job::new(figure, "IPGEO, measured", phases, move |job| {
         for (number, mix) in MIXES.into_iter().enumerate() {
             let load = Load::new(Workload::Ipgeo, mix, ZIPF, scale.timed_operations, &scale)?;
-            for contender in rivals {
+            for contender in RIVALS {
                 let x = Quantity::new("writes", "%", 25.0 * number as f64);
                 let measured = contender.measure(&load, threads(), job.interrupt)?;
                 let (name, y) = (contender.name(), throughput(measured.rate));

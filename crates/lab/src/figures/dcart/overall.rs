@@ -92,13 +92,13 @@ fn modelled_job(one: Workload, scale: &Scale) -> Job {
     Job::new("", &format!("{}, modelled", one.name()), 3, move |job| {
         let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
         let executed = Executed::new(&load, job.interrupt)?;
-        for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+        for (name, parameters) in [(DCART, published(&scale)), (OURS, ours(&scale))] {
             let report = executed.on(parameters, job.interrupt)?;
             job.rows.extend(rows_of(name, &workload(one), &report));
             job.end_phase();
         }
         drop(executed);
-        let report = Executed::on_blocks(&load, job.interrupt)?.on(ours(), job.interrupt)?;
+        let report = Executed::on_blocks(&load, job.interrupt)?.on(ours(&scale), job.interrupt)?;
         job.rows.extend(rows_of(BLOCKS, &workload(one), &report));
         job.end_phase();
         let x = workload(one);

@@ -1,7 +1,23 @@
 //! Rows of these figures.
 
+use super::workload::Workload;
 use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;
+
+/// The workload that a point is of, if it is of one.
+pub(super) fn workload_of(row: &Row) -> Option<Workload> {
+    let point = &row.detail;
+    if point.x.name == WORKLOAD {
+        return Workload::of_number(point.x.value);
+    }
+    let named = [&*point.panel, &*row.peer].into_iter().find_map(|text| {
+        let name = text.split(',').next().unwrap_or(text);
+        name.parse().ok()
+    });
+    // These figures are of one.
+    let only = matches!(&*point.figure, "2d" | "2e" | "12a" | "12b").then_some(Workload::Ipgeo);
+    named.or(only)
+}
 
 /// A modelled number.
 pub(super) fn modelled(figure: &str, panel: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
@@ -22,8 +38,11 @@ pub(super) fn of_kind(
     row
 }
 
-pub(super) fn workload(workload: super::workload::Workload) -> Quantity {
-    Quantity::new("workload", "", workload.number())
+/// The axis of workloads.
+const WORKLOAD: &str = "workload";
+
+pub(super) fn workload(workload: Workload) -> Quantity {
+    Quantity::new(WORKLOAD, "", workload.number())
 }
 
 pub(super) fn throughput(operations_per_second: f64) -> Quantity {

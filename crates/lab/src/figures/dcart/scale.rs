@@ -1,8 +1,13 @@
 //! How large a run is.
 
+use super::designs;
+use super::workload::Workload;
 use crate::error::LabError;
 use crate::figures::paper;
+use nearfield_hardware::accelerator::dcart::Parameters;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Keys and operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +22,12 @@ pub struct Scale {
     pub timed_operations: usize,
     /// Determines everything random.
     pub seed: u64,
+    /// Files of keys, by workload. Keys of others are generated.
+    #[serde(default)]
+    pub key_files: BTreeMap<String, PathBuf>,
+    /// What differs from the paper's accelerator, as [`Parameters::set_all`] reads it.
+    #[serde(default)]
+    pub parameters: String,
 }
 
 /// A figure of this paper.
@@ -32,6 +43,8 @@ impl Scale {
             dcart_operations: 300_000,
             timed_operations: 1_000_000,
             seed: 1,
+            key_files: BTreeMap::new(),
+            parameters: String::new(),
         }
     }
 
@@ -57,6 +70,43 @@ impl Scale {
             timed_operations: 4000,
             ..Scale::quick()
         }
+    }
+
+    /// With the keys of a workload from a file: a key a line, or the first column of a table.
+    ///
+    /// # Errors
+    /// `UnknownName` for a workload that there is not.
+    pub fn with_key_file(mut self, workload: &str, file: PathBuf) -> Result<Scale, LabError> {
+        let name = workload.parse::<Workload>()?.name().to_owned();
+        self.key_files.insert(name, file);
+        Ok(self)
+    }
+
+    /// With other parameters of the accelerator: a text, and single ones. All designs but those
+    /// whose purpose is another value have them.
+    ///
+    /// # Errors
+    /// `Accelerator` for parameters that there are not, or that cannot be.
+    pub fn with_parameters(
+        self,
+        text: &str,
+        single: &[(String, String)],
+    ) -> Result<Scale, LabError> {
+        let mut tried = Parameters::published();
+        tried.set_all(text)?;
+        let mut parameters = text.to_owned();
+        for (name, value) in single {
+            tried.set(name, value)?;
+            parameters.push_str(&format!("\n{name}={value}"));
+        }
+        let scale = Scale { parameters, ..self };
+        designs::check(&scale)?;
+        Ok(scale)
+    }
+
+    /// The file of a workload's keys, if it has one.
+    pub(super) fn key_file(&self, workload: Workload) -> Option<&Path> {
+        self.key_files.get(workload.name()).map(PathBuf::as_path)
     }
 
     /// With so many keys of each generated set.

@@ -17,7 +17,7 @@ use nearfield_hardware::accelerator::dcart::Parameters;
 pub(super) fn operations(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let counts = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
-    let designs = [(DCART, published()), (OURS, ours())];
+    let designs = [(DCART, published(scale)), (OURS, ours(scale))];
     let job = |(name, parameters): (&'static str, Parameters)| {
         let scale = scale.clone();
         Job::new(figure, name, counts.len(), move |job| {
@@ -45,7 +45,7 @@ pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let x = |number: usize| Quantity::new("writes", "%", 25.0 * number as f64);
     let mut jobs = Vec::new();
-    for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+    for (name, parameters) in [(DCART, published(scale)), (OURS, ours(scale))] {
         let scale = scale.clone();
         jobs.push(Job::new(figure, name, MIXES.len(), move |job| {
             for (number, mix) in MIXES.into_iter().enumerate() {
@@ -122,7 +122,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = Vec::new();
     for one in [Workload::Ipgeo, Workload::Rs] {
-        for (name, parameters) in [(DCART, published()), (OURS, ours())] {
+        for (name, parameters) in [(DCART, published(scale)), (OURS, ours(scale))] {
             let scale = scale.clone();
             let title = format!("{}, {name}", one.name());
             let phases = 2 * ASSUMED.len() + DISTRIBUTIONS.len() + 1;

@@ -37,7 +37,7 @@ fn designs(
 
 /// One part after the other left out.
 pub(super) fn parts_left_out(figure: &Figure, scale: &Scale) -> Vec<Job> {
-    designs(figure.name, scale, &Workload::ALL, parts())
+    designs(figure.name, scale, &Workload::ALL, parts(scale))
 }
 
 /// One to 64 units, with as many buckets.
@@ -46,7 +46,10 @@ pub(super) fn units(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let counts = [1, 2, 4, 8, 16, 32, 64];
     let mut jobs = Vec::new();
     for one in [Workload::Ipgeo, Workload::Rs] {
-        for (name, parameters) in [(super::designs::DCART, published()), (OURS, ours())] {
+        for (name, parameters) in [
+            (super::designs::DCART, published(scale)),
+            (OURS, ours(scale)),
+        ] {
             let scale = scale.clone();
             let title = format!("{}, {name}", one.name());
             jobs.push(Job::new(figure, &title, counts.len(), move |job| {
@@ -74,8 +77,8 @@ pub(super) fn units(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// Other memories of the card.
 pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let mut all = Vec::new();
-    for (name, memory) in memories() {
-        for (design, parameters) in [("", published()), (", interleaved", ours())] {
+    for (name, memory) in memories(scale) {
+        for (design, parameters) in [("", published(scale)), (", interleaved", ours(scale))] {
             let parameters = Parameters {
                 memory: memory.clone(),
                 ..parameters
@@ -104,13 +107,14 @@ pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// Designs that take no more of the card than the paper's.
 pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
-    let mut jobs = designs(figure, scale, &Workload::ALL, same_area());
+    let mut jobs = designs(figure, scale, &Workload::ALL, same_area(scale));
     for one in Workload::ALL {
         let (scale, title) = (scale.clone(), format!("{}, blocks", one.name()));
-        jobs.push(Job::new(figure, &title, on_blocks().len(), move |job| {
+        let designs = on_blocks(&scale);
+        jobs.push(Job::new(figure, &title, designs.len(), move |job| {
             let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
             let executed = Executed::on_blocks(&load, job.interrupt)?;
-            for (name, parameters) in on_blocks() {
+            for (name, parameters) in designs {
                 let report = executed.on(parameters, job.interrupt)?;
                 let y = throughput(report.rate());
                 job.rows.push(modelled(figure, "", name, workload(one), y));
@@ -119,6 +123,7 @@ pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
             Ok(())
         }));
     }
+    let all = same_area(scale);
     jobs.push(Job::count(figure, "area", move || {
         let area = |(name, parameters): Design| {
             let area = Area::of(&parameters, &Logic::ASSUMED);
@@ -129,7 +134,7 @@ pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
             ];
             quantities.map(|y| modelled(figure, "area", name, x.clone(), y))
         };
-        same_area().into_iter().flat_map(area).collect()
+        all.into_iter().flat_map(area).collect()
     }));
     jobs
 }

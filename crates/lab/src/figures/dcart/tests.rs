@@ -1,6 +1,7 @@
 //! The figures in seconds, and the model in a placement's tests.
 
 use super::walker::{BlockTree, Changed, PaperTree, Walker};
+use super::workload::Workload;
 use super::*;
 use crate::harness::Interrupt;
 use nearfield_core::{Batch, Bytes, Error, Operation as BatchOperation, OrderedIndex, Words};
@@ -51,6 +52,77 @@ fn modelled_points_are_the_same_in_each_run() {
     let figures = ["10", "units", "3b"];
     let once = rows(&scale, &figures);
     assert_eq!(once, rows(&scale, &figures));
+}
+
+#[test]
+fn points_say_where_their_keys_come_from() {
+    let path = std::env::temp_dir().join(format!("nearfield-dcart-{}.csv", std::process::id()));
+    let lines = (0..5000_u64).map(|number| format!("{},x\n", number * 100_003));
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+    let scale = Scale::tiny().with_key_file("ipgeo", path.clone()).unwrap();
+    for row in rows(&scale, &["8", "10", "12b", "3b", "ours"]) {
+        let keys = row.detail.keys.as_deref();
+        match rows::workload_of(&row) {
+            Some(Workload::Ipgeo) => assert_eq!(keys, path.to_str()),
+            Some(_) => assert_eq!(keys, Some("generated")),
+            None => assert_eq!(row.detail.panel, "area", "{row:?}"),
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn bad_input_is_named() {
+    let scale = Scale::tiny;
+    let error = scale().with_key_file("XX", "keys".into()).unwrap_err();
+    let expected = "unknown workload \"XX\"; allowed: IPGEO, DICT, EA, DE, RS, RD";
+    assert_eq!(error.to_string(), expected);
+    let set = |name: &str, value: &str| {
+        let single = [(name.to_owned(), value.to_owned())];
+        scale()
+            .with_parameters("", &single)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(set("unit", "1").contains("there is no parameter \"unit\""));
+    assert!(set("units", "0").contains("units is 0"));
+    assert!(set("shortcut_buffer", "0").contains("shortcut_buffer is 0"));
+    // Larger than the block memories of the card.
+    assert!(set("tree_buffer", "1G").contains("the buffers take"));
+    assert!(set("memory.channels", "0").contains("channels"));
+    let text = scale().with_parameters("units=4\nbatch\n", &[]);
+    assert!(text.unwrap_err().to_string().contains("line 2"));
+    // A set of keys that does not fit the card's memory.
+    let small = [("memory.rows".to_owned(), "32".to_owned())];
+    let small = scale().with_parameters("memory.channels=16\nbatch=64", &small);
+    let small = small.and_then(|scale| scale.with_keys(400_000));
+    let jobs = small.map(|scale| scale.jobs(&["parts"]));
+    let interrupt = Interrupt::default();
+    let mut errors = jobs
+        .unwrap()
+        .into_iter()
+        .map(|job| job.run(&interrupt, || {}).1);
+    let error = errors.find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("memory: the tree"), "{error}");
+    let missing = scale()
+        .with_key_file("DICT", "/nonexistent".into())
+        .unwrap();
+    let jobs = missing.jobs(&["3"]);
+    let mut errors = jobs.into_iter().map(|job| job.run(&interrupt, || {}).1);
+    let error = errors.find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("key file /nonexistent"), "{error}");
+}
+
+#[test]
+fn parameters_change_the_designs() {
+    let base = Scale::tiny();
+    let single = [("match_cycles".to_owned(), "500".to_owned())];
+    let slow = base.clone().with_parameters("units=2", &single).unwrap();
+    let rate = |scale: &Scale| {
+        let all = rows(scale, &["parts"]);
+        all.iter().map(|row| row.detail.y.value).sum::<f64>()
+    };
+    assert!(rate(&slow) < rate(&base) / 2.0);
 }
 
 /// A tree behind the accelerator, as a placement: each batch is executed by the model.

@@ -2,7 +2,9 @@
 
 use super::scale::Scale;
 use crate::error::LabError;
+use crate::text::shortened;
 use crate::workload::{Distribution, KeySet, KeySpec, Mix, Op, StreamSpec};
+use std::str::FromStr;
 
 /// A workload of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,23 @@ impl Workload {
         place.unwrap_or_default() as f64 + 1.0
     }
 
+    /// Its place in [`ALL`](Workload::ALL), if a number on an axis is one.
+    pub(super) fn of_number(number: f64) -> Option<Workload> {
+        let is = |one: &Workload| one.number().total_cmp(&number).is_eq();
+        Workload::ALL.into_iter().find(is)
+    }
+
+    /// Where its keys come from, for people.
+    pub(super) fn source(self, scale: &Scale) -> String {
+        let file = scale.key_file(self);
+        file.map_or("generated".to_owned(), |file| file.display().to_string())
+    }
+
     fn keys(self, scale: &Scale) -> Result<KeySet, LabError> {
+        if let Some(file) = scale.key_file(self) {
+            let most = Some(scale.synthetic_keys);
+            return KeySpec::File(file.to_owned()).generate(most, scale.seed);
+        }
         let (spec, count) = match self {
             Workload::Ipgeo => (KeySpec::Ipv4, None),
             Workload::Dict => (KeySpec::Words, None),
@@ -70,13 +88,28 @@ impl Workload {
     }
 }
 
+impl FromStr for Workload {
+    type Err = LabError;
+
+    fn from_str(text: &str) -> Result<Workload, LabError> {
+        let is = |one: &Workload| one.name().eq_ignore_ascii_case(text);
+        let found = Workload::ALL.into_iter().find(is);
+        found.ok_or_else(|| LabError::UnknownName {
+            what: "workload",
+            given: shortened(text),
+            allowed: "IPGEO, DICT, EA, DE, RS, RD",
+        })
+    }
+}
+
 /// How operations choose keys. *Assumed*: the paper shows that they are skewed, and by no law.
 pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
 
 /// Keys as bytes, and operations on them.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    workload: Workload,
+    /// Whether keys are integers.
+    is_words: bool,
     keys: Keys,
     /// Keys that are there before the first operation.
     loaded: u32,
@@ -126,10 +159,13 @@ impl Load {
             Op::Update(key) | Op::Insert(key) | Op::ReadModifyWrite(key) => (key as u32, true),
         });
         let operations = operations.collect();
+        let is_words = matches!(set, KeySet::Words(_));
         let keys = match set {
             // Addresses have four bytes, other integers eight, the most significant first.
             KeySet::Words(words) => {
-                let from = if workload == Workload::Ipgeo { 4 } else { 0 };
+                let is_address = |word: &u64| *word <= u64::from(u32::MAX);
+                let are_addresses = workload == Workload::Ipgeo && words.iter().all(is_address);
+                let from = if are_addresses { 4 } else { 0 };
                 let keys = words.iter().map(|word| word.to_be_bytes());
                 Keys::of(keys.map(|key| key[from..].to_vec()))
             }
@@ -137,7 +173,7 @@ impl Load {
         };
         let shared = keys.shared();
         Ok(Load {
-            workload,
+            is_words,
             loaded: keys.ends.len() as u32,
             keys,
             operations,
@@ -173,7 +209,7 @@ impl Load {
 
     /// Whether keys are integers.
     pub(super) fn is_words(&self) -> bool {
-        !matches!(self.workload, Workload::Dict | Workload::Ea)
+        self.is_words
     }
 
     pub(super) fn keys(&self) -> u32 {

@@ -237,7 +237,11 @@ fn parameters_that_cannot_be_are_named() {
     assert!(error(|one| one.batch = 0).starts_with("batch is 0"));
     assert!(error(|one| one.tree_buffer = 0).starts_with("tree_buffer is 0"));
     assert!(error(|one| one.tree_buffer = 1 << 30).contains("block memory"));
+    assert!(error(|one| one.tree_buffer = u64::MAX).starts_with("tree_buffer is"));
+    assert!(error(|one| one.buffer_cycles = 0).starts_with("buffer_cycles is 0"));
+    assert!(error(|one| one.hash_cycles = u64::MAX).starts_with("hash_cycles is"));
     assert!(error(|one| one.memory.rows = 0).starts_with("the memory of the card"));
+    assert!(error(|one| one.memory.rows = 1).starts_with("memory is"));
     let zero = Pipeline::Interleaved { operations: 0 };
     let parameters = Parameters {
         pipeline: zero,
@@ -257,11 +261,26 @@ fn a_run_without_operations_takes_no_time() {
 }
 
 #[test]
+fn a_batch_that_is_too_large_is_refused() {
+    let mut operations = operations(0..1000);
+    operations.iter_mut().for_each(|one| one.bytes = 1 << 20);
+    let accelerator = Accelerator::new(Parameters::published()).unwrap();
+    let error = accelerator.run(&operations, &mut Paths::new(1, &operations));
+    let text = error.unwrap_err().to_string();
+    assert!(text.starts_with("batch: the records"), "{text}");
+}
+
+#[test]
 fn a_tree_that_is_too_large_is_refused() {
     let operations = operations([1 << 40].into_iter());
     let accelerator = Accelerator::new(Parameters::published()).unwrap();
     let error = accelerator.run(&operations, &mut Paths::new(1, &operations));
-    assert!(matches!(error, Err(Error::Tree { .. })));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .starts_with("memory: the tree")
+    );
 }
 
 #[test]

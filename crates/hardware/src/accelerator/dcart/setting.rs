@@ -1,0 +1,249 @@
+//! Parameters by their names, one by one or as a text.
+
+use super::{Error, Parameters, Pipeline, Policy};
+use crate::Time;
+
+/// The names by which parameters are set. Those of the card's memory begin with `memory.`, and go
+/// on as [`dram::Parameters::set`](crate::dram::Parameters::set) has them.
+pub(super) const NAMES: &[&str] = &[
+    "cycle",
+    "units",
+    "buckets",
+    "batch",
+    "combines",
+    "shortcuts",
+    "overlaps",
+    "tree_policy",
+    "pipeline",
+    "scan_buffer",
+    "bucket_buffer",
+    "shortcut_buffer",
+    "tree_buffer",
+    "shortcut_bytes",
+    "hash_cycles",
+    "buffer_cycles",
+    "match_cycles",
+    "read_cycles",
+    "write_cycles",
+    "generate_cycles",
+    "port_cycles",
+    "stream_lines",
+    "spill_lines",
+    "block_memory",
+    "memory.NAME",
+];
+
+/// The longest part of what a user gave that an error repeats.
+const SHOWN: usize = 40;
+
+/// The value of a parameter, to be set.
+enum Slot<'p> {
+    Count(&'p mut usize),
+    Number(&'p mut u64),
+    Bytes(&'p mut u64),
+    ShortBytes(&'p mut u32),
+    Flag(&'p mut bool),
+    Policy(&'p mut Policy),
+    Pipeline(&'p mut Pipeline),
+    Nanoseconds(&'p mut Time),
+}
+
+impl Parameters {
+    /// Sets a parameter by its name. Bytes may end in `K`, `M` or `G` (binary), `cycle` is in
+    /// nanoseconds, `tree_policy` is `value` or `lru`, and `pipeline` is `in-order` or a number of
+    /// operations, which a unit interleaves. Whether all parameters go together,
+    /// [`check`](Parameters::check) says.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], [`Error::Value`], and [`Error::Memory`] for a parameter of the memory.
+    ///
+    /// ```
+    /// use nearfield_hardware::accelerator::dcart::{Parameters, Pipeline};
+    ///
+    /// let mut parameters = Parameters::published();
+    /// parameters.set("tree_buffer", "1M")?;
+    /// parameters.set("pipeline", "16")?;
+    /// parameters.set("memory.channels", "8")?;
+    /// assert_eq!(parameters.tree_buffer, 1 << 20);
+    /// assert_eq!(parameters.pipeline, Pipeline::Interleaved { operations: 16 });
+    /// assert!(parameters.set("units", "many").is_err());
+    /// # Ok::<(), nearfield_hardware::accelerator::dcart::Error>(())
+    /// ```
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        if let Some(of_memory) = name.strip_prefix("memory.") {
+            return Ok(self.memory.set(of_memory, value)?);
+        }
+        let Some(slot) = self.slot(name) else {
+            return Err(Error::Unknown {
+                name: name.chars().take(SHOWN).collect(),
+                known: NAMES,
+            });
+        };
+        let bad = |allowed| Error::Value {
+            name: name.to_owned(),
+            given: value.chars().take(SHOWN).collect(),
+            allowed,
+        };
+        let number = || value.parse::<u64>().ok();
+        match slot {
+            Slot::Count(slot) => {
+                *slot = value.parse().map_err(|_| bad("a whole number"))?;
+            }
+            Slot::Number(slot) => *slot = number().ok_or_else(|| bad("a whole number"))?,
+            Slot::Bytes(slot) => {
+                *slot = bytes(value).ok_or_else(|| bad("bytes, such as 4096 or 4M"))?;
+            }
+            Slot::ShortBytes(slot) => {
+                *slot = value.parse().map_err(|_| bad("a whole number"))?;
+            }
+            Slot::Flag(slot) => *slot = value.parse().map_err(|_| bad("true or false"))?,
+            Slot::Policy(slot) => {
+                *slot = match value {
+                    "value" => Policy::Value,
+                    "lru" => Policy::Lru,
+                    _ => return Err(bad("value or lru")),
+                }
+            }
+            Slot::Pipeline(slot) => {
+                *slot = match (value, value.parse()) {
+                    ("in-order", _) => Pipeline::InOrder,
+                    (_, Ok(operations)) => Pipeline::Interleaved { operations },
+                    _ => return Err(bad("in-order, or a number of operations")),
+                }
+            }
+            Slot::Nanoseconds(slot) => {
+                let nanoseconds: Option<f64> = value.parse().ok();
+                let picoseconds = nanoseconds.map(|it| (it * 1e3).round());
+                let picoseconds = picoseconds.filter(|it| (1.0..=1e9).contains(it));
+                let picoseconds = picoseconds.ok_or_else(|| bad("nanoseconds, above 0"))?;
+                *slot = Time::from_picoseconds(picoseconds as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets parameters by a text: a line `NAME=VALUE` for each. Empty lines, and those that begin
+    /// with `#`, mean nothing.
+    ///
+    /// # Errors
+    /// [`Error::Line`] says which line is wrong, and why.
+    pub fn set_all(&mut self, text: &str) -> Result<(), Error> {
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let done = match line.split_once('=') {
+                Some((name, value)) => self.set(name.trim(), value.trim()),
+                None => Err(Error::Value {
+                    name: "a line".to_owned(),
+                    given: line.chars().take(SHOWN).collect(),
+                    allowed: "NAME=VALUE",
+                }),
+            };
+            done.map_err(|error| Error::Line {
+                line: number + 1,
+                error: Box::new(error),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn slot(&mut self, name: &str) -> Option<Slot<'_>> {
+        Some(match name {
+            "cycle" => Slot::Nanoseconds(&mut self.cycle),
+            "units" => Slot::Count(&mut self.units),
+            "buckets" => Slot::Count(&mut self.buckets),
+            "batch" => Slot::Count(&mut self.batch),
+            "combines" => Slot::Flag(&mut self.combines),
+            "shortcuts" => Slot::Flag(&mut self.shortcuts),
+            "overlaps" => Slot::Flag(&mut self.overlaps),
+            "tree_policy" => Slot::Policy(&mut self.tree_policy),
+            "pipeline" => Slot::Pipeline(&mut self.pipeline),
+            "scan_buffer" => Slot::Bytes(&mut self.scan_buffer),
+            "bucket_buffer" => Slot::Bytes(&mut self.bucket_buffer),
+            "shortcut_buffer" => Slot::Bytes(&mut self.shortcut_buffer),
+            "tree_buffer" => Slot::Bytes(&mut self.tree_buffer),
+            "shortcut_bytes" => Slot::ShortBytes(&mut self.shortcut_bytes),
+            "hash_cycles" => Slot::Number(&mut self.hash_cycles),
+            "buffer_cycles" => Slot::Number(&mut self.buffer_cycles),
+            "match_cycles" => Slot::Number(&mut self.match_cycles),
+            "read_cycles" => Slot::Number(&mut self.read_cycles),
+            "write_cycles" => Slot::Number(&mut self.write_cycles),
+            "generate_cycles" => Slot::Number(&mut self.generate_cycles),
+            "port_cycles" => Slot::Number(&mut self.port_cycles),
+            "stream_lines" => Slot::Count(&mut self.stream_lines),
+            "spill_lines" => Slot::Number(&mut self.spill_lines),
+            "block_memory" => Slot::Bytes(&mut self.block_memory),
+            _ => return None,
+        })
+    }
+}
+
+/// Bytes with a unit, if any.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number: u64 = digits.parse().ok()?;
+    number.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that each parameter takes, and that it does not have.
+    fn other(name: &str) -> &'static str {
+        match name {
+            "combines" | "shortcuts" | "overlaps" => "false",
+            "tree_policy" => "lru",
+            "pipeline" => "3",
+            _ => "17",
+        }
+    }
+
+    #[test]
+    fn each_name_sets_a_parameter_of_its_own() {
+        let published = Parameters::published();
+        let mut all = Vec::new();
+        for name in NAMES.iter().filter(|name| !name.starts_with("memory.")) {
+            let mut parameters = published.clone();
+            parameters.set(name, other(name)).unwrap();
+            assert_ne!(parameters, published, "{name}");
+            assert!(!all.contains(&parameters), "{name}");
+            all.push(parameters);
+        }
+        let mut parameters = published.clone();
+        parameters.set("memory.tRCD", "33").unwrap();
+        assert_eq!(parameters.memory.t_rcd_read, 33);
+    }
+
+    #[test]
+    fn errors_name_the_parameter_and_the_line() {
+        let mut parameters = Parameters::published();
+        let mut error = |name, value| parameters.set(name, value).unwrap_err().to_string();
+        assert!(error("unit", "1").contains("no parameter \"unit\"; the names are cycle, units"));
+        for name in NAMES.iter().filter(|name| !name.starts_with("memory.")) {
+            for bad in ["", "soon", "-1"] {
+                let error = error(name, bad);
+                assert!(error.starts_with(&format!("{name} is {bad:?}")), "{error}");
+            }
+        }
+        assert!(error("memory.channels", "3").contains("channels"));
+        assert!(error("tree_buffer", "99999999999999999999G").contains("tree_buffer"));
+        assert!(error("tree_buffer", "17179869184G").contains("tree_buffer"));
+        let text = "# ours\nunits = 12\n\npipeline=16\ntree_buffer 1M\n";
+        let error = parameters.set_all(text).unwrap_err().to_string();
+        assert!(
+            error.starts_with("line 5: a line is \"tree_buffer 1M\""),
+            "{error}"
+        );
+        assert_eq!(parameters.units, 12);
+        let error = parameters.set_all("units=x").unwrap_err().to_string();
+        assert!(error.starts_with("line 1: units is \"x\""), "{error}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Parameters of DCART's accelerator: no text makes the reader panic, and an accelerator of
+//! parameters that pass executes every operation once.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nearfield_hardware::accelerator::Span;
+use nearfield_hardware::accelerator::dcart::{
+    Accelerator, Operation, Parameters, Tree, Visit, Walk,
+};
+
+/// Channels times banks of a memory that is worth building here.
+const BANKS_MAX: u64 = 4096;
+
+/// Two nodes, which all keys share.
+struct Flat;
+
+impl Tree for Flat {
+    fn execute(&mut self, operation: usize, walk: &mut Walk) {
+        let line = |address| Span { address, bytes: 64 };
+        walk.visit(Visit::inner(line(0), line(64)));
+        walk.visit(Visit::leaf(line(128)));
+        walk.found();
+        if operation.is_multiple_of(2) {
+            walk.store(line(128));
+            walk.lock(128);
+        }
+    }
+}
+
+fuzz_target!(|text: &str| {
+    let mut parameters = Parameters::published();
+    if parameters.set_all(text).is_err() {
+        return;
+    }
+    let memory = &parameters.memory;
+    let banks = [
+        memory.channels,
+        memory.ranks,
+        memory.groups,
+        memory.banks_per_group,
+    ];
+    if banks.into_iter().map(u64::from).product::<u64>() > BANKS_MAX {
+        return;
+    }
+    let Ok(accelerator) = Accelerator::new(parameters) else {
+        return;
+    };
+    let operation = |number: u64| Operation {
+        key: number % 7,
+        label: number as u8,
+        bytes: 24,
+        writes: number.is_multiple_of(2),
+    };
+    let operations: Vec<Operation> = (0..60).map(operation).collect();
+    if let Ok(report) = accelerator.run(&operations, &mut Flat) {
+        assert_eq!(report.latencies.len(), operations.len());
+    }
+});
