@@ -2,7 +2,9 @@
 
 use nearfield_tiers::disk::{Disk, DiskFile, RealDisk};
 use parking_lot::Mutex;
+use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ pub struct TierFaults {
     pub creates: Option<i32>,
     /// Reads fail.
     pub reads: Option<i32>,
+    /// Reads by the kernel's ring fail with `EIO`, and others do not.
+    pub ring_reads: bool,
     /// Writes fail when half of their bytes are written.
     pub writes: Option<i32>,
     /// Reads answer other bytes.
@@ -40,6 +44,8 @@ pub struct FaultyTierDisk {
 #[derive(Debug)]
 struct FaultyTierFile {
     file: Box<dyn DiskFile>,
+    /// Memory of this process where there is none, which the kernel answers `EIO` to reads of.
+    unreadable: File,
     faults: Arc<Mutex<TierFaults>>,
 }
 
@@ -50,6 +56,7 @@ impl Disk for FaultyTierDisk {
         faults.fail(creates)?;
         Ok(Box::new(FaultyTierFile {
             file: RealDisk.create(folder, bytes)?,
+            unreadable: File::open("/proc/self/mem")?,
             faults: Arc::clone(&self.faults),
         }))
     }
@@ -83,5 +90,16 @@ impl DiskFile for FaultyTierFile {
         }
         faults.fail(writes)?;
         self.file.write_at(buffer, offset)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let mut faults = self.faults.lock();
+        if faults.ring_reads {
+            faults.failed += 1;
+            return Some(self.unreadable.as_fd());
+        }
+        // Faults that are not the kernel's are those of `read_at`.
+        let is_sound = faults.reads.is_none() && !faults.flips;
+        is_sound.then(|| self.file.descriptor())?
     }
 }

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Small tiers: memory, compressed memory, and files in a folder, which is created.
 pub fn small_tiers(folder: &Path) -> Arc<Tiers> {
@@ -24,12 +24,11 @@ pub fn small_tiers(folder: &Path) -> Arc<Tiers> {
     Arc::new(Tiers::open(&tiers).expect("tiers"))
 }
 
-/// Moves values to tiers that are drawn by chance, until it is to stop, and answers how many have
+/// Moves values to tiers that are drawn by chance, until it is to stop, and counts those that have
 /// moved. Values of all sizes move.
-pub fn stir(keyspace: &Keyspace, stop: &AtomicBool) -> u64 {
+pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &AtomicU64) {
     let tiers = keyspace.cold.tiers().expect("tiers");
     let mut random = SmallRng::seed_from_u64(1);
-    let mut moved = 0;
     while !stop.load(Ordering::Relaxed) {
         std::thread::yield_now();
         let mut begun = Vec::new();
@@ -59,12 +58,11 @@ pub fn stir(keyspace: &Keyspace, stop: &AtomicBool) -> u64 {
             let databases = keyspace.share();
             let stripe = keyspace.stripes.lock(keyspace.stripes.of(&moving.key));
             match moving.publish(&databases, place) {
-                Ok(()) => moved += 1,
+                Ok(()) => _ = moved.fetch_add(1, Ordering::Relaxed),
                 Err(Unmoved::Changed) => {}
                 Err(error) => panic!("{error}"),
             }
             drop(stripe);
         }
     }
-    moved
 }

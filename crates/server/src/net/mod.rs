@@ -11,6 +11,7 @@ mod held;
 mod limits;
 mod listener;
 mod parked;
+mod reads;
 mod round;
 mod thread;
 

@@ -2,7 +2,8 @@
 //!
 //! Before a thread executes what a connection has sent, it looks ahead in it, if there are values
 //! in files: it reads the records of all keys whose values the commands need, in one batch, and
-//! asks for those values that lie in files ([`fetch`](crate::tiering::fetch)). Until they have come
+//! asks for those values that lie in files (`reads.rs`, or where the kernel gives no rings
+//! [`fetch`](crate::tiering::fetch)). Until they have come
 //! the connection waits with all that it has sent, so that the order of its replies is kept. Then
 //! its commands find the values beside their places and wait for no disk.
 //!
@@ -145,7 +146,10 @@ impl IoThread<'_> {
         connection.fetching = Some((until_ms, held.iter().map(Held::place).collect()));
         let shared = &connection.client.shared;
         self.parked.push_back((until_ms, shared.id));
-        server.fetcher.ask(Arc::clone(shared), held);
+        match &mut self.reads {
+            Some(reads) => reads.ask(&server.keyspace.cold, shared.id, held),
+            None => server.fetcher.ask(Arc::clone(shared), held),
+        }
         true
     }
 

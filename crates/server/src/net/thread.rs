@@ -3,6 +3,7 @@
 use super::expiry::Expiry;
 use super::listener::{Listener, listen};
 use super::parked::Scout;
+use super::reads::{Reads, rings};
 use super::round::{Added, Clients, Round};
 use super::{held, limits};
 use crate::blocking::Wait;
@@ -29,6 +30,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const WAKER: Token = Token(usize::MAX);
+const READS: Token = Token(usize::MAX - 1);
 /// Listeners have the tokens from here on.
 const FIRST_LISTENER: usize = usize::MAX - 64;
 /// How long a thread sleeps at most.
@@ -115,9 +117,12 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     }
     server.clients.set_mailboxes(mailboxes);
     let mailboxes = server.clients.mailboxes();
+    let reads = rings(server, polls.len());
+    let by_rings = reads.is_some();
+    let mut reads = reads.into_iter().flatten();
     std::thread::scope(|scope| {
         let mut first = None;
-        if let Err(source) = persistence::spawn(server, scope) {
+        if let Err(source) = persistence::spawn(server, scope, by_rings) {
             server.stop();
             return Err(ServeError::System {
                 what: "a thread",
@@ -125,7 +130,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
             });
         }
         for (number, (poll, mailbox)) in polls.into_iter().zip(mailboxes).enumerate() {
-            let thread = IoThread::new(server, number, poll, mailbox);
+            let thread = IoThread::new(server, number, poll, mailbox, reads.next());
             if number == 0 {
                 first = Some(thread);
                 continue;
@@ -186,6 +191,8 @@ pub(super) struct IoThread<'s> {
     round: Round,
     /// Looks ahead in what connections have sent.
     pub(super) scout: Scout,
+    /// Reads the values, if the kernel gives rings.
+    pub(super) reads: Option<Reads>,
     /// Clients whose commands wait for values, and when that is too long, in milliseconds since
     /// 1970.
     pub(super) parked: VecDeque<(u64, u64)>,
@@ -213,7 +220,13 @@ pub(super) struct IoThread<'s> {
 }
 
 impl<'s> IoThread<'s> {
-    fn new(server: &'s Server, number: usize, poll: Poll, mailbox: &'s Mailbox) -> Self {
+    fn new(
+        server: &'s Server,
+        number: usize,
+        poll: Poll,
+        mailbox: &'s Mailbox,
+        reads: Option<Reads>,
+    ) -> Self {
         IoThread {
             server,
             number,
@@ -224,6 +237,7 @@ impl<'s> IoThread<'s> {
             executor: Executor::new(server, number),
             round: Round::new(server.keyspace.is_shared()),
             scout: Scout::default(),
+            reads,
             parked: VecDeque::new(),
             dirty: Vec::new(),
             unread: Vec::new(),
@@ -248,9 +262,16 @@ impl<'s> IoThread<'s> {
                 self.server.stop();
             }
         }
+        if let Some(reads) = &self.reads
+            && let Err(error) = reads.register(self.poll.registry(), READS)
+        {
+            tracing::error!("cannot wait for reads of files: {error}");
+            self.server.stop();
+        }
         let mut events = Events::with_capacity(1024);
         let mut accept_at_ms = 0;
         while !self.server.stopping.load(Ordering::Acquire) {
+            self.go_on_with_read();
             let timeout = self.timeout();
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != ErrorKind::Interrupted
@@ -266,6 +287,8 @@ impl<'s> IoThread<'s> {
             for event in &events {
                 match event.token() {
                     WAKER => self.read_mail(),
+                    // It is looked at before the thread sleeps again.
+                    READS => {}
                     Token(token) if token >= FIRST_LISTENER => {
                         if let Some(listener) = listeners.get(token - FIRST_LISTENER) {
                             self.accept(listener);
@@ -375,6 +398,7 @@ impl<'s> IoThread<'s> {
             .partition(|message| matches!(message, Message::Deliver { .. }));
         // What is delivered comes first: a client that then goes on may end its subscriptions,
         // and is to find what was published before.
+        let mut fetched = Vec::new();
         for message in deliveries.into_iter().chain(others) {
             match message {
                 Message::Serve(stream) => self.add(stream),
@@ -405,10 +429,8 @@ impl<'s> IoThread<'s> {
                 Message::Fetched { client, held } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.go_on_with(index);
-                        // The commands find the values as long as these are held.
-                        self.execute_round();
+                        fetched.push(held);
                     }
-                    drop(held);
                 }
                 Message::Close { client } => {
                     if let Some(&index) = self.by_client.get(&client) {
@@ -419,6 +441,10 @@ impl<'s> IoThread<'s> {
                 }
                 Message::Adopt(connection) => self.adopt(*connection),
             }
+        }
+        if !fetched.is_empty() {
+            // The commands find the values as long as these are held.
+            self.execute_round();
         }
     }
 
@@ -714,7 +740,7 @@ impl<'s> IoThread<'s> {
     }
 
     /// Executes what is left of the round and sends all replies.
-    fn finish_round(&mut self) {
+    pub(super) fn finish_round(&mut self) {
         self.execute_round();
         self.executor.reclaim();
         if self.dirty.is_empty() {
@@ -774,7 +800,8 @@ impl<'s> IoThread<'s> {
 
     /// How long the thread may sleep.
     fn timeout(&self) -> Duration {
-        if !self.unread.is_empty() {
+        let is_ready = self.reads.as_ref().is_some_and(Reads::is_ready);
+        if is_ready || !self.unread.is_empty() {
             return Duration::ZERO;
         }
         // A pause that ends is noticed soon.

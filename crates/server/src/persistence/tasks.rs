@@ -8,7 +8,7 @@ use crate::keyspace::{Databases, snapshot};
 use crate::log::manifest::{Manifest, base_name, log_name};
 use crate::server::persistence::{FIRST_PATIENCE, LONGEST_PATIENCE};
 use crate::server::{Server, Task};
-use crate::tiering::fetch::{self, READERS};
+use crate::tiering::fetch::READERS;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,13 +17,15 @@ use std::time::{Duration, Instant};
 /// How often the log is looked after.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Starts what runs beside the threads that serve clients, until the server stops.
+/// Starts what runs beside the threads that serve clients, until the server stops. `by_rings` says
+/// that these threads read values in files themselves.
 ///
 /// # Errors
 /// The system gives no thread. One may have been started.
 pub fn spawn<'scope>(
     server: &'scope Server,
     scope: &'scope std::thread::Scope<'scope, '_>,
+    by_rings: bool,
 ) -> io::Result<()> {
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     thread("nearfield-log").spawn_scoped(scope, || keep(server))?;
@@ -35,23 +37,21 @@ pub fn spawn<'scope>(
             server.tiering.keep(keyspace, access, &server.stopping);
         })?;
         let has_files = (0..tiers.count()).any(|tier| tiers.folder(tier).is_some());
-        let mut ring = if has_files { fetch::ring() } else { None };
-        let (readers, how) = match (has_files, &ring) {
+        let (readers, how) = match (has_files, by_rings) {
             (false, _) => (0, "nothing"),
-            (true, Some(_)) => (1, "io_uring"),
-            (true, None) => (READERS, "threads"),
+            (true, true) => (0, "io_uring"),
+            (true, false) => (READERS, "threads"),
         };
         if has_files {
             tracing::info!("values in files are read by {how}");
         }
         for _ in 0..readers {
-            let ring = ring.take();
             thread("nearfield-fetch").spawn_scoped(scope, move || {
                 let tell = |who: &Arc<ClientShared>, held| {
                     let client = who.id;
                     server.clients.send(who, Message::Fetched { client, held });
                 };
-                server.fetcher.read(cold, ring, &server.stopping, tell);
+                server.fetcher.read(cold, &server.stopping, tell);
             })?;
         }
     }

@@ -1,32 +1,24 @@
 //! Reading values of a file tier for clients that wait for them, while nobody else waits.
 //!
 //! A thread that serves clients looks ahead in what a connection has sent. If commands there need
-//! values of files, it asks for all of them at once and goes on with other connections. Threads of
-//! the fetcher read the values and lay them beside their places, where the commands then find them
+//! values of files, it asks for all of them at once and goes on with other connections. It reads
+//! them by a ring of its own (`net/reads.rs`). Where the kernel gives no rings, threads of the
+//! fetcher read the values. They are laid beside their places, where the commands then find them
 //! ([`Cold::read`](crate::keyspace::Cold::read)).
 //!
 //! If a value moves meanwhile, the command reads it where it is then. So what is fetched is only
 //! ever a value that need not be waited for.
 
 use crate::keyspace::cold::{Cold, Held};
-use hashbrown::HashMap;
-use nearfield_tiers::{Place, ReadError, Ring};
+use nearfield_tiers::{Place, ReadError};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Threads that read where there is no ring. *Assumed*: an SSD is busy with half of them.
+/// Threads that read where there are no rings. *Assumed*: an SSD is busy with half of them.
 pub const READERS: usize = 16;
-/// Reads that are under way at once by a ring. *Assumed.*
-const RING_READS: usize = 64;
-
-/// A ring, where the kernel has one and this process may use it.
-pub fn ring() -> Option<Ring> {
-    Ring::new(RING_READS).ok()
-}
-
 /// How long a reader sleeps at most.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -84,30 +76,20 @@ impl<W> Fetcher<W> {
         }
     }
 
-    /// Takes the next job; waits for one for a moment if it may.
-    fn next(&self, may_wait: bool) -> Option<Job<W>> {
+    /// Takes the next job; waits for one for a moment.
+    fn next(&self) -> Option<Job<W>> {
         let mut queue = self.queue.lock();
-        if queue.is_empty() && may_wait {
+        if queue.is_empty() {
             self.wanted.wait_for(&mut queue, TICK);
         }
         queue.pop_front()
     }
 
-    /// Reads values until it is to stop. Each time a client has all that it waits for, `tell` is
-    /// called with it and with what holds the places. By a ring one thread reads all; without one,
-    /// each of several reads one after the other.
-    pub fn read(
-        &self,
-        cold: &Cold,
-        ring: Option<Ring>,
-        stopping: &AtomicBool,
-        tell: impl Fn(&W, Vec<Held>),
-    ) {
-        if let Some(ring) = ring {
-            return self.read_by_ring(cold, ring, stopping, tell);
-        }
+    /// Reads values, one after the other, until it is to stop. Each time a client has all that it
+    /// waits for, `tell` is called with it and with what holds the places.
+    pub fn read(&self, cold: &Cold, stopping: &AtomicBool, tell: impl Fn(&W, Vec<Held>)) {
         while !stopping.load(Ordering::Acquire) {
-            let Some(job) = self.next(true) else { continue };
+            let Some(job) = self.next() else { continue };
             // Another client may have asked for it before.
             if !cold.has_fetched(job.place) {
                 let mut value = Vec::new();
@@ -118,51 +100,6 @@ impl<W> Fetcher<W> {
                 cold.deliver(job.place, read.map(|()| value), job.asked.elapsed());
             }
             job.end(&tell);
-        }
-    }
-
-    fn read_by_ring(
-        &self,
-        cold: &Cold,
-        mut ring: Ring,
-        stopping: &AtomicBool,
-        tell: impl Fn(&W, Vec<Held>),
-    ) {
-        let mut jobs: HashMap<u64, Job<W>> = HashMap::new();
-        let mut number = 0;
-        while !stopping.load(Ordering::Acquire) {
-            while ring.room() > 0 {
-                let Some(job) = self.next(ring.under_way() == 0) else {
-                    break;
-                };
-                if cold.has_fetched(job.place) {
-                    job.end(&tell);
-                    continue;
-                }
-                number += 1;
-                let read = match cold.tiers().and_then(|tiers| tiers.pending(job.place)) {
-                    Some(pending) => ring.begin(pending, number),
-                    None => Some(Err(ReadError::Absent)),
-                };
-                match read {
-                    Some(read) => {
-                        cold.deliver(job.place, read, job.asked.elapsed());
-                        job.end(&tell);
-                    }
-                    None => drop(jobs.insert(number, job)),
-                }
-            }
-            let waited = ring.wait(TICK, |number, read| {
-                if let Some(job) = jobs.remove(&number) {
-                    cold.deliver(job.place, read, job.asked.elapsed());
-                    job.end(&tell);
-                }
-            });
-            if let Err(error) = waited {
-                // Clients are told after their time that the disk does not answer.
-                tracing::error!("the kernel's ring of reads fails: {error}");
-                std::thread::sleep(TICK);
-            }
         }
     }
 }

@@ -11,7 +11,7 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use std::fmt;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 /// Reads that are under way at once, each with a number of the caller's.
@@ -20,6 +20,8 @@ pub struct Ring {
     slots: Vec<Slot>,
     free: Vec<usize>,
     under_way: usize,
+    /// Reads that have begun, and that the kernel was not told of yet.
+    untold: usize,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,7 @@ impl Ring {
             slots: (0..depth).map(|_| Slot::default()).collect(),
             free: (0..depth).collect(),
             under_way: 0,
+            untold: 0,
         })
     }
 
@@ -127,7 +130,20 @@ impl Ring {
             number,
         });
         self.under_way += 1;
+        self.untold += 1;
         None
+    }
+
+    /// Tells the kernel of all reads that have begun, at once. [`wait`](Ring::wait) does so, too.
+    ///
+    /// # Errors
+    /// The kernel takes them later.
+    pub fn submit(&mut self) -> io::Result<()> {
+        if self.untold > 0 {
+            self.ring.submit()?;
+            self.untold = 0;
+        }
+        Ok(())
     }
 
     /// Waits until a read is over, but no longer than `limit`, and gives all that are over to
@@ -138,7 +154,7 @@ impl Ring {
     pub fn wait(
         &mut self,
         limit: Duration,
-        mut done: impl FnMut(u64, Result<Vec<u8>, ReadError>),
+        done: impl FnMut(u64, Result<Vec<u8>, ReadError>),
     ) -> io::Result<()> {
         if self.under_way == 0 {
             return Ok(());
@@ -148,10 +164,16 @@ impl Ring {
             .nsec(limit.subsec_nanos());
         let arguments = SubmitArgs::new().timespec(&limit);
         match self.ring.submitter().submit_with_args(1, &arguments) {
-            Ok(_) => {}
+            Ok(_) => self.untold = 0,
             Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => {}
             Err(error) => return Err(error),
         }
+        self.reap(done);
+        Ok(())
+    }
+
+    /// Gives the reads that are over to `done`, without a wait.
+    pub fn reap(&mut self, mut done: impl FnMut(u64, Result<Vec<u8>, ReadError>)) {
         for entry in self.ring.completion() {
             let at = entry.user_data() as usize;
             let Some(slot) = self.slots.get_mut(at) else {
@@ -176,7 +198,13 @@ impl Ring {
             self.under_way -= 1;
             done(read.number, answer.map(|()| value));
         }
-        Ok(())
+    }
+}
+
+/// The ring can be polled: it is readable when a read is over.
+impl AsRawFd for Ring {
+    fn as_raw_fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
     }
 }
 

@@ -4,38 +4,99 @@
 use super::*;
 use nearfield_server_testkit::faulty::{EIO, ENOSPC};
 use nearfield_server_testkit::faulty_tier::{FaultyTierDisk, TierFaults};
+use nearfield_tiers::Ring;
 use nearfield_tiers::disk::Disk;
+use std::cell::RefCell;
 
-/// A server with small tiers, whose files lie on a disk that fails as it is told.
-fn faulty(folder: &Folder, memory_mebibytes: u64) -> (Nearfield, FaultyTierDisk) {
-    let disk = FaultyTierDisk::default();
-    let tiers = [
-        (TierKind::Memory, memory_mebibytes),
-        (TierKind::Compressed, 1),
-        (TierKind::File(folder.0.clone()), 8),
-    ]
-    .map(|(kind, mebibytes)| Specification {
-        kind,
-        capacity_bytes: mebibytes << 20,
-    });
-    let on = Arc::new(disk.clone()) as Arc<dyn Disk>;
-    let options = Options {
-        tiers: Some(Arc::new(Tiers::open_on(&tiers, &on).unwrap())),
-        ..saving_into(folder, 1)
-    };
-    (Nearfield::start(options), disk)
+/// A server with small tiers, whose files lie on a disk that fails as it is told, and a client.
+struct Faulty {
+    server: Nearfield,
+    disk: FaultyTierDisk,
+    connection: RefCell<Connection>,
+    folder: Folder,
 }
 
-fn set(disk: &FaultyTierDisk, faults: TierFaults) {
-    *disk.faults.lock() = faults;
-}
+impl Faulty {
+    fn new(memory_mebibytes: u64) -> Faulty {
+        let (folder, disk) = (Folder::new(), FaultyTierDisk::default());
+        let tiers = [
+            Specification::memory(memory_mebibytes << 20),
+            Specification::compressed(1 << 20),
+            Specification::file(&folder.0, 8 << 20),
+        ];
+        let on = Arc::new(disk.clone()) as Arc<dyn Disk>;
+        let options = Options {
+            tiers: Some(Arc::new(Tiers::open_on(&tiers, &on).unwrap())),
+            ..saving_into(&folder, 1)
+        };
+        let server = Nearfield::start(options);
+        Faulty {
+            connection: RefCell::new(server.connect()),
+            server,
+            disk,
+            folder,
+        }
+    }
 
-fn run(connection: &mut Connection, words: &[&[u8]]) -> Value {
-    connection.command(words).unwrap()
-}
+    fn set(&self, faults: TierFaults) {
+        *self.disk.faults.lock() = faults;
+    }
 
-fn move_to(connection: &mut Connection, key: &[u8], to: &[u8]) -> Value {
-    run(connection, &[b"NEARFIELD.TIER", b"MOVE", key, to])
+    fn run(&self, words: &[&[u8]]) -> Value {
+        self.connection.borrow_mut().command(words).unwrap()
+    }
+
+    fn info(&self) -> String {
+        self.run(&[b"INFO", b"tiers"]).to_string()
+    }
+
+    fn move_to(&self, key: &[u8], to: &[u8]) -> Value {
+        self.run(&[b"NEARFIELD.TIER", b"MOVE", key, to])
+    }
+
+    /// Moves all values, and answers the errors of those that stay.
+    fn move_all(&self, values: &[(Vec<u8>, Value)], to: &[u8]) -> Vec<String> {
+        let moved = values.iter().map(|(key, _)| self.move_to(key, to));
+        let errors = moved.filter(|reply| !matches!(reply, Value::Integer(_)));
+        errors.map(|reply| text_of(&reply)).collect()
+    }
+
+    /// The disk works: all accounts are exact, all values are there, and all move.
+    fn check_all(&self, values: &[(Vec<u8>, Value)], to: &[u8]) {
+        self.set(TierFaults::default());
+        self.check(values);
+        assert_eq!(self.move_all(values, to), Vec::<String>::new());
+        self.check(values);
+    }
+
+    /// All accounts are exact, and all values are there.
+    fn check(&self, values: &[(Vec<u8>, Value)]) {
+        check_settled(&self.server.server.keyspace);
+        for (key, dump) in values {
+            assert_eq!(&self.run(&[b"DUMP", key]), dump, "{}", key.escape_ascii());
+        }
+    }
+
+    /// Reads all values, some of which are errors that name their key and the reason. Answers how
+    /// many.
+    fn read_all(&self, values: &[(Vec<u8>, Value)], reason: &str) -> usize {
+        let is_wrong = |(key, dump): &&(Vec<u8>, Value)| match self.run(&[b"DUMP", key]) {
+            Value::Error(text) => {
+                let (text, key) = (
+                    String::from_utf8_lossy(&text),
+                    key.escape_ascii().to_string(),
+                );
+                assert!(text.contains(&key) && text.contains(reason), "{text}");
+                true
+            }
+            // What was appended last lies in memory.
+            found => {
+                assert_eq!(&found, dump);
+                false
+            }
+        };
+        values.iter().filter(is_wrong).count()
+    }
 }
 
 fn text_of(value: &Value) -> String {
@@ -54,7 +115,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 const KEYS: u64 = 60;
 
 /// Values of all types by their key, each of some kilobytes that cannot be compressed.
-fn fill(connection: &mut Connection) -> Vec<(Vec<u8>, Value)> {
+fn fill(at: &Faulty) -> Vec<(Vec<u8>, Value)> {
     let commands: [&[&[u8]]; 5] = [
         &[b"SET"],
         &[b"RPUSH"],
@@ -71,36 +132,19 @@ fn fill(connection: &mut Connection) -> Vec<(Vec<u8>, Value)> {
         let mut words: Vec<&[u8]> = vec![command, &key];
         words.extend(rest);
         words.push(&value);
-        let reply = run(connection, &words);
+        let reply = at.run(&words);
         assert!(!matches!(reply, Value::Error(_)), "{reply}");
-        let dump = run(connection, &[b"DUMP", &key]);
+        let dump = at.run(&[b"DUMP", &key]);
         values.push((key, dump));
     }
     values
 }
 
-fn check_values(connection: &mut Connection, values: &[(Vec<u8>, Value)]) {
-    for (key, dump) in values {
-        let found = run(connection, &[b"DUMP", key]);
-        assert_eq!(&found, dump, "{}", key.escape_ascii());
-    }
-}
-
-/// Moves all values, and answers the errors of those that stay.
-fn move_all(connection: &mut Connection, values: &[(Vec<u8>, Value)], to: &[u8]) -> Vec<String> {
-    let moved = values.iter().map(|(key, _)| move_to(connection, key, to));
-    let errors = moved.filter(|reply| !matches!(reply, Value::Integer(_)));
-    errors.map(|reply| text_of(&reply)).collect()
-}
-
 #[test]
 fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
-    let folder = Folder::new();
-    let (server, disk) = faulty(&folder, 16);
-    let keyspace = &server.server.keyspace;
-    let mut connection = server.connect();
-    let _still = server.server.tiering.still();
-    let values = fill(&mut connection);
+    let at = Faulty::new(16);
+    let _still = at.server.server.tiering.still();
+    let values = fill(&at);
     let writes = |error| TierFaults {
         writes: Some(error),
         ..TierFaults::default()
@@ -114,46 +158,29 @@ fn a_disk_that_takes_nothing_is_named_and_values_stay_where_they_are() {
         (writes(EIO), "Input/output error"),
         (creates(ENOSPC), "No space left"),
     ] {
-        set(&disk, faults);
-        let errors = move_all(&mut connection, &values, b"2");
+        at.set(faults);
+        let errors = at.move_all(&values, b"2");
         // What the buffer takes is written later.
         assert!(errors.len() > 5, "{reason}: {errors:?}");
-        assert!(disk.faults.lock().failed > 0);
-        let named = folder.0.display().to_string();
+        assert!(at.disk.faults.lock().failed > 0);
+        let named = at.folder.0.display().to_string();
         for error in &errors {
             assert!(error.contains(reason) && error.contains(&named), "{error}");
         }
-        check_settled(keyspace);
-        check_values(&mut connection, &values);
+        at.check(&values);
         // The disk works again: what was in the buffer is not lost, and the rest moves.
-        set(&disk, TierFaults::default());
-        assert_eq!(
-            move_all(&mut connection, &values, b"2"),
-            Vec::<String>::new()
-        );
-        check_settled(keyspace);
-        check_values(&mut connection, &values);
-        assert_eq!(
-            move_all(&mut connection, &values, b"0"),
-            Vec::<String>::new()
-        );
-        check_settled(keyspace);
+        at.check_all(&values, b"2");
+        at.check_all(&values, b"0");
     }
 }
 
 #[test]
 fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
-    let folder = Folder::new();
-    let (server, disk) = faulty(&folder, 16);
-    let keyspace = &server.server.keyspace;
-    let mut connection = server.connect();
-    let _still = server.server.tiering.still();
-    let values = fill(&mut connection);
-    assert_eq!(
-        move_all(&mut connection, &values, b"2"),
-        Vec::<String>::new()
-    );
-    run(&mut connection, &[b"SET", b"hot", b"value"]);
+    let at = Faulty::new(16);
+    let _still = at.server.server.tiering.still();
+    let values = fill(&at);
+    at.check_all(&values, b"2");
+    at.run(&[b"SET", b"hot", b"value"]);
     let fails = TierFaults {
         reads: Some(EIO),
         ..TierFaults::default()
@@ -163,67 +190,72 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
         ..TierFaults::default()
     };
     for (faults, reason) in [(fails, "Input/output error"), (flips, "not those")] {
-        set(&disk, faults);
-        let mut wrong = 0;
-        for (key, dump) in &values {
-            match run(&mut connection, &[b"DUMP", key]) {
-                Value::Error(text) => {
-                    let text = String::from_utf8(text).unwrap();
-                    let key = String::from_utf8(key.clone()).unwrap();
-                    assert!(text.contains(&key) && text.contains(reason), "{text}");
-                    wrong += 1;
-                }
-                // What was appended last lies in memory.
-                found => assert_eq!(&found, dump),
-            }
-        }
+        at.set(faults);
+        let wrong = at.read_all(&values, reason);
         assert!(wrong as u64 > KEYS / 2, "{wrong}");
         // Neither a move to memory nor one to the other cold tier loses the value.
         for to in [b"0", b"1"] {
-            let error = text_of(&move_to(&mut connection, &values[0].0, to));
+            let error = text_of(&at.move_to(&values[0].0, to));
             assert!(error.contains(reason), "{error}");
         }
         let first = values[0].0.as_slice();
-        let read = run(&mut connection, &[b"MGET", b"hot", first]);
+        let read = at.run(&[b"MGET", b"hot", first]);
         assert!(read.to_string().contains(reason), "{read}");
-        assert_eq!(
-            run(&mut connection, &[b"GET", b"hot"]),
-            Value::Bulk(b"value".to_vec())
-        );
-        assert_eq!(run(&mut connection, &[b"EXISTS", first]), Value::Integer(1));
-        run(&mut connection, &[b"MULTI"]);
-        run(&mut connection, &[b"APPEND", first, b"more"]);
-        run(&mut connection, &[b"SET", b"hot", b"value"]);
-        let replies = run(&mut connection, &[b"EXEC"]).to_string();
+        assert_eq!(at.run(&[b"GET", b"hot"]), Value::Bulk(b"value".to_vec()));
+        assert_eq!(at.run(&[b"EXISTS", first]), Value::Integer(1));
+        at.run(&[b"MULTI"]);
+        at.run(&[b"APPEND", first, b"more"]);
+        at.run(&[b"SET", b"hot", b"value"]);
+        let replies = at.run(&[b"EXEC"]).to_string();
         assert!(
             replies.contains(reason) && replies.contains("OK"),
             "{replies}"
         );
-        set(&disk, TierFaults::default());
-        check_settled(keyspace);
-        check_values(&mut connection, &values);
+        at.set(TierFaults::default());
+        at.check(&values);
     }
-    let info = run(&mut connection, &[b"INFO", b"tiers"]).to_string();
+    let info = at.info();
     assert!(
         figure(&info[info.find("tier_2").unwrap()..], "unreadable=") > 0.0,
         "{info}"
     );
 }
 
+/// Other reads do not fail meanwhile, so that the errors are those which the ring has answered.
+#[test]
+fn errors_that_the_ring_of_a_thread_answers_name_the_key_and_the_rest_goes_on() {
+    if let Err(error) = Ring::new(1) {
+        println!("skipped: this process has no ring: {error}");
+        return;
+    }
+    let at = Faulty::new(16);
+    let _still = at.server.server.tiering.still();
+    let values = fill(&at);
+    at.check_all(&values, b"2");
+    at.set(TierFaults {
+        ring_reads: true,
+        ..TierFaults::default()
+    });
+    let wrong = at.read_all(&values, "Input/output error");
+    assert!(wrong as u64 > KEYS / 2, "{wrong}");
+    // A move reads the disk by itself.
+    assert_eq!(at.move_to(&values[0].0, b"0"), Value::Integer(1));
+    at.check_all(&values[1..], b"0");
+    at.check(&values);
+}
+
 #[test]
 fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_room() {
-    let folder = Folder::new();
-    let (server, disk) = faulty(&folder, 2);
-    let mut connection = server.connect();
+    let at = Faulty::new(2);
     let full = TierFaults {
         writes: Some(ENOSPC),
         creates: Some(ENOSPC),
         ..TierFaults::default()
     };
-    set(&disk, full);
+    at.set(full);
     let mut kept = 0;
     let refused = loop {
-        match run(&mut connection, &[b"SET", &name(kept), &noise(kept, 1000)]) {
+        match at.run(&[b"SET", &name(kept), &noise(kept, 1000)]) {
             Value::Error(text) => break String::from_utf8(text).unwrap(),
             reply => assert_eq!(reply, Value::Simple(b"OK".to_vec())),
         }
@@ -232,38 +264,37 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
     };
     assert!(refused.starts_with("OOM"), "{refused}");
     assert!(kept > 1000, "{kept}");
-    let info = run(&mut connection, &[b"INFO", b"tiers"]).to_string();
+    let info = at.info();
     let file = &info[info.find("tier_2").unwrap()..];
     assert!(figure(file, "unwritable=") > 0.0, "{info}");
     assert!(info.contains("No space left"), "{info}");
-    check(&server).unwrap();
+    check(&at.server).unwrap();
     for number in 0..kept {
-        let found = run(&mut connection, &[b"GET", &name(number)]);
+        let found = at.run(&[b"GET", &name(number)]);
         assert_eq!(found, Value::Bulk(noise(number, 1000)));
     }
-    set(&disk, TierFaults::default());
+    at.set(TierFaults::default());
     eventually("writes are taken again", || {
-        let reply = server
+        let reply = at
+            .server
             .connect()
             .command(&[b"SET", &name(kept), &noise(kept, 1000)]);
         reply.unwrap() == Value::Simple(b"OK".to_vec())
     });
     for number in 0..=kept {
-        let found = run(&mut connection, &[b"GET", &name(number)]);
+        let found = at.run(&[b"GET", &name(number)]);
         assert_eq!(found, Value::Bulk(noise(number, 1000)));
     }
-    check(&server).unwrap();
-    let info = run(&mut connection, &[b"INFO", b"tiers"]).to_string();
+    check(&at.server).unwrap();
+    let info = at.info();
     assert!(!info.contains("No space left"), "{info}");
 }
 
 #[test]
 fn values_that_a_tier_does_not_take_stay_and_the_reason_is_told() {
-    let folder = Folder::new();
-    let (server, _) = faulty(&folder, 16);
-    let keyspace = &server.server.keyspace;
-    let mut connection = server.connect();
-    let _still = server.server.tiering.still();
+    let at = Faulty::new(16);
+    let keyspace = &at.server.server.keyspace;
+    let _still = at.server.server.tiering.still();
     // A file tier of 8 MiB has segments of half a mebibyte.
     for (key, value, to, reason) in [
         (b"noise", noise(1, 5000), b"1", "cannot be made smaller"),
@@ -272,12 +303,12 @@ fn values_that_a_tier_does_not_take_stay_and_the_reason_is_told() {
         (b"long3", noise(3, 3 << 20), b"2", "is more than the"),
     ] {
         let (key, to): (&[u8], &[u8]) = (key, to);
-        run(&mut connection, &[b"SET", key, &value]);
-        let error = text_of(&move_to(&mut connection, key, to));
+        at.run(&[b"SET", key, &value]);
+        let error = text_of(&at.move_to(key, to));
         assert!(error.contains(reason), "{error}");
         check_settled(keyspace);
-        assert_eq!(run(&mut connection, &[b"GET", key]), Value::Bulk(value));
-        run(&mut connection, &[b"DEL", key]);
+        assert_eq!(at.run(&[b"GET", key]), Value::Bulk(value));
+        at.run(&[b"DEL", key]);
     }
     check_settled(keyspace);
 }

@@ -1,0 +1,178 @@
+//! Reads of values in files by the thread that serves their clients, through a ring of its own.
+//!
+//! Reads that begin in a round are told to the kernel together. Those that are over are looked at
+//! before the thread sleeps, all at once, so that the commands of their clients are one round. The
+//! ring wakes the thread as a socket does.
+
+use super::thread::IoThread;
+use crate::keyspace::Cold;
+use crate::keyspace::cold::Held;
+use crate::server::Server;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use nearfield_tiers::{ReadError, Ring};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+/// Reads that are under way at once for a thread. *Assumed.*
+const READS: usize = 64;
+
+/// The reads that clients of a thread wait for.
+#[derive(Debug)]
+pub struct Reads {
+    ring: Ring,
+    fetches: Slab<Fetch>,
+    /// Reads for which the ring had no room: a fetch, and the number of its place.
+    queue: VecDeque<(usize, usize)>,
+    /// Fetches that are over.
+    ready: Vec<usize>,
+}
+
+/// What one client waits for.
+#[derive(Debug)]
+struct Fetch {
+    client: u64,
+    held: Vec<Held>,
+    left: usize,
+    asked: Instant,
+}
+
+/// Rings for so many threads, if there are values in files and the kernel gives rings to all.
+pub fn rings(server: &Server, threads: usize) -> Option<Vec<Reads>> {
+    let tiers = server.keyspace.cold.tiers()?;
+    let has_files = (0..tiers.count()).any(|tier| tiers.folder(tier).is_some());
+    let reads = (0..threads).map(|_| Reads::new().ok());
+    has_files.then(|| reads.collect())?
+}
+
+impl Reads {
+    fn new() -> io::Result<Reads> {
+        Ok(Reads {
+            ring: Ring::new(READS)?,
+            fetches: Slab::new(),
+            queue: VecDeque::new(),
+            ready: Vec::new(),
+        })
+    }
+
+    /// Has the ring wake who polls.
+    pub fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
+        let ring = self.ring.as_raw_fd();
+        registry.register(&mut SourceFd(&ring), token, Interest::READABLE)
+    }
+
+    /// Has values be read for a client.
+    pub fn ask(&mut self, cold: &Cold, client: u64, held: Vec<Held>) {
+        let count = held.len();
+        let fetch = self.fetches.insert(Fetch {
+            client,
+            left: count,
+            held,
+            asked: Instant::now(),
+        });
+        self.queue.extend((0..count).map(|number| (fetch, number)));
+        self.begin(cold);
+    }
+
+    /// Begins reads as long as the ring has room.
+    fn begin(&mut self, cold: &Cold) {
+        while self.ring.room() > 0
+            && let Some((fetch, number)) = self.queue.pop_front()
+        {
+            let known = self.fetches.get(fetch);
+            let Some(place) = known.and_then(|it| it.held.get(number)).map(Held::place) else {
+                continue;
+            };
+            // Another client may have asked for it before.
+            if cold.has_fetched(place) {
+                self.end(fetch);
+                continue;
+            }
+            let read = match cold.tiers().and_then(|tiers| tiers.pending(place)) {
+                Some(pending) => self.ring.begin(pending, number_of(fetch, number)),
+                None => Some(Err(ReadError::Absent)),
+            };
+            if let Some(read) = read {
+                let asked = self.fetches.get(fetch).map(|it| it.asked.elapsed());
+                cold.deliver(place, read, asked.unwrap_or_default());
+                self.end(fetch);
+            }
+        }
+    }
+
+    /// One of the reads of a fetch is over.
+    fn end(&mut self, fetch: usize) {
+        if let Some(known) = self.fetches.get_mut(fetch) {
+            known.left -= 1;
+            if known.left == 0 {
+                self.ready.push(fetch);
+            }
+        }
+    }
+
+    /// True if a client has all that it waits for.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Takes the clients that have all they wait for, with what holds their places.
+    fn take_ready(&mut self, cold: &Cold) -> Vec<(u64, Vec<Held>)> {
+        let mut over = Vec::new();
+        self.ring.reap(|number, read| over.push((number, read)));
+        for (number, read) in over {
+            let (fetch, number) = ((number >> 32) as usize, number as u32 as usize);
+            if let Some(known) = self.fetches.get(fetch)
+                && let Some(held) = known.held.get(number)
+            {
+                cold.deliver(held.place(), read, known.asked.elapsed());
+            }
+            self.end(fetch);
+        }
+        self.begin(cold);
+        let ready = std::mem::take(&mut self.ready);
+        let taken = ready
+            .into_iter()
+            .filter_map(|it| self.fetches.try_remove(it));
+        taken.map(|fetch| (fetch.client, fetch.held)).collect()
+    }
+
+    /// Tells the kernel of reads that have begun.
+    fn submit(&mut self) {
+        if let Err(error) = self.ring.submit() {
+            // They are told again. Clients do not wait for ever.
+            tracing::error!("the kernel's ring of reads fails: {error}");
+        }
+    }
+}
+
+/// The number by which the ring knows a read.
+fn number_of(fetch: usize, number: usize) -> u64 {
+    (fetch as u64) << 32 | number as u64
+}
+
+impl IoThread<'_> {
+    /// Goes on with the clients whose values have come, and has the kernel begin further reads. To
+    /// be called before the thread sleeps.
+    pub(super) fn go_on_with_read(&mut self) {
+        let cold = &self.server.keyspace.cold;
+        let Some(reads) = &mut self.reads else { return };
+        let ready = reads.take_ready(cold);
+        if !ready.is_empty() {
+            for (client, _) in &ready {
+                if let Some(&index) = self.by_client.get(client) {
+                    self.go_on_with(index);
+                }
+            }
+            // The commands find the values as long as these are held.
+            self.execute_round();
+            drop(ready);
+            self.finish_round();
+        }
+        if let Some(reads) = &mut self.reads {
+            reads.submit();
+        }
+    }
+}
