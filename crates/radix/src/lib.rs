@@ -56,6 +56,15 @@ pub mod leaf {
     }
 }
 
+/// The same of SMART's local locks.
+#[cfg(loom)]
+pub mod rivals {
+    /// Of this rival.
+    pub mod smart {
+        pub mod lock;
+    }
+}
+
 /// The same of memory.
 #[cfg(loom)]
 pub mod memory {

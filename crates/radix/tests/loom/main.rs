@@ -5,7 +5,8 @@
 //! names a child, readers that walk from one to the other, a writer that replaces the child, and
 //! memory that is used again once no reader can hold it. Each model has a canary, the same with a
 //! step left out, that must be caught. [`block`] has the latch of blocks of words, [`strings`] that
-//! of blocks of byte strings, [`span`] the memory of byte strings.
+//! of blocks of byte strings, [`span`] the memory of byte strings,
+//! [`local_lock`] the local locks of SMART.
 //!
 //! ```console
 //! $ RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --release --test loom
@@ -13,6 +14,7 @@
 #![cfg(loom)]
 
 mod block;
+mod local_lock;
 mod span;
 mod strings;
 

@@ -21,16 +21,8 @@
 //! slot within a line; when less than a quarter of the slots lead to something) and what happens to
 //! nodes without entries (here: they stay). Nothing is flushed to persistent memory.
 
-use super::design::Design;
 use super::index::Rival;
-use super::leaf::{Leaf, RivalForm};
-use super::scan;
 use super::swapping::SwapTree;
-use crate::change::Change;
-use crate::counters::Probe;
-use crossbeam_epoch::Guard;
-use nearfield_core::Direction;
-use std::ops::{Bound, ControlFlow};
 
 /// Heart, without persistence.
 ///
@@ -45,60 +37,8 @@ use std::ops::{Bound, ControlFlow};
 /// ```
 pub type Heart<F> = Rival<F, HeartTree<F>>;
 
-/// The design of [`Heart`]. Only a test, which must fail, writes values in place.
-#[derive(Debug)]
-pub struct HeartTree<F: RivalForm, const IN_PLACE: bool = false>(SwapTree<F, true, IN_PLACE>);
-
-impl<F: RivalForm, const IN_PLACE: bool> Default for HeartTree<F, IN_PLACE> {
-    fn default() -> Self {
-        HeartTree(SwapTree::default())
-    }
-}
-
-impl<F: RivalForm, const IN_PLACE: bool> Design<F> for HeartTree<F, IN_PLACE> {
-    #[inline]
-    fn read<R>(
-        &self,
-        key: F::Key<'_>,
-        guard: &Guard,
-        probe: &mut impl Probe,
-        read: impl FnOnce(F::Value<'_>) -> R,
-    ) -> Option<R> {
-        let key = F::bytes(key);
-        let leaf = self.0.find(key.as_ref(), guard, probe)?;
-        Some(read(leaf.value()))
-    }
-
-    fn modify<'v>(
-        &self,
-        key: F::Key<'_>,
-        guard: &Guard,
-        probe: &mut impl Probe,
-        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
-    ) {
-        let key = F::bytes(key);
-        self.0.change(key.as_ref(), guard, probe, decide);
-    }
-
-    fn scan<'g>(
-        &'g self,
-        from: Bound<&'g [u8]>,
-        direction: Direction,
-        guard: &'g Guard,
-        probe: &mut impl Probe,
-        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
-    ) {
-        scan::scan(&self.0, from, direction, guard, probe, visit);
-    }
-
-    fn entries(&self) -> usize {
-        self.0.entries.sum()
-    }
-
-    fn check_invariants(&self) {
-        self.0.check();
-    }
-}
+/// The design of [`Heart`].
+pub type HeartTree<F> = SwapTree<F, true, false>;
 
 #[cfg(test)]
 mod tests {
@@ -110,7 +50,7 @@ mod tests {
     #[test]
     fn canary_values_that_are_not_swapped_are_caught() {
         let caught = (0..200).any(|seed| {
-            let index = Rival::<Words, HeartTree<Words, true>>::new();
+            let index = Rival::<Words, SwapTree<Words, true, true>>::new();
             concurrent::run(&index, seed, &Config::default()).is_err()
         });
         assert!(caught, "no violation in 200 runs");

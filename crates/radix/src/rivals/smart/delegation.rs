@@ -4,24 +4,18 @@
 //! operation. Whoever finds it taken leaves a request, and waits for its answer. Before the lock is
 //! free again, its holder executes what was left meanwhile: the requests on one key together, with
 //! one walk, and at most one write.
-//!
-//! A lock is a word: free, taken, or the last of the requests that were left, each of which leads
-//! to the one before.
-//!
-//! A request lies on the stack of the thread that waits, so that nothing is allocated.
 
 use super::SmartTree;
+use super::lock::{Lock, Request};
 use crate::change::Change;
 use crate::counters::Probe;
-use crate::lock::pause;
 use crate::rivals::leaf::{Leaf, RivalForm};
 use crossbeam_epoch::Guard;
 use crossbeam_utils::CachePadded;
 use nearfield_core::Form;
 use std::cell::Cell;
 use std::hash::BuildHasher;
-use std::ptr::{NonNull, null_mut, without_provenance_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::ptr::{NonNull, null_mut};
 
 /// The number of locks. They fit into a second-level cache.
 const LOCKS: usize = 4096;
@@ -29,94 +23,41 @@ const LOCKS: usize = 4096;
 /// Requests on one key that are executed together at most.
 const TOGETHER_MAX: usize = 32;
 
-/// The word of a lock that is taken, without requests. No request has this address.
-fn taken() -> *mut Request {
-    without_provenance_mut(1)
-}
-
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Delegation {
-    locks: Box<[CachePadded<Lock>]>,
+    locks: Box<[CachePadded<Lock<Wanted>>]>,
 }
 
 impl Default for Delegation {
     fn default() -> Self {
-        let lock = |_| CachePadded::new(Lock(AtomicPtr::new(null_mut())));
         Delegation {
-            locks: (0..LOCKS).map(lock).collect(),
+            locks: (0..LOCKS).map(|_| CachePadded::default()).collect(),
         }
     }
 }
 
 impl Delegation {
     #[inline]
-    fn lock(&self, key: &[u8]) -> &Lock {
+    fn lock(&self, key: &[u8]) -> &Lock<Wanted> {
         let hash = foldhash::fast::FixedState::default().hash_one(key);
         &self.locks[hash as usize % LOCKS]
     }
 }
 
-#[derive(Debug)]
-struct Lock(AtomicPtr<Request>);
-
 /// An operation that another thread is to execute.
 #[derive(Debug)]
-struct Request {
+struct Wanted {
     key: NonNull<[u8]>,
     /// A `&mut Decide` of the tree's form, or null for a read.
     decide: *mut (),
     /// The leaf that a read has found.
     leaf: Cell<*mut u8>,
-    before: Cell<*mut Request>,
-    done: AtomicBool,
 }
 
 /// What a writer decides, by whichever thread executes it.
 type Decide<'c, 'v, F> =
     dyn for<'a> FnMut(Option<<F as Form>::Value<'a>>) -> Change<<F as Form>::Value<'v>> + Send + 'c;
-
-impl Lock {
-    #[inline]
-    fn try_take(&self) -> bool {
-        let free = null_mut();
-        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-        self.0
-            .compare_exchange(free, taken(), success, failure)
-            .is_ok()
-    }
-
-    /// Leaves a request, or takes the lock if it is free by now; true if it was left.
-    fn leave(&self, request: &Request) -> bool {
-        let mut last = self.0.load(Ordering::Relaxed);
-        loop {
-            let next = match last.is_null() {
-                true => taken(),
-                false => {
-                    request.before.set(last);
-                    std::ptr::from_ref(request).cast_mut()
-                }
-            };
-            let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-            match self.0.compare_exchange_weak(last, next, success, failure) {
-                Ok(_) => return !last.is_null(),
-                Err(now) => last = now,
-            }
-        }
-    }
-
-    /// Frees the lock if there is no request; else answers the last one.
-    fn free(&self) -> Option<NonNull<Request>> {
-        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
-        let freed = self
-            .0
-            .compare_exchange(taken(), null_mut(), success, failure);
-        if freed.is_ok() {
-            return None;
-        }
-        NonNull::new(self.0.swap(taken(), Ordering::Acquire))
-    }
-}
 
 impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     /// Finds the leaf of a key, or has another thread find it that holds the key's lock.
@@ -128,8 +69,8 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     ) -> Option<Leaf<'g, F>> {
         let lock = self.delegation.lock(key);
         let request = request(key, null_mut());
-        if !lock.try_take() && self.wait(lock, &request, probe) {
-            let leaf = NonNull::new(request.leaf.get())?;
+        if !lock.try_take() && wait(lock, &request, probe) {
+            let leaf = NonNull::new(request.wanted.leaf.get())?;
             // SAFETY: the leaf was found in the tree after this thread was pinned.
             return Some(unsafe { Leaf::from_address(leaf) });
         }
@@ -151,7 +92,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         if !lock.try_take() {
             let mut decide: &mut Decide<'_, 'v, F> = decide;
             let request = request(key, (&raw mut decide).cast());
-            if self.wait(lock, &request, probe) {
+            if wait(lock, &request, probe) {
                 return;
             }
             probe.lock(0);
@@ -163,42 +104,22 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         self.serve(lock, guard, probe);
     }
 
-    /// Leaves a request and waits until it is done; false if the lock was taken instead.
-    #[cold]
-    fn wait(&self, lock: &Lock, request: &Request, probe: &mut impl Probe) -> bool {
-        probe.wait();
-        if !lock.leave(request) {
-            return false;
-        }
-        let mut waits = 0;
-        while !request.done.load(Ordering::Acquire) {
-            pause(&mut waits);
-        }
-        true
-    }
-
     /// Executes what other threads have left at a lock that the caller holds, and frees it.
     #[inline]
-    fn serve(&self, lock: &Lock, guard: &Guard, probe: &mut impl Probe) {
-        while let Some(last) = lock.free() {
-            self.execute_left(last, guard, probe);
-        }
+    fn serve(&self, lock: &Lock<Wanted>, guard: &Guard, probe: &mut impl Probe) {
+        lock.serve(|requests| self.execute_left(requests, guard, probe));
     }
 
     #[cold]
-    fn execute_left(&self, last: NonNull<Request>, guard: &Guard, probe: &mut impl Probe) {
-        let mut requests: Vec<&Request> = Vec::new();
-        let mut next = last.as_ptr();
-        while next != taken() {
-            // SAFETY: whoever has left a request waits until it is done.
-            let request = unsafe { &*next };
-            requests.push(request);
-            next = request.before.get();
-        }
-        requests.reverse();
+    fn execute_left(
+        &self,
+        mut requests: Vec<&Request<Wanted>>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+    ) {
         while let Some(first) = requests.first() {
             // SAFETY: the key is the waiting thread's, which does not go on before it is done.
-            let key_of = |request: &Request| unsafe { request.key.as_ref() };
+            let key_of = |request: &Request<Wanted>| unsafe { request.wanted.key.as_ref() };
             let key = key_of(first);
             let mut together = Vec::new();
             requests.retain(|&request| {
@@ -210,9 +131,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             });
             self.execute_together(key, &together, guard, probe);
             // Not told apart, they would be read after their threads went on.
-            for request in together {
-                request.done.store(true, Ordering::Release);
-            }
+            together.into_iter().for_each(Request::finish);
         }
     }
 
@@ -220,34 +139,38 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     fn execute_together(
         &self,
         key: &[u8],
-        requests: &[&Request],
+        requests: &[&Request<Wanted>],
         guard: &Guard,
         probe: &mut impl Probe,
     ) {
         probe.duplicates(requests.len() as u64);
-        if requests.iter().all(|request| request.decide.is_null()) {
+        if requests
+            .iter()
+            .all(|request| request.wanted.decide.is_null())
+        {
             let found = self.tree.find(key, guard, probe);
             let address = found.map_or(null_mut(), |leaf| leaf.address().as_ptr());
             requests
                 .iter()
-                .for_each(|request| request.leaf.set(address));
+                .for_each(|request| request.wanted.leaf.set(address));
             return;
         }
         // Reads among writes are served by the state before all of them: they overlap in time.
         let found = self.tree.find(key, guard, probe);
         let address = found.map_or(null_mut(), |leaf| leaf.address().as_ptr());
         let writes = requests.iter().filter(|request| {
-            request.leaf.set(address);
-            !request.decide.is_null()
+            request.wanted.leaf.set(address);
+            !request.wanted.decide.is_null()
         });
-        let writes: Vec<&Request> = writes.copied().collect();
+        let writes: Vec<&Request<Wanted>> = writes.copied().collect();
         self.tree
             .change(key, guard, probe, &mut |before: Option<F::Value<'_>>| {
                 let mut after: Change<F::Value<'_>> = Change::Keep;
                 for request in &writes {
                     // SAFETY: it is such a pointer, to what the waiting thread lends until it is
                     // done; the closure may be called by any thread.
-                    let decide = unsafe { &mut **request.decide.cast::<&mut Decide<'_, '_, F>>() };
+                    let decide =
+                        unsafe { &mut **request.wanted.decide.cast::<&mut Decide<'_, '_, F>>() };
                     let now = match after {
                         Change::Keep => before.map(F::shorten_value),
                         Change::Set(value) => Some(F::shorten_value(value)),
@@ -263,12 +186,17 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     }
 }
 
-fn request(key: &[u8], decide: *mut ()) -> Request {
-    Request {
+/// Leaves a request and waits until it is done; false if the lock was taken instead.
+#[cold]
+fn wait(lock: &Lock<Wanted>, request: &Request<Wanted>, probe: &mut impl Probe) -> bool {
+    probe.wait();
+    lock.wait(request)
+}
+
+fn request(key: &[u8], decide: *mut ()) -> Request<Wanted> {
+    Request::new(Wanted {
         key: NonNull::from(key),
         decide,
         leaf: Cell::new(null_mut()),
-        before: Cell::new(null_mut()),
-        done: AtomicBool::new(false),
-    }
+    })
 }

@@ -19,11 +19,11 @@
 //! - The authors of DCART have not published their port.
 
 mod delegation;
+mod lock;
 
 use super::design::Design;
 use super::index::Rival;
 use super::leaf::{Leaf, RivalForm};
-use super::scan;
 use super::swapping::SwapTree;
 use crate::change::Change;
 use crate::counters::Probe;
@@ -100,15 +100,15 @@ impl<F: RivalForm, const DELEGATES: bool> Design<F> for SmartTree<F, DELEGATES> 
         probe: &mut impl Probe,
         visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
     ) {
-        scan::scan(&self.tree, from, direction, guard, probe, visit);
+        self.tree.scan(from, direction, guard, probe, visit);
     }
 
     fn entries(&self) -> usize {
-        self.tree.entries.sum()
+        self.tree.entries()
     }
 
     fn check_invariants(&self) {
-        self.tree.check();
+        self.tree.check_invariants();
     }
 }
 

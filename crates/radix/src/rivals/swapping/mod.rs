@@ -24,10 +24,17 @@ mod node;
 mod slot;
 mod walk;
 
+use super::design::Design;
 use super::entries::EntryCount;
-use super::leaf::RivalForm;
+use super::leaf::{Leaf, RivalForm};
+use super::scan;
+use crate::change::Change;
+use crate::counters::Probe;
+use crossbeam_epoch::Guard;
+use nearfield_core::Direction;
 use node::{Node, Size};
 use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -59,5 +66,51 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Default
             entries: EntryCount::default(),
             form: PhantomData,
         }
+    }
+}
+
+impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Design<F>
+    for SwapTree<F, APART, IN_PLACE>
+{
+    #[inline]
+    fn read<R>(
+        &self,
+        key: F::Key<'_>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+        read: impl FnOnce(F::Value<'_>) -> R,
+    ) -> Option<R> {
+        let key = F::bytes(key);
+        let leaf = self.find(key.as_ref(), guard, probe)?;
+        Some(read(leaf.value()))
+    }
+
+    fn modify<'v>(
+        &self,
+        key: F::Key<'_>,
+        guard: &Guard,
+        probe: &mut impl Probe,
+        decide: &mut (impl FnMut(Option<F::Value<'_>>) -> Change<F::Value<'v>> + Send),
+    ) {
+        self.change(F::bytes(key).as_ref(), guard, probe, decide);
+    }
+
+    fn scan<'g>(
+        &'g self,
+        from: Bound<&'g [u8]>,
+        direction: Direction,
+        guard: &'g Guard,
+        probe: &mut impl Probe,
+        visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
+    ) {
+        scan::scan(self, from, direction, guard, probe, visit);
+    }
+
+    fn entries(&self) -> usize {
+        self.entries.sum()
+    }
+
+    fn check_invariants(&self) {
+        self.check();
     }
 }

@@ -1,0 +1,99 @@
+//! The local locks of SMART: what threads leave at a lock is executed once, by one thread at a
+//! time, and before they go on.
+
+use super::check;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+use nearfield_radix::rivals::smart::lock::{Lock, Request};
+use std::cell::Cell;
+
+/// What the lock guards. loom finds any access beside another one.
+#[derive(Default)]
+struct Guarded {
+    lock: Lock<Wanted>,
+    sum: UnsafeCell<u32>,
+}
+
+// SAFETY: the sum is accessed by the holder of the lock alone, which is what loom checks.
+unsafe impl Sync for Guarded {}
+// SAFETY: as above.
+unsafe impl Send for Guarded {}
+
+struct Wanted {
+    adds: u32,
+    /// The sum before.
+    before: Cell<u32>,
+}
+
+/// When a request is finished.
+#[derive(Clone, Copy)]
+enum Finish {
+    AfterAll,
+    BeforeAll,
+}
+
+impl Guarded {
+    fn add(&self, adds: u32) -> u32 {
+        // SAFETY: the caller holds the lock.
+        self.sum.with_mut(|sum| unsafe {
+            *sum += adds;
+            *sum - adds
+        })
+    }
+
+    /// Adds a number, by whichever thread; answers the sum before.
+    fn operate(&self, adds: u32, finish: Finish) -> u32 {
+        let before = Cell::new(0);
+        let request = Request::new(Wanted { adds, before });
+        if !self.lock.try_take() && self.lock.wait(&request) {
+            return request.wanted.before.get();
+        }
+        let before = self.add(adds);
+        self.lock.serve(|requests| {
+            for request in requests {
+                match finish {
+                    Finish::AfterAll => {
+                        request.wanted.before.set(self.add(request.wanted.adds));
+                        request.finish();
+                    }
+                    Finish::BeforeAll => {
+                        let adds = request.wanted.adds;
+                        request.finish();
+                        self.add(adds);
+                    }
+                }
+            }
+        });
+        before
+    }
+}
+
+/// Two threads add numbers; each operation is done once, and sees those before it.
+fn both_add(finish: Finish) {
+    let guarded = Arc::new(Guarded::default());
+    let other = {
+        let guarded = Arc::clone(&guarded);
+        thread::spawn(move || [guarded.operate(1, finish), guarded.operate(2, finish)])
+    };
+    let own = [guarded.operate(16, finish), guarded.operate(32, finish)];
+    let other = other.join().unwrap();
+    assert_eq!(own[0] & 48, 0);
+    assert_eq!(own[1] & 48, 16);
+    assert_eq!(other[0] & 3, 0);
+    assert_eq!(other[1] & 3, 1);
+    // The lock is free, so that nobody but this thread adds now.
+    assert!(guarded.lock.try_take());
+    assert_eq!(guarded.add(0), 51);
+}
+
+#[test]
+fn operations_are_executed_once_by_one_thread_at_a_time() {
+    check(|| both_add(Finish::AfterAll));
+}
+
+#[test]
+#[should_panic]
+fn canary_requests_that_are_finished_too_early_are_caught() {
+    check(|| both_add(Finish::BeforeAll));
+}
