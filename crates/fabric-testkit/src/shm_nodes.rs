@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 #[derive(Debug)]
 pub struct ShmNodes {
     names: Vec<String>,
+    nodes: Vec<Arc<ShmNode>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -25,14 +26,16 @@ impl ShmNodes {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let mut served = ShmNodes {
             names: Vec::new(),
+            nodes: Vec::new(),
             stop: Arc::default(),
             threads: Vec::new(),
         };
         for number in 0..nodes {
             let name = format!("testkit-{}-{count}-{number}", process::id());
-            let node = ShmNode::create(&name, NodeId(number), bytes)?;
+            let node = Arc::new(ShmNode::create(&name, NodeId(number), bytes)?);
             let stop = Arc::clone(&served.stop);
             served.names.push(name);
+            served.nodes.push(Arc::clone(&node));
             served
                 .threads
                 .push(thread::spawn(move || node.serve(&stop)));
@@ -43,6 +46,11 @@ impl ShmNodes {
     /// The names to attach to, in the order of the nodes' numbers.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The memory of the nodes, in this order.
+    pub fn words(&self) -> impl Iterator<Item = &[AtomicU64]> {
+        self.nodes.iter().map(|node| node.words())
     }
 }
 

@@ -67,6 +67,8 @@ pub use builder::PoolBuilder;
 #[cfg(feature = "tiers")]
 pub use builder::TieredBuilder;
 pub use form::MapForm;
+#[cfg(feature = "pool")]
+pub use map::{Filtered, FilteredEntries};
 pub use map::{Map, Range, Updated, WordMap};
 pub use nearfield_core::{
     Batch, Bytes, Direction, Error, Form, MAX_KEY_BYTES, MAX_VALUE_BYTES, OrderedIndex, Outcome,
@@ -74,6 +76,12 @@ pub use nearfield_core::{
 };
 #[cfg(feature = "pool")]
 pub use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
+#[cfg(feature = "pool")]
+pub use nearfield_offload::{node::Tenant, wire::Key};
+#[cfg(feature = "pool")]
+pub use nearfield_pool::chime::LeafReads;
+#[cfg(feature = "pool")]
+pub use nearfield_pool::filtered::{Aggregates, Filter};
 #[cfg(feature = "pool")]
 pub use nearfield_pool::store::OpenError;
 pub use nearfield_radix::{Combine, Counters, EngineOptions, Entry, MemoryUse, Pinned, ValueRef};

@@ -14,6 +14,8 @@
 //!   index.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //! - [`store`] is a map of byte strings of any length, or words, over a tree.
+//! - [`filtered`] has filters and aggregates of a range, and the program by which memory nodes
+//!   apply them to their leaves.
 //! - [`coordination`] lets the clients of a compute node share reads, writes and locks before they
 //!   use the network.
 //!
@@ -42,6 +44,7 @@ pub mod chime;
 pub mod coordination;
 mod error;
 mod executor;
+pub mod filtered;
 pub mod hopscotch;
 mod index;
 pub mod layout;

@@ -1,6 +1,12 @@
 //! With one check of readers switched off (the feature `canary`), the runs of the testkit that the
 //! tree passes end in a violation.
 
+#[cfg(target_os = "linux")]
+#[path = "all/filtered"]
+mod filtered {
+    pub mod beside;
+    mod rack;
+}
 #[path = "all/numbers/mod.rs"]
 mod numbers;
 #[path = "all/trees/mod.rs"]
@@ -94,6 +100,29 @@ fn stamps_are_missed() {
         ..plan(Delivery::Torn)
     };
     is_missed_by("ours", nearfield(), Check::Stamps, &plan);
+}
+
+/// Programs that read leaves do not look whether these were changed meanwhile.
+#[cfg(target_os = "linux")]
+#[test]
+fn guards_of_leaves_are_missed_by_programs() {
+    for (check, lines) in [(Check::Counters, false), (Check::Stamps, true)] {
+        Check::leave_out(Some(check));
+        let found = (0..SEEDS).find_map(|seed| {
+            let wrong = filtered::beside::run(seed, Options::nearfield(), lines).err()?;
+            Some((seed, wrong))
+        });
+        Check::leave_out(None);
+        let Some((seed, wrong)) = found else {
+            panic!("programs without {check:?}: nothing is wrong in {SEEDS} seeds");
+        };
+        let _ = writeln!(
+            std::io::stderr(),
+            "programs without {check:?}: found by seed {seed}: {wrong}"
+        );
+        let again = filtered::beside::run(seed, Options::nearfield(), lines);
+        assert!(again.is_ok(), "seed {seed}: {again:?}");
+    }
 }
 
 #[test]

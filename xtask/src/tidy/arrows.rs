@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-fabric",
             "nearfield-hardware",
             "nearfield-hotness",
+            "nearfield-offload",
         ],
     ),
     ("nearfield-pim", &["nearfield-core", "nearfield-hardware"]),
@@ -39,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "nearfield-core",
             "nearfield-fabric",
+            "nearfield-offload",
             "nearfield-pim",
             "nearfield-pool",
             "nearfield-radix",

@@ -2,9 +2,12 @@
 
 use crate::form::MapForm;
 use crate::map::Map;
-use crate::placement::Pool;
+use crate::placement::{Pool, ProgramNodes};
+use nearfield_offload::node::Tenant;
+use nearfield_offload::wire::Key;
 use nearfield_pool::store::{OpenError, StoreOptions};
 use std::marker::PhantomData;
+use std::net::SocketAddrV4;
 
 /// Opens a [`Map`] in a pool, with options other than the defaults; from
 /// [`Builder::pool`](crate::Builder::pool).
@@ -21,6 +24,7 @@ use std::marker::PhantomData;
 pub struct PoolBuilder<F: MapForm> {
     pool: Pool,
     options: StoreOptions,
+    programs: Option<ProgramNodes>,
     form: PhantomData<F>,
 }
 
@@ -34,6 +38,7 @@ impl<F: MapForm> PoolBuilder<F> {
         PoolBuilder {
             pool,
             options,
+            programs: None,
             form: PhantomData,
         }
     }
@@ -99,6 +104,29 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
+    /// Has ranges with a filter, and aggregates, be read by programs at the memory nodes, which
+    /// were started with `--offload`: for a tenant that may read the map's memory, by way of the
+    /// switch, or of the only memory node. For maps of words; others ignore it. Where programs do
+    /// not run, the results are the same: [`Map::leaf_reads`] tells.
+    ///
+    /// ```
+    /// use nearfield::{Key, Pool, Tenant, WordMap};
+    ///
+    /// let key: Key = "0a".repeat(32).parse()?;
+    /// let sales = WordMap::builder().pool(Pool::shm(["left", "right"]));
+    /// let sales = sales.programs("127.0.0.1:7000".parse()?, Tenant(1), key);
+    /// # drop(sales);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn programs(mut self, switch: SocketAddrV4, tenant: Tenant, key: Key) -> Self {
+        self.programs = Some(ProgramNodes {
+            switch,
+            tenant,
+            key,
+        });
+        self
+    }
+
     /// Opens the map on these nodes, or creates an empty one if there is none.
     ///
     /// # Errors
@@ -115,6 +143,7 @@ impl<F: MapForm> PoolBuilder<F> {
     /// # }
     /// ```
     pub fn build(self) -> Result<Map<F, Pool>, OpenError> {
-        self.pool.open(&self.options).map(Map::of)
+        let opened = self.pool.open(&self.options, self.programs);
+        opened.map(Map::of)
     }
 }

@@ -2,6 +2,8 @@
 
 mod any;
 mod bytes;
+#[cfg(feature = "pool")]
+mod filtered;
 mod local;
 mod many;
 #[cfg(feature = "pool")]
@@ -11,6 +13,8 @@ mod range;
 mod tiered;
 mod words;
 
+#[cfg(feature = "pool")]
+pub use filtered::{Filtered, FilteredEntries};
 pub use range::Range;
 pub use words::WordMap;
 

@@ -20,6 +20,13 @@ use std::fmt::{self, Debug, Formatter};
 use std::iter::FusedIterator;
 use std::ops::Bound;
 
+/// The lower and the upper bound of a range.
+#[cfg(feature = "pool")]
+type Bounds<F> = (
+    Bound<<F as nearfield_core::Form>::OwnedKey>,
+    Bound<<F as nearfield_core::Form>::OwnedKey>,
+);
+
 /// Entries of the first chunk, of which the caller may want but one.
 const CHUNK_MIN: usize = 16;
 
@@ -74,6 +81,22 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
             chunk: CHUNK_MIN,
             exhausted: false,
         }
+    }
+
+    /// The map, and the bounds of what was not given yet; `None` if that is nothing.
+    #[cfg(feature = "pool")]
+    pub(crate) fn into_rest(self) -> (&'m Map<F, P>, Option<Bounds<F>>) {
+        let key = |entry: Option<&Entry<F>>| entry.map(|(key, _)| Bound::Included(key.clone()));
+        let ends = |chunk: &VecDeque<Entry<F>>| (key(chunk.front()), key(chunk.back()));
+        let ((front, front_end), (back_end, back)) = (ends(&self.front), ends(&self.back));
+        let (low, high) = match self.exhausted {
+            true => (None, None),
+            false => (Some(self.low), Some(self.high)),
+        };
+        // What was read ahead is read again: each end may be in either chunk, or between them.
+        let low = front.or(low).or(back);
+        let high = back_end.or(high).or(front_end);
+        (self.map, low.zip(high))
     }
 
     /// Reads the next chunk from one end, unless all has been read.

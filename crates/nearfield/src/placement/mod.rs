@@ -23,6 +23,8 @@ pub use local::Local;
 pub use pim::Pim;
 #[cfg(feature = "pool")]
 pub use pool::Pool;
+#[cfg(feature = "pool")]
+pub(crate) use pool::ProgramNodes;
 #[cfg(feature = "tiers")]
 pub use tiered::Tiered;
 

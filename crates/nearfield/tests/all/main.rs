@@ -1,6 +1,7 @@
 //! Maps in every placement do what a `BTreeMap` does, and keep what the facade adds.
 
 mod every_placement;
+mod filtered;
 mod map;
 mod model;
 mod pim;

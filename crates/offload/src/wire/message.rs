@@ -21,13 +21,14 @@
 use super::key::{Key, TAG_BYTES, are_equal};
 use super::place::Place;
 use crate::node::Tenant;
-use crate::program::{ProgramHash, SCRATCHPAD_BYTES_MAX};
+use crate::program::{INSTRUCTIONS_MAX, ProgramHash, SCRATCHPAD_BYTES_MAX};
 use crate::traversal::Status;
 
 /// The length of a header.
 pub const HEADER_BYTES: usize = 104;
-/// The most bytes of a datagram: header, scratchpad, a declaration of 8 bytes and 512 instructions.
-pub const DATAGRAM_BYTES_MAX: usize = HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 8 * 512;
+/// The most bytes of a datagram: header, scratchpad, and a program with its declaration of 8 bytes.
+pub const DATAGRAM_BYTES_MAX: usize =
+    HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 8 * INSTRUCTIONS_MAX;
 
 const MAGIC: u16 = 0x4e50;
 const VERSION: u8 = 1;

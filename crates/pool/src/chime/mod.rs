@@ -12,7 +12,8 @@
 //!
 //! - `route` finds the way to a leaf. `batched_get` reads many keys by one post, where their leaves
 //!   should be. `search` reads one key. `change` changes one under the leaf's lock. `split` divides
-//!   full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read ranges.
+//!   full nodes, `merge` joins nearly empty ones. `scan` and `scan_back` read ranges,
+//!   `filtered_scan` those of which a filter selects entries, by programs at the memory nodes.
 //! - [`Options`] selects the techniques.
 //! - `session` restricts the addresses that an operation may follow while memory is freed.
 //! - Where locks have leases, a dead client blocks no other: the next client that takes its lock
@@ -21,6 +22,7 @@
 mod batched_get;
 mod cached_node;
 mod change;
+mod filtered_scan;
 mod header;
 mod leaf_lock_word;
 mod lock;
@@ -42,8 +44,9 @@ mod split;
 
 use crate::coordination::{Leader, Write};
 use crate::error::PoolError;
+use crate::filtered::{LeafPrograms, Protection};
 use crate::index::{self, Entry, PoolIndex};
-use crate::layout::{InternalLayout, LeafLayout};
+use crate::layout::{Arrangement, InternalLayout, LeafLayout};
 use batched_get::BatchedGet;
 use change::Intent;
 use header::Header;
@@ -56,6 +59,7 @@ use std::time::Duration;
 
 pub use cached_node::CachedNode;
 pub use change::Decision;
+pub use filtered_scan::LeafReads;
 pub use options::{ComputeNode, Locks, Options, Speculation};
 pub use session::Session;
 
@@ -79,6 +83,8 @@ pub struct Tree<E> {
     batched_gets: RefCell<Vec<Box<BatchedGet>>>,
     /// Nodes have counters, as no more than words is read as one.
     has_counters: bool,
+    /// For scans with a filter.
+    programs: LeafPrograms,
 }
 
 /// The size of a client's chunks of a node's memory, in bytes.
@@ -133,13 +139,22 @@ impl<E: Endpoint> Tree<E> {
                 (Some(owner), lease)
             }
         };
+        let has_counters = endpoint.atomic_bytes() < LINE_BYTES;
+        let leaves = LeafLayout::new(node.geometry);
+        let is_stamped =
+            owner.is_some() && node.options.shape.arrangement == Arrangement::Neighborhood;
+        let protection = match has_counters {
+            true => Some(Protection::Counter),
+            false => is_stamped.then_some(Protection::Stamp),
+        };
         Ok(Tree {
-            has_counters: endpoint.atomic_bytes() < LINE_BYTES,
+            has_counters,
+            programs: LeafPrograms::new(leaves, protection),
             endpoint,
             batched_gets: RefCell::default(),
             root,
             arena: Arena::new(nodes, CHUNK_BYTES),
-            leaves: LeafLayout::new(node.geometry),
+            leaves,
             internals: InternalLayout::new(node.geometry),
             lock_words: LeafLockWord::new(node.geometry.shape()),
             owner,

@@ -1,6 +1,7 @@
 //! The options of a tree, and the state that the clients of a compute node share.
 
 use super::cached_node::CachedNode;
+use super::filtered_scan::{LeafCounters, LeafReads};
 use super::neighborhood::Neighborhood;
 use super::overwrite_hints::OverwriteHints;
 use crate::cache::Cache;
@@ -177,6 +178,7 @@ pub struct ComputeNode {
     pub(super) gate: Option<Gate>,
     pub(super) delegation: Delegation,
     pub(super) leaf_locks: Option<LocalLocks<u64>>,
+    pub(super) leaf_counters: LeafCounters,
 }
 
 impl ComputeNode {
@@ -214,6 +216,7 @@ impl ComputeNode {
             },
             leaf_locks: options.hand_overs.map(LocalLocks::new),
             delegation: Delegation::new(options.delegates_reads, options.combines_writes),
+            leaf_counters: LeafCounters::default(),
         })
     }
 
@@ -230,6 +233,11 @@ impl ComputeNode {
     /// Speculative reads of its clients so far that were right, and that were wrong.
     pub fn guesses(&self) -> [u64; 2] {
         self.hotspots.guesses()
+    }
+
+    /// The leaves that scans of its clients have read, and where.
+    pub fn leaf_reads(&self) -> LeafReads {
+        self.leaf_counters.get()
     }
 
     /// The bytes that it has set aside for hotspots.

@@ -165,6 +165,7 @@ impl<E: Endpoint> Session<'_, E> {
 
     /// Reads a leaf as a whole, again and again until no entry of it was moved meanwhile.
     pub(super) async fn read_settled(&self, address: GlobalAddress) -> Result<Leaf, PoolError> {
+        self.tree.node.leaf_counters.add_here(1);
         let mut patience = self.patience();
         loop {
             let leaf = self.read_whole(address).await?;
@@ -193,13 +194,16 @@ impl<E: Endpoint> Session<'_, E> {
         self.tree.endpoint.post(&mut verbs).await?;
         drop(verbs);
         let mut leaves = Vec::with_capacity(ways.len());
+        let mut again = 0;
         for (way, buffers) in ways.iter().zip(&buffers) {
             let mut leaf = Leaf::new(self.tree.leaves);
             if !buffers.take_in(&whole, &mut leaf) || !hopscotch::is_settled(&leaf) {
                 leaf = self.read_settled(way.leaf).await?;
+                again += 1;
             }
             leaves.push(leaf);
         }
+        self.tree.node.leaf_counters.add_here(ways.len() - again);
         Ok(leaves)
     }
 }

@@ -259,6 +259,12 @@ impl LeafLayout {
         self.replica_bytes + self.group_span * self.entry_bytes
     }
 
+    /// The wire offset of a group's first byte; of the byte behind the last entry, for the number
+    /// behind the last group, if that is whole.
+    pub(crate) fn group_place(&self, group: usize) -> usize {
+        payload_offset(group * self.group_bytes())
+    }
+
     /// The decoded bytes of the replica in front of a group.
     fn replica(&self, group: usize) -> Range<usize> {
         let start = group * self.group_bytes();

@@ -2,13 +2,14 @@
 
 use super::blocks::Blocks;
 use super::form::{Block, Codec, Held, SlotKey};
+use super::way::Way;
 use crate::chime::{Decision, Tree};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
 use nearfield_core::Direction;
 use nearfield_fabric::{Endpoint, FabricError};
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Bound;
 
 /// Slots of values up to this length are copied without memory of their own.
@@ -27,6 +28,8 @@ pub(super) struct Client<E> {
     /// A node has not answered. The thread makes a new client before it executes more, because a
     /// way to a node that is lost stays so, also when the node can be reached again.
     pub is_lost: Cell<bool>,
+    /// To programs at the memory nodes.
+    pub way: RefCell<Way>,
 }
 
 /// The remaining reads of a key.
@@ -75,6 +78,30 @@ impl SlotRange {
                 (slot, true) => slot,
             },
         };
+        (low[..] <= high[..]).then_some(SlotRange { low, high })
+    }
+
+    /// From one slot to another.
+    pub fn of_slots(low: &[u8], high: &[u8]) -> SlotRange {
+        let slot = |key: &[u8]| {
+            let mut slot = SlotKey::zero(key.len());
+            slot.copy_from_slice(key);
+            slot
+        };
+        SlotRange {
+            low: slot(low),
+            high: slot(high),
+        }
+    }
+
+    /// The first and the last slot.
+    pub fn slots(&self) -> (&[u8], &[u8]) {
+        (&self.low, &self.high)
+    }
+
+    /// The rest behind a key; `None` if nothing is left.
+    pub fn behind_key(&self, codec: &Codec, key: &[u8]) -> Option<SlotRange> {
+        let (low, high) = (codec.encode_key(key).next()?, self.high.clone());
         (low[..] <= high[..]).then_some(SlotRange { low, high })
     }
 }

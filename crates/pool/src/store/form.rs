@@ -126,6 +126,11 @@ impl Codec {
         }
     }
 
+    /// The last byte of all slots' keys, if keys and values are words.
+    pub fn word_suffix(&self) -> Option<u8> {
+        self.inline_bytes_max.is_none().then_some(WORD as u8 + 1)
+    }
+
     /// The length of a slot's key.
     pub fn slot_key_bytes(&self) -> usize {
         self.key_bytes_max + self.suffix_bytes()

@@ -6,13 +6,17 @@
 //! - `batch` executes a batch by its plan ([`nearfield_core::plan`]): operations on different keys
 //!   are in flight at the same time, up to [`StoreOptions::in_flight`], and the operations on one
 //!   key are executed as one.
+//! - `filtered` reads ranges with a filter, and aggregates, by programs at the memory nodes where
+//!   there is a `way` to them.
 //! - Each thread has a client of its own, created at its first operation; all share the cache.
 
 mod batch;
 mod blocks;
 mod client;
+mod filtered;
 mod form;
 mod opening;
+mod way;
 
 use crate::chime::{ComputeNode, Locks, Options};
 use crate::error::PoolError;
@@ -20,6 +24,7 @@ use crate::executor::block_on;
 use crate::layout::Shape;
 use blocks::Blocks;
 use client::Client;
+pub use filtered::{Entries, Selection};
 use form::Codec;
 pub use form::StoreForm;
 use nearfield_core::{Batch, Error, OrderedIndex};
@@ -30,8 +35,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use way::Way;
 
 /// The longest key that any store can have, in bytes: a slot's key has up to 4,096.
 pub const KEY_BYTES_MAX: usize = 4094;
@@ -118,6 +124,8 @@ pub struct Store<F, E> {
     retired: Arc<AtomicU64>,
     /// When a node could not be reached last, and why.
     refused: Mutex<Option<(Instant, String)>>,
+    /// Makes a way to programs at the memory nodes, if there are any.
+    programs: Arc<OnceLock<Box<way::Connect>>>,
     form: PhantomData<F>,
 }
 
@@ -168,6 +176,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             name: Arc::new(()),
             retired: Arc::default(),
             refused: Mutex::default(),
+            programs: Arc::default(),
             form: PhantomData,
         };
         let node = Arc::clone(&store.node);
@@ -204,6 +213,7 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
             codec: self.codec,
             blocks: Blocks::new(&self.nodes, Arc::clone(&self.retired)),
             is_lost: Cell::new(false),
+            way: RefCell::new(Way::new(Arc::clone(&self.programs))),
         })
     }
 

@@ -7,6 +7,7 @@
 
 mod coordination;
 mod costs;
+mod filtered;
 mod load;
 mod model;
 mod numbers;

@@ -1,6 +1,7 @@
 //! The placement in the memory of memory nodes, which processes and machines share.
 
 mod nodes;
+mod programs;
 #[cfg(target_os = "linux")]
 mod transport;
 
@@ -10,9 +11,12 @@ use crate::form::MapForm;
 use nearfield_core::{Batch, Direction, Error, OrderedIndex};
 use nearfield_fabric::Endpoint;
 use nearfield_fabric::membership::{EtcdMembers, MembershipError, NodeAddress};
-use nearfield_pool::store::{OpenError, Store, StoreOptions};
+use nearfield_pool::chime::LeafReads;
+use nearfield_pool::filtered::{Aggregates, Filter};
+use nearfield_pool::store::{OpenError, Selection, Store, StoreOptions};
 use nearfield_radix::Entry;
 use nodes::Nodes;
+pub(crate) use programs::ProgramNodes;
 use std::fmt::Debug;
 use std::mem::discriminant;
 use std::str::FromStr;
@@ -117,6 +121,7 @@ impl Pool {
     pub(crate) fn open<F: MapForm>(
         &self,
         options: &StoreOptions,
+        programs: Option<ProgramNodes>,
     ) -> Result<PoolIndex<F>, OpenError> {
         let nodes = &self.nodes.addresses()?;
         let Some(first) = nodes.first() else {
@@ -131,8 +136,8 @@ impl Pool {
         }
         #[cfg(target_os = "linux")]
         match first {
-            NodeAddress::Shm { .. } => return transport::open_shm(nodes, options),
-            NodeAddress::Ucx { .. } => return transport::open_ucx(nodes, options),
+            NodeAddress::Shm { .. } => return transport::open_shm(nodes, options, programs),
+            NodeAddress::Ucx { .. } => return transport::open_ucx(nodes, options, programs),
             _ => {}
         }
         Err(OpenError::Connect(format!("no transport leads to {first}")))
@@ -143,6 +148,10 @@ impl Pool {
 trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn count(&self) -> Result<usize, Error>;
     fn cache_bytes(&self) -> usize;
+    fn leaf_reads(&self) -> LeafReads;
+    fn selection(&self, bounds: Bounds<'_, F>, filter: Filter) -> Selection;
+    fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error>;
+    fn select(&self, selection: &mut Selection) -> Result<Option<Vec<Entry<F>>>, Error>;
 }
 
 impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for Store<F, E> {
@@ -152,6 +161,22 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for Store<F, E> {
 
     fn cache_bytes(&self) -> usize {
         Store::cache_bytes(self)
+    }
+
+    fn leaf_reads(&self) -> LeafReads {
+        Store::leaf_reads(self)
+    }
+
+    fn selection(&self, bounds: Bounds<'_, F>, filter: Filter) -> Selection {
+        Store::selection(self, bounds, filter)
+    }
+
+    fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error> {
+        Store::aggregate(self, selection)
+    }
+
+    fn select(&self, selection: &mut Selection) -> Result<Option<Vec<Entry<F>>>, Error> {
+        Store::select(self, selection)
     }
 }
 
@@ -164,7 +189,15 @@ pub struct PoolIndex<F: MapForm> {
 }
 
 impl<F: MapForm> PoolIndex<F> {
-    fn new<E: Endpoint + 'static>(store: Store<F, E>) -> PoolIndex<F> {
+    /// The index of a store; programs run where `programs` says.
+    fn new<E: Endpoint + 'static>(
+        store: Store<F, E>,
+        programs: Option<ProgramNodes>,
+    ) -> PoolIndex<F> {
+        let store = match programs {
+            Some(programs) => store.with_programs(move || programs.connect()),
+            None => store,
+        };
         let store = Box::new(store);
         PoolIndex { store }
     }
@@ -172,6 +205,22 @@ impl<F: MapForm> PoolIndex<F> {
     /// The bytes of inner nodes that this process keeps.
     pub(crate) fn cache_bytes(&self) -> usize {
         self.store.cache_bytes()
+    }
+
+    pub(crate) fn leaf_reads(&self) -> LeafReads {
+        self.store.leaf_reads()
+    }
+
+    pub(crate) fn selection(&self, bounds: Bounds<'_, F>, filter: Filter) -> Selection {
+        self.store.selection(bounds, filter)
+    }
+
+    pub(crate) fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error> {
+        self.store.aggregate(selection)
+    }
+
+    pub(crate) fn select(&self, selection: &mut Selection) -> Result<Option<Vec<Entry<F>>>, Error> {
+        self.store.select(selection)
     }
 }
 

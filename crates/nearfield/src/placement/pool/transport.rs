@@ -1,6 +1,6 @@
 //! Transports to memory nodes.
 
-use super::PoolIndex;
+use super::{PoolIndex, ProgramNodes};
 use crate::form::MapForm;
 use nearfield_fabric::membership::NodeAddress;
 use nearfield_fabric::transport::shm::ShmEndpoint;
@@ -23,21 +23,23 @@ fn places(nodes: &[NodeAddress]) -> Vec<String> {
 pub fn open_shm<F: MapForm>(
     nodes: &[NodeAddress],
     options: &StoreOptions,
+    programs: Option<ProgramNodes>,
 ) -> Result<PoolIndex<F>, OpenError> {
     let endpoint = ShmEndpoint::attach(places(nodes));
     let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
     // Single operations lose little by it.
     let endpoint = endpoint.prefetching();
     let connect = move || Ok(endpoint.clone());
-    Ok(PoolIndex::new(Store::open(connect, options)?))
+    Ok(PoolIndex::new(Store::open(connect, options)?, programs))
 }
 
 /// Connects to nodes by UCX, each thread for itself.
 pub fn open_ucx<F: MapForm>(
     nodes: &[NodeAddress],
     options: &StoreOptions,
+    programs: Option<ProgramNodes>,
 ) -> Result<PoolIndex<F>, OpenError> {
     let places = places(nodes);
     let connect = move || UcxEndpoint::connect(&places).map_err(|error| error.to_string());
-    Ok(PoolIndex::new(Store::open(connect, options)?))
+    Ok(PoolIndex::new(Store::open(connect, options)?, programs))
 }

@@ -147,7 +147,7 @@ impl NativeProgram {
         // These are atomics, so they may change at any time; the loads are the processor's own, to
         // which no rule of Rust applies. The program does not access the allocation, and stores
         // into neither window whose stores are noted.
-        Some(unsafe {
+        let next = unsafe {
             (self.iteration)(
                 origin,
                 scratchpad.as_mut_ptr(),
@@ -156,7 +156,10 @@ impl NativeProgram {
                 0,
                 null_mut(),
             )
-        })
+        };
+        // What the next iteration loads is not older than what this one has loaded.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        Some(next)
     }
 }
 

@@ -91,7 +91,12 @@ impl<'m> Node<'m> {
 
     /// True if there are traversals to run.
     pub fn has_work(&self) -> bool {
-        self.interleaved.active() > 0 || !self.waiting.is_empty()
+        self.pending() > 0
+    }
+
+    /// How many traversals there are to run.
+    pub fn pending(&self) -> usize {
+        self.interleaved.active() + self.waiting.len()
     }
 
     /// What it has done.

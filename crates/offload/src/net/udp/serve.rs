@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 /// Datagrams between two turns of the traversals in flight.
 const DATAGRAMS: usize = 32;
-/// Turns between two looks for datagrams, unless a traversal ends.
-const TURNS: usize = 8;
+/// Iterations of all traversals between two looks for datagrams, unless a traversal ends. A look
+/// takes as long as dozens of them.
+const ITERATIONS: usize = 192;
 /// How often a memory node announces its ranges.
 const ANNOUNCED_EVERY: Duration = Duration::from_secs(1);
 
@@ -61,7 +62,7 @@ pub fn serve_node(
                 break;
             }
         }
-        for _ in 0..TURNS {
+        for _ in 0..ITERATIONS.div_ceil(node.pending().max(1)) {
             if !node.has_work() || !out.is_empty() {
                 break;
             }

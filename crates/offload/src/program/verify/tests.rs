@@ -171,13 +171,13 @@ fn the_stack_gives_back_what_was_stored() {
 
 #[test]
 fn sizes_have_limits() {
-    let mut text = "mov r0, 0\n".repeat(511);
+    let mut text = "mov r0, 0\n".repeat(1023);
     text.push_str("exit");
-    assert_eq!(accepted(&text).longest_path(), 512);
+    assert_eq!(accepted(&text).longest_path(), 1024);
     text.insert_str(0, "mov r0, 0\n");
     assert_eq!(
         verify(&text, PLAIN),
-        Err(VerifyError::TooLong { slots: 513 })
+        Err(VerifyError::TooLong { slots: 1025 })
     );
     let long = Declaration::scratchpad(4097);
     let bytes = 4097;

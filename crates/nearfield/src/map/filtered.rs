@@ -1,0 +1,171 @@
+//! Ranges of maps in a pool with a filter, and aggregates.
+
+use super::{Map, Range};
+use crate::form::MapForm;
+use crate::placement::Pool;
+use nearfield_core::Error;
+use nearfield_pool::filtered::{Aggregates, Filter};
+use nearfield_pool::store::Selection;
+use nearfield_radix::Entry;
+use std::collections::VecDeque;
+use std::fmt::{self, Debug, Formatter};
+use std::iter::FusedIterator;
+
+/// The entries of a range of a map in a pool that a [`Filter`] selects; see [`Range::filter`].
+///
+/// It is iterated as a range is, in ascending order, or asked for [`Aggregates`].
+pub struct Filtered<'m, F: MapForm> {
+    map: &'m Map<F, Pool>,
+    /// `None`: the range is empty.
+    selection: Option<Selection>,
+}
+
+/// The entries that a [`Filter`] selects, in ascending order; from [`Filtered`]. After an error
+/// there is nothing more.
+pub struct FilteredEntries<'m, F: MapForm> {
+    map: &'m Map<F, Pool>,
+    selection: Option<Selection>,
+    read: VecDeque<Entry<F>>,
+}
+
+impl<'m, F: MapForm> Range<'m, F, Pool> {
+    /// The entries whose values a filter selects. Values count as unsigned numbers: words as they
+    /// are, byte strings by their first eight bytes, low end first, as if zeros followed a shorter
+    /// one.
+    ///
+    /// The filter runs at the memory nodes, if entries are words and the map was built with
+    /// [`programs`](crate::PoolBuilder::programs); else in this process, with the same result. An
+    /// iterator's own `filter`, with a closure, is `Iterator::filter(range, |entry| …)`.
+    ///
+    /// ```no_run
+    /// use nearfield::{Filter, Pool, WordMap};
+    ///
+    /// let map = WordMap::builder().pool(Pool::shm(["left"])).build()?;
+    /// let sum = map.range(100..200).filter(Filter::at_least(10)).sum()?;
+    /// for entry in map.range(100..200).filter(Filter::other_than(0)) {
+    ///     let (key, value) = entry?;
+    ///     println!("{key}: {value} of {sum}");
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter(self, filter: Filter) -> Filtered<'m, F> {
+        let (map, rest) = self.into_rest();
+        let selection = rest.map(|(low, high)| {
+            let bounds = (low.as_ref().map(F::key), high.as_ref().map(F::key));
+            map.index.selection(bounds, filter)
+        });
+        Filtered { map, selection }
+    }
+
+    /// Count, sum, least and greatest of the values; as [`filter`](Range::filter) with a filter
+    /// that selects all.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    ///
+    /// ```no_run
+    /// use nearfield::{Pool, WordMap};
+    ///
+    /// let map = WordMap::builder().pool(Pool::shm(["left"])).build()?;
+    /// println!("the mean is {:?}", map.range(..).aggregate()?.mean());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn aggregate(self) -> Result<Aggregates, Error> {
+        self.filter(Filter::ALL).aggregate()
+    }
+}
+
+impl<'m, F: MapForm> Filtered<'m, F> {
+    /// Count, sum, least and greatest of the selected values. Each entry is as it was at some time
+    /// of the call.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn aggregate(&self) -> Result<Aggregates, Error> {
+        match &self.selection {
+            Some(selection) => self.map.index.aggregate(selection),
+            None => Ok(Aggregates::default()),
+        }
+    }
+
+    /// How many values are selected.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn count(&self) -> Result<u64, Error> {
+        Ok(self.aggregate()?.count)
+    }
+
+    /// The sum of the selected values.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn sum(&self) -> Result<u128, Error> {
+        Ok(self.aggregate()?.sum)
+    }
+
+    /// The least selected value, if there is one.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn min(&self) -> Result<Option<u64>, Error> {
+        Ok(self.aggregate()?.min)
+    }
+
+    /// The greatest selected value, if there is one.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn max(&self) -> Result<Option<u64>, Error> {
+        Ok(self.aggregate()?.max)
+    }
+}
+
+impl<'m, F: MapForm> IntoIterator for Filtered<'m, F> {
+    type Item = Result<Entry<F>, Error>;
+    type IntoIter = FilteredEntries<'m, F>;
+
+    fn into_iter(self) -> FilteredEntries<'m, F> {
+        FilteredEntries {
+            map: self.map,
+            selection: self.selection,
+            read: VecDeque::new(),
+        }
+    }
+}
+
+impl<F: MapForm> Iterator for FilteredEntries<'_, F> {
+    type Item = Result<Entry<F>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.read.is_empty() {
+            match self.map.index.select(self.selection.as_mut()?) {
+                Ok(Some(entries)) => self.read.extend(entries),
+                Ok(None) => self.selection = None,
+                Err(error) => {
+                    self.selection = None;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.read.pop_front().map(Ok)
+    }
+}
+
+impl<F: MapForm> FusedIterator for FilteredEntries<'_, F> {}
+
+impl<F: MapForm> Debug for Filtered<'_, F> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filtered")
+            .field("selection", &self.selection)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F: MapForm> Debug for FilteredEntries<'_, F> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilteredEntries")
+            .field("selection", &self.selection)
+            .finish_non_exhaustive()
+    }
+}

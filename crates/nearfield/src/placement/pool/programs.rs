@@ -1,0 +1,33 @@
+//! The way to memory nodes that run programs.
+
+use nearfield_offload::net::CallerSettings;
+use nearfield_offload::net::udp::Client;
+use nearfield_offload::node::Tenant;
+use nearfield_offload::wire::Key;
+use nearfield_pool::filtered::Programs;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+/// How long a thread waits for an answer, before it reads the leaves by itself.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Memory nodes that run programs of a tenant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramNodes {
+    /// The switch, or the only memory node.
+    pub switch: SocketAddrV4,
+    pub tenant: Tenant,
+    pub key: Key,
+}
+
+impl ProgramNodes {
+    /// A way for one thread.
+    pub fn connect(&self) -> Result<Box<dyn Programs>, String> {
+        let change = |settings: &mut CallerSettings| settings.patience = PATIENCE;
+        let client = Client::new(self.switch, self.tenant, self.key, change);
+        match client {
+            Ok(client) => Ok(Box::new(client)),
+            Err(error) => Err(format!("there is no way to {}: {error}", self.switch)),
+        }
+    }
+}

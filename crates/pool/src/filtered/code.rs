@@ -1,0 +1,457 @@
+//! The code of the program that reads leaves.
+//!
+//! An iteration reads one group of a leaf: a replica of the metadata and the entries behind it. The
+//! places of entries follow from the address, as each line begins with a byte of versions: where
+//! that falls into an entry, the parts before and behind it are put together.
+
+use super::program::{Protection, Walk};
+use super::scratchpad::{BEYOND, COUNT, HIGH, LEAF, LEAVES, LIST, LOW, MAX, MIN, MORE};
+use super::scratchpad::{CHANGED, FULL, GONE, LIST_MAX, PRESENT};
+use super::scratchpad::{FIRST, SEEN, SIBLING, STAGE, STOP, SUM, SUM_HIGH};
+use crate::layout::LeafLayout;
+use nearfield_fabric::recovery::lease::HELD_BIT;
+use nearfield_fabric::{LINE_BYTES, WORD_BYTES};
+use nearfield_offload::isa::Register::{self, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use nearfield_offload::isa::{
+    AluOperation, BuildError, Builder, ByteOrder, Condition, Instruction, Label, Operand, Size,
+    Width,
+};
+use nearfield_offload::program::NODE_BYTES_MAX;
+
+/// Where things lie in leaves, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    pub groups: usize,
+    slots: usize,
+    span: usize,
+    replica: usize,
+    entry: usize,
+    key: usize,
+    value: usize,
+    /// Keys are words with a byte behind them that is zero in an empty slot.
+    has_suffix: bool,
+    /// The wire offset behind the last entry.
+    end: usize,
+    /// The wire offset of the word that guards the leaf.
+    guard: usize,
+}
+
+const WORD: usize = WORD_BYTES as usize;
+const LINE: usize = LINE_BYTES as usize;
+/// Of a replica: whether the leaf is valid, and the address of its sibling.
+const VALID: usize = 1;
+const SIBLING_AT: usize = 2;
+/// The place of a lock word's bit that says whether the lock is held.
+const HELD_AT: i32 = HELD_BIT.trailing_zeros() as i32;
+
+impl Places {
+    /// The places in leaves of a layout; `None` if entries are not of words, or a group does not
+    /// fit one load.
+    pub fn new(layout: &LeafLayout, protection: Protection) -> Option<Places> {
+        let shape = layout.geometry().shape();
+        let (groups, span) = (layout.groups(), layout.span());
+        let slots = span.checked_div(groups)?;
+        let places = Places {
+            groups,
+            slots,
+            span,
+            replica: layout.replica_bytes(),
+            entry: layout.entry_bytes(),
+            key: layout.key(0).start - layout.replica_bytes(),
+            value: layout.value(0).start - layout.replica_bytes(),
+            has_suffix: shape.key_bytes == WORD + 1,
+            end: layout.group_place(groups),
+            guard: match protection {
+                Protection::Counter => layout.lock_offset() + WORD,
+                Protection::Stamp => layout.lock_offset(),
+            },
+        };
+        let are_words = matches!(shape.key_bytes, WORD | 9) && shape.value_bytes == WORD;
+        let are_whole = slots * groups == span;
+        // No object has bytes of versions at two places.
+        let are_short = places.entry < LINE && places.replica < LINE;
+        // Loads do not go beyond the memory of the leaf.
+        let load = places.load();
+        let is_inside =
+            (0..groups).all(|group| layout.group_place(group) + load <= layout.allocation_bytes());
+        let fits = load <= NODE_BYTES_MAX.min(places.guard) && is_inside;
+        (are_words && are_whole && are_short && fits).then_some(places)
+    }
+
+    /// The bytes of a load: those of a group if each object in it had a byte of versions.
+    fn load(&self) -> usize {
+        self.replica + 1 + self.slots * (self.entry + 1)
+    }
+
+    /// Where the guard lies in a load of the iteration that reads it.
+    fn guard_in_load(&self) -> usize {
+        self.load() - WORD
+    }
+
+    /// How far behind the start of a leaf that load begins.
+    pub fn guard_load(&self) -> usize {
+        self.guard - self.guard_in_load()
+    }
+}
+
+/// A program while it is written.
+///
+/// | register | content in a group |
+/// |---|---|
+/// | 0, 4, 5 | temporary: the key, the value |
+/// | 1, 3 | the least and the greatest key |
+/// | 2 | the scratchpad |
+/// | 6, 7 | the present entry, and its address as a number |
+/// | 8, 9 | count and sum of what was selected; in a list 9 is temporary |
+pub struct Code {
+    places: Places,
+    protection: Protection,
+    walk: Walk,
+    builder: Builder,
+}
+
+/// The end of a program.
+struct Stops {
+    changed: Label,
+    gone: Label,
+    full: Label,
+}
+
+use AluOperation::{Add, And, ShiftLeft, ShiftRight, Subtract, Xor};
+use Condition::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+
+impl Code {
+    /// The code of a walk over such leaves.
+    pub fn write(
+        places: Places,
+        protection: Protection,
+        walk: Walk,
+    ) -> Result<nearfield_offload::isa::Code, BuildError> {
+        let builder = Builder::new();
+        let code = Code {
+            places,
+            protection,
+            walk,
+            builder,
+        };
+        code.all()
+    }
+
+    fn all(mut self) -> Result<nearfield_offload::isa::Code, BuildError> {
+        let stops = Stops {
+            changed: self.builder.label(),
+            gone: self.builder.label(),
+            full: self.builder.label(),
+        };
+        let (before, behind) = (self.builder.label(), self.builder.label());
+        let last = self.places.groups as i32 + 1;
+        self.get(R4, STAGE);
+        self.builder.branch(Equal, R4, 0, before);
+        self.builder.branch(Equal, R4, last, behind);
+        self.begin_group(&stops);
+        for _ in 0..self.places.slots {
+            self.entry();
+        }
+        let is_last = self.builder.label();
+        self.put(PRESENT, R8);
+        if self.walk == Walk::Aggregates {
+            self.put(PRESENT + SUM - COUNT, R9);
+        }
+        self.get(R4, STAGE);
+        self.builder.set(R0, R7);
+        self.builder.branch(Equal, R4, last, is_last);
+        self.builder.exit();
+        self.builder.place(is_last);
+        let distance = self.places.guard_load() as i32 - self.places.end as i32;
+        self.builder.alu(Add, R0, distance);
+        self.builder.exit();
+        self.before_leaf(before, &stops);
+        self.builder.place(behind);
+        self.get_guard(R5);
+        self.get(R4, SEEN);
+        if self.protection.is_checked() {
+            self.builder.branch(NotEqual, R5, R4, stops.changed);
+        }
+        self.end_leaf();
+        let ends = [
+            (stops.changed, CHANGED, self.protection.is_checked()),
+            (stops.gone, GONE, true),
+            (stops.full, FULL, self.walk == Walk::Entries),
+        ];
+        for (label, stop, _) in ends.into_iter().filter(|(.., is_used)| *is_used) {
+            self.builder.place(label);
+            self.put_constant(STOP, stop);
+            self.builder.set(R0, 0);
+            self.builder.exit();
+        }
+        self.builder.build()
+    }
+
+    /// Reads the guard before the first group.
+    fn before_leaf(&mut self, before: Label, stops: &Stops) {
+        self.builder.place(before);
+        self.builder.set(R0, R3);
+        let distance = self.places.guard_load();
+        self.builder.alu(Subtract, R0, distance as i32);
+        self.put(LEAF, R0);
+        self.check_room(stops);
+        self.get_guard(R5);
+        self.put(SEEN, R5);
+        match self.protection {
+            // It is odd.
+            Protection::Counter => self.builder.alu(And, R5, 1),
+            // It is held.
+            Protection::Stamp => self.builder.alu(ShiftRight, R5, HELD_AT),
+        }
+        if self.protection.is_checked() {
+            self.builder.branch(NotEqual, R5, 0, stops.changed);
+        }
+        self.put_constant(STAGE, 1);
+        self.builder.exit();
+    }
+
+    /// Ends if a list may have no room for a leaf.
+    fn check_room(&mut self, stops: &Stops) {
+        if self.walk == Walk::Entries {
+            self.get(R4, COUNT);
+            let most = LIST_MAX.saturating_sub(self.places.span);
+            self.builder.branch(Greater, R4, most as i32, stops.full);
+        }
+    }
+
+    /// Reads the replica of a group, and goes on to its first entry.
+    fn begin_group(&mut self, stops: &Stops) {
+        let known = self.builder.label();
+        self.builder.set(R6, R1);
+        self.builder.set(R7, R3);
+        self.builder.branch(NotEqual, R4, 1, known);
+        // The first replica has no byte of versions in it.
+        self.builder.load(Size::Byte, R5, R1, VALID as i16);
+        self.builder.branch(Equal, R5, 0, stops.gone);
+        self.builder.load(Size::Double, R5, R1, SIBLING_AT as i16);
+        self.put(SIBLING, R5);
+        self.builder.place(known);
+        self.builder.alu(Add, R4, 1);
+        self.put(STAGE, R4);
+        let (replica, entries) = (self.places.replica as i32, self.builder.label());
+        self.within_line();
+        self.builder.alu(Add, R6, replica);
+        self.builder.alu(Add, R7, replica);
+        let room = LINE as i32 - 1 - replica;
+        self.builder.branch(LessOrEqual, R5, room, entries);
+        self.builder.alu(Add, R6, 1);
+        self.builder.alu(Add, R7, 1);
+        self.builder.place(entries);
+        self.get(R1, LOW);
+        self.get(R3, HIGH);
+        self.get(R8, PRESENT);
+        if self.walk == Walk::Aggregates {
+            self.get(R9, PRESENT + SUM - COUNT);
+        }
+    }
+
+    /// The place of the present entry in its line, in register 5.
+    fn within_line(&mut self) {
+        self.builder.set(R5, R7);
+        self.builder.alu(And, R5, LINE as i32 - 1);
+    }
+
+    /// Takes the present entry, and goes on to the next.
+    fn entry(&mut self) {
+        let (divided, read) = (self.builder.label(), self.builder.label());
+        let (next, beyond) = (self.builder.label(), self.builder.label());
+        let Places {
+            key, value, entry, ..
+        } = self.places;
+        self.within_line();
+        let room = LINE - entry;
+        self.builder
+            .branch(GreaterOrEqual, R5, room as i32, divided);
+        self.suffix(key);
+        self.builder.load(Size::Double, R0, R6, key as i16);
+        self.builder.load(Size::Double, R4, R6, value as i16);
+        self.builder.alu(Add, R6, entry as i32);
+        self.builder.alu(Add, R7, entry as i32);
+        self.builder.jump(read);
+        self.builder.place(divided);
+        self.divided_entry();
+        self.builder.place(read);
+        let of_empty = if self.places.has_suffix { R5 } else { R0 };
+        self.builder.branch(Equal, of_empty, 0, next);
+        self.builder.reorder(ByteOrder::Big, Size::Double, R0);
+        self.builder.branch(Less, R0, R1, next);
+        self.builder.branch(Greater, R0, R3, beyond);
+        match self.walk {
+            Walk::Aggregates => self.aggregate(next),
+            Walk::Entries => self.list(next),
+        }
+        self.builder.jump(next);
+        self.builder.place(beyond);
+        self.put_constant(BEYOND, 1);
+        self.builder.place(next);
+    }
+
+    /// The byte behind the key, if there is one, in register 5.
+    fn suffix(&mut self, key: usize) {
+        if self.places.has_suffix {
+            let at = key + WORD;
+            self.builder.load(Size::Byte, R5, R6, at as i16);
+        }
+    }
+
+    /// Reads an entry with a byte of versions in it, or right behind it: that is the byte of number
+    /// `64 - r5`, counted from the entry's start.
+    fn divided_entry(&mut self) {
+        let Places {
+            key, value, entry, ..
+        } = self.places;
+        let line = LINE as i32;
+        let (in_value, behind_key) = (self.builder.label(), self.builder.label());
+        let (behind_value, read) = (self.builder.label(), self.builder.label());
+        self.builder.store(Size::Double, R10, -8, R7);
+        // Eight times the byte's number, as shifts count: modulo 64.
+        self.builder.set(R7, R5);
+        self.builder.alu(ShiftLeft, R7, 3);
+        self.builder.instruction(Instruction::Negate {
+            width: Width::W64,
+            destination: R7,
+        });
+        self.builder
+            .branch(LessOrEqual, R5, line - value as i32, in_value);
+        // Before the value.
+        self.builder.load(Size::Double, R0, R6, key as i16);
+        if self.places.has_suffix {
+            let least = line - (key + WORD) as i32;
+            self.builder.branch(LessOrEqual, R5, least, behind_key);
+        }
+        self.builder.load(Size::Double, R4, R6, key as i16 + 1);
+        if key > 1 {
+            // Before the key.
+            let in_key = self.builder.label();
+            self.builder
+                .branch(LessOrEqual, R5, line - key as i32, in_key);
+            self.builder.set(R0, R4);
+            self.builder.jump(behind_key);
+            self.builder.place(in_key);
+        }
+        self.join(R0, R4, key);
+        self.builder.place(behind_key);
+        self.builder.load(Size::Double, R4, R6, value as i16 + 1);
+        self.suffix(key + 1);
+        self.builder.jump(read);
+        self.builder.place(in_value);
+        self.builder.load(Size::Double, R4, R6, value as i16);
+        self.builder
+            .branch(Equal, R5, line - entry as i32, behind_value);
+        self.builder.load(Size::Double, R5, R6, value as i16 + 1);
+        self.join(R4, R5, value);
+        self.builder.place(behind_value);
+        self.builder.load(Size::Double, R0, R6, key as i16);
+        self.suffix(key);
+        self.builder.place(read);
+        self.builder.load(Size::Double, R7, R10, -8);
+        self.builder.alu(Add, R6, entry as i32 + 1);
+        self.builder.alu(Add, R7, entry as i32 + 1);
+    }
+
+    /// Puts a word together of its parts before a byte of versions and behind it, where `lower` was
+    /// loaded from its place and `upper` from one byte behind that.
+    fn join(&mut self, lower: Register, upper: Register, place: usize) {
+        self.builder.alu(Subtract, R7, 8 * place as i32);
+        self.builder.alu(Xor, upper, lower);
+        self.builder.alu(ShiftRight, upper, R7);
+        self.builder.alu(ShiftLeft, upper, R7);
+        self.builder.alu(Xor, lower, upper);
+    }
+
+    /// Goes on to `next` if the filter does not select the value in register 4.
+    fn filter(&mut self, temporary: Register, next: Label) {
+        self.builder.set(R5, R4);
+        self.get(temporary, FIRST);
+        self.builder.alu(Subtract, R5, temporary);
+        self.get(temporary, MORE);
+        self.builder.branch(Greater, R5, temporary, next);
+    }
+
+    /// Aggregates the value in register 4.
+    fn aggregate(&mut self, next: Label) {
+        let (summed, compared) = (self.builder.label(), self.builder.label());
+        let (high, min, max) = (SUM_HIGH - COUNT, MIN - COUNT, MAX - COUNT);
+        self.filter(R0, next);
+        self.builder.alu(Add, R8, 1);
+        self.builder.alu(Add, R9, R4);
+        self.builder.branch(GreaterOrEqual, R9, R4, summed);
+        self.get(R0, PRESENT + high);
+        self.builder.alu(Add, R0, 1);
+        self.put(PRESENT + high, R0);
+        self.builder.place(summed);
+        self.get(R0, PRESENT + min);
+        self.builder.branch(GreaterOrEqual, R4, R0, compared);
+        self.put(PRESENT + min, R4);
+        self.builder.place(compared);
+        self.get(R0, PRESENT + max);
+        self.builder.branch(LessOrEqual, R4, R0, next);
+        self.put(PRESENT + max, R4);
+    }
+
+    /// Appends key and value to the list.
+    fn list(&mut self, next: Label) {
+        self.filter(R9, next);
+        // There is room for a leaf; the verifier does not know that.
+        self.builder
+            .branch(GreaterOrEqual, R8, LIST_MAX as i32, next);
+        self.builder.set(R5, R8);
+        self.builder.alu(ShiftLeft, R5, 4);
+        self.builder.alu(Add, R5, R2);
+        let at = 8 * LIST as i16;
+        self.builder.store(Size::Double, R5, at, R0);
+        self.builder.store(Size::Double, R5, at + 8, R4);
+        self.builder.alu(Add, R8, 1);
+    }
+
+    /// Counts what the leaf has, and goes on to the next one, if there is more.
+    fn end_leaf(&mut self) {
+        let words = match self.walk {
+            Walk::Aggregates => PRESENT - COUNT,
+            Walk::Entries => 1,
+        };
+        for word in 0..words {
+            self.get(R4, PRESENT + word);
+            self.put(COUNT + word, R4);
+        }
+        self.get(R4, LEAVES);
+        self.builder.alu(Add, R4, 1);
+        self.put(LEAVES, R4);
+        let end = self.builder.label();
+        self.get(R4, BEYOND);
+        self.builder.set(R0, 0);
+        self.builder.branch(NotEqual, R4, 0, end);
+        self.get(R0, SIBLING);
+        self.builder.branch(Equal, R0, 0, end);
+        self.put_constant(STAGE, 0);
+        self.builder.alu(Add, R0, self.places.guard_load() as i32);
+        self.builder.place(end);
+        self.builder.exit();
+    }
+
+    /// Loads the guard.
+    fn get_guard(&mut self, into: Register) {
+        let place = self.places.guard_in_load() as i16;
+        self.builder.load(Size::Double, into, R1, place);
+    }
+
+    /// Loads a word of the scratchpad.
+    fn get(&mut self, into: Register, word: usize) {
+        self.builder.load(Size::Double, into, R2, 8 * word as i16);
+    }
+
+    /// Stores a word of the scratchpad.
+    fn put(&mut self, word: usize, from: Register) {
+        self.builder.store(Size::Double, R2, 8 * word as i16, from);
+    }
+
+    fn put_constant(&mut self, word: usize, value: i32) {
+        let value = Operand::Immediate(value);
+        self.builder.store(Size::Double, R2, 8 * word as i16, value);
+    }
+}

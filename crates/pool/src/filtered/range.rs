@@ -1,0 +1,138 @@
+//! Ranges of keys.
+
+use crate::error::PoolError;
+use crate::index;
+
+/// Keys of a tree from one to another, both included. They have the length of the tree's keys, and
+/// may be all zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanRange {
+    pub(crate) low: Vec<u8>,
+    pub(crate) high: Vec<u8>,
+    /// The last byte of all keys of the tree, if it is the same.
+    suffix: Option<u8>,
+}
+
+/// Keys as numbers from one to another, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WordRange {
+    pub low: u64,
+    pub high: u64,
+}
+
+const WORD: usize = size_of::<u64>();
+
+impl ScanRange {
+    /// All keys from `low` to `high`.
+    pub fn new(low: &[u8], high: &[u8]) -> ScanRange {
+        ScanRange {
+            low: low.to_vec(),
+            high: high.to_vec(),
+            suffix: None,
+        }
+    }
+
+    /// The same range of a tree all of whose keys end with this byte.
+    pub(crate) fn with_suffix(self, suffix: u8) -> ScanRange {
+        let suffix = Some(suffix);
+        ScanRange { suffix, ..self }
+    }
+
+    /// Refuses bounds that have not the length of keys.
+    pub(crate) fn check(&self, key_bytes: usize) -> Result<(), PoolError> {
+        index::check_bound(&self.low, key_bytes)?;
+        index::check_bound(&self.high, key_bytes)
+    }
+
+    /// The rest of the range behind a key; `None` if nothing is left.
+    pub(crate) fn behind(&self, key: &[u8]) -> Option<ScanRange> {
+        let mut low = key.to_vec();
+        let is_next = low.iter_mut().rev().any(|byte| {
+            *byte = byte.wrapping_add(1);
+            *byte != 0
+        });
+        let rest = ScanRange {
+            low,
+            ..self.clone()
+        };
+        (is_next && !rest.is_empty()).then_some(rest)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.low > self.high
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        *self.low <= *key && *key <= *self.high
+    }
+
+    /// The range as one of numbers, if keys are words: eight bytes, or nine of which the last is
+    /// always the same. `Some(None)` if there is no such key.
+    pub(crate) fn words(&self) -> Option<Option<WordRange>> {
+        let split = |key: &[u8]| {
+            let (word, rest) = key.split_first_chunk::<WORD>()?;
+            let word = u64::from_be_bytes(*word);
+            match (rest, self.suffix) {
+                ([], None) => Some((word, true, true)),
+                (&[last], Some(suffix)) => Some((word, suffix >= last, suffix <= last)),
+                _ => None,
+            }
+        };
+        let (low, low_is_in, _) = split(&self.low)?;
+        let (high, _, high_is_in) = split(&self.high)?;
+        let low = low.checked_add((!low_is_in).into());
+        let high = high.checked_sub((!high_is_in).into());
+        let range = low.zip(high).filter(|(low, high)| low <= high);
+        Some(range.map(|(low, high)| WordRange { low, high }))
+    }
+
+    /// The key of a number.
+    pub(crate) fn key_of(&self, word: u64) -> Vec<u8> {
+        let mut key = word.to_be_bytes().to_vec();
+        key.extend(self.suffix);
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_with_a_suffix_are_in_the_range_of_words_if_they_are_in_that_of_bytes() {
+        let key = |word: u64, last: u8| [&word.to_be_bytes()[..], &[last]].concat();
+        let words = [0, 1, 2, u64::MAX - 1, u64::MAX];
+        let keys: Vec<Vec<u8>> = words
+            .into_iter()
+            .flat_map(|word| [0, 8, 9, 10, 255].map(|last| key(word, last)))
+            .collect();
+        for low in &keys {
+            for high in &keys {
+                let range = ScanRange::new(low, high).with_suffix(9);
+                let found = range.words().expect("keys are words");
+                for word in words {
+                    assert_eq!(range.key_of(word), key(word, 9));
+                    let is_in = found.is_some_and(|found| (found.low..=found.high).contains(&word));
+                    assert_eq!(is_in, range.contains(&key(word, 9)), "{word} in {range:?}");
+                }
+            }
+        }
+        assert_eq!(ScanRange::new(&[0; 9], &[1; 9]).words(), None);
+        assert_eq!(ScanRange::new(&[0; 7], &[1; 7]).words(), None);
+        let range = ScanRange::new(&[0; 8], &[0, 0, 0, 0, 0, 0, 1, 0]).words();
+        assert_eq!(range, Some(Some(WordRange { low: 0, high: 256 })));
+    }
+
+    #[test]
+    fn what_is_behind_a_key_ends_with_the_range() {
+        let range = ScanRange::new(&[0, 0], &[1, 255]);
+        let behind = |key: [u8; 2]| range.behind(&key).map(|rest| rest.low);
+        assert_eq!(behind([0, 255]), Some(vec![1, 0]));
+        assert_eq!(behind([1, 254]), Some(vec![1, 255]));
+        assert_eq!(behind([1, 255]), None);
+        assert_eq!(
+            ScanRange::new(&[0, 0], &[255, 255]).behind(&[255, 255]),
+            None
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! Ranges of a store with a filter, and aggregates.
+
+use super::client::{Client, SlotRange};
+use super::{Store, StoreForm};
+use crate::chime::LeafReads;
+use crate::error::PoolError;
+use crate::executor::block_on;
+use crate::filtered::{Aggregates, Filter, Programs, ScanRange, number};
+use crate::index::Entry;
+use nearfield_core::{Direction, Error, Form};
+use nearfield_fabric::Endpoint;
+use std::ops::Bound;
+
+/// Entries of byte strings that are read at once.
+const READ: usize = 1024;
+
+/// Keys and values of a form.
+pub type Entries<F> = Vec<(<F as Form>::OwnedKey, <F as Form>::OwnedValue)>;
+
+/// A range of a store, of which a filter selects entries, as far as it was not read yet.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    rest: Option<SlotRange>,
+    filter: Filter,
+}
+
+impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
+    /// Has programs run at the memory nodes for ranges with a filter. `connect` makes the way to
+    /// the nodes, once for each thread that needs it: a
+    /// [`Client`](nearfield_offload::net::udp::Client), usually.
+    pub fn with_programs(
+        self,
+        connect: impl Fn() -> Result<Box<dyn Programs>, String> + Send + Sync + 'static,
+    ) -> Store<F, E> {
+        // A store that has a way keeps it.
+        let _ = self.programs.set(Box::new(connect));
+        self
+    }
+
+    /// The entries between two bounds that a filter selects. Words count as they are, byte strings
+    /// as [`number`] says. Nothing is read yet.
+    pub fn selection(
+        &self,
+        (low, high): (Bound<F::Key<'_>>, Bound<F::Key<'_>>),
+        filter: Filter,
+    ) -> Selection {
+        let (low, high) = (low.map(F::key_bytes), high.map(F::key_bytes));
+        let (low, high) = (
+            low.as_ref().map(AsRef::as_ref),
+            high.as_ref().map(AsRef::as_ref),
+        );
+        let rest = SlotRange::new(&self.codec, low, high);
+        Selection { rest, filter }
+    }
+
+    /// The aggregates of the values that are selected. Each entry is as it was at some time of the
+    /// call.
+    ///
+    /// Memory nodes read the leaves where they lie, if entries are words and there is a way to
+    /// [programs](Store::with_programs). Otherwise, or if they refuse, this process reads the
+    /// leaves, with the same result: [`leaf_reads`](Store::leaf_reads) tells.
+    ///
+    /// # Errors
+    /// `Unreachable`.
+    pub fn aggregate(&self, selection: &Selection) -> Result<Aggregates, Error> {
+        let client = self.client()?;
+        let aggregates = block_on(client.aggregate(selection.clone()));
+        aggregates.map_err(|error| client.unreachable(&error))
+    }
+
+    /// The next entries that are selected, in ascending order; `None` behind the last. There may be
+    /// none among those that were read. Otherwise as [`aggregate`](Store::aggregate).
+    ///
+    /// # Errors
+    /// `Unreachable`. The selection stays where it was.
+    pub fn select(&self, selection: &mut Selection) -> Result<Option<Entries<F>>, Error> {
+        let Some(range) = &selection.rest else {
+            return Ok(None);
+        };
+        let client = self.client()?;
+        let selected = block_on(client.select(range, &selection.filter));
+        let (entries, rest) = selected.map_err(|error| client.unreachable(&error))?;
+        selection.rest = rest;
+        let entries = entries.iter().map(|(key, value)| {
+            let (key, value) = (F::key_of(key), F::value_of(value));
+            (F::own_key(key), F::own_value(value))
+        });
+        Ok(Some(entries.collect()))
+    }
+
+    /// The leaves that scans of this process have read, and where.
+    pub fn leaf_reads(&self) -> LeafReads {
+        self.node.leaf_reads()
+    }
+}
+
+impl<E: Endpoint> Client<E> {
+    async fn aggregate(&self, selection: Selection) -> Result<Aggregates, PoolError> {
+        let Selection { mut rest, filter } = selection;
+        let mut aggregates = Aggregates::default();
+        let Some(suffix) = self.codec.word_suffix() else {
+            while let Some(range) = rest {
+                let (entries, behind) = self.select(&range, &filter).await?;
+                aggregates.extend(entries.iter().map(|(_, value)| number(value)));
+                rest = behind;
+            }
+            return Ok(aggregates);
+        };
+        if let Some(range) = rest {
+            let range = scan_range(&range, suffix);
+            let mut way = self.way.take();
+            let programs = way.is_there().then_some(&mut way as &mut dyn Programs);
+            let result = self.tree.aggregate(&range, &filter, programs).await;
+            self.way.replace(way);
+            aggregates = result?;
+        }
+        Ok(aggregates)
+    }
+
+    /// Entries at the beginning of a range, with keys and values as they were given, and what is
+    /// left of the range.
+    async fn select(
+        &self,
+        range: &SlotRange,
+        filter: &Filter,
+    ) -> Result<(Vec<Entry>, Option<SlotRange>), PoolError> {
+        if let Some(suffix) = self.codec.word_suffix() {
+            let range = scan_range(range, suffix);
+            let mut way = self.way.take();
+            let programs = way.is_there().then_some(&mut way as &mut dyn Programs);
+            let result = self.tree.select(&range, filter, programs).await;
+            self.way.replace(way);
+            let (mut entries, rest) = result?;
+            for (key, _) in &mut entries {
+                let length = self.codec.decode_key(key).len();
+                key.truncate(length);
+            }
+            let rest = rest.map(|rest| SlotRange::of_slots(&rest.low, &rest.high));
+            return Ok((entries, rest));
+        }
+        let mut entries = self.scan(range, READ, Direction::Ascending).await?;
+        let is_all = entries.len() < READ;
+        let last = entries.last().filter(|_| !is_all);
+        let rest = last.and_then(|(last, _)| range.behind_key(&self.codec, last));
+        entries.retain(|(_, value)| filter.matches(number(value)));
+        Ok((entries, rest))
+    }
+
+    fn unreachable(&self, error: &PoolError) -> Error {
+        self.is_lost.set(true);
+        let what = error.to_string();
+        Error::Unreachable { what }
+    }
+}
+
+fn scan_range(range: &SlotRange, suffix: u8) -> ScanRange {
+    let (low, high) = range.slots();
+    ScanRange::new(low, high).with_suffix(suffix)
+}

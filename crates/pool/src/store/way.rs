@@ -1,0 +1,75 @@
+//! A thread's way to memory nodes that run programs.
+
+use crate::filtered::Programs;
+use nearfield_offload::traversal::{Outcome, Query};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How long programs are not tried again after no memory node has answered: a client waits for
+/// answers for about a second.
+const AWAY: Duration = Duration::from_secs(10);
+
+/// Makes a way, for one thread, or says why there is none.
+pub type Connect = dyn Fn() -> Result<Box<dyn Programs>, String> + Send + Sync;
+
+/// The way, which is made when it is first needed.
+#[derive(Default)]
+pub struct Way {
+    connect: Arc<OnceLock<Box<Connect>>>,
+    made: Option<Box<dyn Programs>>,
+    refused: Option<(Instant, String)>,
+}
+
+impl Way {
+    /// A way that is made by `connect`, once that is known.
+    pub fn new(connect: Arc<OnceLock<Box<Connect>>>) -> Way {
+        Way {
+            connect,
+            ..Way::default()
+        }
+    }
+
+    /// True if there may be a way.
+    pub fn is_there(&self) -> bool {
+        self.connect.get().is_some()
+    }
+
+    fn try_run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, String> {
+        let made = match &mut self.made {
+            Some(made) => made,
+            made => {
+                let connect = self.connect.get().ok_or("there is no way to programs")?;
+                made.insert(connect()?)
+            }
+        };
+        made.run(query, iterations)
+    }
+}
+
+impl Programs for Way {
+    fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, String> {
+        if let Some((when, why)) = &self.refused
+            && when.elapsed() < AWAY
+        {
+            return Err(why.clone());
+        }
+        let run = self.try_run(query, iterations);
+        self.refused = match &run {
+            Ok(_) => None,
+            Err(why) => {
+                self.made = None;
+                Some((Instant::now(), why.clone()))
+            }
+        };
+        run
+    }
+}
+
+impl std::fmt::Debug for Way {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Way")
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
