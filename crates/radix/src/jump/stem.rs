@@ -23,7 +23,7 @@ pub const DEPTH_MAX: usize = 255;
 /// The places of stems.
 const PLACES: usize = 256;
 
-/// A number that no stem has.
+/// The word of a place without a stem: the number of a stem is not 0.
 const NONE: u64 = 0;
 
 /// A stem.
