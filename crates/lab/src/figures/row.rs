@@ -168,7 +168,7 @@ pub struct Point {
     pub scale: Option<f64>,
     /// Where keys come from, if that was to be chosen: `generated`, or a file.
     #[serde(default)]
-    pub keys: Option<String>,
+    pub key_source: Option<String>,
     /// The modules, where there were some: by which figures they are modelled.
     pub device: Option<String>,
     /// How many modules.

@@ -122,7 +122,7 @@ pub(super) fn table(rows: &[&Row]) -> String {
             let milliseconds = row.detail.work.as_ref()?.on_the_way_ns / 1e6;
             (milliseconds > 0.0).then(|| rate(milliseconds))
         }),
-        column("keys", |row| row.detail.keys.clone()),
+        column("keys", |row| row.detail.key_source.clone()),
         column("kind", |row| Some(row.kind.name().to_owned())),
     ];
     // Nothing twice, and nothing that nobody has.

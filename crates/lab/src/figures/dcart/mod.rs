@@ -58,7 +58,7 @@ impl Paper for Scale {
                 let done = work(run);
                 for row in &mut run.rows {
                     let workload = rows::workload_of(row);
-                    row.detail.keys = workload.map(|workload| workload.source(&scale));
+                    row.detail.key_source = workload.map(|workload| workload.source(&scale));
                 }
                 done
             });

@@ -61,7 +61,7 @@ fn points_say_where_their_keys_come_from() {
     std::fs::write(&path, lines.collect::<String>()).unwrap();
     let scale = Scale::tiny().with_key_file("ipgeo", path.clone()).unwrap();
     for row in rows(&scale, &["8", "10", "12b", "3b", "ours"]) {
-        let keys = row.detail.keys.as_deref();
+        let keys = row.detail.key_source.as_deref();
         match rows::workload_of(&row) {
             Some(Workload::Ipgeo) => assert_eq!(keys, path.to_str()),
             Some(_) => assert_eq!(keys, Some("generated")),
