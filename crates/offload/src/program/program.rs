@@ -8,7 +8,7 @@ use crate::isa::{Code, DecodeError};
 
 /// The most slots of 8 bytes that a program has. The largest program of the paper's applications,
 /// a B+ tree with aggregates over nine keys, has 314; that for the leaves of a pool, whose entries
-/// are not aligned, 617.
+/// are not aligned, 550.
 pub const INSTRUCTIONS_MAX: usize = 1024;
 
 /// A load or store of a program.

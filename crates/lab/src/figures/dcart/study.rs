@@ -5,13 +5,17 @@ use super::modelled::Executed;
 use super::rows::{modelled, throughput, workload};
 use super::scale::{Figure, Scale};
 use super::workload::{Load, Workload, ZIPF};
-use crate::figures::job::Job;
+use crate::figures::job::{Job, PointError};
 use crate::figures::row::Quantity;
+use crate::harness::Interrupt;
 use crate::workload::Mix;
 use nearfield_hardware::accelerator::dcart::Parameters;
 use nearfield_hardware::accelerator::dcart::area::{Area, Logic};
 
-/// A job for each workload, which runs all designs.
+/// Executes the operations of a load on a tree.
+type Execute = fn(&Load, &Interrupt) -> Result<Executed, PointError>;
+
+/// A job for each workload, which runs all designs on the paper's tree.
 fn designs(
     figure: &'static str,
     scale: &Scale,
@@ -19,20 +23,39 @@ fn designs(
     designs: Vec<Design>,
 ) -> Vec<Job> {
     let job = |one: &Workload| {
-        let (one, scale, designs) = (*one, scale.clone(), designs.clone());
-        Job::new(figure, one.name(), designs.len(), move |job| {
-            let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
-            let executed = Executed::new(&load, job.interrupt)?;
-            for (name, parameters) in designs {
-                let report = executed.on(parameters, job.interrupt)?;
-                let y = throughput(report.rate());
-                job.rows.push(modelled(figure, "", name, workload(one), y));
-                job.end_phase();
-            }
-            Ok(())
-        })
+        designs_on(
+            Executed::new,
+            one.name(),
+            figure,
+            scale,
+            *one,
+            designs.clone(),
+        )
     };
     workloads.iter().map(job).collect()
+}
+
+/// A job that runs designs on one workload.
+fn designs_on(
+    execute: Execute,
+    title: &str,
+    figure: &'static str,
+    scale: &Scale,
+    one: Workload,
+    designs: Vec<Design>,
+) -> Job {
+    let scale = scale.clone();
+    Job::new(figure, title, designs.len(), move |job| {
+        let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
+        let executed = execute(&load, job.interrupt)?;
+        for (name, parameters) in designs {
+            let report = executed.on(parameters, job.interrupt)?;
+            let y = throughput(report.rate());
+            job.rows.push(modelled(figure, "", name, workload(one), y));
+            job.end_phase();
+        }
+        Ok(())
+    })
 }
 
 /// One part after the other left out.
@@ -109,19 +132,16 @@ pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = designs(figure, scale, &Workload::ALL, same_area(scale));
     for one in Workload::ALL {
-        let (scale, title) = (scale.clone(), format!("{}, blocks", one.name()));
-        let designs = on_blocks(&scale);
-        jobs.push(Job::new(figure, &title, designs.len(), move |job| {
-            let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
-            let executed = Executed::on_blocks(&load, job.interrupt)?;
-            for (name, parameters) in designs {
-                let report = executed.on(parameters, job.interrupt)?;
-                let y = throughput(report.rate());
-                job.rows.push(modelled(figure, "", name, workload(one), y));
-                job.end_phase();
-            }
-            Ok(())
-        }));
+        let title = format!("{}, blocks", one.name());
+        let designs = on_blocks(scale);
+        jobs.push(designs_on(
+            Executed::on_blocks,
+            &title,
+            figure,
+            scale,
+            one,
+            designs,
+        ));
     }
     let all = same_area(scale);
     jobs.push(Job::count(figure, "area", move || {
