@@ -1,6 +1,6 @@
 //! `nearfield memory-node`: memory for processes of this machine or of other machines.
 
-use crate::offload::{Offload, say};
+use crate::offload::{Offload, Prepared, say};
 use clap::Args;
 use nearfield_fabric::NodeId;
 use nearfield_fabric::membership::{
@@ -9,6 +9,7 @@ use nearfield_fabric::membership::{
 use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_fabric::transport::ucx::UcxNode;
 use nearfield_server::config::memory;
+use parking_lot::FairMutex;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,21 +151,8 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                     }
                 ),
             ));
-            match arguments.offload.prepare(number, &node)? {
-                Some(programs) => {
-                    say(&programs.welcome()?);
-                    std::thread::scope(|scope| {
-                        scope.spawn(|| node.serve(&stop));
-                        let served = programs.serve(&stop);
-                        stop.store(true, Ordering::Relaxed);
-                        served
-                    })?;
-                }
-                None => node.serve(&stop),
-            }
-        }
-        Listen::Ucx(_) if arguments.offload.is_wanted() => {
-            return Err("--offload needs --listen shm:NAME".into());
+            let programs = arguments.offload.prepare(number, node.words(), None)?;
+            beside(programs.as_ref(), &stop, || node.serve(&stop))?;
         }
         Listen::Ucx(address) => {
             let node = UcxNode::listen(address, number, arguments.size)?;
@@ -188,10 +176,43 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 ),
                 "Ctrl-C ends it, and its memory is lost.",
             ));
-            node.serve(&stop);
+            // Leaves over UCX have no counters. Programs read them between two posts.
+            let turn = FairMutex::new(());
+            let programs = arguments.offload.prepare(number, node.words(), Some(&turn))?;
+            if programs.is_some() && !node.does_posts() {
+                return Err("--offload cannot be used with an adapter that accesses memory by \
+                            itself: set UCX_TLS=tcp,self, or use --listen shm:NAME"
+                    .into());
+            }
+            beside(programs.as_ref(), &stop, || node.serve_in_turn(&stop, &turn))?;
         }
     }
     Ok(())
+}
+
+/// Serves a node, and runs programs in another thread, if they are to run.
+fn beside(
+    programs: Option<&Prepared<'_>>,
+    stop: &AtomicBool,
+    serve: impl FnOnce(),
+) -> Result<(), Box<dyn std::error::Error>> {
+    let Some(programs) = programs else {
+        serve();
+        return Ok(());
+    };
+    say(&programs.welcome()?);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let served = programs.serve(stop);
+            stop.store(true, Ordering::Relaxed);
+            served
+        });
+        serve();
+        match running.join() {
+            Ok(served) => Ok(served?),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// Registers a node, if requested, and prints its events on the standard error.

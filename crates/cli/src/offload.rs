@@ -1,16 +1,16 @@
 //! Traversals at a memory node, and what its process and that of a switch share.
 
 use clap::Args;
-use nearfield_fabric::transport::shm::ShmNode;
 use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
 use nearfield_offload::net::udp::{Announcer, place, serve_node, socket_towards};
 use nearfield_offload::net::{Keys, Node, NodeSettings};
 use nearfield_offload::node::{LocalMemory, Ranges};
 use nearfield_offload::wire::{ANNOUNCED_MAX, Announcement, Key};
+use parking_lot::FairMutex;
 use std::io::Write;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 type Failure = Box<dyn std::error::Error>;
@@ -20,7 +20,7 @@ type Failure = Box<dyn std::error::Error>;
 #[command(next_help_heading = "Traversals")]
 pub(crate) struct Offload {
     /// Run traversal programs on the memory, in one more thread; requests come to this IPv4 address
-    /// and port by UDP (only with shm:NAME)
+    /// and port by UDP (with ucx only where this process serves the memory, as over TCP)
     #[arg(long, value_name = "IP:PORT", requires = "tenants")]
     offload: Option<SocketAddrV4>,
 
@@ -40,23 +40,19 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
-    /// True if programs are to run.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.offload.is_some()
-    }
-
     /// Prepares to run programs, if they are to run.
     pub(crate) fn prepare<'n>(
         &self,
         number: NodeId,
-        node: &'n ShmNode,
+        words: &'n [AtomicU64],
+        turn: Option<&'n FairMutex<()>>,
     ) -> Result<Option<Prepared<'n>>, Failure> {
         let (Some(listen), Some(file)) = (self.offload, &self.tenants) else {
             return Ok(None);
         };
         let text = read(file)?;
         let base = GlobalAddress::new(number, 0).to_bits();
-        let (keys, ranges) = Keys::read(&text, base, RESERVED_BYTES, node.bytes())
+        let (keys, ranges) = Keys::read(&text, base, RESERVED_BYTES, size_of_val(words) as u64)
             .map_err(|error| format!("{}: {error}", file.display()))?;
         let ranges = Ranges::new(ranges)?;
         let socket = UdpSocket::bind(listen)
@@ -92,9 +88,10 @@ impl Offload {
             epoch,
             ..NodeSettings::default()
         };
-        let memory = LocalMemory::new(node.words(), ranges)?;
+        let memory = LocalMemory::new(words, ranges)?;
         Ok(Some(Prepared {
             memory,
+            turn,
             keys,
             settings,
             socket,
@@ -106,6 +103,8 @@ impl Offload {
 /// A memory node that can run programs.
 pub(crate) struct Prepared<'n> {
     memory: LocalMemory<'n>,
+    /// Held while programs access the memory, if others of this process do.
+    turn: Option<&'n FairMutex<()>>,
     keys: Keys,
     settings: NodeSettings,
     socket: UdpSocket,
@@ -124,7 +123,11 @@ impl Prepared<'_> {
 
     /// Runs programs until `stop`, and prints what was done.
     pub(crate) fn serve(&self, stop: &AtomicBool) -> std::io::Result<()> {
-        let mut node = Node::new(&self.memory, self.keys.clone(), self.settings);
+        let node = Node::new(&self.memory, self.keys.clone(), self.settings);
+        let mut node = match self.turn {
+            Some(turn) => node.in_turn(turn),
+            None => node,
+        };
         serve_node(&mut node, &self.socket, self.announcer.as_ref(), stop)?;
         say(&node.counters().to_string());
         Ok(())

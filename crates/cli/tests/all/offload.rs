@@ -3,7 +3,9 @@
 
 #![cfg(target_os = "linux")]
 
+use nearfield::{Aggregates, Filter, Pool, WordMap};
 use nearfield_fabric::transport::shm::ShmEndpoint;
+use nearfield_fabric::transport::ucx::UcxNode;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use nearfield_offload::isa::assemble;
 use nearfield_offload::net::udp::Client;
@@ -172,6 +174,46 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
+/// Needs UCX; says so if it is missing.
+#[test]
+fn maps_over_ucx_are_aggregated_at_their_node() {
+    if let Err(reason) = UcxNode::listen("127.0.0.1:0", NodeId(0), 1 << 20) {
+        let is_required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
+        assert!(!is_required, "{reason}");
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("nearfield-ucx-map-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (key, text) = (Key([0x0b; 32]), "0b".repeat(32));
+    let tenants = &file(&folder, "tenants", &format!("1 {text}\n"));
+    let listen = ["memory-node", "--listen", "ucx:127.0.0.1:0", "--size", "64mb"];
+    let offload = ["--offload", "127.0.0.1:0", "--tenants", tenants];
+    let mut node = Process::start(&[&listen[..], &offload].concat());
+    let connect = node.line("UcxEndpoint::connect");
+    let address = connect.split('"').nth(1).expect("an address");
+    let ready = node.line("Traversal programs run on it");
+    let programs = ready.split_whitespace().find_map(|word| {
+        let word = word.trim_end_matches('.');
+        word.parse::<SocketAddrV4>().ok()
+    });
+    let pool: Pool = format!("ucx:{address}").parse().expect("an address");
+    let map = WordMap::builder().pool(pool);
+    let map = map.programs(programs.expect("a place"), Tenant(1), key).build();
+    let map = map.expect("a map");
+    let entries: Vec<(u64, u64)> = (0..5_000).map(|number| (3 * number, number % 100)).collect();
+    map.insert_many(&entries).expect("room");
+    let values = entries.iter().map(|(_, value)| *value);
+    let expected: Aggregates = values.filter(|value| *value >= 10).collect();
+    let found = map.range(..).filter(Filter::at_least(10)).aggregate();
+    assert_eq!(found, Ok(expected));
+    let reads = map.leaf_reads();
+    assert!(reads.at_nodes > 50 && reads.refused == 0, "{reads:?}");
+    drop(map);
+    node.end();
+    std::fs::remove_dir_all(&folder).expect("the folder");
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let folder = std::env::temp_dir().join(format!("nearfield-refused-{}", std::process::id()));
@@ -191,8 +233,6 @@ fn what_cannot_be_is_refused() {
         wrong.contains("tenants: line 1: a key is 64 hexadecimal digits"),
         "{wrong}"
     );
-    let ucx = error(&[&node[..], &["ucx:127.0.0.1:1"], &offload, &[tenants]].concat());
-    assert!(ucx.contains("--offload needs --listen shm:NAME"), "{ucx}");
     let map = error(&["switch", "--listen", "127.0.0.1:0", "--map", "5"]);
     assert!(map.contains("5 is no entry such as"), "{map}");
     let key = error(&[

@@ -8,6 +8,8 @@
 //! `nearfield memory-node` serves the last two.
 
 #[cfg(target_os = "linux")]
+mod copy;
+#[cfg(target_os = "linux")]
 pub mod shm;
 pub mod sim;
 #[cfg(target_os = "linux")]

@@ -1,10 +1,10 @@
 //! A client's endpoint for nodes in shared memory.
 
 use super::call::{Call, Request};
-use super::copy;
 use super::error::ShmError;
 use super::object::Object;
 use super::place::{Taken, UnderWay};
+use crate::transport::copy;
 use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;

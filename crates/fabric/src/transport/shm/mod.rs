@@ -77,7 +77,6 @@
 //! ```
 
 mod call;
-mod copy;
 mod endpoint;
 mod error;
 #[expect(unsafe_code, reason = "the memory of an object is raw")]

@@ -10,7 +10,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use parking_lot::FairMutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The memory of a node is a whole number of these.
@@ -118,10 +119,17 @@ impl UcxNode {
     /// Serves clients until `stop` is true; then it returns within 50 ms. Without an adapter, this
     /// reads and writes the node's memory for clients. Sleeps while there are no messages.
     pub fn serve(&self, stop: &AtomicBool) {
+        self.serve_in_turn(stop, &FairMutex::new(()));
+    }
+
+    /// As [`serve`](UcxNode::serve), but does each post while it holds `turn`. Another thread that
+    /// holds it finds the memory as it is between two posts, if this thread does them
+    /// ([`does_posts`](UcxNode::does_posts)).
+    pub fn serve_in_turn(&self, stop: &AtomicBool, turn: &FairMutex<()>) {
         let mut last = Instant::now();
         let mut sleep = FIRST_SLEEP;
         while !stop.load(Ordering::Relaxed) {
-            if self.turn() {
+            if self.progress(turn) {
                 last = Instant::now();
                 sleep = FIRST_SLEEP;
             } else if last.elapsed() > SPIN {
@@ -132,7 +140,7 @@ impl UcxNode {
     }
 
     /// Handles all current events; true if there was one.
-    fn turn(&self) -> bool {
+    fn progress(&self, turn: &FairMutex<()>) -> bool {
         let progress = self.worker.progress();
         let clients = &mut *self.clients.borrow_mut();
         for arrival in self.worker.take_arrivals() {
@@ -146,14 +154,18 @@ impl UcxNode {
             }
         }
         while let Some(message) = self.worker.take_message() {
-            self.answer(clients, &message);
+            self.answer(clients, &message, turn);
         }
         clients.going.retain_mut(|going| going.poll().is_none());
         clients.part_with_the_lost();
         progress
     }
 
-    fn answer(&self, clients: &mut Clients, message: &Message) {
+    fn answer(&self, clients: &mut Clients, message: &Message, turn: &FairMutex<()>) {
+        let execute = |verbs| {
+            let _turn = turn.lock();
+            batch::execute(&self.memory, verbs)
+        };
         let client = message.from.and_then(|id| clients.connected.get_mut(&id));
         let Some(client) = client else { return };
         let (number, done, rest) = match Request::decode(&message.bytes) {
@@ -168,13 +180,13 @@ impl UcxNode {
                 };
                 (number, Some(self.memory.base()), introduction.encode())
             }
-            Some((Request::Do, number, verbs)) => match batch::execute(&self.memory, verbs) {
+            Some((Request::Do, number, verbs)) => match execute(verbs) {
                 Some(answer) => (number, Some(0), answer),
                 None => (number, None, Vec::new()),
             },
             Some((Request::Tell, _, verbs)) => {
                 // Clients check their verbs before they post them.
-                let _ = batch::execute(&self.memory, verbs);
+                let _ = execute(verbs);
                 return;
             }
             Some((Request::Allocate { bytes }, number, _)) => {
@@ -208,6 +220,16 @@ impl UcxNode {
         if going.poll().is_none() {
             clients.going.push(going);
         }
+    }
+
+    /// The words of its memory, which clients access at the same time.
+    pub fn words(&self) -> &[AtomicU64] {
+        self.memory.words()
+    }
+
+    /// True if the thread that serves does the posts of clients, and no adapter does.
+    pub fn does_posts(&self) -> bool {
+        self.by_messages
     }
 
     /// Where it listens.

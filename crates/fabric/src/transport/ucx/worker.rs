@@ -7,6 +7,7 @@ use super::batch::Memory;
 use super::error::UcxError;
 use super::library::api;
 use super::sys::{self, Api, EpParams, RequestParams, Status};
+use crate::transport::copy;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -418,8 +419,8 @@ impl NodeMemory {
             protection: 0,
             memory_type: 0,
         };
-        // SAFETY: the context lives; `bytes` are mapped there until after UCX unmaps them, and no
-        // reference to them is ever made here.
+        // SAFETY: the context lives; `bytes` are mapped there until after UCX unmaps them, and
+        // references to them are to atomics.
         let mapped = unsafe { (worker.api.memory_map)(worker.context, &params, &mut handle) };
         check(worker.api, "register memory", mapped).map_err(std::io::Error::other)?;
         let worker = Rc::clone(worker);
@@ -430,11 +431,21 @@ impl NodeMemory {
         })
     }
 
-    /// The address of `bytes` at an offset, if they are in the memory.
-    fn place(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
-        let end = offset.checked_add(bytes)?;
-        let is_there = end <= self.map.len() as u64;
-        is_there.then(|| self.map.as_mut_ptr().wrapping_add(offset as usize))
+    /// Its words, which others may access at the same time.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: as many bytes are mapped there as long as this lives, at the start of a page, and
+        // all of this program access them as atomics only. The accesses of adapters are none of
+        // this program.
+        unsafe {
+            let words = self.map.as_mut_ptr().cast::<AtomicU64>();
+            std::slice::from_raw_parts(words, self.map.len() / size_of::<AtomicU64>())
+        }
+    }
+
+    /// True if bytes are in the memory.
+    fn has(&self, offset: u64, bytes: u64) -> bool {
+        let end = offset.checked_add(bytes);
+        end.is_some_and(|end| end <= self.map.len() as u64)
     }
 
     /// Where it begins in this process.
@@ -463,29 +474,21 @@ impl NodeMemory {
 
 impl Memory for NodeMemory {
     fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> bool {
-        let Some(from) = self.place(offset, bytes) else {
-            return false;
-        };
-        let bytes = bytes as usize;
-        into.reserve(bytes);
-        // SAFETY: `bytes` are mapped there, and the vector has room for them and gets their length
-        // only afterwards. No reference is made to the memory; it is accessed by this thread, also
-        // on behalf of UCX, and by adapters, whose accesses are none of this program.
-        unsafe {
-            let to = into.as_mut_ptr().add(into.len());
-            std::ptr::copy_nonoverlapping(from.cast_const(), to, bytes);
-            into.set_len(into.len() + bytes);
+        let is_there = self.has(offset, bytes);
+        if is_there {
+            let start = into.len();
+            into.resize(start + bytes as usize, 0);
+            copy::load(self.words(), offset as usize, &mut into[start..]);
         }
-        true
+        is_there
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> bool {
-        let Some(to) = self.place(offset, bytes.len() as u64) else {
-            return false;
-        };
-        // SAFETY: as of `read`; memory of other owners does not lie in this memory.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
-        true
+        let is_there = self.has(offset, bytes.len() as u64);
+        if is_there {
+            copy::store(self.words(), offset as usize, bytes);
+        }
+        is_there
     }
 }
 

@@ -13,6 +13,7 @@ use crate::program::Program;
 use crate::traversal::{Engine, Status};
 use crate::wire::{Key, Kind, Message, MessageError, Place};
 use answers::{Answers, Found};
+use parking_lot::FairMutex;
 use programs::Programs;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ pub struct Node<'m> {
     programs: Programs,
     answers: Answers,
     counters: NodeCounters,
+    turn: Option<&'m FairMutex<()>>,
 }
 
 /// A request that is worked on.
@@ -86,7 +88,14 @@ impl<'m> Node<'m> {
             programs: Programs::new(settings.engine),
             answers: Answers::default(),
             counters: NodeCounters::default(),
+            turn: None,
         }
+    }
+
+    /// The same node, which holds `turn` while programs access its memory.
+    pub fn in_turn(self, turn: &'m FairMutex<()>) -> Node<'m> {
+        let turn = Some(turn);
+        Node { turn, ..self }
     }
 
     /// True if there are traversals to run.
@@ -207,6 +216,7 @@ impl<'m> Node<'m> {
             let _ = self.interleaved.admit(job);
         }
         let mut ended = Vec::new();
+        let turn = self.turn.map(FairMutex::lock);
         self.interleaved.turn(|end| {
             let Ended {
                 tag,
@@ -217,6 +227,7 @@ impl<'m> Node<'m> {
             } = end;
             ended.push((tag, status, (address, scratchpad.to_vec()), iterations));
         });
+        drop(turn);
         for (work, status, state, iterations) in ended {
             self.end(work, status, state, iterations, out);
         }
