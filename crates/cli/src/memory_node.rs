@@ -178,13 +178,19 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             ));
             // Leaves over UCX have no counters. Programs read them between two posts.
             let turn = FairMutex::new(());
-            let programs = arguments.offload.prepare(number, node.words(), Some(&turn))?;
+            let programs = arguments
+                .offload
+                .prepare(number, node.words(), Some(&turn))?;
             if programs.is_some() && !node.does_posts() {
-                return Err("--offload cannot be used with an adapter that accesses memory by \
+                return Err(
+                    "--offload cannot be used with an adapter that accesses memory by \
                             itself: set UCX_TLS=tcp,self, or use --listen shm:NAME"
-                    .into());
+                        .into(),
+                );
             }
-            beside(programs.as_ref(), &stop, || node.serve_in_turn(&stop, &turn))?;
+            beside(programs.as_ref(), &stop, || {
+                node.serve_in_turn(&stop, &turn)
+            })?;
         }
     }
     Ok(())

@@ -3,12 +3,13 @@
 
 #![cfg(target_os = "linux")]
 
-use nearfield::{Aggregates, Filter, Pool, WordMap};
+use nearfield::{Aggregates, Error, Filter, Pool, WordMap};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxNode;
 use nearfield_fabric::{Endpoint, GlobalAddress, NodeId};
 use nearfield_offload::isa::assemble;
-use nearfield_offload::net::udp::Client;
+use nearfield_offload::net::udp::{Client, ClientError};
+use nearfield_offload::net::{CallError, CallerSettings};
 use nearfield_offload::node::Tenant;
 use nearfield_offload::program::{Declaration, Program};
 use nearfield_offload::traversal::{Query, Runner, Status};
@@ -18,6 +19,8 @@ use std::net::SocketAddrV4;
 use std::path::Path;
 use std::pin::pin;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -174,43 +177,115 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
-/// Needs UCX; says so if it is missing.
-#[test]
-fn maps_over_ucx_are_aggregated_at_their_node() {
+/// A memory node over UCX that runs programs: itself, its address, and that of the programs. `None`
+/// if UCX is missing, which is said.
+fn ucx_node(tenants: &str) -> Option<(Process, Pool, SocketAddrV4)> {
     if let Err(reason) = UcxNode::listen("127.0.0.1:0", NodeId(0), 1 << 20) {
         let is_required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
         assert!(!is_required, "{reason}");
         eprintln!("skipped: {reason}");
-        return;
+        return None;
     }
-    let folder = std::env::temp_dir().join(format!("nearfield-ucx-map-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let (key, text) = (Key([0x0b; 32]), "0b".repeat(32));
-    let tenants = &file(&folder, "tenants", &format!("1 {text}\n"));
-    let listen = ["memory-node", "--listen", "ucx:127.0.0.1:0", "--size", "64mb"];
+    let listen = [
+        "memory-node",
+        "--listen",
+        "ucx:127.0.0.1:0",
+        "--size",
+        "64mb",
+    ];
     let offload = ["--offload", "127.0.0.1:0", "--tenants", tenants];
     let mut node = Process::start(&[&listen[..], &offload].concat());
     let connect = node.line("UcxEndpoint::connect");
     let address = connect.split('"').nth(1).expect("an address");
+    let pool = format!("ucx:{address}").parse().expect("an address");
     let ready = node.line("Traversal programs run on it");
     let programs = ready.split_whitespace().find_map(|word| {
         let word = word.trim_end_matches('.');
-        word.parse::<SocketAddrV4>().ok()
+        word.parse().ok()
     });
-    let pool: Pool = format!("ucx:{address}").parse().expect("an address");
-    let map = WordMap::builder().pool(pool);
-    let map = map.programs(programs.expect("a place"), Tenant(1), key).build();
-    let map = map.expect("a map");
-    let entries: Vec<(u64, u64)> = (0..5_000).map(|number| (3 * number, number % 100)).collect();
+    Some((node, pool, programs.expect("a place")))
+}
+
+/// Aggregates over UCX are those of what is there, also while other entries come and go; a tenant
+/// that may not read the map has the client read it; and a dead node is an error.
+#[test]
+fn maps_over_ucx_are_aggregated_at_their_node() {
+    let folder = std::env::temp_dir().join(format!("nearfield-ucx-map-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let keys = [0x0a, 0x0b].map(|byte| Key([byte; 32]));
+    let text = |byte: &str| byte.repeat(32);
+    let lines = format!("1 {}\n2 {} 4096-8192:read\n", text("0a"), text("0b"));
+    let lines = lines.replace(&text("0a"), &format!("{} 8192-67108864", text("0a")));
+    let tenants = &file(&folder, "tenants", &lines);
+    let Some((node, pool, place)) = ucx_node(tenants) else {
+        return;
+    };
+    let open = |tenant: u16| {
+        let map = WordMap::builder().pool(pool.clone());
+        let key = keys[usize::from(tenant) - 1];
+        map.programs(place, Tenant(tenant), key)
+            .build()
+            .expect("a map")
+    };
+    let map = open(1);
+    let entries: Vec<(u64, u64)> = (0..5_000)
+        .map(|number| (4 * number, number % 100))
+        .collect();
     map.insert_many(&entries).expect("room");
     let values = entries.iter().map(|(_, value)| *value);
     let expected: Aggregates = values.filter(|value| *value >= 10).collect();
-    let found = map.range(..).filter(Filter::at_least(10)).aggregate();
-    assert_eq!(found, Ok(expected));
+    let aggregate =
+        |map: &WordMap<Pool>| map.range(..).filter(Filter::between(10..100)).aggregate();
+    assert_eq!(aggregate(&map), Ok(expected));
     let reads = map.leaf_reads();
     assert!(reads.at_nodes > 50 && reads.refused == 0, "{reads:?}");
-    drop(map);
-    node.end();
+    // Others come and go, and move entries to other leaves meanwhile.
+    let (is_done, writes) = (AtomicBool::new(false), AtomicU64::new(0));
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let number = writes.fetch_add(1, Ordering::Relaxed);
+                let key = |number: u64| 4 * (number * 7919 % 5_000) + 1 + number % 3;
+                map.insert(key(number), 1_000).expect("room");
+                map.remove(key(number.saturating_sub(100))).expect("a node");
+            }
+        });
+        let mut found = Vec::new();
+        while found.len() < 20 || writes.load(Ordering::Relaxed) < 1_000 {
+            found.push(aggregate(&map));
+        }
+        is_done.store(true, Ordering::Relaxed);
+        found
+    });
+    assert_eq!(found, vec![Ok(expected); found.len()]);
+    // A program of the other tenant has no access.
+    let other = open(2);
+    assert_eq!(aggregate(&other), Ok(expected));
+    let reads = other.leaf_reads();
+    assert!(reads.at_nodes == 0 && reads.refused > 0, "{reads:?}");
+    let code = assemble("ldxdw r0, [r1]\n exit").expect("code");
+    let program = Program::verify(code, Declaration::scratchpad(8)).expect("a program");
+    let program = Arc::new(program);
+    let status = |tenant: u16, address: u64, limit: u64| {
+        let key = keys[usize::from(tenant) - 1];
+        let hurry = |settings: &mut CallerSettings| settings.patience = Duration::from_millis(300);
+        let mut client = Client::new(place, Tenant(tenant), key, hurry).expect("a socket");
+        match client.run(&Query::new(&program, address, &[0]), limit) {
+            Ok(outcome) => Some(outcome.status),
+            Err(ClientError::Call(CallError::NoAnswer { last })) => last,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let at = |offset: u64| GlobalAddress::new(NodeId(0), offset).to_bits();
+    assert_eq!(status(1, at(1 << 40), 9), Some(Status::StaleMap));
+    assert_eq!(status(1, at(4096), 9), Some(Status::Denied));
+    assert_eq!(status(2, at(8192), 9), Some(Status::Denied));
+    assert_eq!(status(1, at(8192), 0), Some(Status::IterationLimit));
+    drop(other);
+    // Its process is killed.
+    drop(node);
+    let error = aggregate(&map).expect_err("there is no node");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     std::fs::remove_dir_all(&folder).expect("the folder");
 }
 

@@ -13,6 +13,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError, UcxNode};
 use nearfield_fabric::{Endpoint, FabricError, MaskedSwap, NodeId, Verb};
 use nearfield_testkit::machines::{CABLE, Machines};
+use parking_lot::FairMutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::net::{SocketAddr, TcpListener};
@@ -64,6 +65,12 @@ impl Drop for Served {
 
 /// A node at any free port; `None`, and a reason printed, if there is no UCX.
 fn node(number: NodeId) -> Option<Served> {
+    node_in_turn(number, &Arc::default())
+}
+
+/// The same; it does posts while it holds `turn`.
+fn node_in_turn(number: NodeId, turn: &Arc<FairMutex<()>>) -> Option<Served> {
+    let turn = Arc::clone(turn);
     let (said, heard) = mpsc::channel();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -76,7 +83,7 @@ fn node(number: NodeId) -> Option<Served> {
             }
         };
         said.send(Ok(node.address())).expect("it is waited for");
-        node.serve(&stopped);
+        node.serve_in_turn(&stopped, &turn);
         node.allocated_bytes()
     });
     match heard.recv().expect("an answer") {
@@ -93,6 +100,31 @@ fn node(number: NodeId) -> Option<Served> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Who holds the turn finds memory as it is between two posts.
+#[test]
+fn no_post_takes_effect_while_others_have_their_turn() {
+    let turn = Arc::new(FairMutex::new(()));
+    let Some(served) = node_in_turn(NODE, &turn) else {
+        return;
+    };
+    let address = &served.address;
+    block_on(connect(address).write(at(64), &[1; 8])).expect("a node");
+    let held = turn.lock();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let found = word(&connect(address), 64);
+            is_done.store(true, Ordering::Relaxed);
+            assert_eq!(found, u64::from_le_bytes([1; 8]));
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        let was_done = is_done.load(Ordering::Relaxed);
+        drop(held);
+        assert!(!was_done, "it was read meanwhile");
+    });
+    assert!(is_done.load(Ordering::Relaxed));
 }
 
 fn connect(address: &str) -> UcxEndpoint {

@@ -6,11 +6,11 @@ use super::message::{Answer, Introduction, Request};
 use super::worker::{Connection, ConnectionId, Listener, Message, NodeMemory, Transfer, Worker};
 use crate::address::{NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
+use parking_lot::FairMutex;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
-use parking_lot::FairMutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

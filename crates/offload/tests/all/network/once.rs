@@ -1,15 +1,18 @@
 //! Programs that store do so once, whatever happens to datagrams.
 
-use super::world::{Faults, Planted, World};
-use crate::rack::{NODE_BYTES, Rack, start, words};
+use super::world::{Faults, KEY, Planted, SWITCH, World, keys};
+use crate::rack::{NODE_BYTES, Rack, TENANT, start, words};
 use nearfield_offload::isa::assemble;
-use nearfield_offload::net::{CallerSettings, NodeSettings};
+use nearfield_offload::net::{Caller, CallerSettings, Node, NodeSettings};
 use nearfield_offload::program::{Declaration, Program};
 use nearfield_offload::traversal::{Engine, NodeMemory, Query, Status};
+use nearfield_offload::wire::Place;
 use nearfield_testkit::seeds;
+use parking_lot::FairMutex;
 use rand::RngExt;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Adds the first word of the scratchpad to the second word of each node of a list.
@@ -195,4 +198,45 @@ fn entries_are_put_into_lists_once() {
         }
         assert_eq!(values, (1..=20).rev().collect::<Vec<u64>>());
     });
+}
+
+/// A node runs programs while it holds its turn.
+#[test]
+fn programs_wait_for_their_turn() {
+    let words = words(1);
+    let rack = Rack::new(&words);
+    let address = start(0) + 64;
+    let (turn, is_done) = (FairMutex::new(()), AtomicBool::new(false));
+    let mut node = Node::new(&rack.0[0], keys(), NodeSettings::default()).in_turn(&turn);
+    let settings = CallerSettings::new(Place(1), SWITCH, TENANT, KEY);
+    let (mut sent, mut out) = (Vec::new(), Vec::new());
+    let query = Query::new(&adding(), address, &[5]);
+    Caller::new(settings).ask(Duration::ZERO, &query, 9, &mut sent);
+    node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
+    // The caller gives the program only when it is told to.
+    let [refused] = &out[..] else {
+        panic!("{out:?}")
+    };
+    let mut caller = Caller::new(settings);
+    sent.clear();
+    caller.ask(Duration::ZERO, &query, 9, &mut sent);
+    sent.clear();
+    caller.receive(Duration::ZERO, &refused.datagram, &mut sent);
+    out.clear();
+    node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
+    assert!(node.has_work());
+    let held = turn.lock();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while node.has_work() {
+                node.turn(&mut out);
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        let was_done = is_done.load(Ordering::Relaxed) || read(&rack, address + 8) != 0;
+        drop(held);
+        assert!(!was_done, "it has run meanwhile");
+    });
+    assert_eq!(read(&rack, address + 8), 5);
 }
