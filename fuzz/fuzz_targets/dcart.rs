@@ -1,12 +1,13 @@
-//! Parameters of DCART's accelerator: no text makes the reader panic, and an accelerator of
-//! parameters that pass executes every operation once.
+//! Parameters of DCART's accelerator, and traces of operations: no text makes a reader panic, an
+//! operation is the same when it is written and read again, and an accelerator of parameters that
+//! pass executes every operation once.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use nearfield_hardware::accelerator::Span;
 use nearfield_hardware::accelerator::dcart::{
-    Accelerator, Operation, Parameters, Tree, Visit, Walk,
+    Accelerator, Action, Operation, Parameters, Trace, Tree, Visit, Walk,
 };
 
 /// Channels times banks of a memory that is worth building here.
@@ -28,7 +29,22 @@ impl Tree for Flat {
     }
 }
 
-fuzz_target!(|text: &str| {
+/// Reads a text as a trace.
+fn trace(text: &[u8]) {
+    for operation in Trace::new(text).map_while(Result::ok) {
+        let (action, key): (Action, Vec<u8>) = operation;
+        let digits: String = key.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+        let line = format!("{} \"{digits}\"", action.name());
+        let again = Trace::new(line.as_bytes()).next();
+        assert_eq!(again.and_then(Result::ok), Some((action, key)));
+    }
+}
+
+fuzz_target!(|text: &[u8]| {
+    trace(text);
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
     let mut parameters = Parameters::published();
     if parameters.set_all(text).is_err() {
         return;

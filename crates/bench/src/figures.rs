@@ -89,6 +89,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WORKLOAD=FILE", value_parser = assignment, num_args = 1..)]
     keys: Vec<(String, String)>,
 
+    /// Recorded operations in place of DCART's workloads: `get|insert|update|remove KEY` a line,
+    /// also compressed by gzip
+    ///
+    /// A key is the rest of its line. One in quotation marks has `\xNN` in it for other bytes, as
+    /// in the output of Redis' MONITOR. Keys are there before the first operation, but for those
+    /// whose first operation inserts them. 2a, 2d, 2e, 12a and 12b need a workload of the paper's.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "count"])]
+    trace: Option<PathBuf>,
+
     /// Change a parameter of DCART's accelerator; may be given several times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
     parameters: Vec<(String, String)>,
@@ -147,6 +156,8 @@ Examples:
       With keys from files.
   nearfield figures dcart units --quick --parameter tree_buffer=1M pipeline=16
       Another accelerator.
+  nearfield figures dcart 9 parts ours --trace operations.txt.gz
+      With recorded operations.
   nearfield figures radar 13 --quick --text documents.txt.gz
       Words of a text of yours, as often as they occur.";
 
@@ -210,6 +221,9 @@ impl Arguments {
                 for (workload, file) in &self.keys {
                     scale = scale.with_key_file(workload, PathBuf::from(file))?;
                 }
+                if let Some(path) = &self.trace {
+                    scale = scale.with_trace(path.clone())?;
+                }
                 let text = self.parameter_file.as_deref().map(read).transpose()?;
                 let text = text.unwrap_or_default();
                 Scale::Dcart(scale.with_parameters(&text, &self.parameters)?)
@@ -232,15 +246,15 @@ impl Arguments {
 
     /// Refuses flags of DCART's figures.
     fn refuse_parameters(&self) -> Result<(), LabError> {
-        let file = self.parameter_file.as_ref();
-        let file = file.map(|file| file.display().to_string());
+        let shown = |file: &Option<PathBuf>| Some(file.as_ref()?.display().to_string());
         let given = [
             ("--keys", self.keys.first().map(|(name, _)| name.clone())),
             (
                 "--parameter",
                 self.parameters.first().map(|(name, _)| name.clone()),
             ),
-            ("--parameter-file", file),
+            ("--parameter-file", shown(&self.parameter_file)),
+            ("--trace", shown(&self.trace)),
         ];
         match given
             .into_iter()

@@ -40,6 +40,15 @@ pub enum LabError {
     #[error("the accelerator: {0}")]
     Accelerator(#[from] nearfield_hardware::accelerator::dcart::Error),
 
+    /// A trace of operations that cannot be used.
+    #[error("trace {}: {error}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and in which line.
+        error: nearfield_hardware::accelerator::dcart::Error,
+    },
+
     /// A file of keys that cannot be used.
     #[error("key file {}: {fault}", path.display())]
     KeyFile {

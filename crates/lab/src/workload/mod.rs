@@ -13,8 +13,8 @@ mod strings;
 
 pub use distribution::Distribution;
 pub use gaussian::Gaussian;
-pub(crate) use keys::each_line;
 pub use keys::{KeySet, KeySpec, Progress};
+pub(crate) use keys::{each_line, opened};
 pub use mix::{Mix, Shares};
 pub use permutation::Permutation;
 pub(crate) use phasor::{HERTZ, hash, measurement};

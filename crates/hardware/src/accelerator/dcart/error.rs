@@ -33,7 +33,7 @@ pub enum Error {
         /// What works.
         allowed: &'static str,
     },
-    /// A line of a text of parameters is wrong.
+    /// A line of a text of parameters, or of a trace, is wrong.
     #[error("line {line}: {error}")]
     Line {
         /// Its number, from 1.
@@ -41,6 +41,9 @@ pub enum Error {
         /// What is wrong.
         error: Box<Error>,
     },
+    /// A trace cannot be read on.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[source] std::io::Error),
     /// The buffers need more block memory than the card has.
     #[error("the buffers take {given} bytes, and the card has {card} bytes of block memory")]
     Buffers {

@@ -57,6 +57,7 @@ mod stages;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod unit;
 mod walk;
 
@@ -66,4 +67,5 @@ pub use buffer::Policy;
 pub use error::Error;
 pub use parameters::{Parameters, Pipeline};
 pub use report::{Hits, Locks, Report};
+pub use trace::{Action, KEY_BYTES_MAX, Trace};
 pub use walk::{Operation, Recording, Tree, Visit, Walk};

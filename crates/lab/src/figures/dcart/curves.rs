@@ -16,7 +16,7 @@ const BATCHES: [usize; 6] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 2
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = Vec::new();
-    for one in Workload::REAL {
+    for one in scale.workloads(&Workload::REAL) {
         for (name, parameters) in [(DCART, published(scale)), (OURS, ours(scale))] {
             let scale = scale.clone();
             let title = format!("{}, {name}", one.name());
@@ -24,7 +24,8 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 let operations = scale.dcart_operations;
                 let load = Load::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
                 let executed = Executed::new(&load, job.interrupt)?;
-                for batch in BATCHES.into_iter().filter(|batch| *batch <= operations) {
+                let last = load.operations.len().max(BATCHES[0]);
+                for batch in BATCHES.into_iter().filter(|batch| *batch <= last) {
                     let parameters = Parameters {
                         batch,
                         ..parameters.clone()

@@ -3,6 +3,7 @@
 use super::designs::published;
 use super::measured::threads;
 use super::scale::Scale;
+use super::workload::Workload;
 use crate::text::grouped;
 
 pub(super) fn head(scale: &Scale, commit: &str) -> String {
@@ -11,6 +12,18 @@ pub(super) fn head(scale: &Scale, commit: &str) -> String {
     let files: String = files
         .map(|(workload, file)| format!("- keys of {workload}: {}\n", file.display()))
         .collect();
+    let workloads = scale.workloads(&Workload::ALL);
+    let workloads = workloads.iter();
+    let workloads = workloads.map(|one| format!("{} {}", one.number(), one.name()));
+    let workloads: Vec<String> = workloads.collect();
+    let trace = scale.trace();
+    let trace = trace.map(|file| {
+        format!(
+            "- recorded operations in place of the workloads: {}\n",
+            file.display()
+        )
+    });
+    let trace = trace.unwrap_or_default();
     let changed = scale.parameters.lines().map(str::trim);
     let changed = changed.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let changed: String = changed.map(|line| format!("- changed: {line}\n")).collect();
@@ -21,14 +34,16 @@ pub(super) fn head(scale: &Scale, commit: &str) -> String {
          operations, with every answer checked, and the model says how long that takes. Rivals \
          and Nearfield's engine are measured on this machine, on {} threads.\n\
          Operations choose keys by Zipf's distribution (0.99), which is assumed.\n\
+         Workloads by their numbers: {}.\n\
          - accelerator: {} units, a cycle of {}, batches of {}\n\
-         - its memory: {}, {} channels ({})\n{files}{changed}",
+         - its memory: {}, {} channels ({})\n{files}{trace}{changed}",
         grouped(scale.synthetic_keys as usize),
         grouped(scale.email_keys as usize),
         grouped(scale.dcart_operations),
         grouped(scale.timed_operations),
         scale.seed,
         threads(),
+        workloads.join(", "),
         parameters.units,
         parameters.cycle,
         grouped(parameters.batch),

@@ -6,6 +6,7 @@ use crate::clock::thread_cpu_time;
 use crate::figures::job::PointError;
 use crate::harness::{Interrupt, cores, together};
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
+use nearfield_hardware::accelerator::dcart::Action;
 use nearfield_radix::rivals::{Art, ArtRowex, Design, Heart, Rival, Smart};
 use nearfield_radix::{Counters, EngineOptions, Radix};
 use std::time::Duration;
@@ -114,7 +115,7 @@ struct Run<'r> {
 
 impl Run<'_> {
     /// The part of a thread: consecutive operations.
-    fn part(&self, thread: usize) -> &[(u32, bool)] {
+    fn part(&self, thread: usize) -> &[(u32, Action)] {
         let each = self.load.operations.len().div_ceil(self.threads);
         let all = &self.load.operations;
         &all[all.len().min(thread * each)..all.len().min((thread + 1) * each)]
@@ -122,7 +123,7 @@ impl Run<'_> {
 
     fn fill<F: Entries>(&self, index: &impl OrderedIndex<F>) -> Result<(), PointError> {
         let mut batch = Batch::<F>::new();
-        let numbers: Vec<u32> = (0..self.load.keys()).collect();
+        let numbers: Vec<u32> = (0..self.load.loaded()).collect();
         for chunk in numbers.chunks(CHUNK) {
             if self.interrupt.is_raised() {
                 return Err(PointError::Interrupted);
@@ -140,22 +141,25 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn batch<F: Entries>(&self, batch: &mut Batch<F>, operations: &[(u32, bool)]) {
+    fn batch<F: Entries>(&self, batch: &mut Batch<F>, operations: &[(u32, Action)]) {
         batch.clear();
-        for (number, writes) in operations {
+        for (number, action) in operations {
             let key = F::key_of_load(self.load.key(*number));
-            match writes {
-                true => batch.insert(key, F::value_of_load(&u64::from(*number).to_le_bytes())),
-                false => batch.get(key),
+            let value = u64::from(*number).to_le_bytes();
+            match action {
+                Action::Insert | Action::Update => batch.insert(key, F::value_of_load(&value)),
+                Action::Remove => batch.remove(key),
+                Action::Get => batch.get(key),
             };
         }
     }
 
     /// Repeats `chunk` over all operations, on all threads, and answers the median rate. `chunk`
-    /// answers the time that counts, and the operations whose answer was wrong.
+    /// answers the time that counts, and the operations whose key was absent: none may be, if the
+    /// load keeps its keys.
     fn rate(
         &self,
-        chunk: impl Fn(&[(u32, bool)]) -> Result<(Duration, u64), nearfield_core::Error> + Sync,
+        chunk: impl Fn(&[(u32, Action)]) -> Result<(Duration, u64), nearfield_core::Error> + Sync,
     ) -> Result<f64, PointError> {
         let mut rates = Vec::new();
         for _ in 0..REPETITIONS {
@@ -182,7 +186,7 @@ impl Run<'_> {
                 wrong += bad;
             }
             let operations = self.load.operations.len();
-            if wrong > 0 {
+            if wrong > 0 && self.load.keeps_keys() {
                 return Err(PointError::Wrong {
                     wrong,
                     operations: operations as u64,
@@ -225,14 +229,15 @@ impl Run<'_> {
         let rate = self.rate(|operations| {
             let guard = crossbeam_epoch::pin();
             let (begin, mut wrong) = (thread_cpu_time(), 0);
-            for (number, writes) in operations {
+            for (number, action) in operations {
                 let key = F::key_of_load(self.load.key(*number));
-                let found = match writes {
-                    true => {
+                let found = match action {
+                    Action::Insert | Action::Update => {
                         let value = u64::from(*number).to_le_bytes();
                         index.set_pinned(&guard, key, F::value_of_load(&value), false)
                     }
-                    false => index
+                    Action::Remove => index.remove_pinned(&guard, key),
+                    Action::Get => index
                         .read_pinned(&guard, key, |value| {
                             std::hint::black_box(value);
                         })

@@ -22,6 +22,7 @@ mod sensitivity;
 mod study;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod walked;
 mod walker;
 mod workload;
@@ -39,12 +40,23 @@ impl Paper for Scale {
     }
 
     fn titles(&self) -> Vec<Title> {
-        FIGURES.iter().map(Figure::name_and_title).collect()
+        let is_there =
+            |figure: &&Figure| self.trace().is_none() || !OF_MIXES.contains(&figure.name);
+        let there = FIGURES.iter().filter(is_there);
+        there.map(Figure::name_and_title).collect()
     }
 
     fn allowed(&self) -> &'static str {
-        "2a, 2b, 2c, 2d, 2e, 3, 3b, 7, 8, 9, 10, 11, 12a, 12b, parts, \
-         units, memories, ours, sensitivity"
+        match self.trace().is_some() {
+            true => {
+                "2b, 2c, 3, 3b, 7, 8, 9, 10, 11, parts, units, memories, ours, sensitivity; a \
+                 trace has no others"
+            }
+            false => {
+                "2a, 2b, 2c, 2d, 2e, 3, 3b, 7, 8, 9, 10, 11, 12a, 12b, parts, units, memories, \
+                 ours, sensitivity"
+            }
+        }
     }
 
     fn jobs(&self, figures: &[&'static str]) -> Vec<Job> {
@@ -74,6 +86,9 @@ impl Paper for Scale {
         head::head(self, commit)
     }
 }
+
+/// Figures of the paper's workload by its number of operations or its mix. A trace has its own.
+const OF_MIXES: [&str; 5] = ["2a", "2d", "2e", "12a", "12b"];
 
 /// All figures, in the order of the paper; those with words for names are not in it.
 const FIGURES: &[Figure] = figures! {

@@ -7,7 +7,7 @@ use crate::figures::job::PointError;
 use crate::harness::Interrupt;
 use nearfield_core::{Bytes, Words};
 use nearfield_hardware::accelerator::dcart::{
-    Accelerator, Error, Operation, Parameters, Recording, Report,
+    Accelerator, Action, Error, Operation, Parameters, Recording, Report,
 };
 
 /// Bytes of a record beside its key: length and kind, and a value.
@@ -35,11 +35,11 @@ impl Executed {
     }
 
     fn by<W: Walker>(load: &Load, interrupt: &Interrupt) -> Result<Executed, PointError> {
-        let one = |(number, writes): &(u32, bool)| Operation {
+        let one = |(number, action): &(u32, Action)| Operation {
             key: u64::from(*number),
             label: load.label(*number),
             bytes: (load.key(*number).len() + RECORD) as u32,
-            writes: *writes,
+            writes: action.writes(),
         };
         let operations: Vec<Operation> = load.operations.iter().map(one).collect();
         let mut tree = Walked::<W>::new(load, interrupt)?;

@@ -38,7 +38,7 @@ fn counted(
             Ok::<(), PointError>(())
         })
     };
-    workloads.iter().map(job).collect()
+    scale.workloads(workloads).iter().map(job).collect()
 }
 
 fn row(figure: &str, panel: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
@@ -272,7 +272,7 @@ pub(super) fn hottest(figure: &Figure, scale: &Scale) -> Vec<Job> {
         }
         let mut counts: Vec<u64> = counts.into_values().collect();
         counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
-        let all = counts.iter().sum::<u64>() as f64;
+        let all = counts.iter().sum::<u64>().max(1) as f64;
         let point = |part: f64| {
             let hottest = (part * nodes.len() as f64).ceil() as usize;
             let visits = counts.iter().take(hottest).sum::<u64>() as f64;

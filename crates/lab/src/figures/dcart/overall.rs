@@ -53,7 +53,7 @@ pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
         return Vec::new();
     }
     let mut jobs = Vec::new();
-    for one in Workload::ALL {
+    for one in scale.workloads(&Workload::ALL) {
         let both = [modelled_job(one, scale), measured_job(one, scale)];
         for mut job in both {
             job.figures = wanted.clone();

@@ -10,10 +10,9 @@ pub(super) fn workload_of(row: &Row) -> Option<Workload> {
     if point.x.name == WORKLOAD {
         return Workload::of_number(point.x.value);
     }
-    let named = [&*point.panel, &*row.peer].into_iter().find_map(|text| {
-        let name = text.split(',').next().unwrap_or(text);
-        name.parse().ok()
-    });
+    let named = [&*point.panel, &*row.peer]
+        .into_iter()
+        .find_map(|text| Workload::of_name(text.split(',').next().unwrap_or(text)));
     // These figures are of one.
     let only = matches!(&*point.figure, "2d" | "2e" | "12a" | "12b").then_some(Workload::Ipgeo);
     named.or(only)

@@ -1,6 +1,7 @@
 //! How large a run is.
 
 use super::designs;
+use super::trace;
 use super::workload::Workload;
 use crate::error::LabError;
 use crate::figures::paper;
@@ -25,6 +26,9 @@ pub struct Scale {
     /// Files of keys, by workload. Keys of others are generated.
     #[serde(default)]
     pub key_files: BTreeMap<String, PathBuf>,
+    /// A file of operations, which take the place of the workloads.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
     /// What differs from the paper's accelerator, as [`Parameters::set_all`] reads it.
     #[serde(default)]
     pub parameters: String,
@@ -44,6 +48,7 @@ impl Scale {
             timed_operations: 1_000_000,
             seed: 1,
             key_files: BTreeMap::new(),
+            trace: None,
             parameters: String::new(),
         }
     }
@@ -82,6 +87,20 @@ impl Scale {
         Ok(self)
     }
 
+    /// With recorded operations in place of the workloads, in the form that
+    /// [`Trace`](nearfield_hardware::accelerator::dcart::Trace) reads, also compressed by gzip.
+    ///
+    /// # Errors
+    /// `File` for one that cannot be opened, `Trace` for what is wrong in it, `OutOfRange` for one
+    /// without operations or with too many, and `OutOfMemory`.
+    pub fn with_trace(self, path: PathBuf) -> Result<Scale, LabError> {
+        trace::read(&path)?;
+        Ok(Scale {
+            trace: Some(path),
+            ..self
+        })
+    }
+
     /// With other parameters of the accelerator: a text, and single ones. All designs but those
     /// whose purpose is another value have them.
     ///
@@ -104,12 +123,25 @@ impl Scale {
         Ok(scale)
     }
 
+    /// The recorded operations, if there are some.
+    pub(super) fn trace(&self) -> Option<&Path> {
+        self.trace.as_deref()
+    }
+
+    /// The workloads of a figure: these, or the trace in their place.
+    pub(super) fn workloads(&self, paper: &[Workload]) -> Vec<Workload> {
+        match self.trace {
+            Some(_) => vec![Workload::Trace],
+            None => paper.to_vec(),
+        }
+    }
+
     /// The file of a workload's keys, if it has one.
     pub(super) fn key_file(&self, workload: Workload) -> Option<&Path> {
         self.key_files.get(workload.name()).map(PathBuf::as_path)
     }
 
-    /// With so many keys of each generated set.
+    /// With so many keys of each generated set, e-mail addresses no more than there were.
     ///
     /// # Errors
     /// `OutOfRange` for less than a thousand or more than 50 million.
@@ -121,9 +153,9 @@ impl Scale {
                 allowed: "1000 to 50000000".to_owned(),
             });
         }
-        let synthetic_keys = keys;
         Ok(Scale {
-            synthetic_keys,
+            synthetic_keys: keys,
+            email_keys: self.email_keys.min(keys),
             ..self
         })
     }

@@ -121,15 +121,22 @@ const ASSUMED: &[Assumed] = &[
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = Vec::new();
-    for one in [Workload::Ipgeo, Workload::Rs] {
+    for one in scale.workloads(&[Workload::Ipgeo, Workload::Rs]) {
         for (name, parameters) in [(DCART, published(scale)), (OURS, ours(scale))] {
             let scale = scale.clone();
             let title = format!("{}, {name}", one.name());
-            let phases = 2 * ASSUMED.len() + DISTRIBUTIONS.len() + 1;
+            // Recorded operations have their keys, and insert what they insert.
+            let is_recorded = one == Workload::Trace;
+            let others = if is_recorded {
+                0
+            } else {
+                DISTRIBUTIONS.len() + 1
+            };
+            let phases = 2 * ASSUMED.len() + others;
             jobs.push(Job::new(figure, &title, phases, move |job| {
                 let operations = scale.dcart_operations / 3;
                 let panel = format!("{}, {name}", one.name());
-                for distribution in DISTRIBUTIONS {
+                for distribution in DISTRIBUTIONS.into_iter().filter(|_| !is_recorded) {
                     let load = Load::new(one, Mix::DcartC, distribution, operations, &scale)?;
                     let executed = Executed::new(&load, job.interrupt)?;
                     let report = executed.on(parameters.clone(), job.interrupt)?;
@@ -141,14 +148,15 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 }
                 let load = Load::new(one, Mix::DcartC, ZIPF, operations, &scale)?;
                 let executed = Executed::new(&load, job.interrupt)?;
-                let inserting = load.inserting();
-                let executed_inserting = Executed::new(&inserting, job.interrupt)?;
-                let report = executed_inserting.on(parameters.clone(), job.interrupt)?;
-                let x = Quantity::new("part of its value", "", 1.0);
-                let y = throughput(report.rate());
-                job.rows
-                    .push(modelled(figure, &panel, "writes insert keys", x, y));
-                job.end_phase();
+                if !is_recorded {
+                    let inserting = Executed::new(&load.inserting(), job.interrupt)?;
+                    let report = inserting.on(parameters.clone(), job.interrupt)?;
+                    let x = Quantity::new("part of its value", "", 1.0);
+                    let y = throughput(report.rate());
+                    let peer = "writes insert keys";
+                    job.rows.push(modelled(figure, &panel, peer, x, y));
+                    job.end_phase();
+                }
                 for (peer, set) in ASSUMED {
                     for part in [0.5, 2.0] {
                         let mut parameters = parameters.clone();

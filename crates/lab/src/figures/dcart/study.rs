@@ -32,7 +32,7 @@ fn designs(
             designs.clone(),
         )
     };
-    workloads.iter().map(job).collect()
+    scale.workloads(workloads).iter().map(job).collect()
 }
 
 /// A job that runs designs on one workload.
@@ -68,7 +68,7 @@ pub(super) fn units(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let counts = [1, 2, 4, 8, 16, 32, 64];
     let mut jobs = Vec::new();
-    for one in [Workload::Ipgeo, Workload::Rs] {
+    for one in scale.workloads(&[Workload::Ipgeo, Workload::Rs]) {
         for (name, parameters) in [
             (super::designs::DCART, published(scale)),
             (OURS, ours(scale)),
@@ -110,7 +110,7 @@ pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
         }
     }
     let mut jobs = Vec::new();
-    for one in [Workload::Ipgeo, Workload::Rs] {
+    for one in scale.workloads(&[Workload::Ipgeo, Workload::Rs]) {
         let (figure, scale, all) = (figure.name, scale.clone(), all.clone());
         jobs.push(Job::new(figure, one.name(), all.len(), move |job| {
             let load = Load::new(one, Mix::DcartC, ZIPF, scale.dcart_operations, &scale)?;
@@ -131,7 +131,7 @@ pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
 pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = designs(figure, scale, &Workload::ALL, same_area(scale));
-    for one in Workload::ALL {
+    for one in scale.workloads(&Workload::ALL) {
         let title = format!("{}, blocks", one.name());
         let designs = on_blocks(scale);
         jobs.push(designs_on(

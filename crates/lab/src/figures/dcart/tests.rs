@@ -125,6 +125,72 @@ fn parameters_change_the_designs() {
     assert!(rate(&slow) < rate(&base) / 2.0);
 }
 
+/// A scale with a trace of these lines, and the file, which the caller removes.
+fn with_trace(name: &str, lines: &str) -> (Scale, std::path::PathBuf) {
+    let file = format!("nearfield-dcart-{}-{name}", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    std::fs::write(&path, lines).unwrap();
+    (Scale::tiny().with_trace(path.clone()).unwrap(), path)
+}
+
+#[test]
+fn a_trace_takes_the_place_of_the_workloads() {
+    // All four operations, on keys that come and go; the walks check every answer.
+    let names = ["get", "insert", "update", "remove"];
+    let line = |number: u64| {
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (name, key) = (names[(hash >> 62) as usize], (hash >> 40) % 500);
+        format!("{name} user:{key}:name\n")
+    };
+    let (scale, path) = with_trace("all", &(0..5000).map(line).collect::<String>());
+    let names: Vec<&'static str> = scale.titles().iter().map(|title| title.name).collect();
+    assert!(!names.contains(&"12a") && names.contains(&"sensitivity"));
+    let rows = rows(&scale, &names);
+    for name in names {
+        let points = rows.iter().filter(|row| row.detail.figure == name).count();
+        assert!(points > 0, "figure {name} has no points");
+    }
+    for row in rows.iter().filter(|row| row.detail.panel != "area") {
+        assert!(row.detail.y.value.is_finite(), "{row:?}");
+        assert_eq!(row.detail.key_source.as_deref(), path.to_str(), "{row:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_trace_is_walked_as_it_changes_the_tree() {
+    let text = "get a\nremove a\nget a\ninsert a\nget a\nget b\nremove c\nremove c\n";
+    let (scale, path) = with_trace("changes", text);
+    let load = workload::Load::new(
+        Workload::Trace,
+        crate::workload::Mix::DcartC,
+        workload::ZIPF,
+        1,
+        &scale,
+    );
+    std::fs::remove_file(&path).unwrap();
+    let (load, interrupt) = (load.unwrap(), Interrupt::default());
+    let mut walked = walked::Walked::<PaperTree>::new(&load, &interrupt).unwrap();
+    let mut walk = |operation| {
+        let mut walk = Walk::default();
+        walked.execute(operation, &mut walk);
+        let freed = !walk.freed().is_empty();
+        (walk.target_before().is_some(), walk.stores().len(), freed)
+    };
+    let walks: Vec<_> = (0..8).map(&mut walk).collect();
+    let found: Vec<bool> = walks.iter().map(|walk| walk.0).collect();
+    assert_eq!(found, [true, false, false, false, true, true, false, false]);
+    let frees: Vec<bool> = walks.iter().map(|walk| walk.2).collect();
+    assert_eq!(
+        frees,
+        [false, true, false, false, false, false, true, false]
+    );
+    let stores: Vec<bool> = walks.iter().map(|walk| walk.1 > 0).collect();
+    let writes = [false, true, false, true, false, false, true, false];
+    assert_eq!(stores, writes);
+    walked.check().unwrap();
+}
+
 /// A tree behind the accelerator, as a placement: each batch is executed by the model.
 #[derive(Debug, Default)]
 struct Accelerated<W>(Mutex<W>);
@@ -165,9 +231,12 @@ impl<W: Walker + Send> OrderedIndex<W::Form> for Accelerated<W> {
         let changed = |(position, operation): (usize, &BatchOperation<W::Form>)| {
             let is_found_get =
                 !operation.is_ordered() && !operation.is_write() && batch.value(position).is_some();
-            match operation.is_write() {
-                true => Some(Changed::Nodes),
-                false => is_found_get.then_some(Changed::Read),
+            match operation {
+                BatchOperation::Remove { .. } if batch.value(position).is_some() => {
+                    Some(Changed::Removed)
+                }
+                _ if operation.is_write() => Some(Changed::Nodes),
+                _ => is_found_get.then_some(Changed::Read),
             }
         };
         let changed = input.operations().iter().enumerate().map(changed).collect();

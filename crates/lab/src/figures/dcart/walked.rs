@@ -6,7 +6,7 @@ use super::workload::Load;
 use crate::figures::job::PointError;
 use crate::harness::Interrupt;
 use nearfield_core::{Batch, Bytes};
-use nearfield_hardware::accelerator::dcart::{Tree, Walk};
+use nearfield_hardware::accelerator::dcart::{Action, Tree, Walk};
 
 /// Operations that the tree executes at once; the model gets them one by one.
 const CHUNK: usize = 4096;
@@ -17,7 +17,9 @@ pub(super) struct Walked<'l, W> {
     walker: W,
     /// The first operation of the batch that was executed last.
     begin: usize,
-    /// The last value that was written to each key.
+    /// What the operations of that batch have done.
+    changed: Vec<Option<Changed>>,
+    /// The last value that was written to each key, if the key is there.
     values: Vec<Option<u64>>,
     wrong: u64,
     first_wrong: String,
@@ -58,6 +60,7 @@ impl<'l, W: Walker> Walked<'l, W> {
             load,
             walker,
             begin: load.operations.len(),
+            changed: Vec::new(),
             values: (0..u64::from(load.keys()))
                 .map(|number| (number < u64::from(load.loaded())).then_some(number))
                 .collect(),
@@ -72,17 +75,21 @@ impl<'l, W: Walker> Walked<'l, W> {
         let end = self.load.operations.len().min(begin + CHUNK);
         let operations = &self.load.operations[begin..end];
         let mut batch = Batch::<W::Form>::new();
-        for (position, (number, writes)) in operations.iter().enumerate() {
+        for (position, (number, action)) in operations.iter().enumerate() {
             let key = W::Form::key_of_load(self.load.key(*number));
             let value = ((begin + position) as u64).to_le_bytes();
-            match writes {
-                true => batch.insert(key, W::Form::value_of_load(&value)),
-                false => batch.get(key),
+            match action {
+                Action::Insert | Action::Update => {
+                    batch.insert(key, W::Form::value_of_load(&value))
+                }
+                Action::Remove => batch.remove(key),
+                Action::Get => batch.get(key),
             };
         }
         self.begin = begin;
         self.walker.execute(&mut batch)?;
-        for (position, (number, writes)) in operations.iter().enumerate() {
+        self.changed.clear();
+        for (position, (number, action)) in operations.iter().enumerate() {
             let value = &mut self.values[*number as usize];
             let expected = value.map(u64::to_le_bytes);
             if batch.value(position) != expected.as_ref().map(W::Form::value_of_load) {
@@ -91,8 +98,17 @@ impl<'l, W: Walker> Walked<'l, W> {
                 }
                 self.wrong += 1;
             }
-            if *writes {
-                *value = Some((begin + position) as u64);
+            self.changed.push(match (action, value.is_some()) {
+                (Action::Get, true) => Some(Changed::Read),
+                (Action::Get | Action::Remove, false) => None,
+                (Action::Insert | Action::Update, true) => Some(Changed::Value),
+                (Action::Insert | Action::Update, false) => Some(Changed::Nodes),
+                (Action::Remove, true) => Some(Changed::Removed),
+            });
+            match action {
+                Action::Get => {}
+                Action::Insert | Action::Update => *value = Some((begin + position) as u64),
+                Action::Remove => *value = None,
             }
         }
         Ok(())
@@ -137,13 +153,8 @@ impl<W: Walker> Tree for Walked<'_, W> {
             self.failed.get_or_insert(error);
             return;
         }
-        let (number, writes) = self.load.operations[operation];
-        let changed = match writes {
-            true if number >= self.load.loaded() => Changed::Nodes,
-            true => Changed::Value,
-            false => Changed::Read,
-        };
-        self.walker
-            .walk(operation - self.begin, Some(changed), walk);
+        let position = operation - self.begin;
+        let changed = self.changed.get(position).copied().flatten();
+        self.walker.walk(position, changed, walk);
     }
 }

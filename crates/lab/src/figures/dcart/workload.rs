@@ -1,9 +1,11 @@
 //! The six workloads: keys, and operations on them.
 
 use super::scale::Scale;
+use super::trace::{self, Traced};
 use crate::error::LabError;
 use crate::text::shortened;
 use crate::workload::{Distribution, KeySet, KeySpec, Mix, Op, StreamSpec};
+use nearfield_hardware::accelerator::dcart::Action;
 use std::str::FromStr;
 
 /// A workload of the paper.
@@ -21,9 +23,12 @@ pub(super) enum Workload {
     Rs,
     /// Dense integers in random order.
     Rd,
+    /// Operations that the user has recorded: none of the paper's.
+    Trace,
 }
 
 impl Workload {
+    /// Those of the paper.
     pub(super) const ALL: [Workload; 6] = [
         Workload::Ipgeo,
         Workload::Dict,
@@ -45,24 +50,37 @@ impl Workload {
             Workload::De => "DE",
             Workload::Rs => "RS",
             Workload::Rd => "RD",
+            Workload::Trace => "trace",
         }
     }
 
     /// Its place on an axis.
     pub(super) fn number(self) -> f64 {
         let place = Workload::ALL.iter().position(|one| *one == self);
-        place.unwrap_or_default() as f64 + 1.0
+        place.unwrap_or(Workload::ALL.len()) as f64 + 1.0
     }
 
-    /// Its place in [`ALL`](Workload::ALL), if a number on an axis is one.
+    /// All, and a trace.
+    fn any() -> impl Iterator<Item = Workload> {
+        Workload::ALL.into_iter().chain([Workload::Trace])
+    }
+
+    /// The workload at a place on an axis.
     pub(super) fn of_number(number: f64) -> Option<Workload> {
-        let is = |one: &Workload| one.number().total_cmp(&number).is_eq();
-        Workload::ALL.into_iter().find(is)
+        Workload::any().find(|one| one.number().total_cmp(&number).is_eq())
+    }
+
+    /// The workload of a name in figures.
+    pub(super) fn of_name(name: &str) -> Option<Workload> {
+        Workload::any().find(|one| one.name() == name)
     }
 
     /// Where its keys come from, for people.
     pub(super) fn source(self, scale: &Scale) -> String {
-        let file = scale.key_file(self);
+        let file = match self {
+            Workload::Trace => scale.trace(),
+            _ => scale.key_file(self),
+        };
         file.map_or("generated".to_owned(), |file| file.display().to_string())
     }
 
@@ -78,6 +96,13 @@ impl Workload {
             Workload::De => (KeySpec::Dense, Some(scale.synthetic_keys)),
             Workload::Rs => (KeySpec::Sparse, Some(scale.synthetic_keys)),
             Workload::Rd => (KeySpec::RandomDense, Some(scale.synthetic_keys)),
+            Workload::Trace => {
+                return Err(LabError::OutOfRange {
+                    what: "--trace",
+                    given: "absent".to_owned(),
+                    allowed: "a file of operations".to_owned(),
+                });
+            }
         };
         // Small scales shrink the real sets, too.
         let count = count.or_else(|| {
@@ -113,8 +138,8 @@ pub(super) struct Load {
     keys: Keys,
     /// Keys that are there before the first operation.
     loaded: u32,
-    /// The number of a key, and whether it is written.
-    pub(super) operations: Vec<(u32, bool)>,
+    /// The number of a key, and what happens to it.
+    pub(super) operations: Vec<(u32, Action)>,
     /// The bytes with which all keys begin: they tell none from another.
     shared: usize,
 }
@@ -134,7 +159,7 @@ impl Keys {
 }
 
 impl Load {
-    /// A workload with a mix and a distribution.
+    /// A workload with a mix and a distribution; a trace has its own.
     pub(super) fn new(
         workload: Workload,
         mix: Mix,
@@ -142,6 +167,9 @@ impl Load {
         operations: usize,
         scale: &Scale,
     ) -> Result<Load, LabError> {
+        if let (Workload::Trace, Some(path)) = (workload, scale.trace()) {
+            return Ok(Load::of_trace(trace::read(path)?));
+        }
         let set = workload.keys(scale)?;
         let streams = StreamSpec {
             mix,
@@ -155,8 +183,10 @@ impl Load {
         let streams = streams.generate()?;
         let stream = streams.threads().iter().flat_map(|stream| stream.iter());
         let operations = stream.map(|op| match op {
-            Op::Read(key) | Op::Scan(key, _) => (key as u32, false),
-            Op::Update(key) | Op::Insert(key) | Op::ReadModifyWrite(key) => (key as u32, true),
+            Op::Read(key) | Op::Scan(key, _) => (key as u32, Action::Get),
+            Op::Update(key) | Op::Insert(key) | Op::ReadModifyWrite(key) => {
+                (key as u32, Action::Update)
+            }
         });
         let operations = operations.collect();
         let is_words = matches!(set, KeySet::Words(_));
@@ -181,18 +211,35 @@ impl Load {
         })
     }
 
+    fn of_trace(trace: Traced) -> Load {
+        let keys = Keys::of(trace.keys.into_iter());
+        Load {
+            is_words: false,
+            loaded: trace.loaded,
+            shared: keys.shared(),
+            keys,
+            operations: trace.operations,
+        }
+    }
+
+    /// Whether each key is there at any time.
+    pub(super) fn keeps_keys(&self) -> bool {
+        let removes = |(_, action): &(u32, Action)| *action == Action::Remove;
+        self.loaded == self.keys() && !self.operations.iter().any(removes)
+    }
+
     /// The same with writes that insert keys: the last tenth of them, as long as there are some.
     pub(super) fn inserting(mut self) -> Load {
         let keys = self.keys();
         self.loaded = keys - keys / 10;
         let mut next = self.loaded;
-        for (number, writes) in &mut self.operations {
-            if *writes && next < keys {
-                *number = next;
+        for (number, action) in &mut self.operations {
+            if action.writes() && next < keys {
+                (*number, *action) = (next, Action::Insert);
                 next += 1;
             } else {
                 *number %= self.loaded;
-                *writes = false;
+                *action = Action::Get;
             }
         }
         self

@@ -65,8 +65,7 @@ pub(super) fn read(path: &Path, progress: Progress<'_>) -> Result<KeySet, LabErr
 /// `KeyFile` for what cannot be read, or is no text.
 pub(crate) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), LabError> {
     let mut read = || -> Result<(), KeyFileFault> {
-        let file = File::open(path).map_err(KeyFileFault::Unreadable)?;
-        let source = decompressed(file).map_err(KeyFileFault::Unreadable)?;
+        let source = opened(path).map_err(KeyFileFault::Unreadable)?;
         let mut lines = Lines::new(source);
         while let Some(line) = lines.next()? {
             each(line);
@@ -77,6 +76,11 @@ pub(crate) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), 
         path: path.to_owned(),
         fault,
     })
+}
+
+/// The text of a file, decompressed if it is compressed by gzip.
+pub(crate) fn opened(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    decompressed(File::open(path)?)
 }
 
 /// Whether the name promises comma-separated columns.

@@ -13,6 +13,6 @@ mod spec;
 mod uniqueness;
 mod words;
 
-pub(crate) use file::each_line;
+pub(crate) use file::{each_line, opened};
 pub use set::KeySet;
 pub use spec::{KeySpec, Progress};

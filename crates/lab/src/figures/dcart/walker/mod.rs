@@ -25,8 +25,10 @@ pub(super) enum Changed {
     Read,
     /// It has set the value of a key that was there, to one of as many bytes.
     Value,
-    /// It has inserted or removed it.
+    /// It has inserted it.
     Nodes,
+    /// It has removed it.
+    Removed,
 }
 
 /// A tree whose walks are recorded.

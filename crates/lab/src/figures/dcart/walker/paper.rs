@@ -75,6 +75,26 @@ impl PaperTree {
     }
 }
 
+impl PaperTree {
+    /// Where bytes are written: in a node that was visited, or in a new one.
+    fn stored(&mut self, events: &[Event], address: usize, bytes: u32) -> Span {
+        let holds = |visit: &nearfield_radix::Visit| {
+            (visit.address..visit.address + visit.bytes as usize).contains(&address)
+        };
+        let node = visits(events).find(holds);
+        let place = node.and_then(|node| Some((node, self.addresses.get(node.address)?)));
+        let Some((node, place)) = place else {
+            return self.addresses.of(address, bytes);
+        };
+        // Headers are longer in this process.
+        let offset = ((address - node.address) as u32).min(place.bytes - 1);
+        Span {
+            address: place.address + u64::from(offset),
+            bytes: bytes.min(place.bytes - offset),
+        }
+    }
+}
+
 /// The nodes that were read.
 fn visits(events: &[Event]) -> impl Iterator<Item = nearfield_radix::Visit> {
     events.iter().filter_map(|event| match event {
@@ -111,8 +131,19 @@ impl Walker for PaperTree {
         let Some(changed) = changed else {
             return;
         };
+        if changed == Changed::Read {
+            return walk.found();
+        }
+        // As in the rivals, the node above a leaf is locked to write it.
+        let inner = visits(&events).filter_map(|visit| match visit.kind {
+            Visited::Inner { slots } => Some((visit.address, node_bytes(slots))),
+            Visited::Leaf => None,
+        });
+        if let Some((address, bytes)) = inner.last() {
+            walk.lock(self.addresses.of(address, bytes).address);
+        }
         match changed {
-            Changed::Read => return walk.found(),
+            Changed::Read => {}
             Changed::Value => {
                 walk.found();
                 // The tree in this process has a new leaf for a new value. On the card, the value,
@@ -126,9 +157,12 @@ impl Walker for PaperTree {
                     walk.store(Span { address, bytes });
                 }
             }
-            Changed::Nodes => {
-                if let Some((new, bytes)) = written {
-                    walk.store(self.addresses.of(new, bytes));
+            Changed::Nodes | Changed::Removed => {
+                for event in &events {
+                    if let Event::Write { address, bytes } = *event {
+                        let store = self.stored(&events, address, bytes);
+                        walk.store(store);
+                    }
                 }
                 for event in &events {
                     if let Event::Replaced(old) = event
@@ -137,15 +171,16 @@ impl Walker for PaperTree {
                         walk.free(place);
                     }
                 }
+                // The place of a leaf that goes is free at once, whenever this process gives the
+                // leaf's memory to another.
+                let last = visits(&events).last();
+                if let (Changed::Removed, Some(last)) = (changed, last)
+                    && last.kind == Visited::Leaf
+                    && let Some(place) = self.addresses.free(last.address)
+                {
+                    walk.free(place);
+                }
             }
-        }
-        // As in the rivals, the node above a leaf is locked to write it.
-        let inner = visits(&events).filter_map(|visit| match visit.kind {
-            Visited::Inner { slots } => Some((visit.address, node_bytes(slots))),
-            Visited::Leaf => None,
-        });
-        if let Some((address, bytes)) = inner.last() {
-            walk.lock(self.addresses.of(address, bytes).address);
         }
     }
 

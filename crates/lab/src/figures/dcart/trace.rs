@@ -1,0 +1,173 @@
+//! Operations that somebody has recorded, in place of the paper's workloads.
+
+use crate::error::LabError;
+use crate::memory::check_available;
+use crate::workload::opened;
+use nearfield_hardware::accelerator::dcart::{Action, Error, Trace};
+use rustc_hash::FxHashMap;
+use std::path::Path;
+
+/// Operations between two checks of memory.
+const CHECK_INTERVAL: usize = 1 << 16;
+/// The most operations: what trees report of them is counted in 32 bits.
+const OPERATIONS_MAX: usize = 50_000_000;
+/// Bytes that an operation takes while a tree executes it and a model goes through it.
+const BYTES_OF_AN_OPERATION: usize = 1 << 10;
+
+/// The operations of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Traced {
+    /// First those that are there before the first operation, then the others; each in order.
+    pub(super) keys: Vec<Vec<u8>>,
+    /// How many are there before.
+    pub(super) loaded: u32,
+    /// The number of a key, and what happens to it.
+    pub(super) operations: Vec<(u32, Action)>,
+}
+
+/// A key of a trace.
+struct Key {
+    bytes: Vec<u8>,
+    is_loaded: bool,
+}
+
+/// Reads a trace. Keys are there before the first operation, but for those whose first operation
+/// inserts them.
+///
+/// # Errors
+/// `File` for one that cannot be opened, `Trace` for what is wrong in it, `OutOfRange` for one
+/// without operations or with too many, and `OutOfMemory`.
+pub(super) fn read(path: &Path) -> Result<Traced, LabError> {
+    let text = opened(path).map_err(|source| LabError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    let bad = |error: Error| LabError::Trace {
+        path: path.to_owned(),
+        error,
+    };
+    let mut numbers = FxHashMap::<Vec<u8>, u32>::default();
+    let (mut keys, mut operations, mut bytes) = (Vec::<Key>::new(), Vec::new(), 0);
+    for operation in Trace::new(text) {
+        let (action, key) = operation.map_err(bad)?;
+        let number = match numbers.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = keys.len() as u32;
+                bytes += 4 * key.len();
+                numbers.insert(key.clone(), number);
+                keys.push(Key {
+                    bytes: key,
+                    is_loaded: action != Action::Insert,
+                });
+                number
+            }
+        };
+        operations.push((number, action));
+        if operations.len().is_multiple_of(CHECK_INTERVAL) {
+            let needed = bytes + BYTES_OF_AN_OPERATION * operations.len();
+            check_available(|| format!("trace {}", path.display()), needed as u64)?;
+        }
+        if operations.len() > OPERATIONS_MAX {
+            break;
+        }
+    }
+    if !(1..=OPERATIONS_MAX).contains(&operations.len()) {
+        return Err(LabError::OutOfRange {
+            what: "the number of operations of --trace",
+            given: match operations.len() {
+                0 => "0".to_owned(),
+                _ => format!("more than {OPERATIONS_MAX}"),
+            },
+            allowed: format!("1 to {OPERATIONS_MAX}"),
+        });
+    }
+    Ok(ordered(keys, operations))
+}
+
+/// Numbers keys in their order, so that a run is the same in whichever order they are met first.
+fn ordered(keys: Vec<Key>, mut operations: Vec<(u32, Action)>) -> Traced {
+    let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+    let rank = |number: &u32| {
+        let key = &keys[*number as usize];
+        (!key.is_loaded, &key.bytes)
+    };
+    order.sort_unstable_by(|one, other| rank(one).cmp(&rank(other)));
+    let mut numbers = vec![0; keys.len()];
+    for (number, before) in order.iter().enumerate() {
+        numbers[*before as usize] = number as u32;
+    }
+    for (number, _) in &mut operations {
+        *number = numbers[*number as usize];
+    }
+    let loaded = keys.iter().filter(|key| key.is_loaded).count() as u32;
+    let mut bytes: Vec<Vec<u8>> = keys.into_iter().map(|key| key.bytes).collect();
+    let mut take = |before: &u32| std::mem::take(&mut bytes[*before as usize]);
+    Traced {
+        keys: order.iter().map(&mut take).collect(),
+        loaded,
+        operations,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read of a file with this content, and the error if there is one.
+    fn traced(name: &str, content: &[u8]) -> Result<Traced, String> {
+        let file = format!("nearfield-trace-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        std::fs::write(&path, content).unwrap();
+        let traced = read(&path);
+        std::fs::remove_file(&path).unwrap();
+        let shown = path.display().to_string();
+        traced.map_err(|error| error.to_string().replace(&shown, "FILE"))
+    }
+
+    #[test]
+    fn keys_are_there_unless_the_trace_inserts_them_first() {
+        let text = b"get b\ninsert c\nupdate a\nget c\ninsert b\nremove a\ninsert 0\n";
+        let traced = traced("keys", text).unwrap();
+        assert_eq!(traced.keys, ["a", "b", "0", "c"].map(str::as_bytes));
+        assert_eq!(traced.loaded, 2);
+        let expected = [
+            (1, Action::Get),
+            (3, Action::Insert),
+            (0, Action::Update),
+            (3, Action::Get),
+            (1, Action::Insert),
+            (0, Action::Remove),
+            (2, Action::Insert),
+        ];
+        assert_eq!(traced.operations, expected);
+    }
+
+    #[test]
+    fn gzip_is_recognized_by_content() {
+        use std::io::Write;
+        let compression = flate2::Compression::fast();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), compression);
+        encoder.write_all(b"get a\n").unwrap();
+        let packed = encoder.finish().unwrap();
+        assert_eq!(traced("packed", &packed), traced("plain", b"get a\n"));
+        let cut = traced("cut", &packed[..packed.len() - 6]).unwrap_err();
+        assert!(cut.starts_with("trace FILE: line "), "{cut}");
+        assert!(cut.contains("cannot be read"), "{cut}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let error = traced("bad", b"get a\n\nscan b\n").unwrap_err();
+        let expected = "trace FILE: line 3: operation is \"scan\", but has to be get, insert, \
+                        update or remove";
+        assert_eq!(error, expected);
+        let error = traced("none", b"# nothing\n").unwrap_err();
+        let expected = "the number of operations of --trace is 0; allowed: 1 to 50000000";
+        assert_eq!(error, expected);
+        let error = read(Path::new("/nonexistent")).unwrap_err().to_string();
+        assert!(error.starts_with("/nonexistent cannot be read"), "{error}");
+        let error = read(&std::env::temp_dir()).unwrap_err().to_string();
+        assert!(error.contains("cannot be read"), "{error}");
+    }
+}
