@@ -280,6 +280,70 @@ fn scans_cost_what_is_published() {
     }
 }
 
+/// The keys of a range, and the paths to the internal nodes that lead to them.
+fn nodes_above(keys: &BTreeSet<[u8; 8]>, range: &[[u8; 8]]) -> usize {
+    let keys: Vec<&[u8; 8]> = keys.iter().collect();
+    let mut prefixes = BTreeSet::new();
+    for pair in keys.windows(2) {
+        let same = pair[0].iter().zip(pair[1]);
+        let length = same.take_while(|(one, other)| one == other).count();
+        prefixes.insert(&pair[0][..length]);
+    }
+    let leads = |prefix: &&&[u8]| range.iter().any(|key| key.starts_with(prefix));
+    prefixes.iter().filter(leads).count()
+}
+
+/// Where the cache has room for few nodes, a scan reads its leaves, and hardly more nodes than
+/// those above them.
+#[test]
+fn scans_read_little_beyond_their_range_where_caches_are_small() {
+    // As dense as 300,000 random keys: nodes of 256 slots, each of which leads to four or five keys.
+    let random = &mut SmallRng::seed_from_u64(1);
+    let mut keys = BTreeSet::new();
+    while keys.len() < 4700 {
+        let mut key = random.random::<[u8; 8]>();
+        key[0] = 1 + (key[0] & 3);
+        keys.insert(key);
+    }
+    for (scan, cache_bytes) in [
+        (Scan::Cached, 0),
+        (Scan::Cached, 5000),
+        (Scan::Complete, 5000),
+    ] {
+        let keys = keys.clone();
+        let options = Options {
+            scan,
+            cache_bytes,
+            ..Options::default()
+        };
+        run(1, &options, async move |trees| {
+            let (mine, theirs) = (&trees[0], &trees[1]);
+            for key in &keys {
+                mine.insert(key, &[1; 8]).await.expect("room");
+            }
+            let sorted: Vec<[u8; 8]> = keys.iter().copied().collect();
+            let (mut read, mut needed, mut most) = (0, 0, 0.0_f64);
+            for number in 0..100 {
+                let (first, count) = (number * 45, 1 + number);
+                let range = &sorted[first..first + count];
+                theirs.endpoint().take();
+                let found = theirs.scan(&range[0], count).await.expect("entries");
+                let found: Vec<&[u8]> = found.iter().map(|(key, _)| &key[..]).collect();
+                assert_eq!(found, range.iter().map(|key| &key[..]).collect::<Vec<_>>());
+                let reads = theirs.endpoint().take().reads.len();
+                // The root's slot is read, too.
+                let least = 1 + range.len() + nodes_above(&keys, range);
+                read += reads;
+                needed += least;
+                most = most.max(reads as f64 / least as f64);
+            }
+            let part = read as f64 / needed as f64;
+            println!("{scan:?}, {cache_bytes} bytes: {part:.3} of the reads needed, {most:.2} at most");
+            assert!(part < 1.3, "{part}");
+        });
+    }
+}
+
 /// The number of nodes in a radix tree of these keys, whose paths are compressed, if no prefix is
 /// longer than six bytes.
 fn nodes_of(keys: &BTreeSet<[u8; 8]>) -> usize {

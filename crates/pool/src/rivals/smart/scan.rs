@@ -28,6 +28,17 @@ enum Want {
     Slot(GlobalAddress),
 }
 
+impl Want {
+    /// How many entries a scan expects there. A node has more than half as many slots in use as its
+    /// type has, up to all of them.
+    fn entries(&self) -> usize {
+        match self {
+            Want::Leaf(_) | Want::Slot(_) => 1,
+            Want::Node(_, node_type) => node_type.slots() * 3 / 4,
+        }
+    }
+}
+
 /// The known state of an item's child.
 enum Known {
     /// There is none.
@@ -48,7 +59,8 @@ struct Images {
 
 impl<E: Endpoint> Smart<E> {
     /// The first `count` entries from a key on. It works in rounds: it opens known nodes until it
-    /// has enough leaves, and reads the unknown ones in one post.
+    /// has enough leaves, and reads the unknown ones in one post. An unknown node counts as many
+    /// entries as one of its type has on average, so that few nodes behind the range are read.
     pub(super) async fn read_range(
         &self,
         from: &[u8],
@@ -88,13 +100,15 @@ impl<E: Endpoint> Smart<E> {
         while entries.len() < count && !stack.is_empty() {
             let wanted = (count - entries.len()).min(BATCH);
             let (mut opened, mut wants, mut found) = (Vec::new(), Vec::new(), Vec::new());
-            while opened.len() < wanted
+            let mut expected = 0;
+            while expected < wanted
                 && let Some(mut item) = stack.pop()
             {
                 match self.known(&mut item, &images) {
                     Known::Nothing => {}
                     Known::Entry((key, _)) if *key < *from => {}
                     Known::Entry(entry) => {
+                        expected += 1;
                         opened.push(item);
                         found.push(entry);
                     }
@@ -102,6 +116,7 @@ impl<E: Endpoint> Smart<E> {
                         stack.extend(open(&item, address, &node, is_fresh, from));
                     }
                     Known::Unknown(want) => {
+                        expected += want.entries();
                         opened.push(item);
                         wants.push(want);
                     }
@@ -141,8 +156,9 @@ impl<E: Endpoint> Smart<E> {
                         wants.push(Want::Node(address, node.header.node_type()));
                         stack.extend(open(&item, address, &node, false, from));
                     } else {
-                        wants.push(Want::Node(address, node_type));
-                        leaves += 1;
+                        let want = Want::Node(address, node_type);
+                        leaves += want.entries();
+                        wants.push(want);
                     }
                 }
             }
