@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     /// CHIME: 3a to 3d: caches and reads of rivals; 4a to 4c: verbs; 12: six workloads; 13: values
     /// of any length; 14: caches; 15a, 15b: one technique after the other; 16: metadata; 17:
     /// speculation; 18a to 18f: skew, caches, values, spans, neighborhoods; 19a to 19c: load
-    /// factors and hotspots; cxl: memory attached by CXL, which is not in the paper.
+    /// factors and hotspots. Not in the paper: cxl: memory attached by CXL; tuning: sizes of leaves
+    /// that suit the cache; sensitivity: what constants of the network's model decide.
     ///
     /// RADAR: 7: batches in time; 8, 9: heights by hotness, with training measured; 10, 10p: six
     /// operations over skew, with measured modules and with the paper's figures; 11: the cost of

@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Asked {
     Get,
     Insert(u64),
+    /// As `Insert`, and it meets whatever there is.
+    Put(u64),
     Update(u64),
     /// As `Update`, but that it meets no value, only that there is one.
     Overwrite(u64),
@@ -42,6 +44,7 @@ impl Operation for Call {
     fn after(&self, state: &Option<u64>) -> Option<Option<u64>> {
         let is_met = |met: Option<u64>| match self.asked {
             Asked::Overwrite(_) => met.is_some() == state.is_some(),
+            Asked::Put(_) => true,
             _ => met == *state,
         };
         if self.met.is_some_and(|met| !is_met(met)) {
@@ -49,7 +52,7 @@ impl Operation for Call {
         }
         Some(match self.asked {
             Asked::Get => *state,
-            Asked::Insert(value) => Some(value),
+            Asked::Insert(value) | Asked::Put(value) => Some(value),
             Asked::Update(value) | Asked::Overwrite(value) => state.map(|_| value),
             Asked::Remove => None,
         })
@@ -71,11 +74,13 @@ impl fmt::Display for Call {
         match self.asked {
             Asked::Get => write!(formatter, "get {}", self.key)?,
             Asked::Insert(value) => write!(formatter, "insert {} = {value}", self.key)?,
+            Asked::Put(value) => write!(formatter, "put {} = {value}", self.key)?,
             Asked::Update(value) => write!(formatter, "update {} = {value}", self.key)?,
             Asked::Overwrite(value) => write!(formatter, "overwrite {} = {value}", self.key)?,
             Asked::Remove => write!(formatter, "remove {}", self.key)?,
         }
         match self.met {
+            Some(_) if matches!(self.asked, Asked::Put(_)) => Ok(()),
             Some(Some(_)) if matches!(self.asked, Asked::Overwrite(_)) => {
                 write!(formatter, " met something")
             }

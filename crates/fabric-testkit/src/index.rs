@@ -31,6 +31,11 @@ pub trait RemoteIndex {
         async move { Ok(self.update(key, value).await?.is_some()) }
     }
 
+    /// Sets the value of a key, whether it is there or not.
+    fn put(&self, key: u64, value: u64) -> impl Future<Output = Result<(), FabricError>> {
+        async move { self.insert(key, value).await.map(drop) }
+    }
+
     /// Removes a key and answers its value.
     fn remove(&self, key: u64) -> impl Future<Output = Result<Option<u64>, FabricError>>;
 }

@@ -134,6 +134,8 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
                 } else {
                     Asked::Update(value)
                 }
+            } else if plan.overwriting > 0.0 && random.random_bool(plan.overwriting) {
+                Asked::Put(value)
             } else {
                 Asked::Insert(value)
             };
@@ -176,6 +178,7 @@ fn work<S: System>(
                 let met = match asked {
                     Asked::Get => index.get(key).await,
                     Asked::Insert(value) => index.insert(key, value).await,
+                    Asked::Put(value) => index.put(key, value).await.map(|()| None),
                     Asked::Update(value) => index.update(key, value).await,
                     // Only the presence of a value counts.
                     Asked::Overwrite(value) => {

@@ -48,6 +48,11 @@ impl ShmNodes {
         &self.names
     }
 
+    /// The bytes of all nodes that are allocated.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.nodes.iter().map(|node| node.allocated_bytes()).sum()
+    }
+
     /// The memory of the nodes, in this order.
     pub fn words(&self) -> impl Iterator<Item = &[AtomicU64]> {
         self.nodes.iter().map(|node| node.words())

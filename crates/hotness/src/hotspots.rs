@@ -85,6 +85,17 @@ impl Hotspots {
         size_of_val(&*self.entries)
     }
 
+    /// Takes over what another buffer of this length knows; nothing from one of another length.
+    pub fn learn_from(&self, other: &Hotspots) {
+        if self.entries.len() != other.entries.len() {
+            return;
+        }
+        for (mine, theirs) in self.entries.iter().zip(&other.entries) {
+            mine.node.store(theirs.node.load(Relaxed), Relaxed);
+            mine.rest.store(theirs.rest.load(Relaxed), Relaxed);
+        }
+    }
+
     fn bucket(&self, node: u64, slot: u16) -> &[Entry] {
         let buckets = self.entries.len() / WAYS;
         if buckets == 0 {
@@ -188,6 +199,19 @@ mod tests {
         let none = Hotspots::with_bytes(100);
         none.admit(1, 2, 3);
         assert_eq!((none.bytes(), none.guess(1, [2], 3)), (0, None));
+    }
+
+    #[test]
+    fn what_another_knows_is_taken_over_where_it_fits() {
+        let (one, other) = (Hotspots::with_bytes(1 << 12), Hotspots::with_bytes(1 << 12));
+        one.admit(64, 3, 9);
+        one.confirm(64, 3, 9);
+        other.learn_from(&one);
+        assert_eq!(other.guess(64, 0..8, 9), Some(3));
+        assert_eq!(other.guesses(), [0, 0]);
+        let small = Hotspots::with_bytes(1 << 11);
+        small.learn_from(&one);
+        assert_eq!(small.guess(64, 0..8, 9), None);
     }
 
     #[test]

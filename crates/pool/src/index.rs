@@ -40,6 +40,12 @@ pub trait PoolIndex {
         async { Ok(self.update(key, value).await?.is_some()) }
     }
 
+    /// Sets the value of a key, whether it exists or not. Cheaper than
+    /// [`insert`](PoolIndex::insert) where the old value need not be read.
+    fn put(&self, key: &[u8], value: &[u8]) -> impl Future<Output = Result<(), PoolError>> {
+        async { self.insert(key, value).await.map(drop) }
+    }
+
     /// Removes a key and returns its value.
     fn remove(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 

@@ -38,7 +38,7 @@ const FORWARDED: u16 = (1 << 15) - 1;
 /// The number of bits of an address that name its line within a node.
 const LINE_BITS: u32 = 40;
 /// How long a waiter sleeps at first; then twice as long each time.
-const FIRST_SLEEP: Duration = Duration::from_micros(2);
+pub const FIRST_SLEEP: Duration = Duration::from_micros(2);
 /// A lease is this many times the longest sleep, so that the end of one is seen soon.
 const SLEEPS_PER_LEASE: u32 = 16;
 /// A waiter retries after `PATIENCE × round trip × (round trip ÷ shortest round trip seen)`. The
@@ -58,8 +58,16 @@ pub struct Locker {
     /// Modulo 4096.
     acquisitions: Cell<u64>,
     lease: Duration,
+    back_off: BackOff,
+}
+
+/// How long waiters sleep before they ask for a lock again.
+#[derive(Debug)]
+pub struct BackOff {
     /// The shortest that asking for a lock has taken.
     shortest: Cell<Duration>,
+    /// The longest that a waiter sleeps.
+    longest: Duration,
 }
 
 /// A lock that is held.
@@ -174,7 +182,7 @@ impl Locker {
             owner,
             acquisitions: Cell::new(acquisitions),
             lease,
-            shortest: Cell::new(Duration::MAX),
+            back_off: BackOff::new(lease / SLEEPS_PER_LEASE),
         }
     }
 
@@ -230,8 +238,7 @@ impl Locker {
             desired: word,
             swap_mask: u64::MAX,
         };
-        let longest = self.lease / SLEEPS_PER_LEASE;
-        let mut sleep = FIRST_SLEEP.min(longest);
+        let mut sleep = FIRST_SLEEP;
         // The acquisition that is waited for, and when it was first seen.
         let mut seen = (0, endpoint.now());
         loop {
@@ -249,26 +256,14 @@ impl Locker {
             let took = now + self.lease / 2 - until;
             if found != seen.0 {
                 seen = (found, now);
-                sleep = FIRST_SLEEP.min(longest);
+                sleep = FIRST_SLEEP;
             } else if now - seen.1 >= self.lease {
                 // The holder's posts that began in time have taken effect.
                 endpoint.settle().await?;
                 return Ok(Waited::Abandoned(found));
             }
-            // Where the way is long or full, the holder needs as long as this waiter does, and a
-            // waiter that asks too often makes the way fuller.
-            let patience = took.saturating_mul(PATIENCE * self.fullness(took));
-            endpoint.sleep(sleep.max(patience).min(longest)).await;
-            sleep = (sleep * 2).min(longest);
+            endpoint.sleep(self.back_off.next(&mut sleep, took)).await;
         }
-    }
-
-    /// How many times as long as the shortest it has taken to ask for a lock.
-    fn fullness(&self, took: Duration) -> u32 {
-        let shortest = self.shortest.get().min(took);
-        self.shortest.set(shortest);
-        let times = took.as_nanos() / shortest.as_nanos().max(1);
-        u32::try_from(times).map_or(FULL, |times| times.clamp(1, FULL))
     }
 
     /// Takes over, as the acquisition of `word`, a lock that has been waited for in vain, unless it
@@ -294,6 +289,36 @@ impl Locker {
             before: Before::Abandoned(found),
             until,
         }))
+    }
+}
+
+impl BackOff {
+    /// Of waiters that sleep no longer than `longest`.
+    pub fn new(longest: Duration) -> BackOff {
+        BackOff {
+            shortest: Cell::new(Duration::MAX),
+            longest,
+        }
+    }
+
+    /// How long a waiter sleeps that would have slept for `sleep`, which is doubled, and that has
+    /// just taken this long to ask.
+    ///
+    /// Where the way is long or full, the holder needs as long as this waiter does, and a waiter
+    /// that asks too often makes the way fuller.
+    pub fn next(&self, sleep: &mut Duration, took: Duration) -> Duration {
+        let patience = took.saturating_mul(PATIENCE * self.fullness(took));
+        let slept = (*sleep).max(patience).min(self.longest);
+        *sleep = (*sleep * 2).min(self.longest);
+        slept
+    }
+
+    /// How many times as long as the shortest it has taken to ask for a lock.
+    fn fullness(&self, took: Duration) -> u32 {
+        let shortest = self.shortest.get().min(took);
+        self.shortest.set(shortest);
+        let times = took.as_nanos() / shortest.as_nanos().max(1);
+        u32::try_from(times).map_or(FULL, |times| times.clamp(1, FULL))
     }
 }
 

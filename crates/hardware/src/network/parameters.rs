@@ -23,6 +23,29 @@ pub struct Parameters {
     pub atomics_per_second: f64,
     /// Atomics on one word that it takes in a second.
     pub same_word_per_second: f64,
+    /// The unit that the link carries: an access moves all units that it touches.
+    pub line_bytes: u64,
+    /// What its clients' processors take.
+    pub client: ClientTimes,
+}
+
+/// The time of a client's processor. Of one client it does one thing at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClientTimes {
+    /// For an operation of an index, beside its posts.
+    pub operation: Time,
+    /// For a post and its completion.
+    pub post: Time,
+    /// For each line of 64 bytes that is read or written.
+    pub line: Time,
+}
+
+impl Parameters {
+    /// The bytes that the link carries for an access to `bytes` bytes from `offset` on.
+    pub fn moved(&self, offset: u64, bytes: u64) -> u64 {
+        let first = offset / self.line_bytes * self.line_bytes;
+        (offset + bytes).next_multiple_of(self.line_bytes) - first
+    }
 }
 
 /// Networks that are known.
@@ -34,6 +57,9 @@ pub enum Preset {
     Cxl,
 }
 
+/// More than any port takes: messages cost nothing beside their bytes.
+const NO_LIMIT: f64 = 1e12;
+
 impl Preset {
     /// All of them.
     pub const ALL: [Preset; 2] = [Preset::ConnectX6, Preset::Cxl];
@@ -41,15 +67,17 @@ impl Preset {
     /// The figures.
     pub const fn parameters(self) -> Parameters {
         match self {
-            // An 8-byte read takes 2.1 to 2.35 µs unloaded, 110 million reads and 93 million writes
-            // a second are the peak of a port (75 where the interface's caches overflow), 48
-            // million atomics; the link is 100 Gb/s, headers 30 to 60 bytes. The rate on one word
-            // is an assumption from older interfaces, which hold the word for a trip to host
-            // memory.
+            // Smart's artifact has 2.35 µs for a read of 8 bytes and rlib 2.07; reads peak at 110
+            // million a second there, writes at 93, and with too many requests in flight a port
+            // falls to 55 to 73. 90 is assumed between these. rlib has 48 million atomics. The
+            // link is 100 Gb/s. Headers are assumed: 30 to 60 bytes. The rate on one word is
+            // assumed from older interfaces, which hold the word for a trip to host memory. What
+            // processors of clients take is left out: a thread of Smart's artifact does 1.9
+            // million reads a second, so 640 of them could do ten times what a port takes.
             Preset::ConnectX6 => Parameters {
                 name: "ConnectX-6, 100 Gb/s",
                 source: "Smart (ASPLOS'24) artifact data; rlib documentation; \
-                         atomics on one word: assumed",
+                         reads and writes a second, headers, atomics on one word: assumed",
                 round_trip: Time::from_nanoseconds(2100),
                 bytes_per_second: 12.5e9,
                 header_bytes: 45,
@@ -57,22 +85,51 @@ impl Preset {
                 writes_per_second: 90e6,
                 atomics_per_second: 48e6,
                 same_word_per_second: 2.5e6,
+                line_bytes: 1,
+                client: ClientTimes {
+                    operation: Time::ZERO,
+                    post: Time::ZERO,
+                    line: Time::ZERO,
+                },
             },
-            // Published: 70 to 90 ns more than local memory directly, about 250 ns through a
-            // switch; a line is moved as such. The rest is assumed: eight lanes of PCIe 5, which
-            // carry 32 GB/s, as many lines a second as fit, and rates of atomics for which no
-            // figure was found.
+            // Latency: four cards have 140 to 410 ns (Melody, ASPLOS'25), a card behind a switch
+            // about 250 (Pond, ASPLOS'23). The link: eight lanes of PCIe 5 carry 32 GB/s in flits
+            // of 68 bytes, of which a line with its header takes five slots of 16 bytes: 24 GB/s
+            // of lines. Processors: CHIME's code on memory of another socket, of which threads
+            // were counted, does 2.11 million reads a second with four threads and 18 lines a read,
+            // and reads of 3 lines are 128 ns shorter. So a line takes 8.5 ns, and an operation
+            // 1.5 µs beside them and the latency. Atomics on one word are assumed: one after the
+            // other, each for a trip.
             Preset::Cxl => Parameters {
-                name: "CXL 2.0, switched",
-                source: "latency: Pond (ASPLOS'23); rates: assumed",
+                name: "CXL, load and store",
+                source: "latency: Pond (ASPLOS'23), Melody (ASPLOS'25); link: eight lanes of \
+                         PCIe 5; processors: a study of CHIME on another socket's memory; \
+                         atomics on one word: assumed",
                 round_trip: Time::from_nanoseconds(250),
-                bytes_per_second: 32e9,
-                header_bytes: 4,
-                reads_per_second: 450e6,
-                writes_per_second: 450e6,
-                atomics_per_second: 100e6,
+                bytes_per_second: 24e9,
+                header_bytes: 0,
+                reads_per_second: NO_LIMIT,
+                writes_per_second: NO_LIMIT,
+                atomics_per_second: NO_LIMIT,
                 same_word_per_second: 4e6,
+                line_bytes: LINE_BYTES,
+                client: ClientTimes {
+                    operation: Time::from_nanoseconds(1500),
+                    post: Time::ZERO,
+                    line: Time::from_picoseconds(8500),
+                },
             },
         }
+    }
+}
+
+/// A line of a processor's caches.
+pub(super) const LINE_BYTES: u64 = 64;
+
+impl ClientTimes {
+    /// What a post takes that touches this many bytes.
+    pub fn of_post(&self, moved: u64) -> Time {
+        let lines = moved.div_ceil(LINE_BYTES);
+        self.post + Time::from_picoseconds(self.line.as_picoseconds() * lines)
     }
 }

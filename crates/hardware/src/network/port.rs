@@ -71,6 +71,11 @@ impl Port {
         &self.parameters
     }
 
+    /// Other parameters, from the next request on.
+    pub fn set_parameters(&mut self, parameters: Parameters) {
+        self.parameters = parameters;
+    }
+
     /// The traffic so far.
     pub fn carried(&self) -> Carried {
         self.carried
@@ -151,15 +156,13 @@ mod tests {
         (EACH * clients as u64) as f64 / end.as_seconds() / 1e6
     }
 
+    /// The parameters come out again: calibration, no proof of the model.
     #[test]
-    fn published_figures_come_out_again() {
+    fn calibration_to_published_figures() {
         let mut port = Port::new(Preset::ConnectX6.parameters());
         // Published: 2.07 to 2.35 µs.
         let unloaded = port.serve(Time::ZERO, Access::Read, 8).as_nanoseconds();
         assert!((2070.0..2350.0).contains(&unloaded), "{unloaded}");
-        // Published: 5.10 million with twelve threads.
-        let twelve = throughput(Preset::ConnectX6, 12, 8, |_| Access::Read);
-        assert!((4.8..5.9).contains(&twelve), "{twelve}");
         // Published: 75 to 110 million.
         let small = throughput(Preset::ConnectX6, 400, 8, |_| Access::Read);
         assert!((75.0..110.0).contains(&small), "{small}");
@@ -171,6 +174,28 @@ mod tests {
         assert!((45.0..48.1).contains(&atomics), "{atomics}");
         let one_word = throughput(Preset::ConnectX6, 50, 8, |_| Access::Atomic(0));
         assert!((2.0..3.0).contains(&one_word), "{one_word}");
+    }
+
+    /// Published, and not put in: one thread with eight reads in flight does 1.9 million a second,
+    /// and twelve threads with one each do 5.10 million. The model is right about the second, and
+    /// twice as fast in the first, as it leaves out what processors of clients take.
+    #[test]
+    fn validation_by_few_clients() {
+        let twelve = throughput(Preset::ConnectX6, 12, 8, |_| Access::Read);
+        assert!((twelve / 5.10 - 1.0).abs() < 0.15, "{twelve}");
+        let eight = throughput(Preset::ConnectX6, 8, 8, |_| Access::Read);
+        assert!((1.8..2.2).contains(&(eight / 1.9)), "{eight}");
+    }
+
+    #[test]
+    fn an_access_moves_the_lines_that_it_touches() {
+        let parameters = Preset::Cxl.parameters();
+        assert_eq!(parameters.moved(0, 64), 64);
+        assert_eq!(parameters.moved(63, 2), 128);
+        assert_eq!(parameters.moved(130, 8), 64);
+        assert_eq!(Preset::ConnectX6.parameters().moved(130, 8), 8);
+        let client = parameters.client;
+        assert_eq!(client.of_post(128), Time::from_nanoseconds(17));
     }
 
     #[test]

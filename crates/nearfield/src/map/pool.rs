@@ -3,9 +3,31 @@
 use super::Map;
 use crate::form::MapForm;
 use crate::placement::Pool;
+use nearfield_core::Error;
 use nearfield_pool::chime::LeafReads;
 
 impl<F: MapForm> Map<F, Pool> {
+    /// Sets the value of a key, whether it is there or not, and does not answer the former one.
+    /// That is cheaper than [`insert`](Map::insert): a former value that lies outside of its leaf
+    /// is not read, nor is a word that this process has put not long ago.
+    ///
+    /// # Errors
+    /// `KeyTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed, and `Unknown` if a memory
+    /// node was lost meanwhile.
+    ///
+    /// ```no_run
+    /// use nearfield::{Pool, WordMap};
+    ///
+    /// let map = WordMap::builder().pool(Pool::shm(["left"])).build()?;
+    /// map.put(7, 1)?;
+    /// map.put(7, 2)?;
+    /// assert_eq!(map.get(7)?, Some(2));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
+        self.index.put(key, value)
+    }
+
     /// The bytes of inner nodes in this process's cache.
     pub fn cache_bytes(&self) -> usize {
         self.index.cache_bytes()

@@ -30,6 +30,8 @@ pub enum Decision {
 pub(super) enum Intent {
     /// A key may be put where there is none.
     Insert,
+    /// As `Insert`, and the value before is of no interest.
+    Put,
     /// Only one that is there may get another value.
     Update,
     /// As `Update`, and the value before is of no interest.
@@ -38,6 +40,13 @@ pub(super) enum Intent {
     Remove,
     /// Any of these.
     Alter,
+}
+
+impl Intent {
+    /// True if the value before is of no interest.
+    fn is_blind(self) -> bool {
+        matches!(self, Intent::Put | Intent::Overwrite)
+    }
 }
 
 /// The part of a changed leaf that is written.
@@ -126,7 +135,7 @@ impl<E: Endpoint> Session<'_, E> {
                 continue;
             };
             if let Scope::Value { slot, .. } = scope
-                && intent == Intent::Overwrite
+                && intent.is_blind()
                 && let Some(stamp) = self.tree.lock_words.stamp(word)
             {
                 let known = OverwriteHint { slot, stamp };
@@ -280,7 +289,7 @@ impl<E: Endpoint> Session<'_, E> {
         intent: Intent,
     ) -> Result<Option<Locked<'_>>, PoolError> {
         loop {
-            let locked = if intent == Intent::Overwrite
+            let locked = if intent.is_blind()
                 && let Some(known) =
                     self.tree
                         .node
@@ -343,7 +352,7 @@ impl<E: Endpoint> Session<'_, E> {
             return self.read_abandoned(way, lock, key).await;
         };
         // A removal must know the bitmap of the key's home.
-        if matches!(intent, Intent::Insert | Intent::Update | Intent::Overwrite)
+        if !matches!(intent, Intent::Remove | Intent::Alter)
             && let Some((leaf, slot)) = self.speculate(&way, key).await?
         {
             return Ok(Locked {

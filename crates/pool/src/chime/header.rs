@@ -122,6 +122,7 @@ impl Header {
             lease: lease * LOCK_LEASES,
             retired_bytes,
             ring_entries: RING_ENTRIES,
+            ..epochs::Options::default()
         };
         Ok(Epochs::register(endpoint, table, options).await?)
     }

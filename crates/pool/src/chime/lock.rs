@@ -6,7 +6,7 @@ use super::recovery_step::RecoveryStep;
 use super::session::Session;
 use crate::coordination::LocalLock;
 use crate::error::PoolError;
-use nearfield_fabric::recovery::lease::{Before, HELD_BIT, Target, swap_and_read};
+use nearfield_fabric::recovery::lease::{Before, FIRST_SLEEP, HELD_BIT, Target, swap_and_read};
 use nearfield_fabric::recovery::redo::{self, Record, Taken};
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, MaskedSwap, Verb};
 use std::time::Duration;
@@ -152,7 +152,9 @@ impl<E: Endpoint> Session<'_, E> {
             desired: u64::MAX,
             swap_mask: u64::MAX,
         };
+        let mut sleep = FIRST_SLEEP;
         loop {
+            let began = self.tree.endpoint.now();
             let found = swap_and_read(&self.tree.endpoint, node.lock(), swap, reads).await?;
             if swap.succeeds(found) {
                 return Ok(Lock {
@@ -163,7 +165,11 @@ impl<E: Endpoint> Session<'_, E> {
                     turn: None,
                 });
             }
-            self.tree.endpoint.sleep(BACK_OFF).await;
+            let wait = match &self.tree.back_off {
+                Some(back_off) => back_off.next(&mut sleep, self.tree.endpoint.now() - began),
+                None => BACK_OFF,
+            };
+            self.tree.endpoint.sleep(wait).await;
         }
     }
 

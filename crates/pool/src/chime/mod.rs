@@ -51,6 +51,7 @@ use batched_get::BatchedGet;
 use change::Intent;
 use header::Header;
 use leaf_lock_word::LeafLockWord;
+use nearfield_fabric::recovery::lease::BackOff;
 use nearfield_fabric::{Arena, Endpoint, GlobalAddress, LINE_BYTES, NodeId};
 use owner::Owner;
 use std::cell::RefCell;
@@ -78,6 +79,8 @@ pub struct Tree<E> {
     owner: Option<Owner>,
     header: Header,
     lease: Duration,
+    /// How clients wait for the paper's locks, if not for a fixed time.
+    back_off: Option<BackOff>,
     /// For searches to come.
     #[expect(clippy::vec_box, reason = "they are moved much, and are large")]
     batched_gets: RefCell<Vec<Box<BatchedGet>>>,
@@ -91,6 +94,9 @@ pub struct Tree<E> {
 const CHUNK_BYTES: u64 = 1 << 16;
 /// How long a client waits before it asks for a lock again that is held: about a round trip.
 const BACK_OFF: Duration = Duration::from_micros(2);
+/// The longest that it waits where it [backs off](Options::backs_off): as for a lock with a lease
+/// of 10 ms.
+const BACK_OFF_MAX: Duration = Duration::from_micros(625);
 
 impl<E: Endpoint> Tree<E> {
     /// Creates an empty tree whose root is found by the line at `root`, which lies outside the
@@ -160,6 +166,7 @@ impl<E: Endpoint> Tree<E> {
             owner,
             header,
             lease,
+            back_off: node.options.backs_off.then(|| BackOff::new(BACK_OFF_MAX)),
             node,
         })
     }
@@ -198,10 +205,11 @@ impl<E: Endpoint> Tree<E> {
     }
 
     /// Does a write, or has another client of the compute node do it with its own.
-    async fn put(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
+    async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| {
             let intent = match leader.write() {
                 Write::Insert(_) => Intent::Insert,
+                Write::Put(_) => Intent::Put,
                 Write::Update(_) => Intent::Update,
                 Write::Overwrite(_) => Intent::Overwrite,
             };
@@ -248,13 +256,13 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn insert(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.put(key, Write::Insert(value.to_vec())).await
+        self.write(key, Write::Insert(value.to_vec())).await
     }
 
     async fn update(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        self.put(key, Write::Update(value.to_vec())).await
+        self.write(key, Write::Update(value.to_vec())).await
     }
 
     /// As there, and without reading the entry if that was overwritten by this compute node not
@@ -262,8 +270,16 @@ impl<E: Endpoint> PoolIndex for Tree<E> {
     async fn overwrite(&self, key: &[u8], value: &[u8]) -> Result<bool, PoolError> {
         self.check_key(key)?;
         self.check_value(value)?;
-        let before = self.put(key, Write::Overwrite(value.to_vec())).await?;
+        let before = self.write(key, Write::Overwrite(value.to_vec())).await?;
         Ok(before.is_some())
+    }
+
+    /// As there, and as [`overwrite`](PoolIndex::overwrite) for a key that was overwritten not long
+    /// ago.
+    async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), PoolError> {
+        self.check_key(key)?;
+        self.check_value(value)?;
+        self.write(key, Write::Put(value.to_vec())).await.map(drop)
     }
 
     async fn remove(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {

@@ -7,7 +7,7 @@ use super::overwrite_hints::OverwriteHints;
 use crate::cache::Cache;
 use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
-use crate::layout::{Arrangement, Geometry, InternalLayout, LeafLayout, Metadata, Shape};
+use crate::layout::{Arrangement, Geometry, InternalLayout, LeafLayout, Shape};
 use nearfield_fabric::recovery::epochs::Epochs;
 use nearfield_hotness::{Gate, Hotspots};
 use std::sync::OnceLock;
@@ -54,6 +54,9 @@ pub struct Options {
     pub uses_divided: bool,
     /// The kind of locks. All clients of a tree must use the same.
     pub locks: Locks,
+    /// Whether a client that finds one of the paper's locks held waits for longer where tries cost
+    /// more, as it does for locks with leases, and not for a fixed 2 µs. Not in the paper.
+    pub backs_off: bool,
     /// Where locks have leases: when mergers have freed this many bytes, a compute node makes
     /// others drop their old cached nodes, so that the memory can be reused.
     pub retired_bytes: u64,
@@ -104,6 +107,7 @@ impl Options {
             counts_moves: false,
             uses_divided: false,
             locks: Locks::Spinning,
+            backs_off: false,
             retired_bytes: RETIRED_BYTES,
             delegates_reads: true,
             combines_writes: true,
@@ -127,15 +131,14 @@ impl Options {
         }
     }
 
-    /// Ours for attached memory without a network adapter, as by CXL: a read costs by the byte
-    /// there, and a message hardly anything. Neighborhoods have 16 slots, so that leaves fill more
-    /// and scans read less, and there is one copy of the metadata.
+    /// Ours for attached memory without a network adapter, as by CXL: a read costs by the line
+    /// there, and a message hardly anything. Leaves are half as large, so that scans read less
+    /// beyond their range, for twice as many inner nodes.
     pub fn attached() -> Options {
         let ours = Options::nearfield();
         Options {
             shape: Shape {
-                neighborhood: 16,
-                metadata: Metadata::Single,
+                leaf_span: 32,
                 ..ours.shape
             },
             ..ours
@@ -233,6 +236,11 @@ impl ComputeNode {
     /// Speculative reads of its clients so far that were right, and that were wrong.
     pub fn guesses(&self) -> [u64; 2] {
         self.hotspots.guesses()
+    }
+
+    /// Takes over what another compute node of the same options knows of hot keys.
+    pub fn learn_from(&self, other: &ComputeNode) {
+        self.hotspots.learn_from(&other.hotspots);
     }
 
     /// The leaves that scans of its clients have read, and where.

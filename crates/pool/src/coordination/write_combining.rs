@@ -9,6 +9,9 @@ use std::sync::Arc;
 pub enum Write {
     /// Sets the value, whether the key is there or not.
     Insert(Vec<u8>),
+    /// As `Insert`, for a caller that needs no old value: the bytes of the returned one mean
+    /// nothing.
+    Put(Vec<u8>),
     /// Sets the value if the key is there.
     Update(Vec<u8>),
     /// As `Update`, for a caller that needs only the presence of the key: the bytes of the returned
@@ -17,10 +20,15 @@ pub enum Write {
 }
 
 impl Write {
+    /// True if it makes a key that is not there.
+    pub fn inserts(&self) -> bool {
+        matches!(self, Write::Insert(_) | Write::Put(_))
+    }
+
     /// The value of a key after the write, if it was `before`.
     fn after<'w>(&'w self, before: Option<&'w [u8]>) -> Option<&'w [u8]> {
         match self {
-            Write::Insert(value) => Some(value),
+            Write::Insert(value) | Write::Put(value) => Some(value),
             Write::Update(value) | Write::Overwrite(value) => before.map(|_| &value[..]),
         }
     }
@@ -132,7 +140,7 @@ impl Leader<'_> {
         let mut held = self.write.after(found);
         if let Some(turn) = &mut self.turn {
             let stays = held.is_none();
-            turn.close(|write| !stays || !matches!(**write, Write::Insert(_)));
+            turn.close(|write| !stays || !write.inserts());
             for write in turn.messages() {
                 self.answers.push(held.map(<[u8]>::to_vec));
                 held = write.after(held);

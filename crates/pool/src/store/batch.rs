@@ -1,6 +1,7 @@
 //! Executing a batch: independent operations run concurrently, up to a limit.
 
-use super::client::{Client, Rest, SlotRange};
+use super::blocks::Reading;
+use super::client::{Client, SlotRange};
 use super::form::{Block, Held, SlotKey, StoreForm};
 use crate::chime::Decision;
 use crate::error::PoolError;
@@ -63,6 +64,14 @@ pub(super) fn execute<F: StoreForm, E: Endpoint>(
     Ok(())
 }
 
+/// Why operations on a key were not done; nothing was changed.
+enum NotDone {
+    /// An operation is refused: there is no room, or no way to the nodes.
+    Refused(usize, Error),
+    /// What was read cannot be trusted.
+    Again,
+}
+
 /// A batch that is being executed.
 struct Run<'r, 'b, F: StoreForm, E> {
     client: &'r Client<E>,
@@ -82,9 +91,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             in_flight.div_ceil(together),
             |groups| self.read_each(groups, &left),
         );
-        run_all(left.into_inner(), in_flight, |(group, rest)| {
-            self.read_rest(group, rest)
-        });
+        run_all(left.into_inner(), in_flight, |group| self.read_rest(group));
         let width = match others.iter().any(|group| group.kind() == GroupKind::Change) {
             true => in_flight.min(CHANGES_MAX),
             false => in_flight,
@@ -112,22 +119,20 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
     }
 
     /// Reads keys, each once for all gets of it, by one post; leaves those that need more reads.
-    async fn read_each(&self, groups: &[Group], left: &RefCell<Vec<(Group, Rest)>>) {
+    async fn read_each(&self, groups: &[Group], left: &RefCell<Vec<Group>>) {
         let keys: ArrayVec<SlotKey, TOGETHER_MAX> =
             groups.iter().map(|&group| self.slot_key(group)).collect();
         let found = |number: usize, value: Option<&[u8]>| self.write(groups[number], value);
         let rest = self.client.get_each(&keys, found).await;
-        let rest = rest
-            .into_iter()
-            .map(|(number, rest)| (groups[number], rest));
+        let rest = rest.into_iter().map(|number| groups[number]);
         left.borrow_mut().extend(rest);
     }
 
-    /// Reads the rest of a key's value.
-    async fn read_rest(&self, group: Group, rest: Rest) {
+    /// Reads a key that was not found with others.
+    async fn read_rest(&self, group: Group) {
         let slot = self.slot_key(group);
         let found = |value: &[u8]| self.write(group, Some(value));
-        match self.client.get_rest(&slot, rest, found).await {
+        match self.client.get_rest(&slot, found).await {
             Ok(Some(())) => {}
             Ok(None) => self.write(group, None),
             Err(error) => {
@@ -153,15 +158,20 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         let mut refused: Vec<usize> = Vec::new();
         // Each round refuses one more operation, for which there is no room, and at most one is
         // usual: none.
-        while let Err((position, error)) = self.change_but(group, &refused).await {
-            self.output.borrow_mut().fail(position, error);
-            refused.push(position);
+        loop {
+            match self.change_but(group, &refused).await {
+                Ok(()) => return,
+                Err(NotDone::Again) => {}
+                Err(NotDone::Refused(position, error)) => {
+                    self.output.borrow_mut().fail(position, error);
+                    refused.push(position);
+                }
+            }
         }
     }
 
-    /// As `change`, without the operations that were refused. The error is that of the one to
-    /// refuse next; then nothing was changed.
-    async fn change_but(&self, group: Group, refused: &[usize]) -> Result<(), (usize, Error)> {
+    /// As `change`, without the operations that were refused.
+    async fn change_but(&self, group: Group, refused: &[usize]) -> Result<(), NotDone> {
         let (client, input) = (self.client, &self.input);
         let positions = self.groups.operations(group);
         let positions = positions.filter(|position| !refused.contains(position));
@@ -175,6 +185,18 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         if let Some(position) = last_set.last() {
             placed.push(self.place(position).await?);
         }
+        // Memory for the value may have been waited for, which no guard must hold up.
+        let endpoint = client.tree.endpoint();
+        let reading = match client.blocks.enter(endpoint).await {
+            Ok(reading) => reading,
+            Err(error) => {
+                let error = self.unreachable(&error);
+                for position in positions {
+                    self.output.borrow_mut().fail(position, error.clone());
+                }
+                return Ok(());
+            }
+        };
         let mut fate = Fate::Before;
         let mut no_room = None;
         let decide = async |slot: Option<&[u8]>| {
@@ -183,7 +205,7 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             let value = match held {
                 Some(Held::Inline(value)) => Some(value),
                 Some(Held::Outside(block)) if has_to_compare => {
-                    read = client.blocks.read(client.tree.endpoint(), block).await?;
+                    read = client.blocks.read(endpoint, block).await?;
                     Some(&read[..])
                 }
                 _ => None,
@@ -222,8 +244,10 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             // If the outcome is unknown, another client may have seen it.
             if let (Some(block), true) = (block, altered.is_ok())
                 && (fate != Fate::Set(position) || no_room.is_some())
+                // A block that is lost takes memory, and nothing else.
+                && let Err(error) = client.blocks.take_back(endpoint, &reading, block).await
             {
-                client.blocks.take_back(block);
+                self.unreachable(&error);
             }
         }
         if let (Some(refusal), Ok(_)) = (no_room, &altered) {
@@ -235,7 +259,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
                 // The tree has not grown: an operation that adds an entry is refused.
                 let first_set = positions.clone().find(|&at| value_set(input, at).is_some());
                 let position = first_set.unwrap_or(group.first());
-                return Err((position, self.no_room(position, &error)));
+                let error = self.no_room(position, &error);
+                return Err(NotDone::Refused(position, error));
             }
             Err(error) => {
                 for position in positions {
@@ -245,8 +270,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
                 return Ok(());
             }
         };
-        self.tell(positions, before.as_deref(), fate).await;
-        Ok(())
+        self.tell(positions, before.as_deref(), fate, &reading)
+            .await
     }
 
     /// Writes the outcomes of operations on a key, whose slot was this before.
@@ -255,7 +280,8 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         positions: impl Iterator<Item = usize> + Clone,
         slot: Option<&[u8]>,
         fate: Fate,
-    ) {
+        reading: &Reading<'_>,
+    ) -> Result<(), NotDone> {
         let (client, input) = (self.client, &self.input);
         let held = slot.map(|slot| client.codec.decode_value(slot));
         let read;
@@ -263,18 +289,26 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
             None => None,
             Some(Held::Inline(value)) => Some(value),
             Some(Held::Outside(block)) => {
-                let value = client.blocks.read(client.tree.endpoint(), block).await;
-                if fate != Fate::Before {
-                    client.blocks.retire(block);
-                }
-                read = match value {
+                let endpoint = client.tree.endpoint();
+                let value = async {
+                    let value = client.blocks.read(endpoint, block).await?;
+                    if fate != Fate::Before {
+                        client.blocks.retire(endpoint, reading, block).await?;
+                    }
+                    match reading.is_valid(endpoint).await? {
+                        true => Ok(value),
+                        false => Err(PoolError::Session),
+                    }
+                };
+                read = match value.await {
                     Ok(value) => value,
+                    Err(PoolError::Session) if fate == Fate::Before => return Err(NotDone::Again),
                     Err(error) => {
                         for position in positions {
                             let error = self.unknown(&error);
                             self.output.borrow_mut().fail(position, error);
                         }
-                        return;
+                        return Ok(());
                     }
                 };
                 Some(&read[..])
@@ -286,20 +320,19 @@ impl<'b, F: StoreForm, E: Endpoint> Run<'_, 'b, F, E> {
         fold(input, positions, Before { is_present, value }, |met| {
             write_outcome(input, output, met, value);
         });
+        Ok(())
     }
 
     /// The slot's bytes for the value that an operation sets.
-    async fn place(
-        &self,
-        position: usize,
-    ) -> Result<(usize, Vec<u8>, Option<Block>), (usize, Error)> {
+    async fn place(&self, position: usize) -> Result<(usize, Vec<u8>, Option<Block>), NotDone> {
         let value = value_set(&self.input, position).expect("only of those that set a value");
         match self.client.place(F::value_bytes(value).as_ref()).await {
             Ok((slot, block)) => Ok((position, slot, block)),
-            Err(error @ FabricError::OutOfMemory { .. }) => {
-                Err((position, self.no_room(position, &error)))
+            Err(PoolError::Fabric(error @ FabricError::OutOfMemory { .. })) => {
+                let error = self.no_room(position, &error);
+                Err(NotDone::Refused(position, error))
             }
-            Err(error) => Err((position, self.unreachable(&error.into()))),
+            Err(error) => Err(NotDone::Refused(position, self.unreachable(&error))),
         }
     }
 

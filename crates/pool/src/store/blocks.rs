@@ -1,12 +1,18 @@
 //! Values that do not fit in a slot: each lies in a block of its own, which is written before a
-//! slot refers to it, and never again.
+//! slot refers to it, and never again while it does.
+//!
+//! The memory of a replaced block is used again when no operation can still read it, by
+//! [`epochs`](nearfield_fabric::recovery::epochs) of their own: an operation enters one before it
+//! reads a slot, and trusts a block that it has read only if its guard is valid afterwards. No
+//! cache holds addresses of blocks, so epochs may advance often.
 
 use super::form::Block;
 use crate::error::PoolError;
-use nearfield_fabric::{Arena, Endpoint, FabricError, NodeId, Verb};
+use nearfield_fabric::recovery::epochs::{self, Epochs, Guard, TABLE_BYTES};
+use nearfield_fabric::{Arena, Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The size of a client's chunks of a node, in bytes.
 const CHUNK_BYTES: u64 = 1 << 18;
@@ -14,6 +20,67 @@ const CHUNK_BYTES: u64 = 1 << 18;
 const READS_MAX: usize = 64;
 /// The number of unpublished blocks that a client keeps.
 const SPARE_MAX: usize = 64;
+/// Lengths up to this have memory in whole lines, longer ones in eighths of a power of two.
+const EXACT_BYTES: u64 = 512;
+/// The time after which a silent process counts as dead, and holds up no memory any more.
+const LEASE: Duration = Duration::from_millis(1600);
+/// A process has blocks become free while it has retired this many bytes, and keeps as many for its
+/// own values.
+const RETIRED_BYTES: u64 = 1 << 20;
+/// The number of retired blocks of a process that others find if it dies.
+const RING_ENTRIES: usize = 4096;
+/// Where no node has memory, an operation waits for that of retired blocks for this many leases.
+const LEASES_OF_WAITING: u32 = 2;
+/// How long it waits at a time.
+const WAIT: Duration = Duration::from_millis(1);
+/// The number of blocks that a process names in its ring by one post.
+const TOGETHER: usize = 16;
+
+/// The memory of blocks, which all clients of a process share.
+#[derive(Debug)]
+pub(super) struct BlockMemory(Epochs);
+
+impl BlockMemory {
+    /// Makes the table of epochs, and leaves its address in a word.
+    pub async fn create(endpoint: &impl Endpoint, word: GlobalAddress) -> Result<(), PoolError> {
+        let table = endpoint.allocate(word.node(), TABLE_BYTES).await?;
+        endpoint.write(table, &[0; TABLE_BYTES as usize]).await?;
+        let table = table.to_bits().to_le_bytes();
+        Ok(endpoint.write(word, &table).await?)
+    }
+
+    /// Takes part in the epochs whose table is named in a word.
+    pub async fn open(
+        endpoint: &impl Endpoint,
+        word: GlobalAddress,
+    ) -> Result<BlockMemory, PoolError> {
+        let mut table = [0; 8];
+        endpoint.read(word, &mut table).await?;
+        let table = GlobalAddress::from_bits(u64::from_le_bytes(table));
+        let options = epochs::Options {
+            lease: LEASE,
+            retired_bytes: RETIRED_BYTES,
+            ring_entries: RING_ENTRIES,
+            together: TOGETHER,
+            is_eager: true,
+        };
+        Ok(BlockMemory(
+            Epochs::register(endpoint, table, options).await?,
+        ))
+    }
+
+    /// The bytes that this process has retired, and that are not free yet.
+    pub fn retired_bytes(&self) -> u64 {
+        self.0.retired_bytes()
+    }
+
+    /// Begins an operation: while its guard lives and is valid, the blocks of slots that it reads
+    /// are what they were.
+    pub async fn enter(&self, endpoint: &impl Endpoint) -> Result<Guard<'_>, PoolError> {
+        self.0.tend(endpoint).await?;
+        Ok(self.0.enter())
+    }
+}
 
 /// A client's blocks.
 #[derive(Debug)]
@@ -21,40 +88,98 @@ pub(super) struct Blocks {
     arena: Arena,
     /// Written, and not published.
     spare: RefCell<Vec<Block>>,
-    /// Bytes of all clients of a store.
-    retired: Arc<AtomicU64>,
+    /// `None` of words, which have no blocks.
+    memory: Option<Arc<BlockMemory>>,
+}
+
+/// A guard of [`BlockMemory`], which words do without.
+#[derive(Debug)]
+pub(super) struct Reading<'m>(Option<Guard<'m>>);
+
+impl Reading<'_> {
+    /// True if the blocks that were read can be trusted. Otherwise they may be anything.
+    pub async fn is_valid(&self, endpoint: &impl Endpoint) -> Result<bool, PoolError> {
+        match &self.0 {
+            Some(guard) => Ok(guard.confirm(endpoint).await?),
+            None => Ok(true),
+        }
+    }
+}
+
+/// The memory of a value of this length: the same for lengths that hardly differ, so that they use
+/// each other's.
+fn memory_bytes(bytes: u32) -> u64 {
+    let bytes = u64::from(bytes).max(1);
+    let step = match bytes {
+        0..=EXACT_BYTES => 64,
+        _ => bytes.next_power_of_two() / 16,
+    };
+    bytes.next_multiple_of(step)
 }
 
 impl Blocks {
-    pub fn new(nodes: &[NodeId], retired: Arc<AtomicU64>) -> Blocks {
+    pub fn new(nodes: &[NodeId], memory: Option<Arc<BlockMemory>>) -> Blocks {
         Blocks {
             arena: Arena::new(nodes, CHUNK_BYTES),
             spare: RefCell::default(),
-            retired,
+            memory,
         }
     }
 
+    /// Begins an operation, before it reads a slot.
+    pub async fn enter(&self, endpoint: &impl Endpoint) -> Result<Reading<'_>, PoolError> {
+        Ok(Reading(match &self.memory {
+            Some(memory) => Some(memory.enter(endpoint).await?),
+            None => None,
+        }))
+    }
+
     /// Writes a value. Two round trips with the change of the slot, which must not begin before.
-    pub async fn write(
-        &self,
-        endpoint: &impl Endpoint,
-        value: &[u8],
-    ) -> Result<Block, FabricError> {
+    pub async fn write(&self, endpoint: &impl Endpoint, value: &[u8]) -> Result<Block, PoolError> {
         let bytes = value.len() as u32;
+        let memory = memory_bytes(bytes);
         let spare = {
             let mut spare = self.spare.borrow_mut();
-            let found = spare.iter().position(|block| block.bytes == bytes);
-            found.map(|found| spare.swap_remove(found))
+            let fits = |block: &Block| memory_bytes(block.bytes) == memory;
+            let found = spare.iter().position(fits);
+            found.map(|found| spare.swap_remove(found).address)
         };
-        let block = match spare {
-            Some(block) => block,
-            None => Block {
-                address: self.arena.allocate(endpoint, u64::from(bytes)).await?,
-                bytes,
-            },
+        let address = match spare {
+            Some(address) => address,
+            None => self.allocate(endpoint, memory).await?,
         };
-        endpoint.write(block.address, value).await?;
-        Ok(block)
+        endpoint.write(address, value).await?;
+        Ok(Block { address, bytes })
+    }
+
+    async fn allocate(
+        &self,
+        endpoint: &impl Endpoint,
+        bytes: u64,
+    ) -> Result<GlobalAddress, PoolError> {
+        let until = endpoint.now() + LEASES_OF_WAITING * LEASE;
+        loop {
+            if let Some(memory) = &self.memory
+                && let Some(address) = memory.0.reuse(endpoint, bytes).await?
+            {
+                return Ok(address);
+            }
+            match self.arena.allocate(endpoint, bytes).await {
+                Err(FabricError::OutOfMemory { .. })
+                    if self.has_retired() && endpoint.now() < until =>
+                {
+                    // A silent process holds it up for a lease.
+                    endpoint.sleep(WAIT).await;
+                    drop(self.enter(endpoint).await?);
+                }
+                allocated => return Ok(allocated?),
+            }
+        }
+    }
+
+    fn has_retired(&self) -> bool {
+        let memory = self.memory.as_ref();
+        memory.is_some_and(|memory| memory.retired_bytes() > 0)
     }
 
     /// Reads a value. One round trip.
@@ -83,18 +208,63 @@ impl Blocks {
     }
 
     /// Takes back an unpublished block.
-    pub fn take_back(&self, block: Block) {
-        let mut spare = self.spare.borrow_mut();
-        if spare.len() < SPARE_MAX {
-            spare.push(block);
-        } else {
-            self.retired.fetch_add(u64::from(block.bytes), Relaxed);
+    pub async fn take_back(
+        &self,
+        endpoint: &impl Endpoint,
+        reading: &Reading<'_>,
+        block: Block,
+    ) -> Result<(), PoolError> {
+        let has_room = self.spare.borrow().len() < SPARE_MAX;
+        if has_room {
+            self.spare.borrow_mut().push(block);
+            return Ok(());
         }
+        self.retire(endpoint, reading, block).await
     }
 
-    /// Takes a block that no slot leads to any more, but that others may be about to read. All that
-    /// values leave behind comes here; it stays allocated, and is counted.
-    pub fn retire(&self, block: Block) {
-        self.retired.fetch_add(u64::from(block.bytes), Relaxed);
+    /// Takes a block that no slot leads to any more, but that others may be about to read. The
+    /// change of its slot was answered. No round trip, or one for each 16 blocks.
+    pub async fn retire(
+        &self,
+        endpoint: &impl Endpoint,
+        reading: &Reading<'_>,
+        block: Block,
+    ) -> Result<(), PoolError> {
+        let (Some(memory), Some(guard)) = (&self.memory, &reading.0) else {
+            return Ok(());
+        };
+        // The slot was changed under a guard of the tree. If the one of blocks was lost meanwhile,
+        // its epoch may be long over, while others still read the block in theirs.
+        let later;
+        let guard = if guard.confirm(endpoint).await? {
+            guard
+        } else {
+            later = memory.enter(endpoint).await?;
+            &later
+        };
+        let bytes = memory_bytes(block.bytes);
+        let retired = memory.0.retire(endpoint, guard, block.address, bytes);
+        Ok(retired.await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory_bytes;
+
+    #[test]
+    fn lengths_waste_little_and_have_few_classes() {
+        let mut classes = std::collections::BTreeSet::new();
+        for bytes in 1..200_000 {
+            let memory = memory_bytes(bytes);
+            assert!(memory >= u64::from(bytes) && memory.is_multiple_of(64));
+            let waste = memory - u64::from(bytes);
+            assert!(
+                waste < 64 || waste * 8 <= u64::from(bytes),
+                "{bytes}: {memory}"
+            );
+            classes.insert(memory);
+        }
+        assert!(classes.len() < 90, "{}", classes.len());
     }
 }

@@ -7,7 +7,7 @@ use crate::chime::{Decision, Tree};
 use crate::error::PoolError;
 use crate::index::{Entry, PoolIndex};
 use nearfield_core::Direction;
-use nearfield_fabric::{Endpoint, FabricError};
+use nearfield_fabric::Endpoint;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Bound;
@@ -30,15 +30,6 @@ pub(super) struct Client<E> {
     pub is_lost: Cell<bool>,
     /// To programs at the memory nodes.
     pub way: RefCell<Way>,
-}
-
-/// The remaining reads of a key.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Rest {
-    /// The value, which lies in a block.
-    Outside(Block),
-    /// The slot.
-    Missed,
 }
 
 /// Keys of slots from one to another, both included.
@@ -107,49 +98,68 @@ impl SlotRange {
 }
 
 impl<E: Endpoint> Client<E> {
-    /// Reads the neighborhoods of keys, and passes each value to `found` by its number. Returns the
-    /// keys that need more reads: those that the first read did not find, and values in blocks.
+    /// Reads the neighborhoods of keys by one post, and the blocks of long values by another, and
+    /// passes each value to `found` by its number. Returns the keys that need more reads.
     pub async fn get_each(
         &self,
         keys: &[SlotKey],
         mut found: impl FnMut(usize, Option<&[u8]>),
-    ) -> SmallVec<[(usize, Rest); 4]> {
-        let mut rest = SmallVec::new();
+    ) -> SmallVec<[usize; 4]> {
+        let endpoint = self.tree.endpoint();
+        // If there is no way to the nodes, that comes out where keys are read one by one.
+        let Ok(reading) = self.blocks.enter(endpoint).await else {
+            return (0..keys.len()).collect();
+        };
+        let (mut numbers, mut outside) = (SmallVec::<[usize; 4]>::new(), Vec::new());
         let left = self.tree.get_batch(keys, |number, slot| {
             match slot.map(|slot| self.codec.decode_value(slot)) {
                 None => found(number, None),
                 Some(Held::Inline(value)) => found(number, Some(value)),
-                Some(Held::Outside(block)) => rest.push((number, Rest::Outside(block))),
+                Some(Held::Outside(block)) => {
+                    numbers.push(number);
+                    outside.push(block);
+                }
             }
         });
-        let left = left.await;
-        rest.extend(left.into_iter().map(|number| (number, Rest::Missed)));
-        rest
+        let mut left: SmallVec<[usize; 4]> = left.await.into();
+        if outside.is_empty() {
+            return left;
+        }
+        match self.blocks.read_all(endpoint, &outside).await {
+            Ok(values) if matches!(reading.is_valid(endpoint).await, Ok(true)) => {
+                for (number, value) in numbers.into_iter().zip(&values) {
+                    found(number, Some(value));
+                }
+            }
+            _ => left.extend(numbers),
+        }
+        left
     }
 
     /// Passes the value of a key that needs more reads to `found`.
     pub async fn get_rest<R>(
         &self,
         key: &SlotKey,
-        rest: Rest,
         found: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
-        let block = match rest {
-            Rest::Outside(block) => block,
-            Rest::Missed => {
-                // The tree may be read again; `found` is called once.
-                let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
-                let Some(slot) = self.tree.search_missed(key, copy).await? else {
-                    return Ok(None);
-                };
-                match self.codec.decode_value(&slot) {
-                    Held::Inline(value) => return Ok(Some(found(value))),
-                    Held::Outside(block) => block,
+        let endpoint = self.tree.endpoint();
+        loop {
+            let reading = self.blocks.enter(endpoint).await?;
+            // The tree may be read again; `found` is called once.
+            let copy = |slot: &[u8]| SmallVec::<[u8; INLINE_SLOT_BYTES]>::from_slice(slot);
+            let Some(slot) = self.tree.search_missed(key, copy).await? else {
+                return Ok(None);
+            };
+            match self.codec.decode_value(&slot) {
+                Held::Inline(value) => return Ok(Some(found(value))),
+                Held::Outside(block) => {
+                    let value = self.blocks.read(endpoint, block).await?;
+                    if reading.is_valid(endpoint).await? {
+                        return Ok(Some(found(&value)));
+                    }
                 }
             }
-        };
-        let value = self.blocks.read(self.tree.endpoint(), block).await?;
-        Ok(Some(found(&value)))
+        }
     }
 
     /// The first `limit` entries of a range, from the end where `direction` begins.
@@ -166,17 +176,33 @@ impl<E: Endpoint> Client<E> {
             && entries.len() < limit
         {
             let wanted = piece.min(limit - entries.len());
-            let mut found = self.piece(&range, wanted, direction).await?;
+            let mut found = self.piece_with_values(&range, wanted, direction).await?;
             rest = behind(range, &mut found, wanted, direction);
             entries.extend(found);
             piece = (2 * piece).min(PIECE_MAX);
         }
-        self.read_values(&mut entries).await?;
         for (key, _) in &mut entries {
             let length = self.codec.decode_key(key).len();
             key.truncate(length);
         }
         Ok(entries)
+    }
+
+    /// A piece, with values in place of slots.
+    async fn piece_with_values(
+        &self,
+        range: &SlotRange,
+        wanted: usize,
+        direction: Direction,
+    ) -> Result<Vec<Entry>, PoolError> {
+        loop {
+            let reading = self.blocks.enter(self.tree.endpoint()).await?;
+            let mut found = self.piece(range, wanted, direction).await?;
+            let is_certain = self.read_values(&mut found).await?;
+            if is_certain || reading.is_valid(self.tree.endpoint()).await? {
+                return Ok(found);
+            }
+        }
     }
 
     async fn piece(
@@ -203,8 +229,8 @@ impl<E: Endpoint> Client<E> {
         Ok(count)
     }
 
-    /// Replaces the slots' references by the values.
-    async fn read_values(&self, entries: &mut [Entry]) -> Result<(), PoolError> {
+    /// Replaces the slots' references by the values. True if no value was in a block.
+    async fn read_values(&self, entries: &mut [Entry]) -> Result<bool, PoolError> {
         let mut places = Vec::new();
         let mut blocks = Vec::new();
         for (place, (_, slot)) in entries.iter_mut().enumerate() {
@@ -220,11 +246,11 @@ impl<E: Endpoint> Client<E> {
         for (place, value) in places.into_iter().zip(values) {
             entries[place].1 = value;
         }
-        Ok(())
+        Ok(blocks.is_empty())
     }
 
     /// The slot's bytes for a value, which is written to a block first if it is long.
-    pub async fn place(&self, value: &[u8]) -> Result<(Vec<u8>, Option<Block>), FabricError> {
+    pub async fn place(&self, value: &[u8]) -> Result<(Vec<u8>, Option<Block>), PoolError> {
         if !self.codec.is_outside(value) {
             return Ok((self.codec.encode_inline(value), None));
         }

@@ -16,13 +16,14 @@ mod client;
 mod filtered;
 mod form;
 mod opening;
+mod put;
 mod way;
 
 use crate::chime::{ComputeNode, Locks, Options};
 use crate::error::PoolError;
 use crate::executor::block_on;
 use crate::layout::Shape;
-use blocks::Blocks;
+use blocks::{BlockMemory, Blocks};
 use client::Client;
 pub use filtered::{Entries, Selection};
 use form::Codec;
@@ -34,7 +35,6 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use way::Way;
@@ -121,7 +121,8 @@ pub struct Store<F, E> {
     in_flight: usize,
     /// By it threads know the client that is of this store.
     name: Arc<()>,
-    retired: Arc<AtomicU64>,
+    /// Where long values lie; `None` of words, which have none.
+    blocks: Option<Arc<BlockMemory>>,
     /// When a node could not be reached last, and why.
     refused: Mutex<Option<(Instant, String)>>,
     /// Makes a way to programs at the memory nodes, if there are any.
@@ -167,20 +168,27 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         if nodes.is_empty() {
             return Err(OpenError::NoNodes);
         }
+        let first = nodes.first().copied().unwrap_or_default();
+        let node = Arc::new(node);
+        let tree = block_on(opening::create_or_open(endpoint, &nodes, Arc::clone(&node)))?;
+        let blocks = if F::IS_WORDS {
+            None
+        } else {
+            let opened = BlockMemory::open(tree.endpoint(), opening::blocks(first));
+            Some(Arc::new(block_on(opened)?))
+        };
         let store = Store {
             connect: Box::new(connect),
             nodes,
-            node: Arc::new(node),
+            node,
             codec,
             in_flight: options.in_flight,
             name: Arc::new(()),
-            retired: Arc::default(),
+            blocks,
             refused: Mutex::default(),
             programs: Arc::default(),
             form: PhantomData,
         };
-        let node = Arc::clone(&store.node);
-        let tree = block_on(opening::create_or_open(endpoint, &store.nodes, node))?;
         store.keep(store.client_of(tree));
         Ok(store)
     }
@@ -201,17 +209,18 @@ impl<F: StoreForm, E: Endpoint + 'static> Store<F, E> {
         self.node.cache_bytes()
     }
 
-    /// The bytes of long values that this process has replaced or removed, and that still are
-    /// allocated.
+    /// The bytes of long values that this process has replaced or removed, and that are not free
+    /// yet: some operation might still read them, or they wait for the next values.
     pub fn retired_bytes(&self) -> u64 {
-        self.retired.load(Relaxed)
+        let blocks = self.blocks.as_ref();
+        blocks.map_or(0, |blocks| blocks.retired_bytes())
     }
 
     fn client_of(&self, tree: crate::chime::Tree<E>) -> Rc<Client<E>> {
         Rc::new(Client {
             tree,
             codec: self.codec,
-            blocks: Blocks::new(&self.nodes, Arc::clone(&self.retired)),
+            blocks: Blocks::new(&self.nodes, self.blocks.clone()),
             is_lost: Cell::new(false),
             way: RefCell::new(Way::new(Arc::clone(&self.programs))),
         })

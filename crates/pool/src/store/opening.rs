@@ -1,5 +1,6 @@
 //! Creating or finding the tree of a store: the first client creates it.
 
+use super::blocks::BlockMemory;
 use crate::chime::{ComputeNode, Tree};
 use crate::error::PoolError;
 use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, NodeId};
@@ -13,6 +14,8 @@ const HEADER_AT: u64 = LINE_BYTES;
 /// creator, or `READY`.
 const STATE_AT: u64 = 2 * LINE_BYTES;
 const READY: u64 = 1 << 63;
+/// The word behind it, which tells where the epochs of blocks are, in stores of byte strings.
+const BLOCKS_AT: u64 = STATE_AT + 8;
 /// A creator that takes longer counts as dead.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which a client checks for the tree.
@@ -21,6 +24,11 @@ const WAIT: Duration = Duration::from_millis(1);
 /// The header of a store on these nodes.
 fn header(first: NodeId) -> GlobalAddress {
     GlobalAddress::new(first, HEADER_AT)
+}
+
+/// The word of a store's epochs of blocks.
+pub(super) fn blocks(first: NodeId) -> GlobalAddress {
+    GlobalAddress::new(first, BLOCKS_AT)
 }
 
 /// Opens the tree, which must exist.
@@ -72,6 +80,7 @@ pub(super) async fn create_or_open<E: Endpoint>(
     let made = Tree::create(endpoint, nodes, header(first), node).await;
     match made {
         Ok(tree) => {
+            BlockMemory::create(tree.endpoint(), blocks(first)).await?;
             tree.endpoint().compare_swap(state, mine, READY).await?;
             Ok(tree)
         }

@@ -505,6 +505,18 @@ fn what_is_overwritten_again_is_not_read() {
                 "{again} of {alone}"
             );
 
+            // So it is where it is put.
+            let mut again = 0;
+            for (key, _) in &loaded[1_000..] {
+                let (put, cost) = cost(&one, one.put(&bytes(*key), &[4; 8])).await;
+                assert_eq!(put, Ok(()));
+                again += usize::from(totals(&cost) == [2, 0, 8 + LOCK, 1]);
+            }
+            assert!(
+                again * 100 > alone * 98,
+                "{again} of {alone} were put unread"
+            );
+
             // Once a key has left its leaf, the remaining ones are read.
             let unread = async |keys: &[u64]| {
                 let mut unread = 0;

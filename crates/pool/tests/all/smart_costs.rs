@@ -297,7 +297,7 @@ fn nodes_above(keys: &BTreeSet<[u8; 8]>, range: &[[u8; 8]]) -> usize {
 /// those above them.
 #[test]
 fn scans_read_little_beyond_their_range_where_caches_are_small() {
-    // As dense as 300,000 random keys: nodes of 256 slots, each of which leads to four or five keys.
+    // As dense as 300,000 random keys: nodes of 256 slots, each with four or five keys below it.
     let random = &mut SmallRng::seed_from_u64(1);
     let mut keys = BTreeSet::new();
     while keys.len() < 4700 {
@@ -338,7 +338,9 @@ fn scans_read_little_beyond_their_range_where_caches_are_small() {
                 most = most.max(reads as f64 / least as f64);
             }
             let part = read as f64 / needed as f64;
-            println!("{scan:?}, {cache_bytes} bytes: {part:.3} of the reads needed, {most:.2} at most");
+            println!(
+                "{scan:?}, {cache_bytes} bytes: {part:.3} of the reads needed, {most:.2} at most"
+            );
             assert!(part < 1.3, "{part}");
         });
     }

@@ -10,6 +10,9 @@ use std::sync::atomic::Ordering;
 /// The number of entries that one post empties. A death may lose as many blocks.
 pub(super) const BATCH: usize = 16;
 
+/// A block in the ring: its epoch, and the number of its entry.
+type Record = (u64, usize, Block);
+
 /// The blocks that a participant has retired, from their unlinking on.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
@@ -19,7 +22,7 @@ pub(super) struct Blocks {
     /// Not in the ring yet, with epochs.
     waiting: VecDeque<(u64, Block)>,
     /// In the ring, with epochs and numbers of entries.
-    retired: VecDeque<(u64, usize, Block)>,
+    retired: VecDeque<Record>,
     /// Blocks without any remaining reader, by length, with the numbers of their entries.
     ready: BTreeMap<u64, Vec<(usize, Block)>>,
     /// No longer in the ring.
@@ -97,14 +100,28 @@ impl Blocks {
         std::mem::take(&mut self.spare)
     }
 
-    /// Takes out a block that waits, and an entry for it.
-    fn next_record(&mut self) -> Option<(Ring, usize, u64, Block)> {
+    /// How many blocks are not in the ring yet.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// True if blocks wait for entries of the ring.
+    pub fn is_crowded(&self) -> bool {
+        self.empty.is_empty() && !self.waiting.is_empty()
+    }
+
+    /// Takes out some blocks that wait, with entries for them.
+    fn next_records(&mut self) -> Option<(Ring, Vec<Record>)> {
         let ring = self.ring?;
-        let &(epoch, block) = self.waiting.front()?;
-        let number = self.empty.pop()?;
-        self.waiting.pop_front();
-        self.retired_bytes -= block.bytes;
-        Some((ring, number, epoch, block))
+        let count = self.waiting.len().min(self.empty.len()).min(BATCH);
+        let records = (0..count).filter_map(|_| {
+            let (epoch, block) = self.waiting.pop_front()?;
+            let number = self.empty.pop()?;
+            self.retired_bytes -= block.bytes;
+            Some((epoch, number, block))
+        });
+        let records: Vec<Record> = records.collect();
+        (!records.is_empty()).then_some((ring, records))
     }
 
     /// Takes out some blocks that are ready, of this length or any.
@@ -135,18 +152,22 @@ impl Epochs {
                 let mut blocks = self.blocks();
                 // Now the ring is that of the registration.
                 let same = self.is_registered(registration);
-                same.then(|| blocks.next_record()).flatten()
+                same.then(|| blocks.next_records()).flatten()
             };
-            let Some((ring, number, epoch, block)) = next else {
+            let Some((ring, records)) = next else {
                 return Ok(());
             };
-            // If this task ends here, the entry is never used again, whether it was written or not.
-            ring.write(endpoint, number, block).await?;
+            // If this task ends here, the entries are never used again, whether they were written
+            // or not.
+            let entries = records.iter().map(|&(_, number, block)| (number, block));
+            ring.write(endpoint, entries).await?;
             let mut blocks = self.blocks();
-            // Otherwise the entry belongs to the owner of the ring.
+            // Otherwise the entries belong to the owner of the ring.
             if self.is_registered(registration) {
-                blocks.retired_bytes += block.bytes;
-                blocks.retired.push_back((epoch, number, block));
+                for (epoch, number, block) in records {
+                    blocks.retired_bytes += block.bytes;
+                    blocks.retired.push_back((epoch, number, block));
+                }
             }
         }
     }

@@ -70,6 +70,8 @@ use turn::Seat;
 
 /// Participants renew their slots this many times in a lease.
 const RENEWALS_PER_LEASE: u32 = 8;
+/// Eager ones do so up to this many times while memory waits.
+const EAGER_RENEWALS_PER_LEASE: u32 = 1 << 14;
 /// How long a task waits at a time for another one of the participant that renews.
 const WAIT: Duration = Duration::from_micros(5);
 /// Memory is freed when all participants have announced an epoch this much later than its own.
@@ -90,6 +92,11 @@ pub struct Options {
     pub retired_bytes: u64,
     /// How many blocks that it has retired are known to others, should it die. More are lost.
     pub ring_entries: usize,
+    /// How many blocks are made known to others by one post. Should it die before, they are lost.
+    pub together: usize,
+    /// Whether the participant renews its slot as often as it can while memory waits, so that this
+    /// is soon safe. For memory that no cache leads to: there an advance costs no reads.
+    pub is_eager: bool,
 }
 
 impl Default for Options {
@@ -98,6 +105,8 @@ impl Default for Options {
             lease: Duration::from_millis(10),
             retired_bytes: 1 << 20,
             ring_entries: 4096,
+            together: 1,
+            is_eager: false,
         }
     }
 }
@@ -210,7 +219,8 @@ impl Epochs {
     }
 
     /// Retires memory, so that it is freed when no operation can find it any more. It was unlinked
-    /// under this guard, and the post that did it was answered. One round trip.
+    /// under this guard, and the post that did it was answered. One round trip, or one for as many
+    /// blocks as are made known [together](Options::together).
     ///
     /// # Errors
     /// The errors of the table's node.
@@ -222,8 +232,32 @@ impl Epochs {
         bytes: u64,
     ) -> Result<(), EpochError> {
         let block = Block { address, bytes };
-        self.blocks().wait(guard.epoch.0, block);
+        let waiting = {
+            let mut blocks = self.blocks();
+            blocks.wait(guard.epoch.0, block);
+            blocks.waiting()
+        };
+        self.hurry();
+        if waiting < self.options.together {
+            return Ok(());
+        }
         self.record(endpoint).await
+    }
+
+    /// Has an eager participant renew its slot soon, if enough memory waits for that.
+    fn hurry(&self) {
+        if self.options.is_eager && self.blocks().oldest().1 >= self.options.retired_bytes {
+            let renewed = self.safe_until.load(Ordering::SeqCst);
+            let renewed = renewed.saturating_sub(nanoseconds(self.options.lease / 2));
+            let soon = nanoseconds(self.options.lease / EAGER_RENEWALS_PER_LEASE);
+            self.due.fetch_min(renewed + soon, Ordering::SeqCst);
+        }
+    }
+
+    /// The bytes that this participant has retired, and that are neither free nor used again.
+    pub fn retired_bytes(&self) -> u64 {
+        let blocks = self.blocks();
+        blocks.oldest().1 + blocks.ready_bytes()
     }
 
     /// Takes a retired block of exactly this length that no operation can find any more, if there

@@ -76,18 +76,22 @@ impl Ring {
         self.at.plus(LINE_BYTES + number as u64 * ENTRY_BYTES)
     }
 
-    /// Writes an entry that is empty.
+    /// Writes entries that are empty.
     pub async fn write(
         self,
         endpoint: &impl Endpoint,
-        number: usize,
-        block: Block,
+        entries: impl IntoIterator<Item = (usize, Block)>,
     ) -> Result<(), FabricError> {
-        let words = [block.address.to_bits(), block.bytes];
-        let bytes = words.map(u64::to_le_bytes);
-        endpoint
-            .write(self.entry(number), bytes.as_flattened())
-            .await
+        let entries = entries.into_iter().map(|(number, block)| {
+            let words = [block.address.to_bits(), block.bytes];
+            (self.entry(number), words.map(u64::to_le_bytes))
+        });
+        let entries: Vec<_> = entries.collect();
+        let writes = entries.iter().map(|(to, words)| Verb::Write {
+            to: *to,
+            bytes: words.as_flattened(),
+        });
+        endpoint.post(&mut writes.collect::<Vec<_>>()).await
     }
 
     /// Makes entries empty.

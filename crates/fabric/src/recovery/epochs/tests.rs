@@ -21,9 +21,11 @@ const BLOCK_BYTES: u64 = 128;
 const RING_ENTRIES: usize = 64;
 const PARTICIPANTS: u32 = 4;
 const OPERATIONS: u64 = 40;
+const TOGETHER: usize = 3;
 /// The greatest loss of a dead participant: the blocks that its tasks have in hand, those that one
-/// is freeing with the spare ones, and those that another was about to reuse.
-const LOST_BLOCKS_MAX: u64 = 3 * blocks::BATCH as u64 + 3;
+/// is freeing with the spare ones, those that another was about to reuse, and those that are not
+/// named yet.
+const LOST_BLOCKS_MAX: u64 = 3 * blocks::BATCH as u64 + 3 + TOGETHER as u64;
 
 /// How a participant goes about it.
 #[derive(Clone, Copy)]
@@ -249,6 +251,16 @@ fn options(retired_bytes: u64) -> Options {
         lease: LEASE,
         retired_bytes,
         ring_entries: RING_ENTRIES,
+        ..Options::default()
+    }
+}
+
+/// Those of a participant whose memory is soon safe, and that names blocks together.
+fn eager(retired_bytes: u64) -> Options {
+    Options {
+        together: TOGETHER,
+        is_eager: true,
+        ..options(retired_bytes)
     }
 }
 
@@ -290,7 +302,10 @@ fn participate(
     let run = Rc::clone(run);
     let both = async move {
         let done = async {
-            let options = options(BLOCK_BYTES * 2);
+            let options = match seed.is_multiple_of(2) {
+                true => options(BLOCK_BYTES * 2),
+                false => eager(BLOCK_BYTES * 2),
+            };
             let epochs = Epochs::register(&endpoint, table, options).await?;
             let participant = Participant {
                 epochs: Epochs {
@@ -412,6 +427,47 @@ fn nobody_reads_what_was_given_back_and_all_of_it_is() {
         );
         assert!(sum.lost < 4 * sum.deaths.max(1), "{sum:?}");
     }
+}
+
+/// A ring that is full of blocks of a length that is not wanted any more makes room for others.
+#[test]
+fn a_full_ring_holds_nothing_up() {
+    const ENTRIES: usize = 8;
+    const SMALL: u64 = 64;
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    simulation.add_node(1 << 17);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let done = async {
+            let table = endpoint.allocate(NODE, TABLE_BYTES).await?;
+            endpoint
+                .write(table, &vec![0; TABLE_BYTES as usize])
+                .await?;
+            let options = Options {
+                ring_entries: ENTRIES,
+                ..eager(ENTRIES as u64 * SMALL)
+            };
+            let epochs = Epochs::register(&endpoint, table, options).await?;
+            for bytes in [SMALL; ENTRIES].into_iter().chain([2 * SMALL; 40]) {
+                epochs.tend(&endpoint).await?;
+                let guard = epochs.enter();
+                let block = endpoint.allocate(NODE, bytes).await?;
+                epochs.retire(&endpoint, &guard, block, bytes).await?;
+                drop(guard);
+                endpoint.sleep(LEASE / 16).await;
+            }
+            for _ in 0..200 {
+                epochs.tend(&endpoint).await?;
+                endpoint.sleep(LEASE / 16).await;
+            }
+            let kept = ENTRIES as u64 * SMALL;
+            assert!(epochs.retired_bytes() <= kept, "{}", epochs.retired_bytes());
+            Ok::<(), EpochError>(())
+        };
+        done.await.expect("the node answers");
+    });
+    assert_eq!(simulation.run(), 0);
 }
 
 fn is_found(way: Way) -> bool {

@@ -1,7 +1,7 @@
 //! The periodic turn of a participant: it renews its slot, announces, expels silent participants,
 //! advances the epoch, and frees safe memory.
 
-use super::blocks::BATCH;
+use super::blocks::{BATCH, Blocks};
 use super::ring::{Block, Entry, Ring};
 use super::table::{SLOTS, Scan, Slot, read_word};
 use super::{EpochError, Epochs, RENEWALS_PER_LEASE, WAIT, nanoseconds};
@@ -102,6 +102,7 @@ impl Epochs {
         if more {
             self.due.store(0, Ordering::SeqCst);
         }
+        self.hurry();
         Ok(true)
     }
 
@@ -329,17 +330,25 @@ impl Epochs {
         Ok(())
     }
 
-    /// Frees some ready memory if there is more than the reserve; true if there is more.
+    /// Frees some ready memory if there is more than the reserve; true if there is more. An eager
+    /// participant does so only while little memory waits: calls to nodes would hold up the epoch,
+    /// and what replaces memory uses that again.
     async fn give_back(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
         let kept = self.options.retired_bytes;
-        if self.blocks().ready_bytes() <= kept {
+        let is_eager = self.options.is_eager;
+        let has_more = |blocks: &Blocks| {
+            let is_busy = is_eager && blocks.oldest().1 >= kept;
+            blocks.ready_bytes() > kept && !is_busy || blocks.is_crowded()
+        };
+        if !has_more(&self.blocks()) {
             return Ok(false);
         }
         let spares = self.blocks().take_spares();
         let ready = self.clear_ready(endpoint, None).await?;
         let blocks = [spares, ready].concat();
         self.free(endpoint, &blocks).await?;
-        Ok(self.blocks().ready_bytes() > kept)
+        let blocks = self.blocks();
+        Ok(has_more(&blocks) && blocks.ready_bytes() > 0)
     }
 
     /// Frees blocks that no other participant knows.

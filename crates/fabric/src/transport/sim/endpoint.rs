@@ -82,6 +82,19 @@ impl SimEndpoint {
         steps.await
     }
 
+    /// Has the client's processor work for an operation of an index, as the network's parameters
+    /// say.
+    pub async fn begin_operation(&self) {
+        let done = {
+            let state = &mut *self.state.borrow_mut();
+            let time = state.network.client.operation;
+            state.occupy(self.place, time)
+        };
+        if let Some(done) = done {
+            self.wait_until(done).await;
+        }
+    }
+
     async fn wait_until(&self, time: Time) {
         let timer = self.state.borrow_mut().plan_timer(time);
         let alarm = Alarm {
@@ -112,7 +125,7 @@ impl Endpoint for SimEndpoint {
     }
 
     async fn post(&self, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
-        let answer = {
+        let prepared = {
             let state = &mut *self.state.borrow_mut();
             state.check(verbs)?;
             if verbs.is_empty() {
@@ -122,8 +135,12 @@ impl Endpoint for SimEndpoint {
                 state.apply(verbs);
                 return Ok(());
             }
-            state.post_at_once(self.place, verbs)
+            state.prepare(self.place, verbs)
         };
+        if let Some(prepared) = prepared {
+            self.wait_until(prepared).await;
+        }
+        let answer = self.state.borrow_mut().post_at_once(self.place, verbs);
         if let Some(answer) = answer {
             self.wait_until(answer).await;
             return Ok(());
@@ -141,7 +158,11 @@ impl Endpoint for SimEndpoint {
         state.check(verbs)?;
         if self.instant {
             state.apply(verbs);
-        } else if state.post_at_once(self.place, verbs).is_none() {
+            return Ok(());
+        }
+        // The processor does it before all that comes later.
+        state.prepare(self.place, verbs);
+        if state.post_at_once(self.place, verbs).is_none() {
             state.post(self.place, verbs.iter().map(Step::of).collect(), true);
         }
         Ok(())

@@ -78,6 +78,15 @@ impl Simulation {
         }
     }
 
+    /// Has the network be another one from now on.
+    pub fn set_network(&mut self, network: Parameters) {
+        let state = &mut *self.state.borrow_mut();
+        state.network = network;
+        for node in &mut state.nodes {
+            node.port.set_parameters(network);
+        }
+    }
+
     /// Adds a memory node of `bytes`, all zero.
     pub fn add_node(&mut self, bytes: usize) -> NodeId {
         let mut state = self.state.borrow_mut();

@@ -106,6 +106,8 @@ pub struct Client {
     pub dead: bool,
     /// The time at which the last part of the client's posts to each node is done.
     queues: Vec<Time>,
+    /// When the client's processor is free.
+    processor_free: Time,
 }
 
 impl Client {
@@ -255,6 +257,27 @@ impl State {
         }
     }
 
+    /// Has a client's processor work for a time, after all that it has to do; returns when it is
+    /// done, or `None` if that is now.
+    pub fn occupy(&mut self, client: usize, time: Time) -> Option<Time> {
+        if time == Time::ZERO {
+            return None;
+        }
+        let client = self.clients.get_mut(client)?;
+        client.processor_free = client.processor_free.max(self.now) + time;
+        Some(client.processor_free)
+    }
+
+    /// When a client's processor has posted verbs; `None` if that takes no time.
+    pub fn prepare(&mut self, client: usize, verbs: &[Verb<'_>]) -> Option<Time> {
+        let network = &self.network;
+        let moved = verbs
+            .iter()
+            .map(|verb| network.moved(verb.address().offset(), verb.bytes()));
+        let time = network.client.of_post(moved.sum());
+        self.occupy(client, time)
+    }
+
     /// Executes checked verbs at their post, and returns the time of the answer; `None` if they
     /// need a request. No client can tell the difference: all verbs travel for the same time, so
     /// they arrive in the order of their posts, and neither client nor node fails in between.
@@ -275,7 +298,8 @@ impl State {
             };
             let number = verb.node();
             let node = self.nodes.get_mut(usize::from(number.0))?;
-            let served = node.port.access(self.now + travel, access, verb.bytes());
+            let moved = self.network.moved(verb.address().offset(), verb.bytes());
+            let served = node.port.access(self.now + travel, access, moved);
             // Answers to one client come in the order of its requests.
             let queue = life.queue(number);
             *queue = served.max(*queue);
@@ -347,13 +371,17 @@ impl State {
         };
         let mut parts = found.parts(self.delivery.atomic_bytes());
         let arrival = self.now + self.network.round_trip.half();
+        let moved = match call {
+            true => bytes,
+            false => self.network.moved(found.address().offset(), bytes),
+        };
         let Some(target) = self.node_mut(node).ok().filter(|target| target.up) else {
             if let Some(posted) = self.requests.get_mut(request) {
                 posted.error.get_or_insert(FabricError::NodeLost { node });
             }
             return self.now + PATIENCE;
         };
-        let mut start = target.port.access(arrival, access, bytes);
+        let mut start = target.port.access(arrival, access, moved);
         if call {
             start += CALL;
         }

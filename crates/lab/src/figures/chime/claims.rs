@@ -4,7 +4,9 @@ use crate::figures::claim::{Stated, of, stated};
 use crate::figures::row::{Claim, Row};
 use crate::report::Kind;
 use crate::workload::Mix;
+use End::*;
 use Source::*;
+use std::collections::BTreeMap;
 
 /// Where a number of ours comes from.
 #[derive(Clone, Copy)]
@@ -16,11 +18,29 @@ enum Source {
     Least(&'static str, &'static str, &'static [Mix]),
     /// The ratio for a workload of a figure.
     Ratio(&'static str, Mix, &'static str, &'static str),
+    /// The least ratio over some workloads of a figure, to the best of all others with the same
+    /// cache.
+    BesideBest(&'static str, &'static [&'static str], &'static [Mix]),
+    /// The least, or the most, that [`Most`] or the ratio for one workload is over the constants of
+    /// figure `sensitivity`.
+    Over(End, Option<Mix>, &'static str, &'static str),
     /// What a peer keeps of the paper's 60 million keys, in megabytes: figure 14.
     Kept(&'static str),
     /// How much more one peer keeps than another.
     KeptRatio(&'static str, &'static str),
 }
+
+/// An end of a range.
+#[derive(Clone, Copy)]
+enum End {
+    Lowest,
+    Highest,
+}
+
+/// Contenders that are ours.
+const OURS: &[&str] = &["nearfield", "nearfield, tuned"];
+/// The workloads that mostly read.
+const READING: &[Mix] = &[Mix::YcsbB, Mix::YcsbC, Mix::YcsbD, Mix::YcsbE];
 
 /// The workloads of figure 12.
 const WORKLOADS: [Mix; 6] = [
@@ -52,8 +72,47 @@ const STATED: &[Stated<Source>] = stated! {
         "our variant beside CHIME, half updates";
     "ours.load" (None, "x") Ratio("12", Mix::Load, "nearfield", "chime") =>
         "our variant beside CHIME, inserts only";
-    "ours.worst" (None, "x")
-        Least("nearfield", "chime", &[Mix::YcsbB, Mix::YcsbC, Mix::YcsbD, Mix::YcsbE]) =>
+    "chime.throughput.sherman-tuned" (None, "x") Most("chime", "sherman, tuned") =>
+        "CHIME beside Sherman with leaves that suit the cache";
+    "chime.throughput.rolex-tuned" (None, "x") Most("chime", "rolex, tuned") =>
+        "CHIME beside ROLEX with leaves and predictions that suit the cache";
+    "ours.ycsb-a.back-off" (None, "x") Ratio("12", Mix::YcsbA, "nearfield", "chime, back-off") =>
+        "our variant beside CHIME with the same back-off, half updates";
+    "ours.ycsb-a.tuned" (None, "x")
+        Ratio("12", Mix::YcsbA, "nearfield, tuned", "chime, tuned") =>
+        "our variant beside CHIME, both with leaves that suit the cache, half updates";
+    "ours.beside-best" (None, "x") BesideBest("12", OURS, READING) =>
+        "our variant beside the best of all others, where it is worst of B to E";
+    "ours.cxl.beside-best" (None, "x") BesideBest("cxl", OURS, READING) =>
+        "our variant beside the best of all others, where it is worst of B to E, memory attached \
+         by CXL";
+    "lowest.chime.throughput.sherman" (None, "x") Over(Lowest, None, "chime", "sherman") =>
+        "CHIME's most over Sherman, where the constants of the network are worst for it";
+    "highest.chime.throughput.sherman" (None, "x") Over(Highest, None, "chime", "sherman") =>
+        "the same, where they are best for it";
+    "lowest.chime.throughput.sherman-tuned" (None, "x")
+        Over(Lowest, None, "chime", "sherman, tuned") =>
+        "CHIME's most over Sherman that is tuned, where the constants are worst for it";
+    "highest.chime.throughput.sherman-tuned" (None, "x")
+        Over(Highest, None, "chime", "sherman, tuned") =>
+        "the same, where they are best for it";
+    "lowest.chime.throughput.rolex-tuned" (None, "x")
+        Over(Lowest, None, "chime", "rolex, tuned") =>
+        "CHIME's most over ROLEX that is tuned, where the constants are worst for it";
+    "highest.chime.throughput.rolex-tuned" (None, "x")
+        Over(Highest, None, "chime", "rolex, tuned") =>
+        "the same, where they are best for it";
+    "lowest.chime.throughput.smart" (None, "x") Over(Lowest, None, "chime", "smart") =>
+        "CHIME's most over SMART, where the constants are worst for it";
+    "highest.chime.throughput.smart" (None, "x") Over(Highest, None, "chime", "smart") =>
+        "the same, where they are best for it";
+    "lowest.ours.ycsb-a" (None, "x") Over(Lowest, Some(Mix::YcsbA), "nearfield", "chime") =>
+        "our variant beside CHIME, half updates, where the constants are worst for it";
+    "lowest.ours.ycsb-c" (None, "x") Over(Lowest, Some(Mix::YcsbC), "nearfield", "chime") =>
+        "our variant beside CHIME, reads, where the constants are worst for it";
+    "lowest.ours.load" (None, "x") Over(Lowest, Some(Mix::Load), "nearfield", "chime") =>
+        "our variant beside CHIME, inserts only, where the constants are worst for it";
+    "ours.worst" (None, "x") Least("nearfield", "chime", READING) =>
         "our variant beside CHIME, where it is worst of the other workloads";
     "ours.cxl-c" (None, "x") Ratio("cxl", Mix::YcsbC, "nearfield", "sherman") =>
         "our variant beside Sherman, reads, memory attached by CXL";
@@ -80,9 +139,64 @@ fn ours(rows: &[Row], source: Source) -> Option<f64> {
             ratios?.into_iter().min_by(f64::total_cmp)
         }
         Ratio(figure, mix, one, other) => self::ratio(rows, figure, mix, one, other),
+        BesideBest(figure, ours, mixes) => {
+            let best = |mix: &Mix| beside_best(rows, figure, mix.name(), ours);
+            let ratios: Option<Vec<f64>> = mixes.iter().map(best).collect();
+            ratios?.into_iter().min_by(f64::total_cmp)
+        }
+        Over(end, mix, one, other) => {
+            let ratios = over_constants(rows, mix, one, other).into_iter();
+            match end {
+                Lowest => ratios.min_by(f64::total_cmp),
+                Highest => ratios.max_by(f64::total_cmp),
+            }
+        }
         Kept(peer) => kept(rows, peer),
         KeptRatio(one, other) => Some(kept(rows, one)? / kept(rows, other)?),
     }
+}
+
+/// The best throughput of some peers divided by that of all others with a limited cache, in the
+/// panels of a workload: the least of these.
+fn beside_best(rows: &[Row], figure: &str, mix: &str, ours: &[&str]) -> Option<f64> {
+    let mut panels: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
+    let of_figure = rows.iter().filter(|row| row.detail.figure == figure);
+    for row in of_figure.filter(|row| row.detail.cache_bytes_max.is_some()) {
+        let panel = &*row.detail.panel;
+        let is_of_mix = panel.split(',').next() == Some(mix);
+        if let Some(rate) = row.rate_mops.filter(|_| is_of_mix) {
+            let best = panels.entry(panel).or_default();
+            let side = &mut best[usize::from(!ours.contains(&&*row.peer))];
+            *side = side.max(rate);
+        }
+    }
+    let ratios = panels.values().map(|[ours, others]| ours / others);
+    ratios.min_by(f64::total_cmp)
+}
+
+/// The ratio of one peer to another for each value of each constant of figure `sensitivity`: for a
+/// workload, or the greatest of all.
+fn over_constants(rows: &[Row], mix: Option<Mix>, one: &str, other: &str) -> Vec<f64> {
+    let mut rates: BTreeMap<(&str, u64, &str), [Option<f64>; 2]> = BTreeMap::new();
+    for (side, peer) in [one, other].into_iter().enumerate() {
+        for row in of(rows, "sensitivity", peer) {
+            let Some((workload, constant)) = row.detail.panel.split_once(", ") else {
+                continue;
+            };
+            if mix.is_none_or(|mix| mix.name() == workload) {
+                let value = row.detail.x.value.to_bits();
+                rates.entry((constant, value, workload)).or_default()[side] = row.rate_mops;
+            }
+        }
+    }
+    let mut most: BTreeMap<(&str, u64), f64> = BTreeMap::new();
+    for ((constant, value, _), rates) in rates {
+        if let [Some(one), Some(other)] = rates {
+            let most = most.entry((constant, value)).or_default();
+            *most = most.max(one / other);
+        }
+    }
+    most.into_values().collect()
 }
 
 /// The best throughput of one peer divided by that of another.
@@ -137,6 +251,47 @@ mod tests {
             assert!(ids.contains(id), "{id}");
         }
         assert!(claims.iter().all(|claim| claim.ours.is_none()));
+    }
+
+    #[test]
+    fn the_best_of_all_others_is_looked_for_in_each_panel() {
+        let limited = |panel: &str, peer: &str, mops: f64| {
+            let mut row = rate("cxl", panel, peer, mops);
+            row.detail.cache_bytes_max = Some(1);
+            row
+        };
+        let mut rows = Vec::new();
+        for mix in ["B", "C", "D", "E"] {
+            rows.push(limited(mix, "nearfield", 50.0));
+            rows.push(limited(mix, "chime", 40.0));
+            // One without a limit is none of them.
+            rows.push(rate("cxl", mix, "smart-opt", 90.0));
+        }
+        assert_eq!(of(&rows, "ours.cxl.beside-best"), Some(1.25));
+        rows.push(limited("D, one compute node", "nearfield", 9.0));
+        rows.push(limited("D, one compute node", "sherman", 10.0));
+        rows.push(limited("D, one compute node", "chime", 8.0));
+        assert_eq!(of(&rows, "ours.cxl.beside-best"), Some(0.9));
+    }
+
+    #[test]
+    fn constants_are_looked_at_one_by_one() {
+        let at = |panel: &str, peer: &str, value: f64, mops: f64| {
+            let mut row = rate("sensitivity", panel, peer, mops);
+            row.detail.x.value = value;
+            row
+        };
+        let rows = [
+            at("C, header", "chime", 30.0, 8.0),
+            at("C, header", "sherman", 30.0, 2.0),
+            at("A, header", "chime", 30.0, 5.0),
+            at("A, header", "sherman", 30.0, 1.0),
+            at("C, header", "chime", 60.0, 6.0),
+            at("C, header", "sherman", 60.0, 2.0),
+        ];
+        let id = "lowest.chime.throughput.sherman";
+        assert_eq!(of(&rows, id), Some(3.0));
+        assert_eq!(of(&rows, "highest.chime.throughput.sherman"), Some(5.0));
     }
 
     #[test]

@@ -39,6 +39,14 @@ const CHUNK_BYTES: u64 = 1 << 16;
 /// Entries of a leaf of ROLEX that is a hash table, as in the artifact.
 const LEARNED_SPAN: usize = 64;
 
+/// Entries of a leaf of CHIME and of ours that are tuned to the budget of the paper: inner nodes of
+/// smaller leaves do not fit beside hotspots.
+const TUNED_SPAN: usize = 32;
+/// Those of Sherman, whose inner nodes then do not all fit, but those above hot keys do.
+const SHERMAN_SPAN: usize = 16;
+/// Entries of a leaf of ROLEX that is tuned, and by how many positions predictions may be wrong.
+const TUNED_LEARNED: (usize, u32) = (8, 2);
+
 /// The sizes that a figure chooses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
@@ -110,6 +118,48 @@ impl Contender {
         Contender::tree(name, sizes, chime::Options::chime(), |options| {
             options.hotspot_bytes = 0;
         })
+    }
+
+    /// CHIME whose clients wait for locks as ours do.
+    pub(super) fn chime_backing_off(sizes: &Sizes) -> Contender {
+        let name = "chime, back-off";
+        Contender::tree(name, sizes, chime::Options::chime(), |options| {
+            options.backs_off = true;
+        })
+    }
+
+    /// CHIME with the sizes that suit the budget best (figure `tuning`), and back-off.
+    pub(super) fn chime_tuned(sizes: &Sizes) -> Contender {
+        Contender::chime_backing_off(sizes)
+            .of_span(TUNED_SPAN)
+            .named("chime, tuned")
+    }
+
+    /// Our own variant of the tree, with the sizes that suit the budget best.
+    pub(super) fn ours_tuned(sizes: &Sizes) -> Contender {
+        Contender::ours(sizes)
+            .of_span(TUNED_SPAN)
+            .named("nearfield, tuned")
+    }
+
+    /// Sherman with the sizes that suit the budget best.
+    pub(super) fn sherman_tuned(sizes: &Sizes) -> Contender {
+        Contender::sherman(sizes)
+            .of_span(SHERMAN_SPAN)
+            .named("sherman, tuned")
+    }
+
+    /// ROLEX with the sizes that suit the budget best.
+    pub(super) fn rolex_tuned(sizes: &Sizes) -> Contender {
+        Contender::rolex(sizes)
+            .of_span(TUNED_LEARNED.0)
+            .of_error(TUNED_LEARNED.1)
+            .named("rolex, tuned")
+    }
+
+    /// Under another name.
+    pub(super) fn named(self, name: &'static str) -> Contender {
+        Contender { name, ..self }
     }
 
     /// Our own variant of the tree.
@@ -290,6 +340,23 @@ impl Contender {
             Index::Smart(_) | Index::Missing(_) => {}
         }
         self
+    }
+
+    /// Whose predictions may be wrong by this number of positions.
+    pub(super) fn of_error(mut self, error: u32) -> Contender {
+        if let Index::Rolex(options) = &mut self.index {
+            options.error = error;
+        }
+        self
+    }
+
+    /// Whether what it keeps depends on which keys are hot.
+    pub(super) fn learns(&self) -> bool {
+        match &self.index {
+            Index::Tree(options) => options.hotspot_bytes > 0,
+            Index::Smart(_) => self.cache_bytes.is_some(),
+            Index::Rolex(_) | Index::Missing(_) => false,
+        }
     }
 
     /// With neighborhoods of this number of slots.

@@ -19,7 +19,7 @@ fn steps(figure: &Figure, scale: &Scale, sizes: &Sizes, contenders: Vec<Contende
         let step = || Quantity::new("step", "", number as f64);
         let point = |(place, &mix): (usize, &Mix)| {
             let warming = match (place, mix) {
-                (0, _) => warming(&contender, scale.keys / 2),
+                (0, _) => warming(&contender, scale, scale.keys / 2),
                 (_, Mix::YcsbD) => Warming::Operations(scale.keys / 8),
                 _ => Warming::None,
             };

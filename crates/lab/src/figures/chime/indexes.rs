@@ -25,6 +25,11 @@ impl System for chime::Options {
         Some(node.guesses())
     }
 
+    fn learn_from(node: &chime::ComputeNode, other: &chime::ComputeNode) -> bool {
+        node.learn_from(other);
+        false
+    }
+
     async fn load(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
@@ -60,6 +65,11 @@ impl System for smart::Options {
         None
     }
 
+    fn learn_from(node: &smart::ComputeNode, other: &smart::ComputeNode) -> bool {
+        node.learn_from(other);
+        true
+    }
+
     async fn load(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
@@ -93,6 +103,10 @@ impl System for rolex::Options {
 
     fn guesses(_: &rolex::ComputeNode) -> Option<[u64; 2]> {
         None
+    }
+
+    fn learn_from(_: &rolex::ComputeNode, _: &rolex::ComputeNode) -> bool {
+        false
     }
 
     /// Models are trained over all keys at once.

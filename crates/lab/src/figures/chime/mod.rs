@@ -5,11 +5,13 @@
 //! *phases*, each of which is a point of a figure or several. Loading and warming take no virtual
 //! time.
 //!
-//! What a compute node itself takes is not modelled, nor what its own network interface does: only
-//! the way to the memory nodes, and their ports (`nearfield_hardware::network`).
+//! The model is the way to the memory nodes, and their ports (`nearfield_hardware::network`). The
+//! time of a compute node itself is left out for networks and bounded in figure `sensitivity`; for
+//! memory that is attached by CXL it is modelled.
 
 mod cache;
 mod claims;
+mod constants;
 mod contender;
 mod factors;
 mod hashing;
@@ -26,6 +28,7 @@ mod sensitivity;
 mod simulate;
 mod system;
 mod throughput;
+mod tuning;
 mod verbs;
 
 pub use scale::Scale;
@@ -47,7 +50,8 @@ impl Paper for Scale {
     }
 
     fn allowed(&self) -> &'static str {
-        "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl; 3 for 3a \
+        "3a to 3d, 4a to 4c, 12, 13, 14, 15a, 15b, 16, 17, 18a to 18f, 19a to 19c, cxl, tuning, \
+         sensitivity; 3 for 3a \
          to 3d and so on"
     }
 
@@ -70,7 +74,7 @@ impl Paper for Scale {
     }
 }
 
-/// All figures, in the order of the paper; the last is not in it.
+/// All figures, in the order of the paper; the last three are not in it.
 const FIGURES: &[Figure] = figures! {
     "3a" cache::amplification => "what is read for an entry, and what is kept to find it";
     "3b" throughput::narrow_link => "reads where the link of the memory node is narrow";
@@ -96,4 +100,6 @@ const FIGURES: &[Figure] = figures! {
     "19b" hashing::neighborhoods => "slots of a neighborhood: how full leaves get";
     "19c" sensitivity::hotspots => "size of the hotspot buffer";
     "cxl" throughput::cxl => "memory that is attached by CXL";
+    "tuning" tuning::jobs => "sizes of leaves within the budget of caches";
+    "sensitivity" constants::jobs => "what the constants of the network's model decide";
 };

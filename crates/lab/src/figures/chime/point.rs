@@ -2,12 +2,12 @@
 
 use super::contender::{Contender, Sizes};
 use super::scale::{POOL_BYTES_PER_KEY, Scale};
-use super::simulate::{Outcome, Phase, Setup, Warming};
+use super::simulate::{Outcome, Phase, Setup, WARM_PART, Warming};
 use crate::figures::job::Job;
 use crate::figures::row::{self, Quantity, Row};
 use crate::report::{Kind, Setting};
 use crate::workload::{Distribution, Mix};
-use nearfield_hardware::network::Preset;
+use nearfield_hardware::network::{Parameters, Preset};
 
 /// Where an outcome lies.
 pub(super) type Places = Box<dyn Fn(&Outcome) -> Vec<Place> + Send>;
@@ -46,6 +46,9 @@ impl Point {
     }
 }
 
+/// The artifact's figures have two coroutines a client.
+const TASKS: usize = 2;
+
 impl Setup {
     /// The paper's: ten compute nodes, one memory node behind a 100 Gb/s link, all keys loaded.
     pub(super) fn of_paper(scale: &Scale, sizes: &Sizes) -> Setup {
@@ -54,6 +57,7 @@ impl Setup {
             network: Preset::ConnectX6.parameters(),
             memory_nodes: 1,
             compute_nodes: scale.compute_nodes,
+            tasks: TASKS,
             loaded: scale.keys,
             pool_bytes: 0,
             key_bytes: sizes.key_bytes,
@@ -84,11 +88,19 @@ impl Phase {
             clients: scale.clients(clients_of_paper),
             operations: scale.operations / share,
             warming: Warming::None,
+            network: None,
         }
     }
 
     pub(super) fn warmed(self, warming: Warming) -> Phase {
         Phase { warming, ..self }
+    }
+
+    pub(super) fn over(self, network: Parameters) -> Phase {
+        Phase {
+            network: Some(network),
+            ..self
+        }
     }
 
     pub(super) fn chosen(self, distribution: Distribution) -> Phase {
@@ -100,11 +112,13 @@ impl Phase {
 }
 
 /// What warms the cache of a contender: where it keeps all it can, everything is read. `operations`
-/// of each compute node.
-pub(super) fn warming(contender: &Contender, operations: usize) -> Warming {
-    match contender.cache_bytes {
-        Some(_) => Warming::Operations(operations),
-        None => Warming::All(operations),
+/// of each compute node teach it what is hot, if it learns that.
+pub(super) fn warming(contender: &Contender, scale: &Scale, operations: usize) -> Warming {
+    match (contender.cache_bytes, contender.learns()) {
+        (Some(_), true) => Warming::Operations(operations),
+        (Some(_), false) => Warming::Operations(operations.min(scale.keys / WARM_PART)),
+        (None, true) => Warming::All(operations),
+        (None, false) => Warming::All(0),
     }
 }
 

@@ -25,7 +25,8 @@ fn contenders(sizes: &Sizes) -> [Contender; 5] {
 
 /// A point by itself, of a contender with sizes of its own.
 fn point(figure: &Figure, scale: &Scale, sizes: &Sizes, contender: Contender, x: Quantity) -> Job {
-    let phase = Phase::of(scale, Mix::YcsbC, CLIENTS).warmed(warming(&contender, scale.keys / 2));
+    let phase =
+        Phase::of(scale, Mix::YcsbC, CLIENTS).warmed(warming(&contender, scale, scale.keys / 2));
     let setup = Setup::of_paper(scale, sizes);
     let points = vec![Point::rate("", x, phase)];
     Job::simulate(figure.name, scale, contender, setup, points)
@@ -38,7 +39,7 @@ pub(super) fn skew(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let job = |contender: Contender| {
         let phase = |&hundredths: &usize| {
             let theta = hundredths as f64 / 100.0;
-            let warming = match warming(&contender, scale.keys / 2) {
+            let warming = match warming(&contender, scale, scale.keys / 2) {
                 // The others differ in what is hot only.
                 Warming::All(_) if hundredths > 50 => Warming::Operations(scale.keys / 4),
                 warming => warming,
@@ -152,8 +153,11 @@ pub(super) fn hotspots(figure: &Figure, scale: &Scale) -> Vec<Job> {
             ..Sizes::of_paper(scale)
         };
         let contender = Contender::chime(&sizes);
-        let phase = Phase::of(scale, Mix::YcsbC, CLIENTS)
-            .warmed(warming(&contender, scale.keys * scale.warming));
+        let phase = Phase::of(scale, Mix::YcsbC, CLIENTS).warmed(warming(
+            &contender,
+            scale,
+            scale.keys * scale.warming,
+        ));
         let x = Quantity::new("hotspot buffer of the paper", "MB", megabytes as f64);
         let places = move |outcome: &_| {
             let rate = Place::rate("", x.clone(), outcome);

@@ -7,8 +7,8 @@ use super::system::{Entries, System, Values};
 use crate::figures::job::PointError;
 use crate::harness::{Interrupt, Latency};
 use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
-use nearfield_fabric::NodeId;
-use nearfield_fabric::transport::sim::{Delivery, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_hardware::network::{Carried, Parameters};
 use nearfield_pool::{PoolError, PoolIndex};
 use std::cell::RefCell;
@@ -23,6 +23,8 @@ pub(super) struct Setup {
     pub network: Parameters,
     pub memory_nodes: usize,
     pub compute_nodes: usize,
+    /// Tasks of a client, each with an operation under way: "coroutines".
+    pub tasks: usize,
     /// Keys that are there before clients begin.
     pub loaded: usize,
     /// What the index may take of all nodes together, in bytes.
@@ -44,6 +46,8 @@ pub(super) struct Phase {
     pub operations: usize,
     /// Operations of each compute node by which its cache is warmed before.
     pub warming: Warming,
+    /// Another model of the network than the setup's.
+    pub network: Option<Parameters>,
 }
 
 /// How the cache of a compute node is warmed.
@@ -78,9 +82,8 @@ pub(super) struct Outcome {
 /// Chunks and records of clients, of which hundreds have some megabytes each at most. Only what is
 /// written takes memory.
 const CLIENTS_BYTES: usize = 4 << 30;
-/// Tasks of a client, each with an operation under way: "coroutines". The artifact's figures have
-/// two.
-const TASKS: usize = 2;
+/// A compute node has met all inner nodes after it has read this part of the keys.
+pub(super) const WARM_PART: usize = 4;
 /// When no operation ends for so long, in virtual time, clients hang.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -221,6 +224,16 @@ impl<'s, S: System> Stage<'s, S> {
         };
         let scans = phase.mix.shares().scan > 0;
         for number in 0..self.compute_nodes.len() {
+            // What is hot for one compute node is so for all: the first one learns it, and the
+            // others are told.
+            let is_first = number == 0;
+            if !is_first && S::learn_from(&self.compute_nodes[number], &self.compute_nodes[0]) {
+                continue;
+            }
+            let operations = match is_first {
+                true => operations,
+                false => operations.min(self.setup.loaded / WARM_PART),
+            };
             let spec = StreamSpec {
                 mix: if scans { Mix::YcsbE } else { Mix::YcsbC },
                 distribution: Some(
@@ -232,7 +245,7 @@ impl<'s, S: System> Stage<'s, S> {
                 threads: 1,
                 operations: operations.max(1),
                 seed: self.setup.seed + 1 + number as u64,
-                // What is hot for one compute node is so for all, and stays so.
+                // What is hot stays so.
                 hot_seed: self.setup.seed,
             };
             // Scans come with inserts, which here would have to be held out.
@@ -268,6 +281,9 @@ impl<'s, S: System> Stage<'s, S> {
                 }
                 Ok(())
             })?;
+            if !is_first {
+                S::learn_from(&self.compute_nodes[number], &self.compute_nodes[0]);
+            }
         }
         Ok(())
     }
@@ -279,11 +295,13 @@ impl<'s, S: System> Stage<'s, S> {
     pub(super) fn run(&mut self, phase: &Phase) -> Result<Outcome, PointError> {
         self.warm(phase)?;
         self.open(phase.clients)?;
+        self.simulation
+            .set_network(phase.network.unwrap_or(self.setup.network));
         let spec = StreamSpec {
             mix: phase.mix,
             distribution: phase.distribution,
             keys: usize::MAX >> 10,
-            threads: phase.clients * TASKS,
+            threads: phase.clients * self.setup.tasks,
             operations: phase.operations,
             seed: self.setup.seed ^ (self.inserted as u64) << 20 ^ phase.clients as u64,
             hot_seed: self.setup.seed,
@@ -306,12 +324,13 @@ impl<'s, S: System> Stage<'s, S> {
         };
         self.inserted += inserts;
         for number in 0..phase.clients {
-            for task in 0..TASKS {
+            for task in 0..self.setup.tasks {
                 let index = Rc::clone(&self.clients[number]);
                 let endpoint = self.simulation.endpoint(number as u32 + 1);
                 let (streams, shared) = (Rc::clone(&streams), shared.clone());
+                let place = number * self.setup.tasks + task;
                 self.simulation.spawn(number as u32 + 1, async move {
-                    let stream = &streams.threads()[number * TASKS + task];
+                    let stream = &streams.threads()[place];
                     work(&*index, &endpoint, stream, &shared).await;
                 });
             }
@@ -377,15 +396,11 @@ impl Shared {
 }
 
 /// Does operations one after the other, and checks the answers.
-async fn work(
-    index: &impl PoolIndex,
-    endpoint: &impl nearfield_fabric::Endpoint,
-    stream: &OpStream,
-    shared: &Shared,
-) {
+async fn work(index: &impl PoolIndex, endpoint: &SimEndpoint, stream: &OpStream, shared: &Shared) {
     let Shared { keys, meter, .. } = shared;
     for (number, operation) in stream.iter().enumerate() {
         let begin = endpoint.now();
+        endpoint.begin_operation().await;
         let done = async {
             Ok(match operation {
                 Op::Read(position) => {
@@ -401,8 +416,8 @@ async fn work(
                 Op::Insert(position) => {
                     let position = shared.position(position);
                     let value = keys.value(position, number);
-                    let before = index.insert(&keys.key(position), &value).await?;
-                    before.is_none()
+                    index.put(&keys.key(position), &value).await?;
+                    true
                 }
                 Op::Scan(position, length) => {
                     let position = shared.position(position);

@@ -25,7 +25,7 @@ fn reads(
 ) -> Vec<Job> {
     let numbers = scale.points(numbers);
     let job = |contender: Contender| {
-        let warming = warming(&contender, scale.keys * scale.warming);
+        let warming = warming(&contender, scale, scale.keys * scale.warming);
         let point = |(place, &number): (usize, &usize)| {
             let phase = Phase::of(scale, Mix::YcsbC, number);
             let phase = phase.warmed(if place == 0 { warming } else { Warming::None });
@@ -101,15 +101,20 @@ pub(super) fn workloads(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let numbers = scale.points(&CLIENTS);
     let contenders = [
         Contender::chime(&sizes),
+        Contender::chime_backing_off(&sizes),
+        Contender::chime_tuned(&sizes),
         Contender::ours(&sizes),
+        Contender::ours_tuned(&sizes),
         Contender::sherman(&sizes),
+        Contender::sherman_tuned(&sizes),
         Contender::rolex(&sizes),
+        Contender::rolex_tuned(&sizes),
         Contender::smart(&sizes),
         Contender::smart_opt(&sizes),
     ];
     let mut jobs = Vec::new();
     for contender in contenders {
-        let warming = warming(&contender, scale.keys * scale.warming);
+        let warming = warming(&contender, scale, scale.keys * scale.warming);
         let mut points = Vec::new();
         for mix in WORKLOADS {
             for (place, &number) in numbers.iter().enumerate() {
@@ -166,7 +171,7 @@ pub(super) fn variable_length(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let mut jobs = Vec::new();
     for contender in Contender::of_variable_length(&sizes) {
-        let warming = warming(&contender, scale.keys * scale.warming);
+        let warming = warming(&contender, scale, scale.keys * scale.warming);
         let point = |(place, &mix): (usize, &Mix)| {
             let phase = Phase::of(scale, mix, 320);
             let phase = phase.warmed(if place == 0 { warming } else { Warming::None });
@@ -179,31 +184,50 @@ pub(super) fn variable_length(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Not in the paper: reads and scans where memory is attached by CXL.
+/// Clients of one compute node in the study of CHIME on another socket's memory.
+const OF_ONE_NODE: [usize; 3] = [4, 16, 64];
+
+/// Not in the paper: where memory is attached by CXL, so that clients load and store. One compute
+/// node, as in a study of CHIME's code on the memory of another socket, and those of the paper.
 pub(super) fn cxl(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
-    let numbers = scale.points(&CLIENTS);
     let contenders = [
         Contender::chime(&sizes),
+        Contender::chime_tuned(&sizes),
         Contender::ours_attached(&sizes),
         Contender::sherman(&sizes),
+        Contender::sherman_tuned(&sizes),
     ];
-    let job = |contender: Contender| {
-        let warming = warming(&contender, scale.keys * scale.warming);
-        let mut points = Vec::new();
-        for mix in [Mix::YcsbC, Mix::YcsbE] {
-            for &number in &numbers {
-                let phase = Phase::of(scale, mix, number);
-                let first = points.is_empty();
-                let phase = phase.warmed(if first { warming } else { Warming::None });
-                points.push(Point::rate(mix.name(), clients(&phase), phase));
+    let places = [
+        (1, ", one compute node", OF_ONE_NODE.to_vec()),
+        (scale.compute_nodes, "", scale.points(&CLIENTS)),
+    ];
+    let mut jobs = Vec::new();
+    for (compute_nodes, place, numbers) in places {
+        for contender in contenders.clone() {
+            let warming = warming(&contender, scale, scale.keys * scale.warming);
+            let mut points = Vec::new();
+            for mix in CXL_WORKLOADS {
+                for &number in &numbers {
+                    let phase = Phase::of(scale, mix, number);
+                    let first = points.is_empty();
+                    let phase = phase.warmed(if first { warming } else { Warming::None });
+                    let panel = format!("{}{place}", mix.name());
+                    points.push(Point::rate(panel, clients(&phase), phase));
+                }
             }
+            let setup = Setup {
+                network: Preset::Cxl.parameters(),
+                compute_nodes,
+                // A processor waits for what it loads.
+                tasks: 1,
+                ..Setup::of_paper(scale, &sizes)
+            };
+            jobs.push(Job::simulate(figure.name, scale, contender, setup, points));
         }
-        let setup = Setup {
-            network: Preset::Cxl.parameters(),
-            ..Setup::of_paper(scale, &sizes)
-        };
-        Job::simulate(figure.name, scale, contender, setup, points)
-    };
-    contenders.map(job).into()
+    }
+    jobs
 }
+
+/// The workloads on attached memory.
+const CXL_WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbE, Mix::YcsbB, Mix::YcsbA, Mix::YcsbD];

@@ -147,6 +147,7 @@ impl Pool {
 /// The operations of a store that a map calls, on any transport.
 trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
     fn count(&self) -> Result<usize, Error>;
+    fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error>;
     fn cache_bytes(&self) -> usize;
     fn leaf_reads(&self) -> LeafReads;
     fn selection(&self, bounds: Bounds<'_, F>, filter: Filter) -> Selection;
@@ -157,6 +158,10 @@ trait AnyStore<F: MapForm>: OrderedIndex<F> + Debug {
 impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for Store<F, E> {
     fn count(&self) -> Result<usize, Error> {
         Store::count(self)
+    }
+
+    fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
+        Store::put(self, key, value)
     }
 
     fn cache_bytes(&self) -> usize {
@@ -200,6 +205,10 @@ impl<F: MapForm> PoolIndex<F> {
         };
         let store = Box::new(store);
         PoolIndex { store }
+    }
+
+    pub(crate) fn put(&self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
+        self.store.put(key, value)
     }
 
     /// The bytes of inner nodes that this process keeps.

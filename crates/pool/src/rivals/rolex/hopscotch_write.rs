@@ -7,7 +7,7 @@
 use super::Rolex;
 use super::hopscotch::{Found, Part, neighborhood};
 use super::options::Hopscotch;
-use crate::coordination::{Leader, Write};
+use crate::coordination::Leader;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{self, Leaf, LockWord, Segments, Slots};
@@ -34,7 +34,7 @@ impl<E: Endpoint> Rolex<E> {
         let near = neighborhood(hopscotch, key);
         let held = self.hopscotch_lock(hopscotch, &found).await?;
         let span = hopscotch.layout.span();
-        let range = if !matches!(leader.write(), Write::Insert(_)) {
+        let range = if !leader.write().inserts() {
             Some(near)
         } else if hopscotch.vacancy_piggyback {
             let range = hopscotch.words.hop_range(held.word, near.first());

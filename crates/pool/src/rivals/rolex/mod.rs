@@ -167,9 +167,7 @@ impl<E: Endpoint> Rolex<E> {
                 return self.hopscotch_put(hopscotch, key, leader).await;
             }
             let mut located = self.locate(key).await?;
-            if !matches!(leader.write(), Write::Insert(_))
-                && self.find(&mut located, key).await?.is_none()
-            {
+            if !leader.write().inserts() && self.find(&mut located, key).await?.is_none() {
                 return Ok(None);
             }
             self.put(located, key, leader).await

@@ -26,7 +26,7 @@ pub struct Cache {
     kept: RwLock<Kept>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Kept {
     /// The root's slot, once it is known.
     root: Option<Position>,
@@ -84,6 +84,12 @@ impl Cache {
             budget_bytes,
             kept: RwLock::default(),
         }
+    }
+
+    /// Takes over what another cache keeps, which has the same budget.
+    pub fn learn_from(&self, other: &Cache) {
+        let kept = other.kept.read().clone();
+        *self.kept.write() = kept;
     }
 
     /// The bytes that it takes.

@@ -153,6 +153,11 @@ impl ComputeNode {
         &self.options
     }
 
+    /// Takes over what another compute node of the same options keeps.
+    pub fn learn_from(&self, other: &ComputeNode) {
+        self.cache.learn_from(&other.cache);
+    }
+
     /// The bytes that the cache takes, all that it holds included.
     pub fn cache_bytes(&self) -> usize {
         self.cache.bytes()
@@ -221,7 +226,7 @@ impl<E: Endpoint> Smart<E> {
     /// Does a write, or has another client of the compute node do it with its own.
     async fn write(&self, key: &[u8], write: Write) -> Result<Option<Vec<u8>>, PoolError> {
         let lead = async |leader: &mut Leader<'_>| match leader.write() {
-            Write::Insert(_) => self.put(key, leader).await,
+            Write::Insert(_) | Write::Put(_) => self.put(key, leader).await,
             Write::Update(_) | Write::Overwrite(_) => self.replace(key, leader).await,
         };
         self.node.delegation.write(key, write, lead).await

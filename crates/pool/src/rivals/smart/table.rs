@@ -1,7 +1,7 @@
 //! The places of nodes in the cache, by their addresses.
 
 /// Places by packed addresses: open addressing, with linear probing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Table {
     places: Vec<u32>,
     used: usize,

@@ -82,6 +82,11 @@ impl<I: PoolIndex> RemoteIndex for Numbers<I> {
         was_there.map_err(self.told)
     }
 
+    async fn put(&self, key: u64, value: u64) -> Result<(), FabricError> {
+        let (key, value) = ((self.key)(key), self.value(value));
+        self.index.put(&key, &value).await.map_err(self.told)
+    }
+
     async fn remove(&self, key: u64) -> Result<Option<u64>, FabricError> {
         self.answer(self.index.remove(&(self.key)(key)).await)
     }

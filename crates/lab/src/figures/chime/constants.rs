@@ -1,0 +1,148 @@
+//! Not in the paper: what the constants of the network's model decide. Each is varied over its
+//! plausible range, the others as they are.
+
+use super::contender::{Contender, Sizes};
+use super::point::{Point, warming};
+use super::scale::{Figure, Scale};
+use super::simulate::{Phase, Setup, Warming};
+use crate::figures::job::Job;
+use crate::figures::row::Quantity;
+use crate::workload::Mix;
+use nearfield_hardware::Time;
+use nearfield_hardware::network::{Parameters, Preset};
+
+/// Clients of the paper: the port is the limit.
+const CLIENTS: usize = 640;
+/// A point inserts this part of the keys.
+const LOAD_PART: usize = 5;
+/// The workloads whose ratios are claims.
+const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbB, Mix::YcsbA, Mix::YcsbD, Mix::YcsbE];
+
+/// A constant, its unit, its other plausible values, and how it is set.
+struct Constant {
+    name: &'static str,
+    unit: &'static str,
+    values: &'static [f64],
+    set: fn(&mut Parameters, f64),
+}
+
+/// With too many requests in flight a port falls to 55 to 73 million messages a second; the peak is
+/// 110. The ranges of the others are guesses around what is published.
+const CONSTANTS: &[Constant] = &[
+    Constant {
+        name: "messages a second",
+        unit: "M",
+        values: &[55.0, 70.0, 110.0],
+        set: |network, millions| {
+            network.reads_per_second = millions * 1e6;
+            network.writes_per_second = millions * 1e6;
+        },
+    },
+    Constant {
+        name: "atomics a second",
+        unit: "M",
+        values: &[30.0, 60.0],
+        set: |network, millions| network.atomics_per_second = millions * 1e6,
+    },
+    Constant {
+        name: "atomics on one word a second",
+        unit: "M",
+        values: &[1.0, 8.0],
+        set: |network, millions| network.same_word_per_second = millions * 1e6,
+    },
+    Constant {
+        name: "header",
+        unit: "bytes",
+        values: &[30.0, 60.0],
+        set: |network, bytes| network.header_bytes = bytes as u64,
+    },
+    Constant {
+        name: "round trip",
+        unit: "ns",
+        values: &[1500.0, 3000.0],
+        set: |network, time| network.round_trip = Time::from_nanoseconds(time as u64),
+    },
+    Constant {
+        name: "processor of a client for a post",
+        unit: "ns",
+        // One thread of Smart's artifact does 1.9 million reads a second.
+        values: &[526.0],
+        set: |network, time| network.client.post = Time::from_nanoseconds(time as u64),
+    },
+];
+
+/// The networks: that of the other figures first.
+fn networks() -> Vec<(Quantity, Parameters)> {
+    let as_is = Preset::ConnectX6.parameters();
+    let mut networks = vec![(Quantity::new("as it is", "", 0.0), as_is)];
+    for constant in CONSTANTS {
+        for &value in constant.values {
+            let mut network = as_is;
+            (constant.set)(&mut network, value);
+            networks.push((Quantity::new(constant.name, constant.unit, value), network));
+        }
+    }
+    networks
+}
+
+/// A panel for each workload and constant.
+pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let contenders = [
+        Contender::chime(&sizes),
+        Contender::chime_backing_off(&sizes),
+        Contender::ours(&sizes),
+        Contender::sherman(&sizes),
+        Contender::sherman_tuned(&sizes),
+        Contender::rolex_tuned(&sizes),
+        Contender::smart(&sizes),
+    ];
+    let networks = networks();
+    let point = |mix: Mix, (x, network): &(Quantity, Parameters), phase: Phase| {
+        let panel = format!("{}, {}", mix.name(), x.name);
+        Point::rate(panel, x.clone(), phase.over(*network))
+    };
+    let mut jobs = Vec::new();
+    for contender in contenders {
+        let warming = warming(&contender, scale, scale.keys * scale.warming);
+        let mut points = Vec::new();
+        for mix in WORKLOADS {
+            for network in &networks {
+                let phase = Phase::of(scale, mix, CLIENTS);
+                let phase = Phase {
+                    operations: phase.operations / 2,
+                    ..phase
+                };
+                let first = points.is_empty();
+                let phase = phase.warmed(if first { warming } else { Warming::None });
+                points.push(point(mix, network, phase));
+            }
+        }
+        let setup = Setup::of_paper(scale, &sizes);
+        jobs.push(Job::simulate(
+            figure.name,
+            scale,
+            contender.clone(),
+            setup,
+            points,
+        ));
+        if contender.cannot_load() {
+            continue;
+        }
+        // All keys are there: the tree grows little meanwhile, so that points can be compared.
+        let mut setup = Setup::of_paper(scale, &sizes);
+        setup.make_room(scale.keys * 4, 0);
+        let warming = Warming::Operations(scale.keys / LOAD_PART);
+        let points = networks.iter().enumerate().map(|(number, network)| {
+            let phase = Phase {
+                operations: scale.keys / LOAD_PART,
+                ..Phase::of(scale, Mix::Load, CLIENTS)
+            };
+            let phase = phase.warmed(if number == 0 { warming } else { Warming::None });
+            point(Mix::Load, network, phase)
+        });
+        let points = points.collect();
+        jobs.push(Job::simulate(figure.name, scale, contender, setup, points));
+    }
+    jobs
+}

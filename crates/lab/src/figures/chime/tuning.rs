@@ -1,0 +1,53 @@
+//! Not in the paper: which sizes suit the budget of caches best, for each index.
+
+use super::contender::{Contender, Sizes};
+use super::point::{Point, warming};
+use super::scale::{Figure, Scale};
+use super::simulate::{Phase, Setup, Warming};
+use crate::figures::job::Job;
+use crate::figures::row::Quantity;
+use crate::workload::Mix;
+
+/// Clients of the paper.
+const CLIENTS: usize = 640;
+/// Entries of leaves of trees.
+const SPANS: [usize; 4] = [8, 16, 32, 64];
+/// Entries of leaves of ROLEX, and by how many positions its predictions may be wrong.
+const LEARNED_SPANS: [usize; 2] = [8, 16];
+const ERRORS: [(u32, &str); 4] = [
+    (2, "rolex, error 2"),
+    (4, "rolex, error 4"),
+    (8, "rolex, error 8"),
+    (16, "rolex, error 16"),
+];
+
+/// Reads and scans, by entries of a leaf.
+pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    let sizes = Sizes::of_paper(scale);
+    let trees = [
+        Contender::chime(&sizes),
+        Contender::ours(&sizes),
+        Contender::sherman(&sizes),
+    ];
+    let trees = trees
+        .into_iter()
+        .flat_map(|tree| SPANS.map(|span| (span, tree.clone().of_span(span))));
+    let learned = LEARNED_SPANS.into_iter().flat_map(|span| {
+        ERRORS.map(|(error, name)| {
+            let contender = Contender::rolex(&sizes).of_span(span).of_error(error);
+            (span, contender.named(name))
+        })
+    });
+    let job = |(span, contender): (usize, Contender)| {
+        let x = Quantity::new("entries of a leaf", "", span as f64);
+        let warming = warming(&contender, scale, scale.keys * scale.warming);
+        let point = |mix: Mix, warming: Warming| {
+            let phase = Phase::of(scale, mix, CLIENTS).warmed(warming);
+            Point::rate(mix.name(), x.clone(), phase)
+        };
+        let points = vec![point(Mix::YcsbC, warming), point(Mix::YcsbE, Warming::None)];
+        let setup = Setup::of_paper(scale, &sizes);
+        Job::simulate(figure.name, scale, contender, setup, points)
+    };
+    trees.chain(learned).map(job).collect()
+}
