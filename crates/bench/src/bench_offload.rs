@@ -5,7 +5,10 @@ use clap::Args;
 use nearfield_lab::error::LabError;
 use nearfield_lab::figures::Claim;
 use nearfield_lab::harness::{Interrupt, Machine, commit};
-use nearfield_lab::offload::{Lookups, OffloadError, Plan, claims, measure};
+use nearfield_lab::offload::{
+    AggregatePlan, Hops, HopsPlan, Lookups, OffloadError, Plan, PoolAggregate, aggregate_claim,
+    claims, hops_claim, measure, measure_aggregate, measure_hops,
+};
 use nearfield_lab::parse_quantity;
 use nearfield_lab::report::{Row, Sink};
 use serde::Serialize;
@@ -13,12 +16,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure traversal programs on one core of a memory node: look-ups in a hash table and in a
-/// binary tree by native code, one at a time and interleaved, beside interleaved code that was
-/// written by hand for the structure.
+/// Measure traversal programs: look-ups on one core of a memory node, aggregates over a map in the
+/// pool, and hops from node to node.
 ///
-/// Times are CPU times of the thread. The contestants have their turns one after the other, with
-/// the same keys; the median of the rounds counts, of ratios too.
+/// Look-ups in a hash table and in a binary tree run as native code, one at a time and interleaved,
+/// beside interleaved code that was written by hand for the structure; their times are CPU times of
+/// the thread. An aggregate over 10,000 entries of a map over UCX runs at the memory node, beside
+/// reading the entries. Scans of an ordered table on two nodes hop through the switch, beside the
+/// variant that returns to the caller; as root the machines are network namespaces. The contestants
+/// have their turns one after the other, with the same keys; the median of the rounds counts, of
+/// ratios too.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -52,11 +59,18 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   nearfield bench-offload
-      Nodes spread over 4 GiB of memory in /dev/shm; about a minute.
+      Nodes spread over 4 GiB of memory in /dev/shm; about two minutes.
   nearfield bench-offload --quick
       A look at the command; mostly in the processor's caches, so the ratios say little.";
 
 const QUICK_TURN: Duration = Duration::from_millis(50);
+/// Entries of the map in the pool, and of a range.
+const POOL_ENTRIES: u64 = 200_000;
+const AGGREGATED: u64 = 10_000;
+/// Keys of the ordered table on two nodes.
+const TABLE_KEYS: u64 = 200_000;
+/// Hops in a rack, and between racks.
+const DELAYS_US: [u64; 3] = [0, 5, 50];
 
 /// The content of the file.
 #[derive(Debug, Serialize)]
@@ -64,6 +78,9 @@ struct Report {
     commit: String,
     machine: Machine,
     lookups: Vec<Row<Lookups>>,
+    /// Null where something that it takes is not there.
+    pool_aggregate: Option<Row<PoolAggregate>>,
+    hops: Vec<Row<Hops>>,
     claims: Vec<Claim>,
     complete: bool,
 }
@@ -113,7 +130,103 @@ fn report(arguments: &Arguments, interrupt: &Interrupt) -> Result<(), Box<dyn st
             arguments.seconds
         },
     };
-    let lookups = measure(&plan, interrupt, &mut |step| eprintln!("{step}"))?;
+    let say = &mut |step: &str| eprintln!("{step}");
+    let lookups = measure(&plan, interrupt, say)?;
+    show_lookups(&lookups);
+    let (rounds, turn) = (plan.rounds, plan.turn);
+    let aggregate_plan = AggregatePlan {
+        entries: POOL_ENTRIES,
+        range: AGGREGATED,
+        rounds,
+        turn,
+    };
+    let pool_aggregate = present(measure_aggregate(&aggregate_plan, interrupt, say))?;
+    if let Some(row) = &pool_aggregate {
+        show_aggregate(&row.detail);
+    }
+    let hops_plan = HopsPlan {
+        keys: TABLE_KEYS,
+        delays: DELAYS_US.map(Duration::from_micros).to_vec(),
+        rounds,
+        turn,
+    };
+    let hops = present(measure_hops(&hops_plan, interrupt, say))?.unwrap_or_default();
+    show_hops(&hops);
+    let mut all_claims = claims(&lookups);
+    all_claims.push(aggregate_claim(pool_aggregate.as_ref()));
+    all_claims.push(hops_claim(&hops));
+    let report = Report {
+        commit: commit(),
+        machine: Machine::here(),
+        claims: all_claims,
+        lookups,
+        pool_aggregate,
+        hops,
+        complete: true,
+    };
+    for claim in &report.claims {
+        match claim.ours {
+            Some(ours) => print(&format!("{:<20} {ours:>5.2}{}", claim.id, claim.unit)),
+            None => print(&format!("{:<20} not measured", claim.id)),
+        }
+    }
+    sink.write(&report, String::new)?;
+    print(&format!(
+        "{}, {}",
+        report.machine.cpu, report.machine.kernel
+    ));
+    Ok(())
+}
+
+/// A measurement; none, and a reason printed, if something that it takes is not there.
+fn present<T>(measured: Result<T, OffloadError>) -> Result<Option<T>, OffloadError> {
+    match measured {
+        Ok(measured) => Ok(Some(measured)),
+        Err(OffloadError::Unavailable(reason)) => {
+            eprintln!("left out: {reason}");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn show_aggregate(row: &PoolAggregate) {
+    print(&format!(
+        "aggregate over {} of {} entries of a map over UCX, {:.0} leaves: {:.0} µs at the node, \
+         {:.0} µs by a scan ({:.1}x), {:.0} µs by keys ({:.1}x)",
+        row.range,
+        row.entries,
+        row.leaves,
+        row.at_node_us,
+        row.by_scan_us,
+        row.gain,
+        row.by_keys_us,
+        row.gain_over_keys
+    ));
+}
+
+fn show_hops(rows: &[Row<Hops>]) {
+    if let Some(first) = rows.first() {
+        let hops = &first.detail;
+        print(&format!(
+            "scans of an ordered table of {} keys on two nodes, {:.1} crossings each; {}",
+            hops.keys, hops.crossings, hops.network
+        ));
+    }
+    for row in rows {
+        let row = &row.detail;
+        let delay = match row.delay_us {
+            0.0 => String::from("as it is"),
+            delay => format!("{delay} µs a hop added"),
+        };
+        print(&format!(
+            "{delay:<20} {:>8.0} µs through the switch {:>8.0} µs by the caller {:>5.2}x",
+            row.through_switch_us, row.returning_us, row.gain
+        ));
+    }
+}
+
+fn show_lookups(lookups: &[Row<Lookups>]) {
     print(&format!(
         "{:<12} {:>10} {:>10} {:>15} {:>12} {:>10} {:>6} {:>11}",
         "look-ups",
@@ -125,7 +238,7 @@ fn report(arguments: &Arguments, interrupt: &Interrupt) -> Result<(), Box<dyn st
         "gain",
         "of by hand"
     ));
-    for row in &lookups {
+    for row in lookups {
         let row = &row.detail;
         print(&format!(
             "{:<12} {:>10} {:>10.2} {:>12.0} ns {:>9.0} ns {:>7.0} ns {:>5.1}x {:>10.2}x",
@@ -145,22 +258,4 @@ fn report(arguments: &Arguments, interrupt: &Interrupt) -> Result<(), Box<dyn st
             ));
         }
     }
-    let report = Report {
-        commit: commit(),
-        machine: Machine::here(),
-        claims: claims(&lookups),
-        lookups,
-        complete: true,
-    };
-    for claim in &report.claims {
-        if let Some(ours) = claim.ours {
-            print(&format!("{:<18} {ours:>5.2}{}", claim.id, claim.unit));
-        }
-    }
-    sink.write(&report, String::new)?;
-    print(&format!(
-        "{}, {}",
-        report.machine.cpu, report.machine.kernel
-    ));
-    Ok(())
 }

@@ -66,6 +66,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "nearfield-server",
             "nearfield-tiers",
             PEERS,
+            // Measurements over a network run on its machines, which are network namespaces.
+            TESTKIT,
         ],
     ),
     ("nearfield-tiers", &["nearfield-core", "nearfield-hotness"]),

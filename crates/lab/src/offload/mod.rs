@@ -1,9 +1,12 @@
 //! Traversal programs at a memory node: what a core makes of them one at a time, interleaved, and
-//! beside interleaved code that was written by hand for one structure.
+//! beside interleaved code that was written by hand for one structure. Also [aggregates of maps in
+//! the pool](PoolAggregate), and [hops from node to node](Hops).
 
 mod applications;
 mod by_hand;
+mod hops;
 mod memory;
+mod pool_aggregate;
 mod structures;
 
 use crate::clock::thread_cpu_time;
@@ -13,11 +16,13 @@ use crate::report::{Kind, Row};
 pub use applications::{
     ApplicationError, ApplicationsPlan, Measured, SealError, measure_applications,
 };
+pub use hops::{Hops, HopsPlan, hops_claim, measure_hops};
 use memory::BenchMemory;
 pub use nearfield_offload::node::SLOTS;
 use nearfield_offload::node::{Interleaved, Job, LocalMemory, RangeError, Tenant};
 use nearfield_offload::structures::programs::{ENTRY_VALUE, FOUND};
 use nearfield_offload::traversal::{Engine, Query, Status};
+pub use pool_aggregate::{AggregatePlan, PoolAggregate, aggregate_claim, measure_aggregate};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -67,14 +72,6 @@ pub struct Lookups {
 /// The claims of look-ups. Each holds for the structure where it is least.
 pub fn claims(rows: &[Row<Lookups>]) -> Vec<Claim> {
     let least = |of: fn(&Lookups) -> f64| rows.iter().map(|row| of(&row.detail)).reduce(f64::min);
-    let claim = |id: &str, text: &str, ours| Claim {
-        id: id.to_owned(),
-        text: text.to_owned(),
-        paper: None,
-        ours,
-        unit: "x".to_owned(),
-        kind: Kind::Measured,
-    };
     vec![
         claim(
             "ours.interleaved",
@@ -91,7 +88,19 @@ pub fn claims(rows: &[Row<Lookups>]) -> Vec<Claim> {
     ]
 }
 
-/// Why look-ups cannot be measured.
+/// A measured claim, in times.
+fn claim(id: &str, text: &str, ours: Option<f64>) -> Claim {
+    Claim {
+        id: id.to_owned(),
+        text: text.to_owned(),
+        paper: None,
+        ours,
+        unit: "x".to_owned(),
+        kind: Kind::Measured,
+    }
+}
+
+/// Why programs cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OffloadError {
@@ -104,6 +113,9 @@ pub enum OffloadError {
     /// This processor has no native code.
     #[error("there is no native code on this processor")]
     NoNativeCode,
+    /// Something that it takes is not there.
+    #[error("{0}")]
+    Unavailable(String),
     /// A contestant answers something else than was put.
     #[error("{contestant} answers wrong values for the {structure}")]
     Wrong {

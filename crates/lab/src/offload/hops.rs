@@ -1,0 +1,412 @@
+//! Scans of an ordered table on two memory nodes: traversals that go from node to node through the
+//! switch, beside the variant in which a node returns them to the caller, who sends them on
+//! (`pulse-acc` in the paper). Caller, switch and nodes are machines that are network namespaces.
+
+use super::structures::{key, value};
+use super::{OffloadError, claim, median};
+use crate::figures::Claim;
+use crate::harness::{Completion, Interrupt, in_turns};
+use crate::report::{Kind, Row};
+use nearfield_offload::net::udp::{Client, Datagrams, place, serve_node, serve_switch};
+use nearfield_offload::net::{CallerSettings, Keys, Map, Node, NodeSettings, Switch};
+use nearfield_offload::node::{LocalMemory, Range, Ranges, Tenant};
+use nearfield_offload::structures::{Arena, BPlusTree, scanned};
+use nearfield_offload::traversal::{AccessError, NodeMemory, Runner, Status};
+use nearfield_offload::wire::{Key, Place};
+use nearfield_testkit::machines::Machines;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, mpsc};
+use std::time::{Duration, Instant};
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct HopsPlan {
+    /// Keys of the table.
+    pub keys: u64,
+    /// What each datagram waits for at its sender: a longer link.
+    pub delays: Vec<Duration>,
+    /// How often each contestant has its turn.
+    pub rounds: usize,
+    /// How long a turn is.
+    pub turn: Duration,
+}
+
+/// How long scans take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hops {
+    /// How the machines are connected.
+    pub network: String,
+    /// What each datagram waits for before it is sent, in microseconds.
+    pub delay_us: f64,
+    /// Keys of the table.
+    pub keys: u64,
+    /// How often a scan goes from one node to the other, on average.
+    pub crossings: f64,
+    /// Microseconds of a scan through the switch: the median.
+    pub through_switch_us: f64,
+    /// The same where nodes return traversals to the caller.
+    pub returning_us: f64,
+    /// How many times lower the latency through the switch is: the median of the rounds.
+    pub gain: f64,
+}
+
+/// The claim: without a delay, between machines.
+pub fn hops_claim(rows: &[Row<Hops>]) -> Claim {
+    let raw = rows
+        .iter()
+        .map(|row| &row.detail)
+        .find(|hops| hops.delay_us == 0.0);
+    let between_machines = raw.filter(|hops| hops.network == NAMESPACES);
+    claim(
+        "ours.switch-latency",
+        "Scans of an ordered table on two memory nodes have so many times lower a latency through \
+         the switch than by way of the caller, between network namespaces; the goal is 1.4",
+        between_machines.map(|hops| hops.gain),
+    )
+}
+
+const NAMESPACES: &str = "network namespaces";
+const KEY: Key = Key([24; 32]);
+const TENANT: Tenant = Tenant(1);
+const NODES: usize = 2;
+/// The machine of the switch; nodes follow.
+const SWITCH: usize = 0;
+/// The machine of the caller.
+const CALLER: usize = 1 + NODES;
+/// Where each machine listens.
+const PORT: u16 = 7000;
+/// Bytes of a table's nodes for each key, at the worst, and some more.
+const BYTES_PER_KEY: u64 = 72;
+/// More iterations than a scan makes.
+const ITERATIONS: u64 = 1 << 16;
+/// Keys of a scan, at most, as of YCSB's mix E.
+const SCANNED: usize = 100;
+
+/// A socket whose datagrams wait for a time before they are sent.
+struct Delayed {
+    socket: UdpSocket,
+    delay: Duration,
+}
+
+impl Datagrams for Delayed {
+    fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
+        let start = Instant::now();
+        // A sleep would take longer than that.
+        while start.elapsed() < self.delay {
+            std::hint::spin_loop();
+        }
+        self.socket.send_datagram(to, datagram)
+    }
+
+    fn receive_datagram(
+        &self,
+        into: &mut [u8],
+        wait: Option<Duration>,
+    ) -> io::Result<Option<(usize, Place)>> {
+        self.socket.receive_datagram(into, wait)
+    }
+}
+
+/// The memory of all nodes, as the caller fills it.
+#[derive(Clone)]
+struct Rack<'w>(Vec<LocalMemory<'w>>);
+
+impl Rack<'_> {
+    fn node(&self, address: u64) -> Result<&LocalMemory<'_>, AccessError> {
+        let holds = |node: &&LocalMemory<'_>| node.ranges().find(address).is_some();
+        self.0.iter().find(holds).ok_or(AccessError::Absent)
+    }
+}
+
+impl NodeMemory for Rack<'_> {
+    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        self.node(address)?.of(TENANT).load(address, into)
+    }
+
+    fn check_store(&self, address: u64, bytes: usize) -> Result<(), AccessError> {
+        self.node(address)?.of(TENANT).check_store(address, bytes)
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        self.node(address)?.of(TENANT).store(address, bytes)
+    }
+}
+
+/// The first address of a node.
+fn start(node: usize) -> u64 {
+    (node as u64 + 1) << 32
+}
+
+/// Measures a row for each delay. `say` is told what is under way.
+///
+/// # Errors
+/// See [`OffloadError`]; `Unavailable` without a network.
+pub fn measure_hops(
+    plan: &HopsPlan,
+    interrupt: &Interrupt,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> Result<Vec<Row<Hops>>, OffloadError> {
+    let machines = Machines::new(CALLER as u8 + 1);
+    let network = match &machines {
+        Ok(_) => NAMESPACES.to_owned(),
+        Err(reason) => format!("the loopback interface, as there are {reason}"),
+    };
+    let machines = machines.ok();
+    say(&format!(
+        "filling an ordered table of {} keys on two nodes",
+        plan.keys
+    ));
+    let bytes = (plan.keys * BYTES_PER_KEY + (1 << 20)).next_multiple_of(4096);
+    let words: Vec<Vec<AtomicU64>> = (0..NODES)
+        .map(|_| (0..bytes / 8).map(|_| AtomicU64::new(0)).collect())
+        .collect();
+    let nodes = words.iter().enumerate().map(|(node, words)| {
+        LocalMemory::new(
+            words,
+            Ranges::new(vec![Range::whole(start(node), bytes, TENANT)])?,
+        )
+    });
+    let rack = Rack(nodes.collect::<Result<_, _>>()?);
+    let parts = (0..NODES).map(|node| start(node)..start(node) + bytes);
+    let mut arena = Arena::new(rack.clone(), parts.collect());
+    let mut tree = BPlusTree::new(&mut arena).map_err(unavailable)?;
+    for number in 0..plan.keys {
+        let (key, value) = (key(number), value(key(number)));
+        tree.insert(&mut arena, key, value).map_err(unavailable)?;
+    }
+    let mut rows = Vec::new();
+    for &delay in &plan.delays {
+        say(&format!("scanning the table, {delay:?} a hop"));
+        let site = Site {
+            rack: &rack,
+            machines: machines.as_ref(),
+            delay,
+        };
+        let scans = |clients: &mut [Client<Delayed>; 2]| {
+            let times = compare(plan, &tree, clients, interrupt)?;
+            Ok(Hops {
+                network: network.clone(),
+                delay_us: delay.as_secs_f64() * 1e6,
+                keys: plan.keys,
+                ..times
+            })
+        };
+        rows.push(Row {
+            setting: None,
+            peer: String::from("ordered table on two nodes"),
+            rate_mops: None,
+            latency_ns: None,
+            bytes_per_key: None,
+            detail: site.beside(scans)?,
+            kind: Kind::Measured,
+        });
+    }
+    Ok(rows)
+}
+
+fn unavailable(error: impl std::fmt::Display) -> OffloadError {
+    OffloadError::Unavailable(error.to_string())
+}
+
+/// Where the processes run.
+struct Site<'s, 'w> {
+    rack: &'s Rack<'w>,
+    machines: Option<&'s Machines>,
+    delay: Duration,
+}
+
+impl Site<'_, '_> {
+    /// The socket of a machine, on which the thread runs from now on.
+    fn socket(&self, machine: usize) -> io::Result<Delayed> {
+        let at = match self.machines {
+            Some(machines) => {
+                machines.enter(machine);
+                (machines.address(machine), PORT)
+            }
+            None => (IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+        };
+        let delay = self.delay;
+        UdpSocket::bind(at).map(|socket| Delayed { socket, delay })
+    }
+
+    /// Runs switch, nodes and a caller, each in a thread on its own machine. The caller has two
+    /// clients: through the switch, and the one to whom traversals return.
+    fn beside<R: Send>(
+        &self,
+        body: impl FnOnce(&mut [Client<Delayed>; 2]) -> Result<R, OffloadError> + Send,
+    ) -> Result<R, OffloadError> {
+        let stop = AtomicBool::new(false);
+        let (told, places) = mpsc::channel();
+        // Nobody works before the switch knows where all are.
+        let all_known = Barrier::new(CALLER + 1);
+        std::thread::scope(|scope| {
+            let (stop, all_known) = (&stop, &all_known);
+            let of_node = |node: usize| {
+                let told = told.clone();
+                scope.spawn(move || {
+                    let socket = self.socket(1 + node);
+                    let at = socket.as_ref().map(|socket| place(&socket.socket));
+                    // The switch outlives this.
+                    let _ = told.send((node, at.ok().and_then(Result::ok)));
+                    drop(told);
+                    all_known.wait();
+                    let Some(memory) = self.rack.0.get(node) else {
+                        return Ok(());
+                    };
+                    let mut keys = Keys::new();
+                    keys.insert(TENANT, KEY);
+                    let mut programs = Node::new(memory, keys, NodeSettings::default());
+                    serve_node(&mut programs, &socket?, None, stop)
+                })
+            };
+            let mut serving: Vec<_> = (0..NODES).map(of_node).collect();
+            let (said, heard) = mpsc::channel();
+            serving.push(scope.spawn(move || {
+                let socket = self.socket(SWITCH);
+                let at = socket.as_ref().map(|socket| place(&socket.socket));
+                let _ = said.send(at.ok().and_then(Result::ok));
+                let mut map = Map::default();
+                for (node, at) in places.iter().take(NODES) {
+                    let bytes = self
+                        .rack
+                        .0
+                        .get(node)
+                        .map_or(0, |node| node.words().len() * 8);
+                    if let Some(at) = at {
+                        // Ranges of different nodes do not overlap.
+                        let _ = map.give(start(node), bytes as u64, at);
+                    }
+                }
+                all_known.wait();
+                serve_switch(&mut Switch::new(map, None), &socket?, stop, |_| ())
+            }));
+            let caller = scope.spawn(move || {
+                let switch = heard.recv().ok().flatten();
+                all_known.wait();
+                let switch = switch.ok_or_else(|| unavailable("the switch has no socket"))?;
+                let socket = self.socket(CALLER).map_err(unavailable)?;
+                let at = place(&socket.socket).map_err(unavailable)?;
+                let settings = CallerSettings::new(at, switch, TENANT, KEY);
+                let second = socket.socket.local_addr().map_err(unavailable)?.ip();
+                let second = UdpSocket::bind((second, 0)).map_err(unavailable)?;
+                let returning = CallerSettings {
+                    place: place(&second).map_err(unavailable)?,
+                    returns_to_caller: true,
+                    ..settings
+                };
+                let second = Delayed {
+                    socket: second,
+                    delay: self.delay,
+                };
+                let mut clients = [
+                    Client::with_socket(socket, settings),
+                    Client::with_socket(second, returning),
+                ];
+                body(&mut clients)
+            });
+            let measured = caller.join();
+            stop.store(true, Ordering::Relaxed);
+            for thread in serving {
+                match thread.join() {
+                    Ok(served) => served.map_err(unavailable)?,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+/// The times of both clients; network, delay and keys are left open.
+fn compare(
+    plan: &HopsPlan,
+    tree: &BPlusTree,
+    clients: &mut [Client<Delayed>; 2],
+    interrupt: &Interrupt,
+) -> Result<Hops, OffloadError> {
+    let [through_switch, returning] = clients;
+    let mut contestants = [(through_switch, Vec::new()), (returning, Vec::new())];
+    let completion = in_turns(plan.rounds, &mut contestants, interrupt, |round, turn| {
+        let (client, times) = turn;
+        // Both of a round scan the same keys.
+        let mut random = SmallRng::seed_from_u64(round as u64);
+        let (began, mut latencies) = (Instant::now(), Vec::new());
+        while began.elapsed() < plan.turn || latencies.len() < 2 {
+            let first = key(random.random_range(0..plan.keys));
+            let count = random.random_range(1..=SCANNED);
+            let query = tree.scan(first, count);
+            let start = Instant::now();
+            let outcome = client.run(&query, ITERATIONS).map_err(unavailable)?;
+            latencies.push(start.elapsed().as_secs_f64() * 1e6);
+            let is_first = |entry: nearfield_offload::structures::Entry| {
+                (entry.key, entry.value) == (first, value(first))
+            };
+            let is_right = scanned(&outcome).next().is_some_and(is_first);
+            if outcome.status != Status::Done || !is_right {
+                let (contestant, structure) = ("a traversal over the network", "ordered table");
+                return Err(OffloadError::Wrong {
+                    contestant,
+                    structure,
+                });
+            }
+        }
+        times.push(median(latencies.into_iter()));
+        Ok(())
+    })?;
+    if completion == Completion::Interrupted {
+        return Err(OffloadError::Interrupted);
+    }
+    let [(_, through_switch), (returning_client, returning)] = contestants;
+    let counters = returning_client.counters();
+    let ratios = returning
+        .iter()
+        .zip(&through_switch)
+        .map(|(over, under)| over / under);
+    Ok(Hops {
+        network: String::new(),
+        delay_us: 0.0,
+        keys: 0,
+        crossings: counters.sent_on as f64 / counters.asked.max(1) as f64,
+        gain: median(ratios),
+        through_switch_us: median(through_switch.into_iter()),
+        returning_us: median(returning.into_iter()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On network namespaces where they are permitted, else on the loopback interface.
+    #[test]
+    fn both_ways_cross_and_have_right_answers() {
+        let plan = HopsPlan {
+            keys: 2_000,
+            delays: vec![Duration::ZERO, Duration::from_micros(100)],
+            rounds: 1,
+            turn: Duration::from_millis(20),
+        };
+        let rows = measure_hops(&plan, &Interrupt::default(), &mut |_| ());
+        let rows = rows.expect("both are measured");
+        let [raw, delayed] = &rows[..] else {
+            panic!("{rows:?}");
+        };
+        let (raw, delayed) = (&raw.detail, &delayed.detail);
+        assert!(raw.crossings > 1.0 && raw.gain > 0.0, "{raw:?}");
+        // A hop takes at least as long as it is delayed: four hops for a crossing by the caller.
+        assert!(
+            delayed.returning_us > 400.0 && delayed.through_switch_us > 400.0,
+            "{delayed:?}"
+        );
+        let is_between_machines = raw.network == NAMESPACES;
+        assert_eq!(
+            hops_claim(&rows).ours,
+            is_between_machines.then_some(raw.gain)
+        );
+    }
+}
