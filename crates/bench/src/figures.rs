@@ -60,23 +60,23 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
-    /// Take minutes: CHIME with 300,000 keys, RADAR with 1M and 256 modules, ADM with 20,000
+    /// Take minutes: CHIME with 300,000 keys, RADAR with 64 modules and 500,000, ADM with 20,000
     /// objects, pulse with 3,000 requests of a point, DCART with 1M keys, and few
     /// points of each axis
     #[arg(long)]
     quick: bool,
 
     /// Keys in place of the paper's 60M, 500M, 100k or 50M [default: as for --quick, else those of
-    /// CHIME and ADM, 125M for RADAR, or as many as memory allows, and 10M for DCART]
+    /// CHIME and ADM, as --modules says for RADAR, and 10M for DCART]
     ///
     /// Of pulse, requests of each point; its tables always have the paper's keys. CHIME's caches
-    /// shrink with the keys. RADAR keeps 2048 modules and batches of 2M without --quick,
-    /// because skew has less effect with fewer: 4M keys are enough to see it.
+    /// shrink with the keys. With fewer keys than --modules says, RADAR's hot subranges are divided
+    /// into single keys, which favours indexes that read equal keys once.
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 
-    /// RADAR's memory modules, each with as many operations of a batch and segments of the keys as
-    /// otherwise [default: 2048, 256 with --quick]
+    /// RADAR's memory modules, each with as many operations of a batch as in the paper, and keys by
+    /// their square [default: as many as memory allows up to 2048, 64 with --quick]
     #[arg(long, value_name = "N", value_parser = modules)]
     modules: Option<u64>,
 
@@ -141,10 +141,10 @@ Examples:
       With a tenth of the paper's keys and caches.
   nearfield figures radar 10 11 15 --quick --html radar.html
       Six operations by skew, what they take, and the memory after them.
-  nearfield figures radar load --count 4M
+  nearfield figures radar load --modules 2048 --count 4M
       How full the fullest of 2048 modules is, before and after subranges have followed the load.
-  nearfield figures radar 10 --quick --modules 2048 --count 8M
-      Six operations on 2048 modules, at four degrees of skew.
+  nearfield figures radar 10 --quick --modules 256
+      Six operations on 256 modules and 8M keys, at four degrees of skew.
   nearfield figures adm --quick --json adm.json
       Policies that move objects between HBM and DRAM.
   nearfield figures pulse table4 --quick
@@ -234,11 +234,11 @@ impl Arguments {
                     true => RadarScale::quick(),
                     false => RadarScale::full(),
                 };
-                let keys = self.count.map(|keys| scale.clone().with_keys(keys));
-                let scale = keys.transpose()?.unwrap_or(scale);
                 let modules = self.modules;
                 let modules = modules.map(|modules| scale.clone().with_modules(modules));
                 let scale = modules.transpose()?.unwrap_or(scale);
+                let keys = self.count.map(|keys| scale.clone().with_keys(keys));
+                let scale = keys.transpose()?.unwrap_or(scale);
                 Scale::Radar(scale.with_text(self.text.clone()))
             }
         };

@@ -117,10 +117,10 @@ impl Parameters {
     pub fn kernel(&self, account: &Account) -> Time {
         let busy = account.threads.iter().filter(|thread| **thread != (0, 0.0));
         let threads = (busy.count() as f64).max(1.0);
-        let instructions = account.totals.instructions as f64;
+        let instructions = self.instructions * account.totals.instructions as f64;
         let issue = instructions * (self.cycles_per_instruction / threads).max(1.0);
         let chains = account.threads.iter().map(|&(instructions, waited)| {
-            self.cycles_per_instruction * instructions as f64 + waited
+            self.cycles_per_instruction * self.instructions * instructions as f64 + waited
         });
         let chain = chains.fold(0.0, f64::max);
         let cycles = issue.max(account.occupied).max(chain);

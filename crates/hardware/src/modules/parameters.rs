@@ -60,11 +60,14 @@ pub struct Parameters {
     pub source: &'static str,
     /// Cycles of a module's processor in a second.
     pub cycles_per_second: f64,
-    /// Threads of a module's processor.
+    /// Threads of a module's processor. *Assumed* to be 12 in the presets: 11 keep it busy.
     pub tasklets: usize,
     /// A thread begins an instruction at most once in this many cycles; the processor one each
     /// cycle.
     pub cycles_per_instruction: f64,
+    /// Instructions for each that programs count. *Assumed* to be 1: programs count what a search,
+    /// a comparison and a task take in C, and no compiler for the processors has confirmed it.
+    pub instructions: f64,
     /// Copies between bank and processor.
     pub dma: Dma,
     /// The longest copy, in bytes.
@@ -87,8 +90,8 @@ pub struct Parameters {
     pub joules_per_byte: f64,
 }
 
-/// Two sockets of 16 cores, as in RADAR's set-up. The times of a thread are assumed: 20 to 90 ns a
-/// probe, for hits and misses of caches, 10 ns an operation of two words, and a merge sort of 21
+/// Two sockets of 16 cores, as in RADAR's set-up. The times of a thread are *assumed*: 20 to 90 ns
+/// a probe, for hits and misses of caches, 10 ns an operation of two words, and a merge sort of 21
 /// levels at 2 ns.
 const HOST: Host = Host {
     threads: 32.0,
@@ -118,7 +121,7 @@ impl Preset {
             // copies of 2048 bytes, and 72.6 MB/s read and written in words at random by 16
             // threads; so the engine is occupied by 34 + 0.53 b cycles. Transfers: 5.04 + 0.2587
             // GB/s a rank up to 31.5; what comes back 4.74 for 6.68; one module 0.33 and 0.12. A
-            // transfer's fixed part (20 to 50 µs) and polling each 100 µs are assumptions from
+            // transfer's fixed part (20 to 50 µs) and polling each 100 µs are *assumed*, from
             // public programs.
             Preset::UpmemMeasured => Parameters {
                 name: "UPMEM, measured",
@@ -127,6 +130,7 @@ impl Preset {
                 cycles_per_second: 350e6,
                 tasklets: 12,
                 cycles_per_instruction: 11.0,
+                instructions: 1.0,
                 dma: Dma {
                     read_latency: 77.0,
                     write_latency: 61.0,
@@ -158,6 +162,7 @@ impl Preset {
                 cycles_per_second: 350e6,
                 tasklets: 12,
                 cycles_per_instruction: 11.0,
+                instructions: 1.0,
                 dma: Dma {
                     read_latency: 0.0,
                     write_latency: 0.0,

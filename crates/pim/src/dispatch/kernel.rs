@@ -5,7 +5,7 @@ use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Wire;
 use crate::structures::list::List;
 
-/// The instructions for each task: reading it, and writing the answer.
+/// The instructions for each task: reading it, and writing the answer. *Assumed*.
 pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
 
 /// The lists of a module.

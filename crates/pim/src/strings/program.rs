@@ -17,9 +17,9 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
-/// The instructions for each task: reading it, and writing the answer.
+/// The instructions for each task: reading it, and writing the answer. *Assumed*.
 const INSTRUCTIONS_PER_TASK: u64 = 60;
-/// The instructions for each word of two compared keys.
+/// The instructions for each word of two compared keys. *Assumed*.
 const INSTRUCTIONS_PER_WORD: u64 = 4;
 
 /// Does tasks in the partitions of a module.

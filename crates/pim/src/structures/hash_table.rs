@@ -19,7 +19,7 @@ use crate::structures::hash::mix;
 pub(crate) const HEADER_WORDS: usize = 3;
 /// A table has no fewer slots than that.
 const SLOTS_MIN: u64 = 8;
-/// The instructions for each slot that a search looks at.
+/// The instructions for each slot that a search looks at. *Assumed*.
 const INSTRUCTIONS_PER_SLOT: u64 = 12;
 
 /// A table, by its header.

@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 /// Towers are no higher.
 pub const HEIGHT_MAX: usize = 20;
 /// The instructions for each key that a search looks at: the address, the copy, a comparison of 64
-/// bits.
+/// bits. *Assumed*.
 pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
 /// Key, value, and height with the first pointer: the first copy of a tower.
 const HEAD_WORDS: usize = 3;

@@ -250,10 +250,12 @@ fn gru() -> Result<Box<dyn Predictor>, PointError> {
     Err(PointError::Missing(NO_LEARNING_LIBRARY.to_owned()))
 }
 
-/// RADAR with this number of subranges for each module.
+/// RADAR with this number of subranges for each module. Parts are as fine as by the letter on few
+/// modules, too, so that they have as many keys.
 fn radar(modules: usize, subranges_per_module: usize) -> Options {
     Options {
         subranges_per_module,
+        fanout: (modules.next_power_of_two() / 16).max(4),
         ..Options::radar(modules)
     }
 }
@@ -340,6 +342,16 @@ pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, _| 
     Box::new(Radar::new(device, Options::nearfield()))
 });
 
+/// The same without equal reads that share one.
+pub(super) const NEARFIELD_APART: Contender =
+    Contender::new("nearfield, reads apart", |device, _| {
+        let options = Options {
+            combines_reads: false,
+            ..Options::nearfield()
+        };
+        Box::new(Radar::new(device, options))
+    });
+
 /// Whole designs, those of others as published, without those that have parts of one.
 pub(super) const DESIGNS: [Contender; 5] = [
     RANGE_PARTITION_TABLE,
@@ -350,7 +362,7 @@ pub(super) const DESIGNS: [Contender; 5] = [
 ];
 
 /// Those of figure 10: the paper's, and ours. [`RADAR_GRU`] has points of its own there.
-pub(super) const ALL: [Contender; 9] = [
+pub(super) const ALL: [Contender; 10] = [
     RANGE_PARTITION,
     RANGE_PARTITION_TABLE,
     JUMP_PUSH,
@@ -360,6 +372,7 @@ pub(super) const ALL: [Contender; 9] = [
     RADAR_ONE,
     RADAR,
     NEARFIELD,
+    NEARFIELD_APART,
 ];
 
 #[cfg(test)]

@@ -7,14 +7,15 @@ use crate::text::grouped;
 
 pub(super) fn head(scale: &Scale, commit: &str) -> String {
     let mut text = format!(
-        "commit {}\n{} keys in place of 500,000,000 on {} modules, batches of {} operations or a \
-         hundredth of that in scans; {} batches of {} count; seed {}\n\
+        "commit {}\n{} keys on {} modules, {:.2} of the paper's density, batches of {} operations \
+         or a hundredth of that in scans; {} batches of {} count; seed {}\n\
          All throughput is modelled, in virtual time, but that of figure CPU and of servers in \
          figure 14; training and the way through a protocol are measured. Figures go by {} unless \
          they say otherwise:",
         commit,
         grouped(scale.keys),
         grouped(scale.modules),
+        scale.density(),
         grouped(scale.batch),
         scale.batches,
         scale.warming + scale.batches,

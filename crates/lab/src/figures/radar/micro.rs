@@ -1,21 +1,18 @@
 //! One operation at a time over degrees of skew: figures 10, 11 and 15, and what they depend on.
 
-use super::bench::{Bench, DEVICE, Keys, Outcome, Phase};
+use super::bench::{Bench, Keys, Outcome, Phase};
 use super::contender::{self, Contender};
 use super::scale::Scale;
+use super::sensitivity;
 use super::skew::{Skew, alpha};
 use super::work::{Verb, Verbs};
 use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;
-use nearfield_hardware::Time;
-use nearfield_hardware::modules::{Bandwidth, Dma, Parameters, Preset};
+use nearfield_hardware::modules::Preset;
 
 /// The figures that one run of each contender gives.
 pub(super) const FIGURES: [&str; 5] = ["10", "10p", "11", "15", "sensitivity"];
-
-/// The skew at which it is asked what results depend on.
-const SENSITIVE: [f64; 2] = [0.0, 0.99];
 
 /// A job for each contender and degree of skew, each with an index of its own.
 pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
@@ -26,7 +23,7 @@ pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for contender in contender::ALL {
         for &alpha in scale.alphas() {
-            let is_sensitive = SENSITIVE.contains(&alpha);
+            let is_sensitive = sensitivity::DEGREES.contains(&alpha);
             let mut figures = figures.clone();
             figures.retain(|&figure| figure != "sensitivity" || is_sensitive);
             if has_only_gets(&contender) {
@@ -47,7 +44,6 @@ fn has_only_gets(contender: &Contender) -> bool {
 
 fn job(scale: &Scale, contender: Contender, alpha: f64, figures: Vec<&'static str>) -> Job {
     let verbs: &'static [Verb] = match figures[..] {
-        ["sensitivity"] => &[Verb::Get],
         _ if has_only_gets(&contender) => &[Verb::Get],
         _ => &Verb::ALL,
     };
@@ -72,7 +68,7 @@ fn perform(
 ) -> Result<(), PointError> {
     let name = contender.name;
     let variants = match figures.contains(&"sensitivity") {
-        true => variants(),
+        true => sensitivity::variants(),
         false => Vec::new(),
     };
     let mut others = vec![Preset::RadarPaper.parameters()];
@@ -90,8 +86,9 @@ fn perform(
             match figure {
                 "10p" => run.rows.push(outcome.row(figure, name, 1, alpha(degree))),
                 "10" | "11" => run.rows.push(outcome.row(figure, name, 0, alpha(degree))),
-                "sensitivity" if verb == Verb::Get => {
-                    sensitivity(&outcome, name, degree, &variants, &mut run.rows);
+                "sensitivity" => {
+                    let rows = sensitivity::rows(&outcome, name, degree, &variants);
+                    run.rows.extend(rows);
                 }
                 _ => {}
             }
@@ -121,91 +118,70 @@ fn footprint(outcome: &Outcome, name: &str, degree: f64, rows: &mut Vec<Row>) {
     }
 }
 
-/// The device with one of its figures changed.
-struct Variant {
-    panel: &'static str,
-    x: Quantity,
-    parameters: Parameters,
-}
-
-/// What the model is least sure of, from one published figure to the other.
-fn variants() -> Vec<Variant> {
-    let own = DEVICE.parameters();
-    let mut variants = Vec::new();
-    for microseconds in [100_u32, 200, 500] {
-        variants.push(Variant {
-            panel: "launch",
-            x: Quantity::new("launch", "ms", f64::from(microseconds) / 1e3),
-            parameters: Parameters {
-                launch: Time::from_nanoseconds(u64::from(microseconds) * 1000),
-                ..own
-            },
-        });
-    }
-    for gigabytes in [13.0, 19.0, 25.0] {
-        variants.push(Variant {
-            panel: "bandwidth",
-            x: Quantity::new("bandwidth", "GB/s", gigabytes),
-            parameters: Parameters {
-                bandwidth: Bandwidth::Total(gigabytes * 1e9),
-                ..own
-            },
-        });
-    }
-    let word = own.dma.read_latency + 8.0 * own.dma.latency_per_byte;
-    for nanoseconds in [14.0, 100.0, 231.4] {
-        let cycles = nanoseconds * own.cycles_per_second / 1e9;
-        let fixed = own.dma.read_latency - (word - cycles).max(0.0);
-        let part = (fixed / own.dma.read_latency).clamp(0.0, 1.0);
-        variants.push(Variant {
-            panel: "copies",
-            x: Quantity::new("a word of the bank", "ns", nanoseconds),
-            parameters: Parameters {
-                dma: Dma {
-                    read_latency: own.dma.read_latency * part,
-                    write_latency: own.dma.write_latency * part,
-                    occupied: own.dma.occupied * part,
-                    ..own.dma
-                },
-                ..own
-            },
-        });
-    }
-    variants
-}
-
-/// Gets, by each variant.
-fn sensitivity(
-    outcome: &Outcome,
-    name: &str,
-    degree: f64,
-    variants: &[Variant],
-    rows: &mut Vec<Row>,
-) {
-    // Behind the device's own and the paper's.
-    for (clock, variant) in (2..outcome.clocks()).zip(variants) {
-        let row = outcome.row("sensitivity", name, clock, variant.x.clone());
-        rows.push(row.in_panel(format!("{}, α = {degree}", variant.panel)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::Interrupt;
+
+    /// Millions of operations a second of six operations at α = 0.99, on 16 modules with as many
+    /// keys as the paper has for so many. A change that moves a figure has to move these, too.
+    const PINNED: [(Contender, [f64; 6]); 5] = [
+        (
+            contender::PIM_TREE,
+            [1.579, 1.555, 0.01967, 5.81, 1.199, 1.118],
+        ),
+        (
+            contender::RADAR_ONE,
+            [0.8021, 0.7848, 0.008134, 1.685, 1.646, 1.918],
+        ),
+        (
+            contender::RADAR,
+            [2.258, 2.359, 0.05222, 2.069, 2.079, 2.036],
+        ),
+        (
+            contender::NEARFIELD,
+            [4.132, 3.987, 0.08546, 3.905, 3.108, 3.527],
+        ),
+        (
+            contender::NEARFIELD_APART,
+            [3.9, 3.981, 0.07574, 3.961, 3.195, 3.536],
+        ),
+    ];
 
     #[test]
-    fn copies_vary_between_the_published_figures() {
-        let words = variants()
-            .into_iter()
-            .filter(|variant| variant.panel == "copies");
-        let words: Vec<f64> = words
-            .map(|variant| {
-                let dma = variant.parameters.dma;
-                let cycles = dma.read_latency + 8.0 * dma.latency_per_byte;
-                assert!((cycles / 0.35 - variant.x.value).abs() < 0.1, "{cycles}");
-                dma.occupied
-            })
-            .collect();
-        assert!(words[0] < 1.0 && words[2] > 33.9, "{words:?}");
+    fn rates_are_those_of_the_commit_before() {
+        let scale = Scale {
+            keys: 122 * 16 * 16,
+            ..Scale::tiny()
+        };
+        let rates = PINNED.map(|(contender, _)| {
+            let job = job(&scale, contender, 0.99, vec!["10"]);
+            let (rows, done) = job.run(&Interrupt::default(), || {});
+            done.unwrap();
+            let rates = rows.iter().filter_map(|row| row.rate_mops);
+            // Four digits tell any change of the model from none.
+            let rounded = rates.map(|rate| format!("{rate:.3e}"));
+            (contender.name, rounded.collect::<Vec<_>>())
+        });
+        let pinned = PINNED.map(|(contender, rates)| {
+            let rates = rates.map(|rate| format!("{rate:.3e}"));
+            (contender.name, rates.to_vec())
+        });
+        assert_eq!(rates, pinned);
+    }
+
+    #[test]
+    fn as_many_keys_as_the_paper_has_for_its_modules() {
+        // 500 million over the square of 2048.
+        let paper = 500e6 / 2048_f64.powi(2);
+        for scale in [Scale::quick(), Scale::full()] {
+            let keys = scale.keys as f64 / (scale.modules as f64).powi(2);
+            assert!((0.9..1.1).contains(&(keys / paper)), "{scale:?}");
+            let operations = scale.batch as f64 / scale.modules as f64;
+            assert!(
+                (0.9..1.1).contains(&(operations / (2e6 / 2048.0))),
+                "{scale:?}"
+            );
+        }
     }
 }

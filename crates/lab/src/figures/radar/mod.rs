@@ -20,6 +20,7 @@ mod overheads;
 mod peers;
 mod redis;
 mod scale;
+mod sensitivity;
 mod skew;
 pub mod skip_list;
 mod text;
@@ -65,6 +66,7 @@ impl Paper for Scale {
         match figure {
             "9" => heights::normalize(rows),
             "11" => overheads::normalize(&rows),
+            "sensitivity" => sensitivity::headlines(&rows),
             _ => rows,
         }
     }

@@ -6,8 +6,9 @@ use crate::memory::available_bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Keys, modules and batches. How much skew does depends on the number of modules and on how many
-/// operations a batch has for each; so these stay as in the paper, and only keys are fewer.
+/// Keys, modules and batches, at the paper's density: as many operations of a batch for each
+/// module, and keys by the square of the number of modules. Then a subrange that is divided as far
+/// as can be has as many keys, and a key of the hottest segment as many operations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scale {
     /// Keys in place of the paper's 500 million.
@@ -31,6 +32,8 @@ pub struct Scale {
 /// A figure of this paper.
 pub(super) type Figure = paper::Figure<Scale>;
 
+/// Keys by the square of the number of modules: 500 million over that of 2048 are 119.
+const KEYS_BY_MODULES: usize = 122;
 /// What the paper loads.
 const PAPER_KEYS: usize = 500_000_000;
 /// More keys than this take days.
@@ -41,13 +44,13 @@ pub(super) const BYTES_PER_KEY: usize = 150;
 pub(super) const BYTES_PER_OPERATION: usize = 400;
 
 impl Scale {
-    /// Minutes: 256 modules with as many operations each as in the paper, a million keys.
+    /// Minutes: 64 modules, with as many operations each as in the paper.
     #[must_use]
     pub fn quick() -> Scale {
         Scale {
-            keys: 1_000_000,
-            modules: 256,
-            batch: 250_000,
+            keys: KEYS_BY_MODULES * 64 * 64,
+            modules: 64,
+            batch: 62_500,
             warming: 1,
             batches: 1,
             coarse: true,
@@ -56,23 +59,34 @@ impl Scale {
         }
     }
 
-    /// As the paper, as far as memory allows.
+    /// As the paper, with as many of its modules as have room for their keys.
     #[must_use]
     pub fn full() -> Scale {
-        let available = available_bytes().unwrap_or(u64::MAX / 2) as usize;
-        let scale = Scale {
-            keys: 0,
-            modules: 2048,
-            batch: 2_000_000,
+        // Two runs at the same time.
+        let room = available_bytes().unwrap_or(u64::MAX / 2) as usize / 2;
+        let counts = [2048, 1024, 512, 256, 128];
+        let scales = counts.map(|modules| Scale {
             warming: 2,
             batches: 4,
             coarse: false,
-            ..Scale::quick()
-        };
-        // Two runs at the same time.
-        let room = (available / 2).saturating_sub(scale.batch * BYTES_PER_OPERATION);
-        let keys = (room / BYTES_PER_KEY).clamp(1_000_000, KEYS_MAX);
-        Scale { keys, ..scale }
+            ..Scale::quick().dense(modules)
+        });
+        let fits = |scale: &&Scale| scale.bytes() <= room && scale.keys <= KEYS_MAX;
+        let found = scales
+            .iter()
+            .find(fits)
+            .unwrap_or(&scales[counts.len() - 1]);
+        found.clone()
+    }
+
+    /// At the same density with so many modules.
+    fn dense(self, modules: usize) -> Scale {
+        Scale {
+            keys: KEYS_BY_MODULES * modules * modules,
+            modules,
+            batch: self.batch * modules / self.modules,
+            ..self
+        }
     }
 
     /// Milliseconds a point, for tests.
@@ -102,7 +116,8 @@ impl Scale {
         Ok(Scale { keys, ..self })
     }
 
-    /// With another number of modules, each with as many operations of a batch.
+    /// With another number of modules, each with as many operations of a batch, and keys by their
+    /// square, of which there are 125 million at most.
     ///
     /// # Errors
     /// `OutOfRange` for less than 16 modules or more than 4096.
@@ -114,13 +129,9 @@ impl Scale {
                 allowed: "16 to 4096".to_owned(),
             });
         }
-        let modules = modules as usize;
-        let batch = self.batch * modules / self.modules;
-        Ok(Scale {
-            modules,
-            batch,
-            ..self
-        })
+        let scale = self.dense(modules as usize);
+        let keys = scale.keys.min(KEYS_MAX);
+        Ok(Scale { keys, ..scale })
     }
 
     /// With the words of a text.
@@ -133,6 +144,11 @@ impl Scale {
     #[must_use]
     pub fn part(&self) -> f64 {
         self.keys as f64 / PAPER_KEYS as f64
+    }
+
+    /// Keys as a part of those that the paper has for so many modules.
+    pub(super) fn density(&self) -> f64 {
+        self.keys as f64 / (KEYS_BY_MODULES * self.modules * self.modules) as f64
     }
 
     /// Degrees of skew.

@@ -21,7 +21,7 @@ const BLOCK_WORDS: usize = 3 * ARRAY_WORDS;
 const HEADER_WORDS: usize = 8;
 /// The start of a chunk's header; a freed block does not have it.
 const MARK: u64 = 0xc4a9_1e57;
-/// The instructions for each node on a way, and for each key compared in a block.
+/// The instructions for each node on a way, and for each key compared in a block. *Assumed*.
 const INSTRUCTIONS_PER_BLOCK: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
 

@@ -11,6 +11,7 @@ use crate::structures::hash_table::{self, Table};
 /// Key, value and height.
 const DATA_WORDS: usize = 3;
 /// The instructions for each key of a task with many: reading it, and writing the answer.
+/// *Assumed*.
 const INSTRUCTIONS_PER_KEY: u64 = 20;
 
 /// Does tasks.

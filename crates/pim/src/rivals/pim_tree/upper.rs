@@ -18,7 +18,7 @@ const WIDTH: usize = 16;
 const KEYS: u32 = 4;
 const CHILDREN: u32 = KEYS + WIDTH as u32;
 const NODE_WORDS: usize = CHILDREN as usize + WIDTH;
-/// The instructions for each node, and for each key compared there.
+/// The instructions for each node, and for each key compared there. *Assumed*.
 const INSTRUCTIONS_PER_NODE: u64 = 24;
 const INSTRUCTIONS_PER_KEY: u64 = 6;
 /// Words of the tree's header: the root, how many levels there are, nodes, spare nodes, and the

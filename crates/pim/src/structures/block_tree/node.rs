@@ -21,7 +21,7 @@ pub(super) const ROOT_WORDS: usize = LEAF_WORDS;
 /// Set in the first word of a leaf.
 const LEAF: u64 = 1 << 32;
 /// The instructions to copy a block, and for each key compared there: the block is in the
-/// processor's own memory by then.
+/// processor's own memory by then. *Assumed*.
 const INSTRUCTIONS_PER_BLOCK: u64 = 20;
 const INSTRUCTIONS_PER_KEY: u64 = 8;
 
