@@ -7,6 +7,8 @@ mod build;
 mod bulk;
 mod change;
 #[cfg(not(loom))]
+mod compaction;
+#[cfg(not(loom))]
 mod counters;
 #[cfg(not(loom))]
 mod cursor;

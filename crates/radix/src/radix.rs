@@ -7,7 +7,7 @@ use crate::engine::{self, Combine, EngineOptions, Workspace, pipeline};
 use crate::leaf::LeafForm;
 use crate::memory::MemoryUse;
 use crate::tree::Tree;
-use nearfield_core::{Batch, Direction, Error, Form, OrderedIndex, Words};
+use nearfield_core::{Batch, Bytes, Direction, Error, Form, OrderedIndex, Words};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::ops::{Bound, ControlFlow};
@@ -315,6 +315,31 @@ impl<F: RadixForm> Radix<F> {
             }
         })?;
         Ok(outcome)
+    }
+}
+
+impl Radix<Bytes> {
+    /// Moves entries out of memory that is used in parts only, so that it can be given back to the
+    /// system: up to `blocks` blocks of up to 1 KiB in this call, about a microsecond each. True if
+    /// there is more to do, for which other threads may have to finish first.
+    ///
+    /// A map takes up to a third more memory than its entries need after it has grown, or after
+    /// values have become longer or shorter. Call this from time to time, by a thread that has
+    /// time. Others read and write meanwhile. A round takes up to a sixteenth of the map's memory
+    /// before it gives some back.
+    ///
+    /// ```
+    /// use nearfield_core::{Bytes, OrderedIndex};
+    /// use nearfield_radix::Radix;
+    ///
+    /// let index = Radix::<Bytes>::new()?;
+    /// index.insert(b"ann", b"one")?;
+    /// while index.compact(64) {}
+    /// assert_eq!(index.get(b"ann")?.as_deref(), Some(&b"one"[..]));
+    /// # Ok::<(), nearfield_core::Error>(())
+    /// ```
+    pub fn compact(&self, blocks: usize) -> bool {
+        self.tree.compact(blocks)
     }
 }
 

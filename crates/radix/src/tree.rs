@@ -25,6 +25,7 @@ use crate::latching::Latching;
 use crate::leaf::LeafForm;
 use crate::lock::{Held, pause};
 use crate::memory::Memory;
+use crate::memory::rounds::Rounds;
 use crate::node::{Inner, Kind, Ref, Symbol};
 use crate::shortcut::{Shortcuts, Tables};
 use crossbeam_epoch::Guard;
@@ -65,6 +66,8 @@ pub struct Tree<F: LeafForm> {
     retired: CachePadded<AtomicUsize>,
     /// How often that has found something.
     collected: AtomicUsize,
+    /// Those of [compaction](crate::compaction).
+    pub rounds: Rounds,
     form: PhantomData<F>,
 }
 
@@ -99,6 +102,7 @@ impl<F: LeafForm> Tree<F> {
             entries: CachePadded::new(AtomicI64::new(0)),
             retired: CachePadded::new(AtomicUsize::new(0)),
             collected: AtomicUsize::new(0),
+            rounds: Rounds::default(),
             form: PhantomData,
         })
     }

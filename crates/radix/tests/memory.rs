@@ -104,5 +104,12 @@ fn memory_of_byte_strings_is_small_again_after_values_were_longer_for_a_time() {
         again.taken_bytes < loaded.taken_bytes + more / 3,
         "{again:?} after {longer:?} and {loaded:?}"
     );
+    while index.compact(256) {}
+    let compact = index.memory();
+    assert!(
+        compact.taken_bytes < loaded.taken_bytes / 20 * 21
+            && compact.total_bytes() <= again.total_bytes(),
+        "{compact:?} after {loaded:?}"
+    );
     index.check_invariants();
 }

@@ -7,6 +7,7 @@ use crate::placement::Pim;
 #[cfg(feature = "pool")]
 use crate::placement::Pool;
 use crate::placement::{AnyIndex, AnyPlacement, Local};
+use nearfield_core::Bytes;
 use nearfield_radix::MemoryUse;
 
 impl<F: MapForm> Map<F, AnyPlacement> {
@@ -43,6 +44,26 @@ impl<F: MapForm> Map<F, AnyPlacement> {
             AnyIndex::Local(radix) => Some(radix.memory()),
             #[cfg(any(feature = "pool", feature = "pim"))]
             _ => None,
+        }
+    }
+}
+
+impl Map<Bytes, AnyPlacement> {
+    /// As [`compact`](Map#method.compact) of a map in this machine's memory. Others have nothing to
+    /// move.
+    ///
+    /// ```
+    /// use nearfield::{AnyPlacement, Bytes, BytesMap, Map};
+    ///
+    /// let map: Map<Bytes, AnyPlacement> = BytesMap::new()?.into();
+    /// assert!(!map.compact(64));
+    /// # Ok::<(), nearfield::Error>(())
+    /// ```
+    pub fn compact(&self, blocks: usize) -> bool {
+        match &self.index {
+            AnyIndex::Local(radix) => radix.compact(blocks),
+            #[cfg(any(feature = "pool", feature = "pim"))]
+            _ => false,
         }
     }
 }

@@ -400,6 +400,16 @@ impl Reclaim for Bytes {
     }
 }
 
+/// A copy of a block, under the lock of the node above, and latched.
+pub fn copy_block(memory: &Memory, leaf: Ref, guard: &Guard) -> Result<Ref, Error> {
+    strings::create_copy(memory, Strings::latched(memory, leaf, guard))
+}
+
+/// The units of memory that a block takes, which may be one that has been replaced.
+pub fn units_of_block(memory: &Memory, leaf: Ref) -> usize {
+    strings::granules(memory, leaf)
+}
+
 /// A copy of a block with an entry in the place of those from position `at` to before `behind`, if
 /// it fits.
 fn edited(

@@ -18,6 +18,7 @@ pub mod strings;
 mod symbols;
 mod word;
 
+pub use bytes::{copy_block, units_of_block};
 pub use dense::DenseNodes;
 pub use modify::{Entries, InNode, Known, ModifyLeaf, Room, Spot, put_entry};
 pub use read::{Lookup, ReadLeaf, Scan};

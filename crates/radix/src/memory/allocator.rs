@@ -94,11 +94,6 @@ impl Allocator {
         }
     }
 
-    /// True if freed memory may become part of an allocation of another length.
-    pub fn has_pieces(&self) -> bool {
-        matches!(self.free, Free::Pieces(_))
-    }
-
     /// The bytes in use.
     pub fn live_bytes(&self) -> usize {
         let units = match &self.free {
@@ -118,6 +113,14 @@ impl Allocator {
         match &self.free {
             Free::Items(items) => items.bytes_taken(&self.region),
             Free::Pieces(pieces) => pieces.bytes_taken(&self.region),
+        }
+    }
+
+    /// The pieces, unless all runs are of one unit.
+    pub fn pieces(&self) -> Option<(&Pieces, &Region)> {
+        match &self.free {
+            Free::Items(_) => None,
+            Free::Pieces(pieces) => Some((pieces, &self.region)),
         }
     }
 

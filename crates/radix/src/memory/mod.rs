@@ -4,6 +4,7 @@ mod allocator;
 mod items;
 mod pieces;
 mod region;
+pub mod rounds;
 mod span;
 mod stripes;
 
@@ -12,6 +13,8 @@ use crate::lock::VersionLock;
 use crate::node::{Dense, Inner, KINDS, Kind, Node4, Node16, Node48, Node256, Ref, Small, Symbol};
 use allocator::Allocator;
 use nearfield_core::Error;
+use pieces::Pieces;
+use region::Region;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Address space a region reserves at most. It costs nothing until it is used.
@@ -363,13 +366,33 @@ impl Memory {
     /// No thread may refer to a node or leaf that has been freed, by a shortcut for instance.
     pub unsafe fn give_back(&self) {
         // The memory of blocks of words keeps its kind, see `Words::free_unlinked`.
-        let strings = Some(&self.leaves).filter(|leaves| leaves.has_pieces());
+        let strings = Some(&self.leaves).filter(|leaves| leaves.pieces().is_some());
         let nodes = [&self.node4, &self.node16, &self.node48];
         for kind in nodes.into_iter().chain(strings) {
             // SAFETY: promised by the caller.
             let bytes = unsafe { kind.give_back() };
             self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// The blocks of byte strings; `None` if the leaves are words'.
+    pub fn leaf_pieces(&self) -> Option<(&Pieces, &Region)> {
+        self.leaves.pieces()
+    }
+
+    /// Ends the [emptying](pieces::emptying) of spans of leaves. Returns the bytes that were given
+    /// back.
+    ///
+    /// # Safety
+    /// As for [`Pieces::release_emptied`].
+    pub unsafe fn release_emptied(&self, spans: &[u32]) -> usize {
+        let Some((pieces, region)) = self.leaf_pieces() else {
+            return 0;
+        };
+        // SAFETY: promised by the caller.
+        let bytes = unsafe { pieces.release_emptied(region, spans) };
+        self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        bytes
     }
 
     /// The bytes that have been taken for inner and dense nodes.

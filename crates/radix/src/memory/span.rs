@@ -64,16 +64,16 @@ fn mask(first: usize, count: usize) -> u64 {
     u64::MAX >> (64 - count) << first
 }
 
-/// Calls `each` for the words that a piece lies in, with its bits there.
+/// Calls `each` for the words that a piece lies in, with its bits there, from the last one on.
 #[inline]
-fn for_parts(at: usize, units: usize, mut each: impl FnMut(usize, u64)) {
+fn for_parts_from_last(at: usize, units: usize, mut each: impl FnMut(usize, u64)) {
     debug_assert!(units <= PIECE_UNITS_MAX && at + units <= SPAN_UNITS);
     let (word, first) = (at / 64, at % 64);
     let here = units.min(64 - first);
-    each(word, mask(first, here));
     if here < units {
         each(word + 1, mask(0, units - here));
     }
+    each(word, mask(first, here));
 }
 
 impl Span {
@@ -163,7 +163,7 @@ impl Span {
     /// Takes units that the owner has found free. Only by the owner.
     #[inline]
     pub fn take(&self, at: usize, units: usize) {
-        for_parts(at, units, |word, mask| {
+        for_parts_from_last(at, units, |word, mask| {
             let before = self.bits.0[word].fetch_or(mask, Ordering::Relaxed);
             debug_assert!(before & mask == 0, "a unit was taken twice");
         });
@@ -213,10 +213,25 @@ impl Span {
         self.bits.0[word].load(Ordering::Acquire)
     }
 
+    /// Where the next piece begins, from the end of another piece on, or from 0. Only by the owner,
+    /// which takes none meanwhile. Others may free pieces: their last units are freed first, so
+    /// that a piece of which a part is left is still found by its beginning.
+    pub fn next_piece(&self, from: usize) -> Option<usize> {
+        let mut at = from;
+        while at < SPAN_UNITS {
+            let taken = self.word(at / 64) >> (at % 64);
+            if taken != 0 {
+                return Some(at + taken.trailing_zeros() as usize);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
     /// Frees a piece. True if that has made the span ripe, which the caller is to tell others.
     #[must_use]
     pub fn free(&self, at: usize, units: usize) -> bool {
-        for_parts(at, units, |word, mask| {
+        for_parts_from_last(at, units, |word, mask| {
             let before = self.bits.0[word].fetch_and(!mask, Ordering::Release);
             debug_assert!(before & mask == mask, "a unit was freed twice");
         });

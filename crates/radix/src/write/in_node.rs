@@ -186,7 +186,7 @@ impl<F: LeafForm> Tree<F> {
     }
 
     /// Links a leaf in place of one that covers the same bytes.
-    fn exchange_leaf(
+    pub fn exchange_leaf(
         &self,
         node: Inner<'_>,
         symbol: Symbol,
@@ -357,7 +357,7 @@ impl<F: LeafForm> Tree<F> {
         guard.count_entries(-1);
         let count = F::count(memory, leaf, guard);
         if count > F::JOINED_MAX / 2 {
-            return self.compact(node, symbol, leaf, guard);
+            return self.compact_leaf(node, symbol, leaf, guard);
         }
         if symbol == END {
             self.retire_leaf(leaf, guard);
@@ -374,7 +374,7 @@ impl<F: LeafForm> Tree<F> {
         let right = range.end.checked_add(1).map(|byte| node.range(byte));
         match self.join(node, &range, [left, right], guard) {
             true => InNode::Shrunk,
-            false => self.compact(node, symbol, leaf, guard),
+            false => self.compact_leaf(node, symbol, leaf, guard),
         }
     }
 
@@ -446,7 +446,13 @@ impl<F: LeafForm> Tree<F> {
 
     /// Reclaims the memory of removed entries in a leaf, if that is worth it and there is memory
     /// for a copy.
-    fn compact(&self, node: Inner<'_>, symbol: Symbol, leaf: Ref, guard: &Writer<'_, F>) -> InNode {
+    fn compact_leaf(
+        &self,
+        node: Inner<'_>,
+        symbol: Symbol,
+        leaf: Ref,
+        guard: &Writer<'_, F>,
+    ) -> InNode {
         match F::compacted(&self.memory, leaf, guard) {
             Some(Ok(copy)) => self.exchange_leaf(node, symbol, leaf, copy, guard),
             _ => InNode::Unchanged,

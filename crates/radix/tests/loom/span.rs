@@ -123,6 +123,33 @@ fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
     });
 }
 
+/// The owner of a span that is emptied finds pieces by their beginnings only, while others free
+/// them.
+#[test]
+fn a_piece_that_is_being_freed_is_found_by_its_beginning_or_not_at_all() {
+    const AT: usize = SPAN_UNITS / 2 - 4;
+    const UNITS: usize = 8;
+    check(|| {
+        let span = Arc::new(Span::default());
+        span.acquire(0);
+        span.take(AT, UNITS);
+        span.take(AT + UNITS, UNITS);
+        let start = Start::new();
+        let freeing = {
+            let span = Arc::clone(&span);
+            start.spawn(move || {
+                let _ = span.free(AT, UNITS);
+            })
+        };
+        start.pass();
+        let found = span.next_piece(0);
+        assert!(found == Some(AT) || found == Some(AT + UNITS), "{found:?}");
+        freeing.join().expect("no panic");
+        assert_eq!(span.next_piece(0), Some(AT + UNITS));
+        assert_eq!(span.next_piece(AT + 2 * UNITS), None);
+    });
+}
+
 /// Where memory is short, a thread that searches, or one that was told of a ripe span, owns a span
 /// at rest.
 #[test]

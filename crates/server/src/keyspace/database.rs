@@ -121,6 +121,17 @@ impl Database {
         Ok(stored.map(|stored| read(Record::parse(&stored))))
     }
 
+    /// Moves up to `blocks` blocks of each index, so that memory can be given back to the system.
+    /// True if there is more to do.
+    pub fn compact(&self, blocks: usize) -> bool {
+        let indexes = [self.entries(), self.expiries()];
+        let mut has_more = false;
+        for index in indexes.into_iter().flatten() {
+            has_more |= index.compact(blocks);
+        }
+        has_more
+    }
+
     /// The bytes of this process's memory that the indexes use, without what they hold for use
     /// again.
     pub fn used_bytes(&self) -> usize {

@@ -244,6 +244,12 @@ impl Index {
         }
     }
 
+    /// Moves up to `blocks` blocks, so that memory can be given back to the system. True if there
+    /// is more to do.
+    pub fn compact(&self, blocks: usize) -> bool {
+        self.map().compact(blocks)
+    }
+
     /// The memory that the index takes in this process.
     pub fn memory(&self) -> nearfield::MemoryUse {
         self.map().local_memory().unwrap_or_default()

@@ -52,7 +52,7 @@ use slots::Slots;
 use snapshot::Snapshot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stripes::Stripes;
 
 /// All databases.
@@ -222,8 +222,57 @@ impl Keyspace {
         self.limits.change(change);
     }
 
+    /// Moves blocks of the indexes for a time, so that memory can be given back to the system. Ends
+    /// early, and answers false, if there is nothing to do, or while a command needs the whole
+    /// keyspace.
+    pub fn compact_for(&self, time: Duration) -> bool {
+        /// Some 100 µs, for which such a command waits.
+        const BLOCKS: usize = 64;
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let has_more = self.try_share().is_some_and(|databases| {
+                let compact = |database: &Database| database.compact(BLOCKS);
+                databases.iter().map(compact).fold(false, |a, b| a | b)
+            });
+            if !has_more {
+                return false;
+            }
+        }
+        true
+    }
+
     /// The bytes of memory that the indexes use, without what they hold for use again.
     pub fn index_bytes(&self, databases: &Databases) -> usize {
         databases.iter().map(Database::used_bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server's thread for memory gives back what a load in random order has left free.
+    #[test]
+    fn memory_of_the_indexes_is_given_back() {
+        const KEYS: u64 = 300_000;
+        let keyspace = Keyspace::new(Home::Local);
+        let databases = keyspace.share();
+        let index = databases[3].entries_or_create().expect("memory");
+        for i in 0..KEYS {
+            // Some odd number, so that each key comes once.
+            let key = format!("key:{:012}", i * 611_953 % KEYS);
+            index.insert(key.as_bytes(), b"12345678").expect("memory");
+        }
+        let before = index.memory();
+        drop(databases);
+        let begun = Instant::now();
+        while keyspace.compact_for(Duration::from_millis(2)) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+        }
+        let databases = keyspace.share();
+        let after = databases[3].entries().map(Index::memory).expect("an index");
+        assert!(after.total_bytes() <= before.total_bytes());
+        let free = [before, after].map(|memory| memory.taken_bytes - memory.total_bytes());
+        assert!(free[1] < free[0] / 4 * 3, "{before:?}, then {after:?}");
     }
 }

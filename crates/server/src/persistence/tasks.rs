@@ -17,6 +17,12 @@ use std::time::{Duration, Instant};
 /// How often the log is looked after.
 const TICK: Duration = Duration::from_millis(100);
 
+/// For how long in each tick memory is made compact.
+const COMPACTED: Duration = Duration::from_millis(2);
+
+/// The ticks after which memory is looked at again that was compact.
+const COMPACT_TICKS: u32 = 10;
+
 /// Starts what runs beside the threads that serve clients, until the server stops. `by_rings` says
 /// that these threads read values in files themselves.
 ///
@@ -58,11 +64,17 @@ pub fn spawn<'scope>(
     Ok(())
 }
 
-/// Looks after the log, and asks for snapshots when they are due.
+/// Looks after the log and the memory of the indexes, and asks for snapshots when they are due.
 fn keep(server: &Server) {
+    let mut compact_ticks = 0;
     while !server.stopping.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         server.log.tend();
+        compact_ticks = match compact_ticks {
+            0 if server.keyspace.compact_for(COMPACTED) => 0,
+            0 => COMPACT_TICKS,
+            ticks => ticks - 1,
+        };
         if let Some(task) = due(server) {
             server.persistence.request(task, true);
         }

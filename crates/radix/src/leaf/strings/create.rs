@@ -116,6 +116,30 @@ fn create_longer(
     Ok(new.finish(jumps))
 }
 
+/// Creates a copy of a block. Only under the latch of the other. It has no room for more entries if
+/// some have been removed or have become shorter.
+pub fn create_copy(memory: &Memory, old: Strings<'_>) -> Result<Ref, Error> {
+    if old.state.is_outside() {
+        return create(memory, &[old.entry(0)]);
+    }
+    let (count, length) = (old.count(), old.used());
+    if !old.has_lost() {
+        return create_longer(memory, old, count, length);
+    }
+    let mut new = NewBlock::allocate(memory, count, length, false)?;
+    new.copy(old, 0..count);
+    Ok(new.finish(0))
+}
+
+/// The granules of a block.
+pub fn granules(memory: &Memory, leaf: Ref) -> usize {
+    let state = header(memory, leaf).state();
+    match state.is_outside() {
+        true => OUTSIDE_GRANULES,
+        false => state.granules(),
+    }
+}
+
 /// Creates two blocks of the entries of another, with an entry put in the place of those from
 /// position `at` to before `behind`, and divides them where keys differ in the byte at `depth`,
 /// as near to position `wanted` as possible. Also returns the first byte of the second. `None` if

@@ -54,7 +54,10 @@ mod state;
 mod tests;
 
 pub use change::{alter, insert, latch, mark_dead, remove, set};
-pub use create::{create, create_divided, create_edited, create_with_room, fits, free, joins};
+pub use create::{
+    create, create_copy, create_divided, create_edited, create_with_room, fits, free, granules,
+    joins,
+};
 pub use header::Latch;
 pub use read::{Found, any_key, copy_to, read};
 pub use report::{apart, bytes, report};

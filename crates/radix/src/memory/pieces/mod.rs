@@ -17,6 +17,8 @@
 //! A free piece is used again for any purpose: a thread that frees one guarantees that no thread
 //! refers to it.
 
+mod emptying;
+
 use super::region::Region;
 use super::span::{PIECE_UNITS_MAX, SPAN_UNITS, Span};
 use super::stripes::Stripes;

@@ -1,0 +1,165 @@
+//! Compaction: blocks of byte strings move out of memory that is used in parts only, so that whole
+//! huge pages of it can be given back to the system.
+//!
+//! A thread moves a few blocks whenever it is called. In each round:
+//!
+//! ```text
+//!   rest ──▶ settle ──▶ move ──▶ free ──▶ rest
+//! ```
+//!
+//! - *Settle*: the memory to be emptied is chosen, and no block is created there any more. The
+//!   round goes on when each thread that was writing then has finished. From then on all blocks
+//!   there are whole.
+//! - *Move*: each block is copied under the lock of the node above it, as if it had grown.
+//! - *Free*: when no thread can read the old blocks any more, their memory is given back.
+
+use crate::counters::Off;
+use crate::leaf::{ModifyLeaf, ReadLeaf, copy_block, units_of_block};
+use crate::lock::Held;
+use crate::memory::rounds::Phase;
+use crate::node::{Kind, Ref};
+use crate::tree::Tree;
+use crate::writer::Writer;
+use nearfield_core::{Bytes, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A round that gives back less than this part of the memory in use is the last for now.
+const GAIN_PART: usize = 512;
+
+/// How often a block is looked for whose node other threads replace.
+const TRIES: usize = 4;
+
+impl Tree<Bytes> {
+    /// Moves up to `blocks` blocks. True if there is more to do. Without a pin.
+    pub fn compact(&self, blocks: usize) -> bool {
+        let Some(mut round) = self.rounds.try_lock() else {
+            return false;
+        };
+        let Some((pieces, region)) = self.memory.leaf_pieces() else {
+            return false;
+        };
+        round.phase = match std::mem::take(&mut round.phase) {
+            Phase::Rest => {
+                if !pieces.is_scattered(region) || round.is_useless(self.leaf_bytes()) {
+                    return false;
+                }
+                round.copied = 0;
+                Phase::Settle(pieces.take_sparse(region), Self::after_all_threads())
+            }
+            Phase::Settle(spans, settled) if is_over(&settled) => Phase::Move(spans, 0, 0),
+            Phase::Move(spans, span, unit) => {
+                self.move_blocks(spans, (span, unit), blocks, &mut round.copied)
+            }
+            Phase::Free(spans, left) if is_over(&left) => {
+                // SAFETY: blocks were freed after all threads had left them.
+                let given_back = unsafe { self.memory.release_emptied(&spans) };
+                // Not what the map takes now: it may grow meanwhile.
+                let gained = given_back.saturating_sub(round.copied);
+                let used = self.leaf_bytes();
+                round.useless_at = (gained < used / GAIN_PART).then_some(used);
+                Phase::Rest
+            }
+            waiting => {
+                crossbeam_epoch::pin().flush();
+                waiting
+            }
+        };
+        true
+    }
+
+    /// Becomes true when all threads that are pinned now have been unpinned.
+    fn after_all_threads() -> Arc<AtomicBool> {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let guard = crossbeam_epoch::pin();
+        guard.defer(move || told.store(true, Ordering::Release));
+        guard.flush();
+        over
+    }
+
+    fn leaf_bytes(&self) -> usize {
+        self.memory.bytes().leaf_bytes
+    }
+
+    fn move_blocks(
+        &self,
+        spans: Vec<u32>,
+        (mut span, mut unit): (usize, usize),
+        blocks: usize,
+        copied: &mut usize,
+    ) -> Phase {
+        let Some((pieces, _)) = self.memory.leaf_pieces() else {
+            return Phase::Rest;
+        };
+        let guard = self.writer();
+        let mut is_short = false;
+        for _ in 0..blocks {
+            let next = loop {
+                let Some(&index) = spans.get(span).filter(|_| !is_short) else {
+                    break None;
+                };
+                match pieces.next_piece(index, unit) {
+                    Some(found) => break Some(found),
+                    None => (span, unit) = (span + 1, 0),
+                }
+            };
+            let Some((piece, at)) = next else {
+                // The old blocks are retired before, so that they are freed first.
+                drop(guard);
+                self.collect();
+                return Phase::Free(spans, Self::after_all_threads());
+            };
+            let leaf = Ref::new(Kind::Leaf, piece);
+            unit = at + units_of_block(&self.memory, leaf);
+            // Without memory the rest stays.
+            match self.move_block(leaf, &guard) {
+                Ok(bytes) => *copied += bytes,
+                Err(_) => is_short = true,
+            }
+        }
+        drop(guard);
+        self.collect();
+        Phase::Move(spans, span, unit)
+    }
+
+    /// Links a copy in place of a block, if it is in the tree. Returns the copy's bytes.
+    fn move_block(&self, leaf: Ref, guard: &Writer<'_, Bytes>) -> Result<usize, Error> {
+        for _ in 0..TRIES {
+            let Some(key) = Bytes::any_key(&self.memory, leaf, guard) else {
+                return Ok(0);
+            };
+            let place = self.descend(key, usize::MAX, &mut Off);
+            if place.child != leaf {
+                return Ok(0);
+            }
+            let node = self.memory.inner(place.node);
+            let Ok((held, _)) = Held::lock(&node.header().lock) else {
+                continue;
+            };
+            if Bytes::child(node, place.symbol) != leaf {
+                held.unlock_unchanged();
+                continue;
+            }
+            let latch = Bytes::latch(&self.memory, leaf, guard.latching().needed);
+            let copy = match copy_block(&self.memory, leaf, guard) {
+                Ok(copy) => copy,
+                Err(error) => {
+                    drop(latch);
+                    held.unlock_unchanged();
+                    return Err(error);
+                }
+            };
+            self.exchange_leaf(node, place.symbol, leaf, copy, guard);
+            return Ok(units_of_block(&self.memory, copy) * Bytes::LEAF_UNIT_BYTES);
+        }
+        Ok(0)
+    }
+}
+
+fn is_over(flag: &AtomicBool) -> bool {
+    flag.load(Ordering::Acquire)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Spans that are emptied, so that their memory is given back.
+//!
+//! Each span has some free units, and no piece moves by itself. So a map that has grown takes more
+//! memory than it uses. A thread that owns spans from which it takes nothing can have their
+//! pieces copied elsewhere: [`take_sparse`](Pieces::take_sparse) chooses them,
+//! [`next_piece`](Pieces::next_piece) finds their pieces, and
+//! [`release_emptied`](Pieces::release_emptied) ends it.
+//!
+//! Neighbouring spans are emptied together, as the system has memory in huge pages.
+
+use super::{Pieces, Region};
+use crate::memory::span::{SPAN_UNITS, Span};
+use std::sync::atomic::Ordering;
+
+/// Neighbouring spans: two MiB of blocks of byte strings.
+const GROUP: usize = 32;
+
+/// At most this part of all spans is emptied at once: as much memory may be taken meanwhile.
+const EMPTIED_PART: usize = 16;
+
+/// Spans are emptied if at most so many units of each are used, in the mean of a group.
+const SPARSE_UNITS: usize = SPAN_UNITS / 16 * 15;
+
+/// Free bytes, beside one in so many that are taken, from which on emptying spans pays.
+const SCATTERED_FROM: usize = 1 << 20;
+const SCATTERED_PART: usize = 16;
+
+impl Pieces {
+    /// True if so much of the memory is free that emptying spans pays.
+    pub fn is_scattered(&self, region: &Region) -> bool {
+        let taken = self.bytes_taken(region);
+        let free = taken.saturating_sub(self.live_units(region) * region.stride());
+        free > SCATTERED_FROM + taken / SCATTERED_PART
+    }
+
+    /// Takes spans that are to be emptied, and those that are empty. The caller owns them from now
+    /// on. Pieces that were taken before may still be unknown to others until all threads that take
+    /// pieces have been unpinned.
+    pub fn take_sparse(&self, region: &Region) -> Vec<u32> {
+        let count = self.count(region);
+        // The mean use of the spans of a group that have any.
+        let mean = |group: usize| {
+            let spans = (group * GROUP..(group + 1) * GROUP).map(|span| self.span(span as u32));
+            let used = spans.map(Span::used).filter(|&used| used > 0);
+            let (count, sum) = used.fold((0, 0), |(count, sum), used| (count + 1, sum + used));
+            usize::checked_div(sum, count)
+        };
+        let mut groups: Vec<(usize, usize)> = (0..count / GROUP)
+            .filter_map(|group| mean(group).map(|mean| (mean, group)))
+            .filter(|&(mean, _)| mean <= SPARSE_UNITS)
+            .collect();
+        groups.sort_unstable();
+        groups.truncate((count / GROUP / EMPTIED_PART).max(1));
+        let mut chosen: Vec<usize> = groups.into_iter().map(|(_, group)| group).collect();
+        chosen.sort_unstable();
+        let is_chosen = |span: usize| chosen.binary_search(&(span / GROUP)).is_ok();
+        let mut taken = Vec::with_capacity(chosen.len() * GROUP);
+        let mut shared = self.shared();
+        for ripe in &mut shared.ripe {
+            ripe.retain(|&index| {
+                let span = self.span(index);
+                let takes = is_chosen(index as usize) || span.used() == 0;
+                if takes {
+                    span.acquire(span.class());
+                    taken.push(index);
+                }
+                !takes
+            });
+        }
+        drop(shared);
+        for group in chosen {
+            for index in (group * GROUP..(group + 1) * GROUP).map(|index| index as u32) {
+                let span = self.span(index);
+                if span.acquire_resting(span.class()) {
+                    taken.push(index);
+                }
+            }
+        }
+        taken
+    }
+
+    /// The next piece of a span that is emptied, from a unit on that is the first of the span, or
+    /// where another piece ends. Also returns the unit.
+    pub fn next_piece(&self, span: u32, from: usize) -> Option<(u32, usize)> {
+        let at = self.span(span).next_piece(from)?;
+        Some((span * SPAN_UNITS as u32 + at as u32, at))
+    }
+
+    /// Ends the emptying of spans. Gives the memory of those without a piece back to the system,
+    /// and returns the number of bytes. The others serve again.
+    ///
+    /// # Safety
+    /// The spans come from [`take_sparse`](Pieces::take_sparse), and no thread may hold a reference
+    /// to a freed piece.
+    pub unsafe fn release_emptied(&self, region: &Region, spans: &[u32]) -> usize {
+        let mut given_back = Vec::with_capacity(spans.len());
+        for &index in spans {
+            let span = self.span(index);
+            let is_empty = span.used() == 0;
+            if !span.release() {
+                continue;
+            }
+            let first = index * SPAN_UNITS as u32;
+            // SAFETY: all pieces of the span are free, and no thread takes any, because no other
+            // thread learns that it is ripe; the caller promises that no thread refers to them.
+            let gives = is_empty
+                && !unsafe { region.give_back(first..first + SPAN_UNITS as u32) }.is_empty();
+            match gives {
+                true => given_back.push(index),
+                false => self.share(index),
+            }
+        }
+        let count = given_back.len();
+        self.given_back.fetch_add(count, Ordering::Relaxed);
+        self.shared().given_back.append(&mut given_back);
+        count * SPAN_UNITS * region.stride()
+    }
+}
