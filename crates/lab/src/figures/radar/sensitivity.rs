@@ -216,9 +216,10 @@ pub(super) fn headlines(rows: &[Row]) -> Vec<Row> {
             });
             let x = variant.1.clone();
             let y = Quantity::new("ratio", "x", value.unwrap_or(f64::NAN));
-            let mut row = Row::counted(FIGURE, headline.name, x, y).in_panel(variant.0);
-            row.kind = Kind::Modelled;
-            found.push(row);
+            let mut found_row = Row::counted(FIGURE, headline.name, x, y).in_panel(variant.0);
+            found_row.kind = Kind::Modelled;
+            found_row.detail.device = row.detail.device.clone();
+            found.push(found_row);
         }
     }
     found
