@@ -243,7 +243,6 @@ impl Eviction {
                 break used;
             }
             let wanted = Wanted {
-                keyspace,
                 policy,
                 samples,
                 tier: keyspace.cold.last_with_values(),

@@ -107,7 +107,7 @@ impl Keyspace {
     }
 
     #[cold]
-    pub(super) fn unreadable(&self, key: &[u8], place: Place, error: &ReadError) -> CommandError {
+    fn unreadable(&self, key: &[u8], place: Place, error: &ReadError) -> CommandError {
         let tiers = self.cold.tiers();
         let tier = tiers.and_then(|tiers| tiers.specifications().get(place.tier()));
         let tier = tier.map_or(String::new(), |tier| format!(" {}", tier.kind));

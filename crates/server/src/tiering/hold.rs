@@ -1,7 +1,6 @@
 //! How the keyspace is held while values move.
 
-use super::values::OnTheWay;
-use crate::keyspace::{Databases, Keyspace, Unmoved};
+use crate::keyspace::{Databases, Keyspace, Moving, Unmoved};
 use nearfield_tiers::Place;
 
 /// How the keyspace is held while values move.
@@ -29,16 +28,14 @@ impl Hold<'_> {
     pub fn publish(
         &self,
         keyspace: &Keyspace,
-        moving: OnTheWay<'_>,
+        moving: Moving<'_>,
         place: Option<Place>,
     ) -> Result<(), Unmoved> {
         match self {
             Hold::Whole(databases) => moving.publish(databases, place),
-            // A node is published under the lock of its object's slot.
-            Hold::Each if moving.is_node() => moving.publish(&keyspace.share(), place),
             Hold::Each => {
                 let databases = keyspace.share();
-                let stripe = keyspace.stripes.of(moving.key());
+                let stripe = keyspace.stripes.of(&moving.key);
                 let held = keyspace.stripes.lock(stripe);
                 let published = moving.publish(&databases, place);
                 drop(held);

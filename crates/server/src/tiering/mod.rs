@@ -22,7 +22,7 @@ use hold::Hold;
 use nearfield_tiers::keep::{self, Keeper};
 use pins::Pins;
 use std::sync::atomic::AtomicBool;
-use values::{Held, Nodes};
+use values::Held;
 
 /// Slices that are walked each time that keys were evicted. *Assumed*: little enough for who waits.
 const SLICES_AFTER_EVICTION: usize = 8;
@@ -33,7 +33,6 @@ pub struct Tiering {
     keeper: Keeper<Hand>,
     /// Keys whose values stay in memory.
     pub pins: Pins,
-    nodes: Nodes,
 }
 
 /// The mover rests. See [`Tiering::still`].
@@ -46,7 +45,6 @@ impl Tiering {
         Tiering {
             keeper: Keeper::new(keyspace.cold.tiers()),
             pins: Pins::default(),
-            nodes: Nodes::default(),
         }
     }
 
@@ -60,7 +58,6 @@ impl Tiering {
             keyspace,
             access,
             pins: &self.pins,
-            nodes: &self.nodes,
             hold: databases.map_or(Hold::Each, Hold::Whole),
         }
     }

@@ -259,11 +259,7 @@ impl<H: Default> Mover<H> {
         let mut wanted = Vec::new();
         for used in uses {
             let from = used.place.tier();
-            let key = Named {
-                part: used.part,
-                key: used.key,
-                node: used.node,
-            };
+            let key = (used.part, used.key);
             let hash = values.hash(&key);
             let object = Object {
                 hash,

@@ -254,8 +254,8 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         &self.warmth
     }
 
-    fn hash(&self, named: &Named) -> u64 {
-        xxh3_64(&named.key)
+    fn hash(&self, (_, key): &Named) -> u64 {
+        xxh3_64(key)
     }
 
     fn size(&self) -> Size {
@@ -277,10 +277,7 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         let entries = batch.entries(0);
         let is_end = entries.len() < count;
         met.extend(entries.map(|(key, stored)| Met {
-            key: Named {
-                key: key.to_vec(),
-                ..Named::default()
-            },
+            key: (0, key.to_vec()),
             at: match Record::parse(stored) {
                 Record::Here(value) => At::Memory(value.len() as u64),
                 Record::There(place) => At::Place(place),
@@ -288,7 +285,7 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         }));
         *hand = match is_end {
             true => None,
-            false => met.last().map(|met| met.key.key.clone()),
+            false => met.last().map(|met| met.key.1.clone()),
         };
         is_end
     }
@@ -299,8 +296,8 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
 
     fn begin(&self, keys: &[&Named]) -> Vec<Option<Moving<'k, I>>> {
         let inner: &'k Inner<I> = self;
-        let begin = |named: &&Named| {
-            let moving = inner.begin_one(&named.key).ok()?;
+        let begin = |(_, key): &&Named| {
+            let moving = inner.begin_one(key).ok()?;
             (moving.value.len() >= MOVED_BYTES_MIN).then_some(moving)
         };
         keys.iter().map(begin).collect()

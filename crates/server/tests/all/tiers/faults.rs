@@ -221,68 +221,6 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
     );
 }
 
-#[test]
-fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
-    let at = Faulty::new(16);
-    let _still = at.server.server.tiering.still();
-    for number in 0..4000 {
-        at.run(&[b"RPUSH", b"list", &noise(number, 1000)]);
-    }
-    assert_eq!(at.move_to(b"list", b"2"), Value::Integer(1));
-    // The ends come back into memory.
-    for index in [&b"0"[..], b"-1"] {
-        at.run(&[b"LSET", b"list", index, b"end"]);
-    }
-    let all = at.run(&[b"LRANGE", b"list", b"0", b"-1"]);
-    for (faults, reason) in [
-        (
-            TierFaults {
-                reads: Some(EIO),
-                ..TierFaults::default()
-            },
-            "Input/output error",
-        ),
-        (
-            TierFaults {
-                flips: true,
-                ..TierFaults::default()
-            },
-            "not those",
-        ),
-    ] {
-        at.set(faults);
-        let commands: [&[&[u8]]; 8] = [
-            &[b"LINDEX", b"list", b"500"],
-            &[b"LSET", b"list", b"500", b"other"],
-            &[b"LRANGE", b"list", b"0", b"-1"],
-            &[b"LREM", b"list", b"0", b"nowhere"],
-            &[b"LINSERT", b"list", b"AFTER", b"nowhere", b"other"],
-            &[b"LPOP", b"list", b"1000"],
-            &[b"COPY", b"list", b"other"],
-            &[b"DUMP", b"list"],
-        ];
-        for words in commands {
-            let error = text_of(&at.run(words));
-            assert!(error.contains("'list'"), "{error}");
-            assert!(error.contains(reason), "{error}");
-        }
-        // What lies in memory is there, and can be changed.
-        assert_eq!(at.run(&[b"LLEN", b"list"]), Value::Integer(4000));
-        assert_eq!(at.run(&[b"LPUSH", b"list", b"one"]), Value::Integer(4001));
-        let popped = at.run(&[b"LPOP", b"list"]);
-        assert_eq!(popped, Value::Bulk(b"one".to_vec()));
-        at.set(TierFaults::default());
-        check_settled(&at.server.server.keyspace);
-        assert!(at.run(&[b"LRANGE", b"list", b"0", b"-1"]) == all);
-    }
-    // A snapshot that would lack a node fails.
-    at.set(TierFaults {
-        reads: Some(EIO),
-        ..TierFaults::default()
-    });
-    assert!(matches!(at.run(&[b"SAVE"]), Value::Error(_)));
-}
-
 /// Other reads do not fail meanwhile, so that the errors are those which the ring has answered.
 #[test]
 fn errors_that_the_ring_of_a_thread_answers_name_the_key_and_the_rest_goes_on() {

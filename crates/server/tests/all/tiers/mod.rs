@@ -9,13 +9,12 @@
 
 mod accounts;
 mod faults;
-mod nodes;
 
 use accounts::{check, check_settled, keys_of};
 use nearfield_server::command;
 use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::moving::tier_of;
-use nearfield_server::keyspace::{Databases, Keyspace, Moving, Outside, Record, Unmoved};
+use nearfield_server::keyspace::{Keyspace, Moving, Outside, Record, Unmoved};
 use nearfield_server::object::Kind;
 use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
 use nearfield_server_testkit::connection::{Connection, encode};
@@ -25,8 +24,7 @@ use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::small_tiers;
-use nearfield_tiers::keep::Named;
-use nearfield_tiers::{Place, Refused, Specification, TierKind, Tiers};
+use nearfield_tiers::{Refused, Specification, TierKind, Tiers};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -47,17 +45,6 @@ const OWN: &[&str] = &[
     "SETRANGE K 900 T",
     "RPUSH K T T T",
     "LPUSH K T N",
-    "RPUSH K N T N T N T",
-    "LSET K N T",
-    "LINSERT K BEFORE N T",
-    "LREM K 1 N",
-    "LTRIM K 1 -2",
-    "LRANGE K N -3",
-    "LINDEX K N",
-    "LPOS K N",
-    "LPOP K 3",
-    "RPOP K 2",
-    "LMPOP 2 K K RIGHT COUNT 3",
     "HSET K f T g T",
     "HSET K N T",
     "SADD K T N",
@@ -143,53 +130,12 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
         if random.random_bool(0.3) {
             continue;
         }
-        let nodes = keyspace.nodes_of(&databases, (number, &key));
-        if !nodes.is_empty() {
-            let is_parted = nodes.iter().any(|(_, place)| place.is_some());
-            if is_parted || random.random_bool(0.6) {
-                shuffle_nodes(keyspace, &databases, (number, &key), random, moved);
-                continue;
-            }
-        }
         let to = random.random_range(0..keyspace.cold.tiers().unwrap().count());
         match keyspace.move_value(&databases, (number, &key), to, 0) {
             Ok(()) => {
                 let record = Record::parse(&stored);
                 let course = (record.kind.name(), tier_of(&record), to);
                 *moved.entry(course).or_default() += 1;
-            }
-            Err(Unmoved::There | Unmoved::Refused(_)) => {}
-            Err(error) => panic!("{}: {error}", key.escape_ascii()),
-        }
-    }
-}
-
-/// Moves nodes of a value to other tiers.
-fn shuffle_nodes(
-    keyspace: &Keyspace,
-    databases: &Databases,
-    (part, key): (usize, &[u8]),
-    random: &mut SmallRng,
-    moved: &mut Moved,
-) {
-    let count = keyspace.cold.tiers().unwrap().count();
-    let all = random.random_bool(0.2);
-    let to_all = random.random_range(0..count);
-    for (node, place) in keyspace.nodes_of(databases, (part, key)) {
-        let to = random.random_range(0..count);
-        if !all && random.random_bool(0.5) {
-            continue;
-        }
-        let to = if all { to_all } else { to };
-        let named = Named {
-            part,
-            key: key.to_vec(),
-            node,
-        };
-        match keyspace.move_node(databases, &named, to, &mut 0) {
-            Ok(()) => {
-                let from = place.map_or(0, Place::tier);
-                *moved.entry(("node of a list", from, to)).or_default() += 1;
             }
             Err(Unmoved::There | Unmoved::Refused(_)) => {}
             Err(error) => panic!("{}: {error}", key.escape_ascii()),
@@ -218,10 +164,6 @@ fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Res
     let (mut one, mut other) = (plain.connect(), tiered.connect());
     for connection in [&mut one, &mut other] {
         connection.command(&[b"FLUSHALL"]).unwrap();
-        // Every other time lists have many nodes.
-        let size: &[u8] = if seed.is_multiple_of(2) { b"3" } else { b"-2" };
-        let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"list-max-listpack-size", size];
-        connection.command(&words).unwrap();
     }
     let (mut moved, mut sent) = (Moved::new(), 0);
     let mut is_open = false;
@@ -289,8 +231,8 @@ fn values_that_move_at_every_step_are_answered_as_values_that_stay() {
         }
     }
     println!("{moved:?}");
-    // All types, and nodes of lists, in all directions.
-    assert_eq!(moved.len(), (Kind::ALL.len() + 1) * 6);
+    // All types in all directions.
+    assert_eq!(moved.len(), Kind::ALL.len() * 6);
 }
 
 #[test]
@@ -311,8 +253,8 @@ fn values_that_move_to_the_memory_of_a_node_and_back_are_answered_as_values_that
             *moved.entry(course).or_default() += count;
         }
     }
-    // All types, and nodes of lists, in all directions.
-    assert_eq!(moved.len(), (Kind::ALL.len() + 1) * 12, "{moved:?}");
+    // All types in all directions.
+    assert_eq!(moved.len(), Kind::ALL.len() * 12, "{moved:?}");
     let mut connection = server.connect();
     let value = record(1);
     connection.command(&[b"SET", b"key", &value]).unwrap();
