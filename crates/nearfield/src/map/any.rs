@@ -53,9 +53,9 @@ impl Map<Bytes, AnyPlacement> {
     /// move.
     ///
     /// ```
-    /// use nearfield::{AnyPlacement, Bytes, BytesMap, Map};
+    /// use nearfield::{AnyPlacement, Bytes, Map};
     ///
-    /// let map: Map<Bytes, AnyPlacement> = BytesMap::new()?.into();
+    /// let map: Map<Bytes, AnyPlacement> = Map::<Bytes>::new()?.into();
     /// assert!(!map.compact(64));
     /// # Ok::<(), nearfield::Error>(())
     /// ```

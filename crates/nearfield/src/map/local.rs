@@ -162,7 +162,7 @@ impl Map<Bytes, Local> {
     /// more.
     ///
     /// ```
-    /// let map = nearfield::BytesMap::new()?;
+    /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
     /// map.insert(b"ann", b"one")?;
     /// while map.compact(64) {}
     /// assert_eq!(map.get(b"ann")?.as_deref(), Some(&b"one"[..]));
