@@ -66,7 +66,7 @@ pub struct Tree<F: LeafForm> {
     retired: CachePadded<AtomicUsize>,
     /// How often that has found something.
     collected: AtomicUsize,
-    /// Those of [compaction](crate::compaction).
+    /// The rounds of [compaction](crate::compaction).
     pub rounds: Rounds,
     form: PhantomData<F>,
 }

@@ -31,7 +31,8 @@ const GAIN_PART: usize = 512;
 const TRIES: usize = 4;
 
 impl Tree<Bytes> {
-    /// Moves up to `blocks` blocks. True if there is more to do. Without a pin.
+    /// Moves up to `blocks` blocks. True if there is more to do; also false while another thread
+    /// moves blocks. The caller is not pinned.
     pub fn compact(&self, blocks: usize) -> bool {
         let Some(mut round) = self.rounds.try_lock() else {
             return false;
@@ -52,7 +53,8 @@ impl Tree<Bytes> {
                 self.move_blocks(spans, (span, unit), blocks, &mut round.copied)
             }
             Phase::Free(spans, left) if is_over(&left) => {
-                // SAFETY: blocks were freed after all threads had left them.
+                // SAFETY: `take_sparse` has chosen the spans. A block of strings is freed after the
+                // last thread has left it, also one that has come by a shortcut.
                 let given_back = unsafe { self.memory.release_emptied(&spans) };
                 // Not what the map takes now: it may grow meanwhile.
                 let gained = given_back.saturating_sub(round.copied);

@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// After such a round, the memory in use changes by this part before the next one begins.
+/// After a round that has given back little, the memory in use changes by this part before the next
+/// one begins.
 const CHANGE_PART: usize = 16;
 
 /// The round that is under way. See the [module](self).
