@@ -1,6 +1,8 @@
 //! Moving values between tiers all the time, beside whatever else is done.
 
+use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::keyspace::{Keyspace, Moving, Unmoved};
+use nearfield_tiers::keep::Named;
 use nearfield_tiers::{Specification, TierKind, Tiers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -24,14 +26,23 @@ pub fn small_tiers(folder: &Path) -> Arc<Tiers> {
     Arc::new(Tiers::open(&tiers).expect("tiers"))
 }
 
-/// Moves values to tiers that are drawn by chance, until it is to stop, and counts those that have
-/// moved. Values of all sizes move.
-pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &AtomicU64) {
+/// What has moved.
+#[derive(Debug, Default)]
+pub struct Stirred {
+    /// Values as a whole.
+    pub values: AtomicU64,
+    /// Nodes of large values.
+    pub nodes: AtomicU64,
+}
+
+/// Moves values and nodes to tiers that are drawn by chance, until it is to stop, and counts those
+/// that have moved. Values of all sizes move.
+pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &Stirred) {
     let tiers = keyspace.cold.tiers().expect("tiers");
     let mut random = SmallRng::seed_from_u64(1);
     while !stop.load(Ordering::Relaxed) {
         std::thread::yield_now();
-        let mut begun = Vec::new();
+        let (mut begun, mut nodes) = (Vec::new(), Vec::new());
         {
             let databases = keyspace.share();
             for (number, database) in databases.iter().enumerate() {
@@ -39,26 +50,51 @@ pub fn stir(keyspace: &Keyspace, stop: &AtomicBool, moved: &AtomicU64) {
                 let entries = database.entries().into_iter();
                 for entry in entries.flat_map(|entries| entries.range(all)) {
                     let (key, _) = entry.expect("the placement answers");
+                    for (node, _) in keyspace.nodes_of(&databases, (number, &key)) {
+                        let named = Named {
+                            part: number,
+                            key: key.clone(),
+                            node,
+                        };
+                        match MovingNode::begin(keyspace, &databases, &named, &mut 0) {
+                            Ok(moving) => nodes.push(moving),
+                            Err(Unmoved::Absent | Unmoved::Changed) => {}
+                            Err(error) => panic!("{}: {error}", key.escape_ascii()),
+                        }
+                    }
                     match Moving::begin(keyspace, &databases, (number, &key), 0) {
                         Ok(moving) => begun.push(moving),
-                        Err(Unmoved::Absent | Unmoved::Changed) => {}
+                        Err(Unmoved::Absent | Unmoved::Changed | Unmoved::Parted) => {}
                         Err(error) => panic!("{}: {error}", key.escape_ascii()),
                     }
                 }
             }
         }
+        let mut put = |value: &[u8]| match random.random_range(0..tiers.count()) {
+            0 => Some(None),
+            to => {
+                let places = tiers.put(to, &[value]).ok()?;
+                Some(places.first().copied())
+            }
+        };
+        for moving in nodes {
+            let Some(place) = put(&moving.value) else {
+                continue;
+            };
+            match moving.publish(&keyspace.share(), place) {
+                Ok(()) => _ = moved.nodes.fetch_add(1, Ordering::Relaxed),
+                Err(Unmoved::Changed) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
         for moving in begun {
-            let place = match random.random_range(0..tiers.count()) {
-                0 => None,
-                to => match tiers.put(to, &[&moving.value]) {
-                    Ok(places) => places.first().copied(),
-                    Err(_) => continue,
-                },
+            let Some(place) = put(&moving.value) else {
+                continue;
             };
             let databases = keyspace.share();
             let stripe = keyspace.stripes.lock(keyspace.stripes.of(&moving.key));
             match moving.publish(&databases, place) {
-                Ok(()) => _ = moved.fetch_add(1, Ordering::Relaxed),
+                Ok(()) => _ = moved.values.fetch_add(1, Ordering::Relaxed),
                 Err(Unmoved::Changed) => {}
                 Err(error) => panic!("{error}"),
             }

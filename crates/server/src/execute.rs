@@ -128,18 +128,6 @@ impl<'s> Executor<'s> {
         }
     }
 
-    /// Frees what commands have given up, if nobody else works on the keyspace.
-    pub fn reclaim(&mut self) {
-        let keyspace = &self.server.keyspace;
-        if keyspace.retired() > 0
-            && let Some(mut databases) = keyspace.try_exclude()
-        {
-            let reclaimed = keyspace.reclaim(&mut databases);
-            drop(databases);
-            drop(reclaimed);
-        }
-    }
-
     /// Looks at up to `limit` notes of a database that are due, and deletes the keys whose time is
     /// over. Says how many notes there were. The keyspace is not taken if there are none.
     pub fn expire_due(&mut self, database: usize, limit: usize, now_ms: u64) -> usize {
@@ -302,7 +290,13 @@ impl<'s> Executor<'s> {
                 .tiering
                 .relieve(&server.keyspace, &server.access, None);
         // Before the phase, in the order of the mover.
-        let mut still = tiers_are_full.then(|| server.tiering.still());
+        let mut still = None;
+        if tiers_are_full {
+            still = server.tiering.still_unless_held_up();
+            if still.is_none() {
+                return false;
+            }
+        }
         let Some(mut databases) = server.exclude_unless_busy() else {
             return false;
         };

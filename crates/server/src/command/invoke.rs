@@ -45,7 +45,7 @@ pub fn note_uses(
 /// What it has changed is then among its effects, to be logged.
 pub fn invoke(
     server: &Server,
-    mut keys: Keys<'_>,
+    keys: Keys<'_>,
     client: &mut Client,
     account: &mut Account,
     args: &[&[u8]],
@@ -64,6 +64,7 @@ pub fn invoke(
     }
     account.begin(server, client, args);
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
+    let mut keys = keys.touching(command.part, args);
     keys.set_use(!only_looks && !client.leaves_no_trace());
     let mut call = Call {
         args,

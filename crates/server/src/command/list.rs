@@ -4,7 +4,9 @@ use super::arguments::{count, position, positions};
 use super::{Answer, Call, Command, Group, Planned, Touch, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
-use crate::object::{Limits, List};
+use crate::number::parse_integer;
+use crate::object::node::counts;
+use crate::object::{Limits, List, Part};
 use nearfield_tiers::Heap;
 
 const GROUP: Group = Group::List;
@@ -15,72 +17,85 @@ pub const COMMANDS: &[Command] = &[
         .grows()
         .fast()
         .key(1)
+        .part(|_| FRONT)
         .about(GROUP, "1.0.0", "O(1) for each element")
         .summary("Puts elements before all others of a list. Creates the key if it is not there."),
     Command::planned("rpush", -3, Touch::Change, |it| push(it, End::Right))
         .grows()
         .fast()
         .key(1)
+        .part(|_| BACK)
         .about(GROUP, "1.0.0", "O(1) for each element")
         .summary("Appends elements to a list. Creates the key if it is not there."),
     Command::new("lpushx", -3, |call| push_present(call, End::Left))
         .grows()
         .fast()
         .key(1)
+        .part(|_| FRONT)
         .about(GROUP, "2.2.0", "O(1) for each element")
         .summary("Puts elements before all others of a list that is there."),
     Command::new("rpushx", -3, |call| push_present(call, End::Right))
         .grows()
         .fast()
         .key(1)
+        .part(|_| BACK)
         .about(GROUP, "2.2.0", "O(1) for each element")
         .summary("Appends elements to a list that is there."),
     Command::planned("lpop", -2, Touch::Change, |it| pop(it, End::Left))
         .writes()
         .fast()
         .key(1)
+        .part(|args| popped(args, End::Left))
         .about(GROUP, "1.0.0", "O(N) for N elements")
         .summary("Removes the first elements of a list and returns them."),
     Command::planned("rpop", -2, Touch::Change, |it| pop(it, End::Right))
         .writes()
         .fast()
         .key(1)
+        .part(|args| popped(args, End::Right))
         .about(GROUP, "1.0.0", "O(N) for N elements")
         .summary("Removes the last elements of a list and returns them."),
     Command::new("llen", 2, llen)
         .reads()
         .fast()
         .key(1)
+        .part(counts)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Returns the length of a list."),
     Command::new("lindex", 3, lindex)
         .reads()
         .key(1)
+        .part(|args| by_index(args, |it| Part::Range(it, it)))
         .about(GROUP, "1.0.0", "O(N) for N chunks to the nearer end")
         .summary("Returns an element of a list by its index."),
     Command::new("lset", 4, lset)
         .grows()
         .key(1)
+        .part(|args| by_index(args, Part::Around))
         .about(GROUP, "1.0.0", "O(N) for N chunks to the nearer end")
         .summary("Sets an element of a list by its index."),
     Command::new("linsert", 5, linsert)
         .grows()
         .key(1)
+        .part(|args| args.get(3).map_or(Part::All, |pivot| Part::First(pivot)))
         .about(GROUP, "2.2.0", "O(N) for N elements before the pivot")
         .summary("Inserts an element before or after another one."),
     Command::new("lrange", 4, lrange)
         .reads()
         .key(1)
+        .part(|args| by_range(args, Part::Range))
         .about(GROUP, "1.0.0", "O(S+N) for N elements behind S chunks")
         .summary("Returns a range of elements of a list."),
     Command::new("lrem", 4, lrem)
         .writes()
         .key(1)
+        .part(each)
         .about(GROUP, "1.0.0", "O(N) for a list of N")
         .summary("Removes elements that equal another from a list."),
     Command::new("ltrim", 4, ltrim)
         .writes()
         .key(1)
+        .part(|args| by_range(args, Part::Cuts))
         .about(GROUP, "1.0.0", "O(N) for N removed chunks")
         .summary("Removes the elements at both ends of a list."),
     Command::new("lpos", -3, lpos)
@@ -89,6 +104,40 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "6.0.6", "O(N) for N compared elements")
         .summary("Returns the indexes of elements that equal another."),
 ];
+
+/// The first chunk, where `LPUSH` pushes.
+const FRONT: Part<'static> = Part::Ends { front: 1, back: 0 };
+/// The last chunk, where `RPUSH` pushes.
+const BACK: Part<'static> = Part::Ends { front: 0, back: 1 };
+
+/// The part of a command whose arguments cannot be read is all: it looks at no element.
+fn popped<'a>(args: &[&'a [u8]], end: End) -> Part<'a> {
+    let limit = args.get(2).map_or(Ok(1), |limit| count(limit));
+    limit.map_or(Part::All, |limit| end.part(limit))
+}
+
+fn by_index<'a>(args: &[&'a [u8]], part: fn(i64) -> Part<'a>) -> Part<'a> {
+    let index = args.get(2).and_then(|index| parse_integer(index));
+    index.map_or(Part::All, part)
+}
+
+fn by_range<'a>(args: &[&'a [u8]], part: fn(i64, i64) -> Part<'a>) -> Part<'a> {
+    let integer = |position: usize| args.get(position).and_then(|it| parse_integer(it));
+    match (integer(2), integer(3)) {
+        (Some(start), Some(stop)) => part(start, stop),
+        _ => Part::All,
+    }
+}
+
+fn each<'a>(args: &[&'a [u8]]) -> Part<'a> {
+    match args {
+        [_, _, count, element] => match parse_integer(count) {
+            Some(count) => Part::Each(count, element),
+            None => Part::All,
+        },
+        _ => Part::All,
+    }
+}
 
 /// One of the ends of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +184,21 @@ impl End {
         match self {
             End::Left => list.push_front(limits, element),
             End::Right => list.push_back(limits, element),
+        }
+    }
+
+    /// So many elements at this end, as a part of the list; one at least.
+    pub fn part(self, count: usize) -> Part<'static> {
+        let count = count.max(1);
+        match self {
+            End::Left => Part::Ends {
+                front: count,
+                back: 0,
+            },
+            End::Right => Part::Ends {
+                front: 0,
+                back: count,
+            },
         }
     }
 
@@ -288,7 +352,7 @@ fn lrange(call: &mut Call<'_>) -> Answer {
     call.keys.read::<List<Heap>, _>(call.args[1], |list| {
         let range = positions(start, stop, list.map_or(0, List::len));
         reply.array(range.len());
-        if let Some(list) = list {
+        if let Some(list) = list.filter(|_| !range.is_empty()) {
             for element in list.iter_from(range.start).take(range.len()) {
                 reply.bulk(element);
             }

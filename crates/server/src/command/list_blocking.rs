@@ -6,7 +6,7 @@ use super::list::{End, pop_into};
 use super::{Answer, Call, Command, Flags, Group, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
-use crate::object::List;
+use crate::object::{List, Part};
 use nearfield_tiers::Heap;
 
 const GROUP: Group = Group::List;
@@ -16,34 +16,40 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lmove", 5, lmove)
         .grows()
         .keys_at(1, 2, 1)
+        .part(|_| ENDS)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Moves an element from an end of one list to an end of another and returns it."),
     Command::new("rpoplpush", 3, rpoplpush)
         .grows()
         .keys_at(1, 2, 1)
+        .part(|_| ENDS)
         .about(GROUP, "1.2.0", "O(1)")
         .summary("Moves the last element of one list to the front of another and returns it."),
     Command::new("lmpop", -4, lmpop)
         .writes()
         .keys_counted(1, None)
+        .part(|args| popped(args.get(1..)))
         .about(GROUP, "7.0.0", "O(N+M) for N keys and M elements")
         .summary("Removes elements from the first list that is not empty and returns them."),
     Command::new("blpop", -3, |call| blocking_pop(call, End::Left))
         .writes()
         .flag(WAITS)
         .keys_at(1, -2, 1)
+        .part(|_| End::Left.part(1))
         .about(GROUP, "2.0.0", "O(N) for N keys")
         .summary("Removes the first element of a list and returns it. Waits until there is one."),
     Command::new("brpop", -3, |call| blocking_pop(call, End::Right))
         .writes()
         .flag(WAITS)
         .keys_at(1, -2, 1)
+        .part(|_| End::Right.part(1))
         .about(GROUP, "2.0.0", "O(N) for N keys")
         .summary("Removes the last element of a list and returns it. Waits until there is one."),
     Command::new("blmove", 6, blmove)
         .grows()
         .flag(WAITS)
         .keys_at(1, 2, 1)
+        .part(|_| ENDS)
         .about(GROUP, "6.2.0", "O(1)")
         .summary(
             "Moves an element from one list to another and returns it. Waits until there \
@@ -53,6 +59,7 @@ pub const COMMANDS: &[Command] = &[
         .grows()
         .flag(WAITS)
         .keys_at(1, 2, 1)
+        .part(|_| ENDS)
         .about(GROUP, "2.2.0", "O(1)")
         .summary(
             "Moves the last element of one list to the front of another and returns it. \
@@ -62,12 +69,23 @@ pub const COMMANDS: &[Command] = &[
         .writes()
         .flag(WAITS)
         .keys_counted(2, None)
+        .part(|args| popped(args.get(2..)))
         .about(GROUP, "7.0.0", "O(N+M) for N keys and M elements")
         .summary(
             "Removes elements from the first list that is not empty and returns them. \
              Waits until there is one.",
         ),
 ];
+
+/// Both ends, as either may be that of the source or of the target.
+const ENDS: Part<'static> = Part::Ends { front: 1, back: 1 };
+
+fn popped<'a>(arguments: Option<&[&'a [u8]]>) -> Part<'a> {
+    match parse_mpop(arguments.unwrap_or_default()) {
+        Ok((_, end, limit)) => end.part(limit),
+        Err(_) => Part::All,
+    }
+}
 
 const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
 

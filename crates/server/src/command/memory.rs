@@ -5,6 +5,7 @@ use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::error::CommandError;
 use crate::info::memory::Figures;
 use crate::keyspace::Outside;
+use crate::object::node::counts;
 use nearfield_tiers::Place;
 
 const GROUP: Group = Group::Server;
@@ -15,6 +16,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("usage", -3, usage)
         .looks()
         .key(2)
+        .part(counts)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Returns how much memory a key takes.")
         .differs("the size of an object is known; SAMPLES is accepted and not needed"),

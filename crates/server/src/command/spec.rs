@@ -4,6 +4,7 @@ use super::call::Call;
 use super::plan::{Plan, Planned, Touch, Usual};
 use crate::catalog::{Flags, Group, KeySpec, Spec};
 use crate::error::CommandError;
+use crate::object::{PartOf, node};
 use std::ops::Deref;
 
 /// What a command's implementation answers. What it has replied before an error is taken back.
@@ -34,6 +35,8 @@ pub struct Command {
     pub bare: Option<fn(&mut Call<'_>) -> Answer>,
     /// Finds the name of another command that arguments make of it.
     pub turning: Option<Turning>,
+    /// Says which part of its keys' objects it touches.
+    pub part: PartOf,
 }
 
 impl Deref for Command {
@@ -64,6 +67,7 @@ impl Command {
             run: Run::Command(run),
             bare: None,
             turning: None,
+            part: node::all,
         }
     }
 
@@ -179,6 +183,11 @@ impl Command {
     /// Some arguments make another command of it, which then needs the permissions of that one.
     pub const fn turns_into(mut self, other: Turning) -> Command {
         self.turning = Some(other);
+        self
+    }
+    /// It touches only a part of its keys' objects.
+    pub const fn part(mut self, part: PartOf) -> Command {
+        self.part = part;
         self
     }
     /// Categories of access control beyond those that flags and group tell.

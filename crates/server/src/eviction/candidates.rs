@@ -25,9 +25,8 @@
 use super::Policy;
 use super::access::{Access, Noting};
 use super::walk::walk;
-use crate::keyspace::moving::tier_of;
 use crate::keyspace::notes::parse_note;
-use crate::keyspace::{DATABASES, Database, Databases, Index, Record};
+use crate::keyspace::{DATABASES, Database, Databases, Index, Keyspace, Record};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
@@ -154,19 +153,21 @@ fn index(database: &Database, expiring: bool) -> Option<&Index> {
 
 /// Which keys may be evicted.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct Wanted<'k> {
+    /// The keyspace.
+    pub keyspace: &'k Keyspace,
     /// `maxmemory-policy`.
     pub policy: Policy,
     /// How many candidates are looked at.
     pub samples: usize,
-    /// The tier that the value has to lie in; `None`: any.
+    /// The tier that the value, or the coldest node of it, has to lie in; `None`: any.
     pub tier: Option<usize>,
 }
 
 /// So many more keys are met if they have to be of one tier, which may have few. *Assumed.*
 const TRIES_OF_TIER: usize = 32;
 
-impl Wanted {
+impl Wanted<'_> {
     fn tries(&self) -> usize {
         self.tier.map_or(1, |_| TRIES_OF_TIER)
     }
@@ -175,7 +176,8 @@ impl Wanted {
     fn is(&self, databases: &Databases, (number, key): &Place) -> bool {
         let may = |record: Record<'_>| {
             let expires = record.expires_at_ms.is_some() || !self.policy.is_volatile();
-            expires && self.tier.is_none_or(|tier| tier_of(&record) == tier)
+            let coldest = || self.keyspace.tiers_of_record(&record).pop();
+            expires && self.tier.is_none_or(|tier| coldest() == Some(tier))
         };
         let read = databases
             .get(*number)
@@ -199,7 +201,7 @@ impl Pool {
         &mut self,
         databases: &Databases,
         candidates: &mut Candidates,
-        wanted: Wanted,
+        wanted: Wanted<'_>,
         access: &Access,
     ) -> Option<Place> {
         let policy = wanted.policy;
@@ -245,7 +247,7 @@ impl Pool {
         &mut self,
         databases: &Databases,
         candidates: &mut Candidates,
-        wanted: Wanted,
+        wanted: Wanted<'_>,
         score: impl Fn(&Place) -> u64,
     ) -> Option<Place> {
         while let Some((known, place)) = self.0.pop() {
@@ -308,7 +310,7 @@ fn soonest(databases: &Databases) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::{Access as Phase, Effects, Home, Keys, Keyspace};
+    use crate::keyspace::{Access as Phase, Effects, Home, Keys};
 
     /// Ten keys that stand alone, a crowd of random keys and a crowd of numbers, in two databases.
     #[test]

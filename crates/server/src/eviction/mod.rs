@@ -243,6 +243,7 @@ impl Eviction {
                 break used;
             }
             let wanted = Wanted {
+                keyspace,
                 policy,
                 samples,
                 tier: keyspace.cold.last_with_values(),

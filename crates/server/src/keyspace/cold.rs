@@ -15,6 +15,7 @@ use super::{Databases, Keyspace, Payload, Record};
 use crate::error::{CommandError, shown};
 use crate::object::{Kind, Object};
 use nearfield_tiers::{Heap, Place, ReadError, claim};
+use parking_lot::RwLockWriteGuard;
 use std::cell::RefCell;
 
 /// What a record refers to that lies outside of the index: an object or a long string in a slot, or
@@ -32,6 +33,10 @@ impl Record<'_> {
         }
     }
 }
+
+/// How the exclusive phase is entered by who can do without, such as
+/// [`try_exclude`](Keyspace::try_exclude).
+pub type Enter = fn(&Keyspace) -> Option<RwLockWriteGuard<'_, Databases>>;
 
 thread_local! {
     /// Where values of cold tiers are read to.
@@ -65,6 +70,18 @@ impl Keyspace {
             _objects: self.slots.reclaim(exclusive),
             places: self.cold.take_retired(),
             cold: &self.cold,
+        }
+    }
+
+    /// Frees what was given up, if there is any and the exclusive phase can be [entered](Enter).
+    #[inline]
+    pub fn reclaim_by(&self, enter: Enter) {
+        if self.retired() > 0
+            && let Some(mut databases) = enter(self)
+        {
+            let reclaimed = self.reclaim(&mut databases);
+            drop(databases);
+            drop(reclaimed);
         }
     }
 
@@ -107,7 +124,7 @@ impl Keyspace {
     }
 
     #[cold]
-    fn unreadable(&self, key: &[u8], place: Place, error: &ReadError) -> CommandError {
+    pub(super) fn unreadable(&self, key: &[u8], place: Place, error: &ReadError) -> CommandError {
         let tiers = self.cold.tiers();
         let tier = tiers.and_then(|tiers| tiers.specifications().get(place.tier()));
         let tier = tier.map_or(String::new(), |tier| format!(" {}", tier.kind));

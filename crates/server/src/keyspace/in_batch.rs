@@ -19,7 +19,7 @@ use super::record::{PLAIN_STRING, Payload, Record, is_plain};
 use super::slots::Slot;
 use super::{Database, Entry, Found, Keyspace, Outside};
 use crate::error::CommandError;
-use crate::object::{Container, Kind, Limits, Object, Text};
+use crate::object::{Container, Kind, Limits, Object, PartOf, Text};
 use crate::resp::encode;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -330,6 +330,8 @@ pub struct InBatch<'b> {
     pub writes: bool,
     /// The time of the command.
     pub now_ms: u64,
+    /// Which part of each key's object is touched, by these arguments.
+    pub part: (PartOf, &'b [&'b [u8]]),
 }
 
 impl InBatch<'_> {
@@ -478,8 +480,17 @@ impl InBatch<'_> {
         match found.outside.filter(|_| found.kind == T::KIND) {
             None => Err(CommandError::WrongType),
             Some(Outside::Slot(slot)) => {
-                let object = self.keyspace.slots.open(slot);
-                Ok(read(object.as_ref().and_then(T::of)))
+                let mut object = self.keyspace.slots.open(slot);
+                let (part, args) = self.part;
+                let named = (self.database.number(), key);
+                let is_lent = self
+                    .keyspace
+                    .lend(named, &mut object, || part(args), true)?;
+                let result = read(object.as_ref().and_then(T::of));
+                if is_lent {
+                    Keyspace::end_loan(&mut object);
+                }
+                Ok(result)
             }
             Some(Outside::Place(place)) => {
                 let number = self.database.number();
@@ -602,6 +613,8 @@ impl InBatch<'_> {
         let read = folded.and_then(|folded| folded.read(self.batch, operation));
         self.ledger.in_place |= read == Some(Outside::Slot(slot));
         let mut guard = self.keyspace.slots.open_to_change(slot);
+        let (part, args) = self.part;
+        self.keyspace.warm(key, &mut guard, || part(args))?;
         let Some(object) = guard.as_mut().and_then(T::of_mut) else {
             unreachable!("the slot of a key holds its object")
         };

@@ -2,11 +2,13 @@
 
 use super::draft::Committed;
 use super::effects::{Class, Effects, Event};
+use super::found::Found;
 use super::record::{INLINE_BYTES_MAX, Payload, Record};
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
-use crate::object::{Container, Kind, Limits, Object, Text};
+use crate::object::node::all;
+use crate::object::{Container, Kind, Limits, Object, PartOf, Text};
 use nearfield_tiers::{Heap, Place};
 use std::sync::atomic::Ordering;
 
@@ -36,39 +38,10 @@ pub struct Keys<'c> {
     expires: bool,
     /// What is read is used, so that a value in a cold tier may come into memory.
     is_use: bool,
+    /// Which part of each key's object is touched, by these arguments.
+    part: (PartOf, &'c [&'c [u8]]),
     effects: &'c mut Effects,
     scratch: Vec<u8>,
-}
-
-/// What is known of a key without opening its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The type.
-    pub kind: Kind,
-    /// Whether the string was changed in place.
-    pub raw: bool,
-    /// When the key expires, in milliseconds since 1970.
-    pub expires_at_ms: Option<u64>,
-    /// Where the object lies, or a string that does not lie in the index.
-    pub outside: Option<Outside>,
-}
-
-impl Found {
-    /// True if it is a string that does not lie in the index, or has been changed in place.
-    pub fn is_raw(&self) -> bool {
-        self.raw || matches!(self.outside, Some(Outside::Slot(_)))
-    }
-}
-
-impl From<Record<'_>> for Found {
-    fn from(record: Record<'_>) -> Found {
-        Found {
-            kind: record.kind,
-            raw: record.raw,
-            expires_at_ms: record.expires_at_ms,
-            outside: record.outside(),
-        }
-    }
 }
 
 impl<'c> Keys<'c> {
@@ -88,6 +61,7 @@ impl<'c> Keys<'c> {
             now_ms,
             expires: true,
             is_use: true,
+            part: (all, &[]),
             effects,
             scratch: Vec::new(),
         }
@@ -106,6 +80,7 @@ impl<'c> Keys<'c> {
             now_ms: self.now_ms,
             expires: self.expires,
             is_use: self.is_use,
+            part: self.part,
             effects: self.effects,
             scratch: Vec::new(),
         }
@@ -121,6 +96,15 @@ impl<'c> Keys<'c> {
     /// they are, uses none, and values stay in their tiers.
     pub fn set_use(&mut self, is_use: bool) {
         self.is_use = is_use;
+    }
+
+    /// Says which part of each key's object the command touches. Large objects may have nodes in
+    /// cold tiers, and only those of this part are there for it.
+    pub fn touching(self, part: PartOf, args: &'c [&'c [u8]]) -> Self {
+        Keys {
+            part: (part, args),
+            ..self
+        }
     }
 
     /// All that is shared between databases.
@@ -548,6 +532,8 @@ impl<'c> Keys<'c> {
         };
         self.before_change(key);
         let mut guard = self.keyspace.slots.open_to_change(slot);
+        let (part, args) = self.part;
+        self.keyspace.warm(key, &mut guard, || part(args))?;
         let Some(object) = guard.as_mut().and_then(T::of_mut) else {
             unreachable!("the slot of a key holds its object")
         };
@@ -625,8 +611,17 @@ impl<'c> Keys<'c> {
         match found.outside {
             None => Ok(None),
             Some(Outside::Slot(slot)) => {
-                let object = self.keyspace.slots.open(slot);
-                Ok(object.as_ref().map(read))
+                let mut object = self.keyspace.slots.open(slot);
+                let (part, args) = self.part;
+                let named = (self.database, key);
+                let is_lent = self
+                    .keyspace
+                    .lend(named, &mut object, || part(args), self.is_use)?;
+                let result = object.as_ref().map(read);
+                if is_lent {
+                    Keyspace::end_loan(&mut object);
+                }
+                Ok(result)
             }
             Some(Outside::Place(_)) if found.kind == Kind::String => Ok(None),
             Some(Outside::Place(place)) => {

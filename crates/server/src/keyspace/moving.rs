@@ -31,6 +31,9 @@ pub enum Unmoved {
     /// It is too small to be worth it.
     #[error("the value has only {0} bytes")]
     Small(usize),
+    /// Parts of it lie in several tiers, so that it moves node by node.
+    #[error("the value lies in several tiers")]
+    Parted,
     /// It was changed meanwhile.
     #[error("the value was changed meanwhile")]
     Changed,
@@ -99,6 +102,7 @@ impl<'k> Moving<'k> {
                 moving.value.extend_from_slice(value);
             }
             Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
+                Some(Object::List(list)) if list.is_parted() => return Err(Unmoved::Parted),
                 Some(object) => object.freeze(&mut moving.value),
                 None => return Err(Unmoved::Changed),
             },
@@ -204,8 +208,8 @@ impl Store for Keyspace {
 }
 
 impl Keyspace {
-    /// Moves the value of a key at once, for who holds the key's stripe or has the keyspace to
-    /// itself.
+    /// Moves the value of a key at once, a large one node by node, for who holds the key's stripe
+    /// or has the keyspace to itself.
     ///
     /// # Errors
     /// Why the value stays where it is.
@@ -220,6 +224,9 @@ impl Keyspace {
         if to >= tiers.count() {
             return Err(Unmoved::NoTier);
         }
+        if let Some(moved) = self.move_nodes(databases, (number, key), to) {
+            return moved;
+        }
         let moving = Moving::begin(self, databases, (number, key), bytes_min)?;
         if moving.from() == to {
             return Err(Unmoved::There);
@@ -230,31 +237,26 @@ impl Keyspace {
         };
         moving.publish(databases, place)
     }
-
-    /// The tier that the value of a key lies in.
-    ///
-    /// # Errors
-    /// Those of the index.
-    pub fn tier_of(
-        &self,
-        databases: &Databases,
-        (number, key): (usize, &[u8]),
-    ) -> Result<Option<usize>, nearfield::Error> {
-        match databases.get(number) {
-            Some(database) => database.read(key, |record| tier_of(&record)),
-            None => Ok(None),
-        }
-    }
 }
 
 /// What a count of all values has found. For tests and checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recount {
-    /// The values in each tier, the memory first.
+    /// The values in each tier, the memory first. A node in a cold tier counts as a value there.
     pub values: Vec<u64>,
     /// The bytes of these values, as they are without their tier. Of memory: of objects and long
     /// strings, as they take them from their heap.
     pub bytes: Vec<u64>,
+}
+
+impl Recount {
+    fn add(&mut self, tier: usize, bytes: usize) -> Result<(), Unmoved> {
+        let sums = self.values.get_mut(tier).zip(self.bytes.get_mut(tier));
+        let (values, sum) = sums.ok_or(Unmoved::NoTier)?;
+        *values += 1;
+        *sum += bytes as u64;
+        Ok(())
+    }
 }
 
 impl Keyspace {
@@ -270,27 +272,30 @@ impl Keyspace {
         };
         let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         let entries = databases.iter().filter_map(Database::entries);
-        let mut value = Vec::new();
+        let (mut value, mut nodes) = (Vec::new(), Vec::new());
         for entry in entries.flat_map(|entries| entries.range(all)) {
             let (_, stored) = entry?;
             let record = Record::parse(&stored);
             let bytes = match record.payload {
                 Payload::Inline(_) => 0,
-                Payload::InSlot(slot) => self.heap_bytes(slot),
+                Payload::InSlot(slot) => {
+                    if let Some(Object::List(list)) = &*self.slots.open(slot) {
+                        nodes.extend(list.cold_nodes());
+                    }
+                    self.heap_bytes(slot)
+                }
                 Payload::InTier(place) => {
                     value.clear();
                     self.cold.read(place, &mut value)?;
                     value.len()
                 }
             };
-            let tier = tier_of(&record);
-            let sums = recount
-                .values
-                .get_mut(tier)
-                .zip(recount.bytes.get_mut(tier));
-            let (values, sum) = sums.ok_or(Unmoved::NoTier)?;
-            *values += 1;
-            *sum += bytes as u64;
+            recount.add(tier_of(&record), bytes)?;
+        }
+        for place in nodes {
+            value.clear();
+            self.cold.read(place, &mut value)?;
+            recount.add(place.tier(), value.len())?;
         }
         Ok(recount)
     }

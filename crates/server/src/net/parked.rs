@@ -16,9 +16,11 @@ use super::thread::IoThread;
 use crate::command::{Command, lookup};
 use crate::keyspace::cold::{Held, PATIENCE};
 use crate::keyspace::{Databases, Outside, Record};
+use crate::object::{Kind, Object, Part};
 use crate::resp::Parser;
 use crate::resp::request::Step;
 use nearfield::{Batch, Bytes};
+use nearfield_tiers::Place;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -78,7 +80,10 @@ fn reads_values(command: &Command, args: &[&[u8]]) -> bool {
 }
 
 impl Scout {
-    fn add(&mut self, args: &[&[u8]]) {
+    fn add<'a>(&mut self, args: &[&'a [u8]], parts: &mut Vec<Part<'a>>) {
+        if args.is_empty() {
+            return;
+        }
         let Ok(command) = lookup(args) else { return };
         if !reads_values(command, args) {
             return;
@@ -88,6 +93,7 @@ impl Scout {
                 && self.count < KEYS_MAX
             {
                 self.keys.get(key);
+                parts.push((command.part)(args));
                 self.count += 1;
             }
         }
@@ -103,11 +109,13 @@ impl IoThread<'_> {
         let client = &connection.client;
         self.scout.keys.clear();
         self.scout.count = 0;
+        // Which part of the object of each of the keys is touched.
+        let mut parts = Vec::new();
         // Commands that were queued before are executed when EXEC comes.
         let queued = client.transaction.iter().flat_map(|it| &it.commands);
         for words in queued {
             let args: SmallVec<[&[u8]; 16]> = words.iter().map(Vec::as_slice).collect();
-            self.scout.add(&args);
+            self.scout.add(&args, &mut parts);
         }
         let mut parser = Parser::new();
         let mut end = 0;
@@ -118,25 +126,27 @@ impl IoThread<'_> {
                 // What is not complete is looked at again with what follows.
                 break;
             };
-            let args: SmallVec<[&[u8]; 16]> = parser.arguments(ahead).collect();
+            // What somebody has typed with quotes is read when it is met.
+            let places = parser.places().iter();
+            let args: SmallVec<[&[u8]; 16]> = places
+                .filter_map(|place| ahead.get(place.clone()))
+                .collect();
             end += length;
-            self.scout.add(&args);
+            self.scout.add(&args, &mut parts);
             if self.scout.count >= KEYS_MAX {
                 break;
             }
         }
+        let held = match self.scout.count {
+            0 => Vec::new(),
+            // While a script is running, values are read when they are met.
+            _ => match server.keyspace.try_share() {
+                Some(databases) => self.scout.hold(server, &databases, client.database, &parts),
+                None => Vec::new(),
+            },
+        };
         // At least what comes next is executed without another look.
         self.connections.0[index].fetched_bytes = used + end.max(1);
-        if self.scout.count == 0 {
-            return false;
-        }
-        let Some(databases) = server.keyspace.try_share() else {
-            // A script is running. Values are read when they are met.
-            return false;
-        };
-        let database = self.connections.0[index].client.database;
-        let held = self.scout.hold(server, &databases, database);
-        drop(databases);
         if held.is_empty() {
             return false;
         }
@@ -211,23 +221,33 @@ impl Scout {
         server: &crate::server::Server,
         databases: &Databases,
         database: usize,
+        parts: &[Part<'_>],
     ) -> Vec<Held> {
         let cold = &server.keyspace.cold;
-        let mut places = SmallVec::<[_; 16]>::new();
+        let mut held = Vec::<Held>::new();
+        let mut hold = |place: Place| {
+            let is_new = held.iter().all(|known| known.place() != place);
+            if held.len() < KEYS_MAX && cold.waits(place) && is_new {
+                held.push(Held::new(cold, place));
+            }
+        };
         let entries = databases.get(database).and_then(|it| it.entries());
         if entries.is_none_or(|entries| entries.execute(&mut self.keys).is_err()) {
             return Vec::new();
         }
-        for operation in 0..self.count {
+        for (operation, part) in (0..self.count).zip(parts) {
             let stored = self.keys.value(operation).map(Record::parse);
-            if let Some(Outside::Place(place)) = stored.and_then(|record| record.outside())
-                && cold.waits(place)
-                && !places.contains(&place)
-            {
-                places.push(place);
+            match stored.and_then(|record| Some((record.kind, record.outside()?))) {
+                Some((_, Outside::Place(place))) => hold(place),
+                Some((Kind::List, Outside::Slot(slot))) => {
+                    // Nodes are held before the slot is closed, as they may be given up then.
+                    if let Some(Object::List(list)) = &*server.keyspace.slots.open(slot) {
+                        list.places(part, &mut hold);
+                    }
+                }
+                _ => {}
             }
         }
-        let hold = |place| Held::new(cold, place);
-        places.into_iter().map(hold).collect()
+        held
     }
 }

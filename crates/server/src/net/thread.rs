@@ -12,6 +12,7 @@ use crate::clock::now_ms;
 use crate::connection::tls::TlsError;
 use crate::connection::{Connection, Mailbox, Message, Received, Transport};
 use crate::execute::Executor;
+use crate::keyspace::Keyspace;
 use crate::log::NotDurable;
 use crate::persistence::load::LoadError;
 use crate::resp::request::{ProtocolError, Step};
@@ -742,7 +743,7 @@ impl<'s> IoThread<'s> {
     /// Executes what is left of the round and sends all replies.
     pub(super) fn finish_round(&mut self) {
         self.execute_round();
-        self.executor.reclaim();
+        self.server.keyspace.reclaim_by(Keyspace::try_exclude);
         if self.dirty.is_empty() {
             return;
         }

@@ -12,6 +12,7 @@ mod hash;
 mod kind;
 mod limits;
 mod list;
+pub mod node;
 mod packed;
 mod ranked_tree;
 mod set;
@@ -27,6 +28,7 @@ pub use hash::{Fields, Hash};
 pub use kind::Kind;
 pub use limits::{ChunkLimit, Limits, SharedLimits};
 pub use list::{Iter as ListIter, List};
+pub use node::{Part, PartOf, Unread};
 pub use set::{Member, Members, Set};
 pub use sorted_set::{Entries, SortedSet};
 pub use text::Text;
@@ -86,9 +88,13 @@ impl Object {
         self.len() == 0
     }
 
-    /// The bytes taken from its heap, and those of the box. Constant time, except that it is
-    /// linear in the chunks of a list.
+    /// The bytes taken from its heap, those of the box, and those of nodes in cold tiers. Constant
+    /// time, except that it is linear in the chunks of a list.
     pub fn memory_bytes(&self) -> usize {
+        let cold = match self {
+            Object::List(list) => list.cold_bytes(),
+            _ => 0,
+        };
         let in_box = match self {
             Object::Text(_) => size_of::<Text>(),
             Object::List(_) => size_of::<List<Heap>>(),
@@ -96,7 +102,7 @@ impl Object {
             Object::Set(_) => size_of::<Set<Heap>>(),
             Object::SortedSet(_) => size_of::<SortedSet<Heap>>(),
         };
-        in_box + self.heap_bytes()
+        in_box + self.heap_bytes() + cold
     }
 
     /// The bytes taken from its heap.

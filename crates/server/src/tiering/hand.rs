@@ -1,4 +1,5 @@
-//! The walk over all values: round and round, some keys at a time.
+//! The walk over all values: round and round, some at a time. Of values that move node by node it
+//! meets each node.
 
 use crate::keyspace::Databases;
 use std::ops::Bound;
@@ -8,18 +9,50 @@ use std::ops::Bound;
 pub struct Hand {
     database: usize,
     after: Option<Vec<u8>>,
+    /// The node that is met next, and the key whose value it is of.
+    within: Option<(Vec<u8>, usize)>,
     /// How often it has come to the end.
     pub rounds: u64,
 }
 
+/// What was met of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visited {
+    /// How many values or nodes.
+    pub count: usize,
+    /// The node that comes next, if there are more than were asked for.
+    pub next: Option<usize>,
+}
+
+impl Visited {
+    /// A value as a whole.
+    pub const WHOLE: Visited = Visited {
+        count: 1,
+        next: None,
+    };
+}
+
+/// An entry, as it is met.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'e> {
+    /// The database.
+    pub database: usize,
+    /// The key.
+    pub key: &'e [u8],
+    /// What the index stores for it.
+    pub stored: &'e [u8],
+    /// The first node to be met, and how many at most.
+    pub nodes: (usize, usize),
+}
+
 impl Hand {
-    /// Gives the next entries to `visit`, `count` at most. After the last come the first, with the
-    /// next call.
+    /// Gives the next entries to `visit`, of `count` values and nodes at most. After the last come
+    /// the first, with the next call.
     pub fn step(
         &mut self,
         databases: &Databases,
         count: usize,
-        mut visit: impl FnMut(usize, Vec<u8>, Vec<u8>),
+        mut visit: impl FnMut(Entry<'_>) -> Visited,
     ) {
         let mut left = count;
         while left > 0 {
@@ -28,22 +61,34 @@ impl Hand {
                 self.rounds += 1;
                 return;
             };
-            let after = self.after.take();
-            let start = match &after {
-                Some(after) => Bound::Excluded(after.as_slice()),
-                None => Bound::Unbounded,
+            let (after, within) = (self.after.take(), self.within.take());
+            let start = match (&within, &after) {
+                (Some((key, _)), _) => Bound::Included(key.as_slice()),
+                (None, Some(after)) => Bound::Excluded(after.as_slice()),
+                (None, None) => Bound::Unbounded,
             };
             let entries = database.entries().into_iter();
             let range = entries.flat_map(|entries| entries.range((start, Bound::Unbounded)));
-            for (key, stored) in range.take(left).flatten() {
-                left -= 1;
-                self.after = Some(key.clone());
-                visit(self.database, key, stored);
+            for (key, stored) in range.flatten() {
+                let node = within.as_ref().filter(|(within, _)| *within == key);
+                let visited = visit(Entry {
+                    database: self.database,
+                    key: &key,
+                    stored: &stored,
+                    nodes: (node.map_or(0, |(_, node)| *node), left),
+                });
+                left = left.saturating_sub(visited.count);
+                if let Some(next) = visited.next {
+                    self.within = Some((key, next));
+                    return;
+                }
+                self.after = Some(key);
+                if left == 0 {
+                    return;
+                }
             }
-            if left > 0 {
-                self.after = None;
-                self.database += 1;
-            }
+            self.after = None;
+            self.database += 1;
         }
     }
 }
@@ -54,7 +99,7 @@ mod tests {
     use crate::keyspace::{Access, Effects, Home, Keys, Keyspace};
 
     #[test]
-    fn each_round_meets_each_key_once() {
+    fn each_round_meets_each_key_and_each_node_once() {
         let keyspace = Keyspace::new(Home::Local);
         let mut databases = keyspace.exclude();
         let mut effects = Effects::default();
@@ -66,15 +111,32 @@ mod tests {
                 .unwrap();
         }
         drop(keys);
+        // Keys of two digits that begin with a 7 are said to have so many nodes.
+        let nodes = |key: &[u8]| match key {
+            [b'7', last] => usize::from(last - b'0') * 5 + 1,
+            _ => 1,
+        };
+        let all: usize = (0..100_usize)
+            .map(|number| nodes(number.to_string().as_bytes()))
+            .sum();
         let mut hand = Hand::default();
         for round in 1..4 {
             let mut met = Vec::new();
             while hand.rounds < round {
-                hand.step(&databases, 7, |database, key, _| met.push((database, key)));
+                hand.step(&databases, 7, |entry| {
+                    let (from, count) = entry.nodes;
+                    let end = nodes(entry.key).min(from + count);
+                    let numbers = from..end;
+                    met.extend(numbers.map(|node| (entry.database, entry.key.to_vec(), node)));
+                    Visited {
+                        count: end - from,
+                        next: (end < nodes(entry.key)).then_some(end),
+                    }
+                });
             }
             met.sort();
             met.dedup();
-            assert_eq!(met.len(), 100);
+            assert_eq!(met.len(), all);
         }
     }
 }

@@ -22,7 +22,7 @@ use hold::Hold;
 use nearfield_tiers::keep::{self, Keeper};
 use pins::Pins;
 use std::sync::atomic::AtomicBool;
-use values::Held;
+use values::{Held, Nodes};
 
 /// Slices that are walked each time that keys were evicted. *Assumed*: little enough for who waits.
 const SLICES_AFTER_EVICTION: usize = 8;
@@ -33,6 +33,7 @@ pub struct Tiering {
     keeper: Keeper<Hand>,
     /// Keys whose values stay in memory.
     pub pins: Pins,
+    nodes: Nodes,
 }
 
 /// The mover rests. See [`Tiering::still`].
@@ -45,6 +46,7 @@ impl Tiering {
         Tiering {
             keeper: Keeper::new(keyspace.cold.tiers()),
             pins: Pins::default(),
+            nodes: Nodes::default(),
         }
     }
 
@@ -58,6 +60,7 @@ impl Tiering {
             keyspace,
             access,
             pins: &self.pins,
+            nodes: &self.nodes,
             hold: databases.map_or(Hold::Each, Hold::Whole),
         }
     }
@@ -83,6 +86,12 @@ impl Tiering {
     /// then enters the exclusive phase and counts.
     pub fn still(&self) -> Still<'_> {
         Still(self.keeper.still())
+    }
+
+    /// As [`still`](Tiering::still), for a thread that serves clients: `None` if whoever moves
+    /// values waits for a disk that does not answer.
+    pub fn still_unless_held_up(&self) -> Option<Still<'_>> {
+        self.keeper.still_unless_held_up().map(Still)
     }
 
     /// Carries values out of the memory until it is within its capacity, and says whether it is.

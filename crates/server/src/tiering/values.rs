@@ -1,15 +1,16 @@
 //! The values of the keyspace, as the keeper of the tiers meets and moves them.
 
-use super::hand::Hand;
+use super::hand::{Entry, Hand, Visited};
 use super::hold::Hold;
 use super::pins::Pins;
 use crate::eviction::Access;
-use crate::keyspace::{Database, Keyspace, Moving, Payload, Record};
+use crate::keyspace::nodes::{MovingNode, moves_by_nodes};
+use crate::keyspace::{Database, Databases, Keyspace, Moving, Payload, Record, Unmoved};
 use crate::object::Object;
 use nearfield_tiers::Place;
 use nearfield_tiers::cold::Cold;
 use nearfield_tiers::keep::{self, At, MOVED_BYTES_MIN, Met, Named, Size, Values, Warmth};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The values of a keyspace that is held in some way.
 #[derive(Clone, Copy, Debug)]
@@ -20,23 +21,144 @@ pub struct Held<'s> {
     pub access: &'s Access,
     /// Keys whose values stay in memory.
     pub pins: &'s Pins,
+    /// How many nodes there are.
+    pub nodes: &'s Nodes,
     /// How it is held.
     pub hold: Hold<'s>,
 }
 
-impl keep::Moving for Moving<'_> {
+/// How many nodes there are of values that move node by node, beside their first ones. They count
+/// as keys for the policy.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// In the last round of the walk.
+    known: AtomicUsize,
+    /// In this round so far.
+    met: AtomicUsize,
+}
+
+impl Nodes {
+    fn count(&self) -> usize {
+        let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        count(&self.known).max(count(&self.met))
+    }
+
+    fn met(&self, nodes: usize) {
+        self.met.fetch_add(nodes, Ordering::Relaxed);
+    }
+
+    fn end_round(&self) {
+        let met = self.met.swap(0, Ordering::Relaxed);
+        self.known.store(met, Ordering::Relaxed);
+    }
+}
+
+/// A value or a node on its way.
+#[derive(Debug)]
+pub enum OnTheWay<'k> {
+    /// A value as a whole.
+    Value(Moving<'k>),
+    /// A node of one.
+    Node(MovingNode<'k>),
+}
+
+impl OnTheWay<'_> {
+    /// True if it is a node.
+    pub fn is_node(&self) -> bool {
+        matches!(self, OnTheWay::Node(_))
+    }
+
+    /// The key of a value.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            OnTheWay::Value(moving) => &moving.key,
+            OnTheWay::Node(_) => &[],
+        }
+    }
+
+    /// Ends the move.
+    ///
+    /// # Errors
+    /// Why it stays where it was.
+    pub fn publish(self, databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
+        match self {
+            OnTheWay::Value(moving) => moving.publish(databases, place),
+            OnTheWay::Node(moving) => moving.publish(databases, place),
+        }
+    }
+}
+
+impl keep::Moving for OnTheWay<'_> {
     fn value(&self) -> &[u8] {
-        &self.value
+        match self {
+            OnTheWay::Value(moving) => &moving.value,
+            OnTheWay::Node(moving) => &moving.value,
+        }
     }
 
     fn from(&self) -> usize {
-        Moving::from(self)
+        match self {
+            OnTheWay::Value(moving) => moving.from(),
+            OnTheWay::Node(moving) => moving.from(),
+        }
+    }
+}
+
+impl Held<'_> {
+    /// Meets an entry: its value as a whole, or nodes of it.
+    fn meet(&self, entry: Entry<'_>, met: &mut Vec<Met>) -> Visited {
+        let key = Named {
+            part: entry.database,
+            key: entry.key.to_vec(),
+            node: 0,
+        };
+        let slot = match Record::parse(entry.stored).payload {
+            Payload::Inline(value) => {
+                let at = At::Memory(value.len() as u64);
+                met.push(Met { key, at });
+                return Visited::WHOLE;
+            }
+            Payload::InTier(place) => {
+                let at = At::Place(place);
+                met.push(Met { key, at });
+                return Visited::WHOLE;
+            }
+            Payload::InSlot(slot) => slot,
+        };
+        let mut object = self.keyspace.slots.open(slot);
+        match object.as_mut() {
+            Some(Object::List(list)) if moves_by_nodes(list) => {
+                let (from, count) = entry.nodes;
+                let before = met.len();
+                let next = list.see(from, count, |seen| {
+                    let key = Named {
+                        node: seen.number,
+                        ..key.clone()
+                    };
+                    let at = match seen.place {
+                        Some(place) => At::Place(place),
+                        None => At::Memory(seen.bytes as u64),
+                    };
+                    let hash = self.hash(&key);
+                    (0..seen.uses).for_each(|_| _ = self.access.warmth.note(hash));
+                    met.push(Met { key, at });
+                });
+                let count = met.len() - before;
+                self.nodes.met(count - usize::from(from == 0).min(count));
+                Visited { count, next }
+            }
+            object => {
+                let at = At::Memory(object.map_or(0, |object| object.heap_bytes()) as u64);
+                met.push(Met { key, at });
+                Visited::WHOLE
+            }
+        }
     }
 }
 
 impl<'s> Values for Held<'s> {
     type Hand = Hand;
-    type Moving = Moving<'s>;
+    type Moving = OnTheWay<'s>;
 
     fn cold(&self) -> &Cold {
         &self.keyspace.cold
@@ -46,16 +168,23 @@ impl<'s> Values for Held<'s> {
         &self.access.warmth
     }
 
-    fn hash(&self, (database, key): &Named) -> u64 {
-        self.access.hash(*database, key)
+    fn hash(&self, named: &Named) -> u64 {
+        let hash = self.access.hash(named.part, &named.key);
+        // The golden ratio, as is usual.
+        hash ^ named.node.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     fn size(&self) -> Size {
+        self.hold.free_replaced(self.keyspace);
         self.hold.enter(self.keyspace, |databases| {
             let index = databases.iter().map(Database::used_bytes).sum::<usize>();
             Size {
                 bytes: (index + self.keyspace.heap.used_bytes()) as u64,
-                keys: databases.iter().map(|it| it.len().unwrap_or(0)).sum(),
+                keys: databases
+                    .iter()
+                    .map(|it| it.len().unwrap_or(0))
+                    .sum::<usize>()
+                    + self.nodes.count(),
             }
         })
     }
@@ -68,37 +197,38 @@ impl<'s> Values for Held<'s> {
     fn walk(&self, hand: &mut Hand, count: usize, met: &mut Vec<Met>) -> bool {
         let round = hand.rounds;
         self.hold.enter(self.keyspace, |databases| {
-            hand.step(databases, count, |database, key, stored| {
-                let at = match Record::parse(&stored).payload {
-                    Payload::Inline(value) => At::Memory(value.len() as u64),
-                    Payload::InSlot(slot) => {
-                        let object = self.keyspace.slots.open(slot);
-                        At::Memory(object.as_ref().map_or(0, Object::heap_bytes) as u64)
-                    }
-                    Payload::InTier(place) => At::Place(place),
-                };
-                let key = (database, key);
-                met.push(Met { key, at });
-            });
+            hand.step(databases, count, |entry| self.meet(entry, met));
         });
-        hand.rounds > round
+        let is_round = hand.rounds > round;
+        if is_round {
+            self.nodes.end_round();
+        }
+        is_round
     }
 
-    fn is_pinned(&self, (database, key): &Named) -> bool {
-        self.pins.has(*database, key)
+    fn is_pinned(&self, named: &Named) -> bool {
+        self.pins.has(named.part, &named.key)
     }
 
-    fn begin(&self, keys: &[&Named]) -> Vec<Option<Moving<'s>>> {
-        self.hold.enter(self.keyspace, |databases| {
-            let begin = |(database, key): &&Named| {
-                let place = (*database, key.as_slice());
-                Moving::begin(self.keyspace, databases, place, MOVED_BYTES_MIN).ok()
+    fn begin(&self, keys: &[&Named]) -> Vec<Option<OnTheWay<'s>>> {
+        let keyspace = self.keyspace;
+        self.hold.enter(keyspace, |databases| {
+            // The next node is most often that behind the last one.
+            let mut hint = 0;
+            let mut begin = |named: &&Named| {
+                if named.node != 0 {
+                    let moving = MovingNode::begin(keyspace, databases, named, &mut hint);
+                    return moving.ok().map(OnTheWay::Node);
+                }
+                let place = (named.part, named.key.as_slice());
+                let moving = Moving::begin(keyspace, databases, place, MOVED_BYTES_MIN);
+                moving.ok().map(OnTheWay::Value)
             };
-            keys.iter().map(begin).collect()
+            keys.iter().map(&mut begin).collect()
         })
     }
 
-    fn publish(&self, moving: Moving<'s>, place: Option<Place>) -> bool {
+    fn publish(&self, moving: OnTheWay<'s>, place: Option<Place>) -> bool {
         self.hold.publish(self.keyspace, moving, place).is_ok()
     }
 }

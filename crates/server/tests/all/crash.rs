@@ -14,7 +14,7 @@ use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::reply::Value;
-use nearfield_server_testkit::stir::{small_tiers, stir};
+use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const FOLDER: &str = "NEARFIELD_CRASH_FOLDER";
@@ -62,7 +62,7 @@ fn server_process() {
     };
     let served = std::thread::scope(|scope| {
         if has_tiers {
-            scope.spawn(|| stir(&server.keyspace, &stop, &AtomicU64::new(0)));
+            scope.spawn(|| stir(&server.keyspace, &stop, &Stirred::default()));
         }
         let served = net::serve(&server, ready);
         stop.store(true, Ordering::Relaxed);

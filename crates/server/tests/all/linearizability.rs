@@ -14,14 +14,14 @@ use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::saving::saving_into;
-use nearfield_server_testkit::stir::{small_tiers, stir};
+use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
 use nearfield_testkit::history::{Interval, Recorder};
 use nearfield_testkit::linearizability::{Operation, order};
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::fmt::{self, Display, Formatter};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 const KEYS: usize = 3;
@@ -368,19 +368,19 @@ fn commands_take_effect_one_at_a_time_while_values_move_between_tiers() {
         tiers: Some(small_tiers(&folder.0.join("tiers"))),
         ..saving_into(&folder, 2)
     });
-    let (stop, moved) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, moved) = (AtomicBool::new(false), Stirred::default());
     thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &moved));
         // Where others keep the machine busy, few values move in the time of one check.
         for _ in 0..CHECKS_MAX {
             check_rounds(&server, Load::All, ROUNDS / 2);
-            if moved.load(Ordering::Relaxed) > 100 {
+            if moved.values.load(Ordering::Relaxed) > 100 {
                 break;
             }
         }
         stop.store(true, Ordering::Relaxed);
     });
-    let moved = moved.into_inner();
+    let moved = moved.values.into_inner();
     assert!(moved > 100, "{moved} moves");
 }
 

@@ -39,6 +39,8 @@ pub struct ColdUse {
     pub part: usize,
     /// The key.
     pub key: Vec<u8>,
+    /// The number of the node that was used; 0 is the value as a whole.
+    pub node: u64,
     /// Where its value lay.
     pub place: Place,
 }
@@ -129,13 +131,23 @@ impl Cold {
     /// Notes that a client has used a value in a cold tier. Who looks only, or copies values, uses
     /// none.
     pub fn note_use(&self, part: usize, key: &[u8], place: Place) {
+        self.note_use_of_node(part, key, 0, place);
+    }
+
+    /// As [`note_use`](Cold::note_use), of a node of a value.
+    pub fn note_use_of_node(&self, part: usize, key: &[u8], node: u64, place: Place) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.served.fetch_add(1, Ordering::Relaxed);
         }
         let mut uses = self.uses.lock();
         if uses.len() < USES_MAX {
             let key = key.to_vec();
-            uses.push(ColdUse { part, key, place });
+            uses.push(ColdUse {
+                part,
+                key,
+                node,
+                place,
+            });
         }
     }
 

@@ -10,7 +10,9 @@
 //!
 //! The policy has bytes a second, so that moves leave the machine to others. Those who write more
 //! than that help: before they take memory, while the memory tier is full, they
-//! [carry](Keeper::relieve) as much as is needed.
+//! [carry](Keeper::relieve) as much as is needed. They wait for whoever is moving values, as that
+//! makes room, too. One who does so for longer than [`PATIENCE`] waits for a disk that does not
+//! answer: then there is no room, and nobody waits until the disk has answered.
 //!
 //! # When there is nothing to do
 //!
@@ -26,6 +28,7 @@ mod warmth;
 pub use values::{At, Met, Moving, Named, Size, Values};
 pub use warmth::{USES_COUNTED, Warmth};
 
+use crate::cold::PATIENCE;
 use crate::tiers::Tiers;
 use mover::Mover;
 use parking_lot::{Mutex, MutexGuard};
@@ -56,6 +59,8 @@ pub struct Keeper<H> {
     /// Moves that wait, because so many bytes have moved of late.
     put_off: AtomicU64,
     mover: Mutex<Option<Mover<H>>>,
+    /// Who has the mover has had it for longer than others wait.
+    is_held_up: AtomicBool,
 }
 
 /// No value is moved by the keeper meanwhile. See [`Keeper::still`].
@@ -75,6 +80,7 @@ impl<H: Default> Keeper<H> {
             ping_pong: AtomicU64::new(0),
             put_off: AtomicU64::new(0),
             mover: Mutex::new(tiers.map(Mover::new)),
+            is_held_up: AtomicBool::new(false),
         }
     }
 
@@ -116,6 +122,37 @@ impl<H: Default> Keeper<H> {
         }
     }
 
+    /// As [`still`](Keeper::still), for who must not wait for a disk that does not answer: `None`
+    /// if whoever moves values does so.
+    pub fn still_unless_held_up(&self) -> Option<Still<'_, H>> {
+        let mover = self.mover_while(|| true)?;
+        Some(Still { mover })
+    }
+
+    /// The mover, while it `is_needed`; `None` also if whoever has it waits for a disk that does
+    /// not answer.
+    fn mover_while(
+        &self,
+        is_needed: impl Fn() -> bool,
+    ) -> Option<MutexGuard<'_, Option<Mover<H>>>> {
+        let began = Instant::now();
+        loop {
+            let is_held_up = self.is_held_up.load(Ordering::Relaxed);
+            let patience = if is_held_up { Duration::ZERO } else { TICK };
+            if let Some(mover) = self.mover.try_lock_for(patience) {
+                self.is_held_up.store(false, Ordering::Relaxed);
+                return Some(mover);
+            }
+            if is_held_up || !is_needed() {
+                return None;
+            }
+            if began.elapsed() >= PATIENCE {
+                self.is_held_up.store(true, Ordering::Relaxed);
+                return None;
+            }
+        }
+    }
+
     /// Counts what the store takes in memory.
     fn count(&self, values: &impl Values) -> Size {
         let size = values.size();
@@ -128,11 +165,14 @@ impl<H: Default> Keeper<H> {
     }
 
     /// Carries values out of the memory until it is within its capacity, and says whether it is.
+    /// While another thread does so, waits for it, but no longer than [`PATIENCE`].
     pub fn relieve<V: Values<Hand = H>>(&self, values: &V) -> bool {
         if !self.is_over(values) {
             return true;
         }
-        let mut mover = self.mover.lock();
+        let Some(mut mover) = self.mover_while(|| self.is_over(values)) else {
+            return !self.is_over(values);
+        };
         let (Some(mover), Some(tiers)) = (mover.as_mut(), values.cold().tiers()) else {
             return true;
         };
@@ -175,6 +215,7 @@ impl<H: Default> Keeper<H> {
             let wakes = self.wakes(tiers);
             values.warmth().warm(wakes);
             let mut mover = self.mover.lock();
+            self.is_held_up.store(false, Ordering::Relaxed);
             let Some(mover) = mover.as_mut() else { return };
             let uses = mover.tell_uses(values, tiers);
             if !wakes {

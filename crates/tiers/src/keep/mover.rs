@@ -259,7 +259,11 @@ impl<H: Default> Mover<H> {
         let mut wanted = Vec::new();
         for used in uses {
             let from = used.place.tier();
-            let key = (used.part, used.key);
+            let key = Named {
+                part: used.part,
+                key: used.key,
+                node: used.node,
+            };
             let hash = values.hash(&key);
             let object = Object {
                 hash,

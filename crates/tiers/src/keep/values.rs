@@ -5,8 +5,16 @@ use crate::cold::Cold;
 use crate::place::Place;
 use std::fmt::Debug;
 
-/// A key, and the part of the store that has it, such as the number of a database.
-pub type Named = (usize, Vec<u8>);
+/// A value, or a node of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// The part of the store that has the key, such as the number of a database.
+    pub part: usize,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The number of the node, if the value moves node by node; 0 is the value as a whole.
+    pub node: u64,
+}
 
 /// A store whose values move, as the keeper meets and moves them.
 pub trait Values {
@@ -53,7 +61,7 @@ pub trait Moving {
 pub struct Size {
     /// The bytes of the index, with the keys, and of values.
     pub bytes: u64,
-    /// The keys.
+    /// The keys. Of values that move node by node, each node counts as one.
     pub keys: usize,
 }
 

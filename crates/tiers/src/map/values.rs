@@ -254,8 +254,8 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         &self.warmth
     }
 
-    fn hash(&self, (_, key): &Named) -> u64 {
-        xxh3_64(key)
+    fn hash(&self, named: &Named) -> u64 {
+        xxh3_64(&named.key)
     }
 
     fn size(&self) -> Size {
@@ -277,7 +277,10 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         let entries = batch.entries(0);
         let is_end = entries.len() < count;
         met.extend(entries.map(|(key, stored)| Met {
-            key: (0, key.to_vec()),
+            key: Named {
+                key: key.to_vec(),
+                ..Named::default()
+            },
             at: match Record::parse(stored) {
                 Record::Here(value) => At::Memory(value.len() as u64),
                 Record::There(place) => At::Place(place),
@@ -285,7 +288,7 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
         }));
         *hand = match is_end {
             true => None,
-            false => met.last().map(|met| met.key.1.clone()),
+            false => met.last().map(|met| met.key.key.clone()),
         };
         is_end
     }
@@ -296,8 +299,8 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
 
     fn begin(&self, keys: &[&Named]) -> Vec<Option<Moving<'k, I>>> {
         let inner: &'k Inner<I> = self;
-        let begin = |(_, key): &&Named| {
-            let moving = inner.begin_one(key).ok()?;
+        let begin = |named: &&Named| {
+            let moving = inner.begin_one(&named.key).ok()?;
             (moving.value.len() >= MOVED_BYTES_MIN).then_some(moving)
         };
         keys.iter().map(begin).collect()

@@ -3,16 +3,17 @@
 use super::GROUP;
 use crate::command::{Answer, Call, Command, Flags};
 use crate::error::CommandError;
-use crate::keyspace::Outside;
 use crate::keyspace::record::INLINE_BYTES_MAX;
 use crate::number::parse_integer;
 use crate::object::Kind;
+use crate::object::node::counts;
 
 /// The subcommands of `OBJECT`.
 pub(super) const SUBCOMMANDS: &[Command] = &[
     Command::new("encoding", 3, encoding)
         .looks()
         .key(2)
+        .part(counts)
         .about(GROUP, "2.2.3", "O(1)")
         .summary("Returns how the value of a key is stored."),
     Command::new("freq", 3, freq)
@@ -45,7 +46,10 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .flag(Flags::OWN)
         .about(GROUP, "", "O(1)")
         .summary("Returns the tier that the value of a key lies in.")
-        .differs("not in Redis: memory, compressed or file, or null if there is no key"),
+        .differs(
+            "not in Redis: memory, compressed or file, memory+file if parts lie in both, or \
+             null if there is no key",
+        ),
     Command::new("help", 2, help)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns what the subcommands do."),
@@ -136,12 +140,19 @@ fn refcount(call: &mut Call<'_>) -> Answer {
 }
 
 fn tier(call: &mut Call<'_>) -> Answer {
-    let found = call.keys.peek(call.args[2])?;
-    let name = found.map(|found| match found.outside {
-        Some(Outside::Place(place)) => call.keys.keyspace().cold.name(place.tier()),
-        _ => "memory",
-    });
-    call.reply.bulk_or_null(name.map(str::as_bytes));
+    let key = call.args[2];
+    if call.keys.peek(key)?.is_none() {
+        call.reply.null();
+        return Ok(());
+    }
+    let (keyspace, database) = (call.keys.keyspace(), call.keys.database_number());
+    let tiers = keyspace.tiers_of(call.keys.databases(), (database, key))?;
+    let names: Vec<&str> = match tiers.as_slice() {
+        // A key that is not there by now was in the memory of another server's pool.
+        [] => vec!["memory"],
+        tiers => tiers.iter().map(|&tier| keyspace.cold.name(tier)).collect(),
+    };
+    call.reply.bulk(names.join("+").as_bytes());
     Ok(())
 }
 

@@ -241,10 +241,11 @@ impl Running {
         };
         self.keys += 1;
         let writer = &mut self.writer;
+        let unread = |unread| Error::unreadable(keyspace.unread(key, &unread));
         match record.payload {
             Payload::Inline(value) => writer.string(key, value, attributes),
             Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
-                Some(object) => value::write(writer, key, object, attributes),
+                Some(object) => value::write(writer, key, object, attributes, unread),
                 None => unreachable!("the slot of a key holds its object"),
             },
             // What cannot be read fails the snapshot: the log or the snapshot before has it.
@@ -254,7 +255,7 @@ impl Running {
             Payload::InTier(place) => {
                 let object = keyspace.thaw(key, record.kind, place, &Heap::new());
                 let object = object.map_err(Error::unreadable)?;
-                value::write(writer, key, &object, attributes)
+                value::write(writer, key, &object, attributes, unread)
             }
         }
     }

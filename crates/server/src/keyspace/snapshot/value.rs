@@ -2,26 +2,27 @@
 
 use crate::error::CommandError;
 use crate::keyspace::Keys;
-use crate::object::{Container, Hash, List, Object, Set, SortedSet};
+use crate::object::{Container, Hash, List, Object, Set, SortedSet, Unread};
 use crate::rdb::{Attributes, Error, Value, Writer};
 use std::io::Write;
 
 /// Writes the object of a key.
 ///
 /// # Errors
-/// Those of the writer.
+/// Those of the writer; `unread` makes one of a node that cannot be read.
 pub fn write<W: Write>(
     writer: &mut Writer<W>,
     key: &[u8],
     object: &Object,
     attributes: Attributes,
+    unread: impl Fn(Unread) -> Error,
 ) -> Result<(), Error> {
     let count = object.len() as u64;
     match object {
         Object::Text(text) => writer.string(key, text.bytes(), attributes),
         Object::List(list) => {
             writer.begin_list(key, count, attributes)?;
-            list.iter().try_for_each(|element| writer.element(element))
+            list.visit(unread, |element| writer.element(element))
         }
         Object::Hash(hash) => {
             writer.begin_hash(key, count, attributes)?;

@@ -569,6 +569,7 @@ impl Round {
                         ledger: &mut self.ledger,
                         writes,
                         now_ms,
+                        part: (kind.batchable.command.part, args),
                     };
                     let mut planned = Planned::in_batch(args, kind.step as usize, keys, reply);
                     (kind.batchable.plan.complete)(&mut planned)

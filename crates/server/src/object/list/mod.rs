@@ -1,8 +1,11 @@
 //! Lists: sequences of byte strings that grow and shrink at both ends.
 //!
 //! The elements lie packed in chunks, so that most of them are reached without a pointer of their
-//! own, and a change in the middle moves no more than one chunk.
+//! own, and a change in the middle moves no more than one chunk. Chunks may lie in cold tiers
+//! (`nodes.rs`).
 
+mod chunk;
+mod nodes;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -11,6 +14,7 @@ use super::frozen::{Source, put_number};
 use super::packed::{Elements, Packed, packed_bytes};
 use super::{ChunkLimit, Limits};
 use allocator_api2::alloc::Allocator;
+use chunk::Chunk;
 use ring::Ring;
 
 /// A sequence of byte strings.
@@ -19,12 +23,12 @@ use ring::Ring;
 /// from the nearer end, and over the elements of one chunk.
 pub struct List<A: Allocator> {
     /// None of them is empty.
-    chunks: Ring<Packed<A>, A>,
+    chunks: Ring<Chunk<A>, A>,
     len: usize,
 }
 
 /// Whether an element may be added to a chunk. One that is larger than a chunk gets its own.
-fn has_room<A: Allocator + Clone>(chunk: &Packed<A>, limit: ChunkLimit, element: &[u8]) -> bool {
+fn has_room<A: Allocator + Clone>(chunk: &Chunk<A>, limit: ChunkLimit, element: &[u8]) -> bool {
     chunk.len() < limit.entries_max
         && chunk.byte_len() + packed_bytes(element.len()) <= limit.bytes_max
 }
@@ -51,7 +55,7 @@ impl<A: Allocator + Clone> List<A> {
     /// The name of the form: `listpack` for a single chunk within the limits, else `quicklist`.
     pub fn encoding(&self, limits: &Limits) -> &'static str {
         let limit = limits.list_chunk;
-        let fits = |chunk: &Packed<A>| {
+        let fits = |chunk: &Chunk<A>| {
             chunk.byte_len() <= limit.bytes_max && chunk.len() <= limit.entries_max
         };
         if self.chunks.len() <= 1 && self.chunks.iter().all(fits) {
@@ -63,7 +67,7 @@ impl<A: Allocator + Clone> List<A> {
 
     /// The bytes taken from the heap. Linear in the chunks.
     pub fn memory_bytes(&self) -> usize {
-        let chunks: usize = self.chunks.iter().map(Packed::memory_bytes).sum();
+        let chunks: usize = self.chunks.iter().map(Chunk::memory_bytes).sum();
         self.chunks.memory_bytes() + chunks
     }
 
@@ -71,7 +75,8 @@ impl<A: Allocator + Clone> List<A> {
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> List<B> {
         let mut copy = List::new_in(heap.clone());
         for chunk in self.chunks.iter() {
-            copy.chunks.push_back(chunk.rebuild_in(heap.clone()));
+            let elements = chunk.elements().rebuild_in(heap.clone());
+            copy.chunks.push_back(Chunk::new(elements));
         }
         copy.len = self.len;
         copy
@@ -80,7 +85,9 @@ impl<A: Allocator + Clone> List<A> {
     /// Appends the list as [`thaw`](List::thaw) takes it: its chunks behind their number.
     pub(super) fn freeze(&self, out: &mut Vec<u8>) {
         put_number(out, self.chunks.len());
-        self.chunks.iter().for_each(|chunk| chunk.freeze(out));
+        for chunk in self.chunks.iter() {
+            chunk.elements().freeze(out);
+        }
     }
 
     /// A list that was frozen.
@@ -92,7 +99,7 @@ impl<A: Allocator + Clone> List<A> {
                 return None;
             }
             list.len += chunk.len();
-            list.chunks.push_back(chunk);
+            list.chunks.push_back(Chunk::new(chunk));
         }
         Some(list)
     }
@@ -113,12 +120,12 @@ impl<A: Allocator + Clone> List<A> {
         if let Some(chunk) = self.chunks.last_mut()
             && has_room(chunk, limit, element)
         {
-            chunk.push_back(element);
+            chunk.change().push_back(element);
             return;
         }
         let mut chunk = self.begin_chunk(limit, element);
         chunk.push_back(element);
-        self.chunks.push_back(chunk);
+        self.chunks.push_back(Chunk::new(chunk));
     }
 
     /// Puts an element before all others.
@@ -128,22 +135,23 @@ impl<A: Allocator + Clone> List<A> {
         if let Some(chunk) = self.chunks.get_mut(0)
             && has_room(chunk, limit, element)
         {
-            chunk.push_front(element);
+            chunk.change().push_front(element);
             return;
         }
         let mut chunk = self.begin_chunk(limit, element);
         chunk.push_front(element);
-        self.chunks.push_front(chunk);
+        self.chunks.push_front(Chunk::new(chunk));
     }
 
     /// The first element.
     pub fn first(&self) -> Option<&[u8]> {
-        self.chunks.get(0)?.first()
+        self.chunks.get(0)?.elements().first()
     }
 
     /// The last element.
     pub fn last(&self) -> Option<&[u8]> {
-        self.chunks.get(self.chunks.len().checked_sub(1)?)?.last()
+        let last = self.chunks.len().checked_sub(1)?;
+        self.chunks.get(last)?.elements().last()
     }
 
     /// Removes the first element and answers it.
@@ -168,7 +176,7 @@ impl<A: Allocator + Clone> List<A> {
             && left > 0
         {
             if chunk.len() > left {
-                chunk.remove_front(left);
+                chunk.change().remove_front(left);
                 return;
             }
             left -= chunk.len();
@@ -184,7 +192,8 @@ impl<A: Allocator + Clone> List<A> {
             && left > 0
         {
             if chunk.len() > left {
-                chunk.truncate(chunk.len() - left);
+                let kept = chunk.len() - left;
+                chunk.change().truncate(kept);
                 return;
             }
             left -= chunk.len();
@@ -195,17 +204,17 @@ impl<A: Allocator + Clone> List<A> {
     /// Keeps the elements `start..end`.
     pub fn trim(&mut self, start: usize, end: usize) {
         let end = end.min(self.len);
-        self.remove_back(self.len - end.max(start.min(self.len)));
-        self.remove_front(start);
         if start >= end {
-            self.remove_front(self.len);
+            return self.remove_front(self.len);
         }
+        self.remove_back(self.len - end);
+        self.remove_front(start);
     }
 
     /// The chunk that element `index` is in, and the index in it. Walks from the nearer end.
     fn find_chunk(&self, index: usize) -> (usize, usize) {
         debug_assert!(index < self.len);
-        let lens = |number| self.chunks.get(number).map_or(0, Packed::len);
+        let lens = |number| self.chunks.get(number).map_or(0, Chunk::len);
         if index < self.len / 2 {
             let (mut number, mut left) = (0, index);
             while left >= lens(number) {
@@ -222,7 +231,7 @@ impl<A: Allocator + Clone> List<A> {
         (number, index - begin)
     }
 
-    fn chunk_mut(&mut self, number: usize) -> &mut Packed<A> {
+    fn chunk_mut(&mut self, number: usize) -> &mut Chunk<A> {
         match self.chunks.get_mut(number) {
             Some(chunk) => chunk,
             None => unreachable!("chunks are asked for that were found"),
@@ -235,7 +244,7 @@ impl<A: Allocator + Clone> List<A> {
             return None;
         }
         let (number, index) = self.find_chunk(index);
-        self.chunks.get(number)?.get(index)
+        self.chunks.get(number)?.elements().get(index)
     }
 
     /// Exchanges element `index` for another; whether there is one.
@@ -244,7 +253,7 @@ impl<A: Allocator + Clone> List<A> {
             return false;
         }
         let (number, within) = self.find_chunk(index);
-        let chunk = self.chunk_mut(number);
+        let chunk = self.chunk_mut(number).change();
         let position = chunk.position(within);
         let old = packed_bytes(chunk.at(position).len());
         let bytes = chunk.byte_len() - old + packed_bytes(element.len());
@@ -271,13 +280,14 @@ impl<A: Allocator + Clone> List<A> {
         self.len += 1;
         let chunk = self.chunk_mut(number);
         if has_room(chunk, limit, element) {
+            let chunk = chunk.change();
             chunk.insert(chunk.position(within), element);
             return;
         }
         // The full chunk is divided, so that the new element comes between two chunks.
         let mut number = number;
         if within > 0 {
-            let tail = chunk.split_off(within);
+            let tail = Chunk::new(chunk.change().split_off(within));
             number += 1;
             self.chunks.insert(number, tail);
         }
@@ -285,21 +295,35 @@ impl<A: Allocator + Clone> List<A> {
         if let Some(chunk) = self.chunks.get_mut(before)
             && has_room(chunk, limit, element)
         {
-            chunk.push_back(element);
+            chunk.change().push_back(element);
         } else if let Some(chunk) = self.chunks.get_mut(number)
             && has_room(chunk, limit, element)
         {
-            chunk.push_front(element);
+            chunk.change().push_front(element);
         } else {
             let mut chunk = Packed::new_in(self.chunks.heap().clone());
             chunk.push_back(element);
-            self.chunks.insert(number, chunk);
+            self.chunks.insert(number, Chunk::new(chunk));
         }
+    }
+
+    /// The index of the first element that equals another. Chunks in cold tiers are passed over:
+    /// [`Part::First`](super::Part::First) has the one be in memory that is looked for.
+    fn index_of(&self, element: &[u8]) -> Option<usize> {
+        let mut before = 0;
+        for chunk in self.chunks.iter() {
+            let mut elements = chunk.here().into_iter().flat_map(Packed::iter);
+            if let Some(index) = elements.position(|other| other == element) {
+                return Some(before + index);
+            }
+            before += chunk.len();
+        }
+        None
     }
 
     /// Inserts an element before the first one that equals `pivot`; whether there is one.
     pub fn insert_before(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
-        let index = self.iter().position(|other| other == pivot);
+        let index = self.index_of(pivot);
         index.is_some_and(|index| {
             self.insert(limits, index, element);
             true
@@ -308,7 +332,7 @@ impl<A: Allocator + Clone> List<A> {
 
     /// Inserts an element behind the first one that equals `pivot`; whether there is one.
     pub fn insert_after(&mut self, limits: &Limits, pivot: &[u8], element: &[u8]) -> bool {
-        let index = self.iter().position(|other| other == pivot);
+        let index = self.index_of(pivot);
         index.is_some_and(|index| {
             self.insert(limits, index + 1, element);
             true
@@ -316,7 +340,8 @@ impl<A: Allocator + Clone> List<A> {
     }
 
     /// Removes elements that equal `element`, and answers how many: the first `count`, the last
-    /// `-count` if it is negative, or all if it is 0. Linear.
+    /// `-count` if it is negative, or all if it is 0. Linear. Chunks in cold tiers are passed over:
+    /// [`Part::Each`](super::Part::Each) has those be in memory that have such elements.
     pub fn remove(&mut self, limits: &Limits, count: i64, element: &[u8]) -> usize {
         let mut left = match count {
             0 => usize::MAX,
@@ -331,7 +356,8 @@ impl<A: Allocator + Clone> List<A> {
                 step
             };
             let chunk = self.chunk_mut(number);
-            let found = chunk.iter().filter(|other| *other == element).count();
+            let found = chunk.here().into_iter().flat_map(Packed::iter);
+            let found = found.filter(|other| *other == element).count();
             let here = found.min(left);
             if here == 0 {
                 continue;
@@ -339,7 +365,7 @@ impl<A: Allocator + Clone> List<A> {
             // Counted from the front, these are passed by, and those behind `here` more kept.
             let skipped = if from_back { found - here } else { 0 };
             let mut seen = 0;
-            chunk.retain(|other| {
+            chunk.change().retain(|other| {
                 let is_match = other == element;
                 seen += usize::from(is_match);
                 !(is_match && seen > skipped && seen <= skipped + here)
@@ -357,22 +383,25 @@ impl<A: Allocator + Clone> List<A> {
         removed
     }
 
-    /// Drops empty chunks and merges neighbours of which two together fill less than a chunk.
+    /// Drops empty chunks and merges neighbours of which two together fill less than a chunk, if
+    /// both are in memory.
     fn merge_chunks(&mut self, limit: ChunkLimit) {
         let mut kept = 0;
         for _ in 0..self.chunks.len() {
             let Some(chunk) = self.chunks.pop_front() else {
                 return;
             };
-            if chunk.is_empty() {
+            if chunk.len() == 0 {
                 continue;
             }
             if kept > 0
                 && let Some(last) = self.chunks.last_mut()
+                && !last.is_cold()
+                && !chunk.is_cold()
                 && last.byte_len() + chunk.byte_len() <= limit.bytes_max
                 && last.len() + chunk.len() <= limit.entries_max
             {
-                last.append(&chunk);
+                last.change().append(chunk.elements());
                 continue;
             }
             self.chunks.push_back(chunk);
@@ -405,7 +434,7 @@ impl<A: Allocator + Clone> List<A> {
         if index < self.len {
             let (number, within) = self.find_chunk(index);
             iter.number = number;
-            if let Some(chunk) = self.chunks.get(number) {
+            if let Some(chunk) = self.chunks.get(number).map(Chunk::elements) {
                 iter.elements = if reverse {
                     chunk.iter_until(chunk.position(within + 1))
                 } else {
@@ -419,17 +448,17 @@ impl<A: Allocator + Clone> List<A> {
     /// Panics unless the chunks are as they should be. For tests.
     pub fn check_invariants(&self) {
         for chunk in self.chunks.iter() {
-            chunk.check_invariants();
-            assert!(!chunk.is_empty());
+            chunk.here().into_iter().for_each(Packed::check_invariants);
+            assert!(chunk.len() > 0);
         }
-        let len: usize = self.chunks.iter().map(Packed::len).sum();
+        let len: usize = self.chunks.iter().map(Chunk::len).sum();
         assert_eq!(len, self.len);
     }
 }
 
 /// Elements of a [`List`] in one of the two directions.
 pub struct Iter<'a, A: Allocator> {
-    chunks: &'a Ring<Packed<A>, A>,
+    chunks: &'a Ring<Chunk<A>, A>,
     number: usize,
     elements: Elements<'a>,
     reverse: bool,
@@ -451,7 +480,7 @@ impl<'a, A: Allocator + Clone> Iterator for Iter<'a, A> {
             }
             let step = if self.reverse { usize::MAX } else { 1 };
             let number = self.number.wrapping_add(step);
-            self.elements = self.chunks.get(number)?.iter();
+            self.elements = self.chunks.get(number)?.elements().iter();
             self.number = number;
         }
     }

@@ -4,7 +4,7 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::vec::Vec;
 
 /// The slots of a ring that has just begun.
-const SLOTS_MIN: usize = 4;
+const SLOTS_MIN: usize = 1;
 
 /// The elements lie in slots one behind the other, and the last slot is followed by the first.
 pub(super) struct Ring<T, A: Allocator> {

@@ -1,8 +1,13 @@
 use super::*;
+use crate::object::Part;
+use crate::object::node::{Away, Met};
 use crate::object::testing::{bytes, for_each_seed};
-use nearfield_tiers::Heap;
+use nearfield_tiers::cold::Cold;
+use nearfield_tiers::{Heap, Specification, Tiers};
 use rand::RngExt;
+use rand::rngs::SmallRng;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 fn remove(model: &mut VecDeque<Vec<u8>>, count: i64, element: &[u8]) -> usize {
     let before = model.len();
@@ -134,4 +139,153 @@ fn the_form_changes_where_the_limits_say() {
     let mut large = List::new_in(Heap::new());
     large.push_back(&limits, &[0; 10_000]);
     assert_eq!(large.encoding(&limits), "quicklist");
+}
+
+fn cold() -> Arc<Cold> {
+    let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse::<Specification>());
+    let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
+    Arc::new(Cold::new(Some(Arc::new(tiers))))
+}
+
+/// Moves chunks out of the memory, and some back.
+fn shuffle(list: &mut List<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
+    let nodes: Vec<_> = list.nodes().collect();
+    for (number, place) in nodes {
+        if random.random_bool(0.6) {
+            continue;
+        }
+        let mut frozen = Vec::new();
+        let hint = random.random_range(0..10);
+        let (copied, from) = list.copy_node(number, hint, &mut frozen).unwrap();
+        assert_eq!(from, place);
+        let to = match from {
+            Some(place) => {
+                cold.read(place, &mut frozen).unwrap();
+                None
+            }
+            // What cannot be compressed stays.
+            None => match cold.put(1, &[&frozen]) {
+                Ok(places) => Some(Away::new(cold, places[0])),
+                Err(_) => continue,
+            },
+        };
+        assert!(list.move_node(&copied, to, &frozen).unwrap());
+        // It has moved, and is another one than was copied.
+        assert!(!list.move_node(&copied, None, &frozen).unwrap());
+    }
+}
+
+/// What is alike in two lists of which one has chunks in cold tiers: also the sizes of the chunks.
+fn form(list: &List<Heap>) -> Vec<(usize, usize)> {
+    let chunks = list.chunks.iter();
+    chunks
+        .map(|chunk| (chunk.len(), chunk.byte_len()))
+        .collect()
+}
+
+#[test]
+fn chunks_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
+    for_each_seed(60, |random| {
+        let (heap, cold) = (Heap::new(), cold());
+        let limits = Limits {
+            list_chunk: ChunkLimit::from_setting([3, 8, -1][random.random_range(0..3)]),
+            ..Limits::default()
+        };
+        let mut list = List::new_in(heap.clone());
+        let mut plain = List::new_in(Heap::new());
+        for _ in 0..300 {
+            shuffle(&mut list, &cold, random);
+            let element = bytes(random, 1000);
+            let pivot = bytes(random, 1);
+            let index = random.random_range(0..=plain.len());
+            let (first, last) = (index as i64, random.random_range(0..=plain.len() as i64));
+            let draw = random.random_range(0..14);
+            let part = match draw {
+                0 => Part::Ends { front: 1, back: 0 },
+                1 => Part::Ends { front: 0, back: 5 },
+                2 => Part::Around(first),
+                3 => Part::First(&pivot),
+                4 => Part::Each(last % 4 - 2, &pivot),
+                5 => Part::Cuts(first, last),
+                6 => Part::Range(first, last),
+                _ => Part::Ends { front: 1, back: 1 },
+            };
+            if draw == 6 {
+                let mut met = Met::new();
+                list.lend(&part, true, &mut met).unwrap();
+                let count = (last + 1 - first).max(0) as usize;
+                if count > 0 {
+                    let lent = list.iter_from(index).take(count);
+                    assert!(lent.eq(plain.iter_from(index).take(count)));
+                }
+                assert!(met.len() <= list.cold_nodes().count());
+                list.end_loan();
+            } else {
+                list.warm(&part, limits.list_chunk, |_, _| ()).unwrap();
+            }
+            for list in [&mut list, &mut plain] {
+                match draw {
+                    0 => _ = list.pop_front(),
+                    1 => list.remove_back(5),
+                    2 => _ = list.set(&limits, index, &element),
+                    3 if index % 2 == 0 => _ = list.insert_before(&limits, &pivot, &element),
+                    3 => _ = list.insert_after(&limits, &pivot, &element),
+                    4 => _ = list.remove(&limits, last % 4 - 2, &pivot),
+                    5 if first % 8 == 0 => list.trim(index, last as usize + 1),
+                    5 | 6 => {}
+                    draw if draw % 2 == 0 => list.push_front(&limits, &element),
+                    _ => list.push_back(&limits, &element),
+                }
+            }
+            list.check_invariants();
+            assert_eq!(form(&list), form(&plain));
+            assert_eq!(list.memory_bytes(), heap.used_bytes());
+            let usage = cold.tiers().unwrap().usage(1).unwrap();
+            assert_eq!(usage.values as usize, list.cold_nodes().count());
+            assert_eq!(usage.value_bytes as usize, list.cold_bytes());
+            let mut elements = plain.iter();
+            let visited = list.visit(
+                |unread| unread,
+                |element| {
+                    assert_eq!(Some(element), elements.next());
+                    Ok(())
+                },
+            );
+            visited.unwrap();
+            assert_eq!(elements.next(), None);
+        }
+        drop(list);
+        assert_eq!(heap.used_bytes(), 0);
+        assert_eq!(cold.tiers().unwrap().usage(1).unwrap().values, 0);
+    });
+}
+
+#[test]
+fn a_chunk_that_was_changed_meanwhile_does_not_move() {
+    let (limits, cold) = (Limits::default(), cold());
+    let mut list = List::new_in(Heap::new());
+    (0..3).for_each(|_| list.push_back(&limits, &[b'x'; 6000]));
+    let numbers: Vec<u64> = list.nodes().map(|(number, _)| number).collect();
+    let copy = |list: &List<Heap>, number| {
+        let mut frozen = Vec::new();
+        let (copied, _) = list.copy_node(number, 0, &mut frozen).unwrap();
+        (
+            copied,
+            Away::new(&cold, cold.put(1, &[&frozen]).unwrap()[0]),
+            frozen,
+        )
+    };
+    let (copied, away, frozen) = copy(&list, numbers[1]);
+    list.set(&limits, 1, &[b'y'; 6000]);
+    assert!(!list.move_node(&copied, Some(away), &frozen).unwrap());
+    let (copied, away, frozen) = copy(&list, numbers[1]);
+    // Others may change, also so that it lies elsewhere.
+    list.pop_front();
+    list.set(&limits, 1, &[b'z'; 6000]);
+    assert!(list.move_node(&copied, Some(away), &frozen).unwrap());
+    assert_eq!(list.cold_nodes().count(), 1);
+    let (copied, away, frozen) = copy(&list, numbers[2]);
+    list.pop_back();
+    assert!(!list.move_node(&copied, Some(away), &frozen).unwrap());
+    assert_eq!(cold.tiers().unwrap().usage(1).unwrap().values, 1);
 }

@@ -106,12 +106,6 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// Bytes that cannot be compressed.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut random = SmallRng::seed_from_u64(seed);
-    (0..bytes).map(|_| random.random()).collect()
-}
-
 const KEYS: u64 = 60;
 
 /// Values of all types by their key, each of some kilobytes that cannot be compressed.
@@ -221,6 +215,68 @@ fn reads_that_fail_or_answer_other_bytes_name_the_key_and_the_rest_goes_on() {
     );
 }
 
+#[test]
+fn a_node_that_cannot_be_read_names_the_key_and_nothing_changes() {
+    let at = Faulty::new(16);
+    let _still = at.server.server.tiering.still();
+    for number in 0..4000 {
+        at.run(&[b"RPUSH", b"list", &noise(number, 1000)]);
+    }
+    assert_eq!(at.move_to(b"list", b"2"), Value::Integer(1));
+    // The ends come back into memory.
+    for index in [&b"0"[..], b"-1"] {
+        at.run(&[b"LSET", b"list", index, b"end"]);
+    }
+    let all = at.run(&[b"LRANGE", b"list", b"0", b"-1"]);
+    for (faults, reason) in [
+        (
+            TierFaults {
+                reads: Some(EIO),
+                ..TierFaults::default()
+            },
+            "Input/output error",
+        ),
+        (
+            TierFaults {
+                flips: true,
+                ..TierFaults::default()
+            },
+            "not those",
+        ),
+    ] {
+        at.set(faults);
+        let commands: [&[&[u8]]; 8] = [
+            &[b"LINDEX", b"list", b"500"],
+            &[b"LSET", b"list", b"500", b"other"],
+            &[b"LRANGE", b"list", b"0", b"-1"],
+            &[b"LREM", b"list", b"0", b"nowhere"],
+            &[b"LINSERT", b"list", b"AFTER", b"nowhere", b"other"],
+            &[b"LPOP", b"list", b"1000"],
+            &[b"COPY", b"list", b"other"],
+            &[b"DUMP", b"list"],
+        ];
+        for words in commands {
+            let error = text_of(&at.run(words));
+            assert!(error.contains("'list'"), "{error}");
+            assert!(error.contains(reason), "{error}");
+        }
+        // What lies in memory is there, and can be changed.
+        assert_eq!(at.run(&[b"LLEN", b"list"]), Value::Integer(4000));
+        assert_eq!(at.run(&[b"LPUSH", b"list", b"one"]), Value::Integer(4001));
+        let popped = at.run(&[b"LPOP", b"list"]);
+        assert_eq!(popped, Value::Bulk(b"one".to_vec()));
+        at.set(TierFaults::default());
+        check_settled(&at.server.server.keyspace);
+        assert!(at.run(&[b"LRANGE", b"list", b"0", b"-1"]) == all);
+    }
+    // A snapshot that would lack a node fails.
+    at.set(TierFaults {
+        reads: Some(EIO),
+        ..TierFaults::default()
+    });
+    assert!(matches!(at.run(&[b"SAVE"]), Value::Error(_)));
+}
+
 /// Other reads do not fail meanwhile, so that the errors are those which the ring has answered.
 #[test]
 fn errors_that_the_ring_of_a_thread_answers_name_the_key_and_the_rest_goes_on() {
@@ -288,6 +344,41 @@ fn a_full_disk_refuses_writes_by_name_and_loses_nothing_and_goes_on_when_it_has_
     check(&at.server).unwrap();
     let info = at.info();
     assert!(!info.contains("No space left"), "{info}");
+}
+
+/// Who moves values does not come back, as if the disk did not answer. The one thread of the server
+/// waits for room once, and then not.
+#[test]
+fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
+    let at = Faulty::new(1);
+    let still = at.server.server.tiering.still();
+    let mut kept = 0;
+    let mut refuse = |connection: &mut Connection| loop {
+        let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
+        match connection.command(&words).unwrap() {
+            Value::Error(text) => break String::from_utf8(text).unwrap(),
+            reply => assert_eq!(reply, Value::Simple(b"OK".to_vec())),
+        }
+        kept += 1;
+        assert!(kept < 10_000, "more is taken than the memory has");
+    };
+    let mut other = at.server.connect();
+    for _ in 0..100 {
+        let refused = refuse(&mut at.connection.borrow_mut());
+        assert!(refused.starts_with("OOM"), "{refused}");
+        let found = other.command(&[b"GET", &name(0)]).unwrap();
+        assert_eq!(found, Value::Bulk(noise(0, 1000)));
+    }
+    drop(still);
+    eventually("writes are taken again", || {
+        let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
+        other.command(&words).unwrap() == Value::Simple(b"OK".to_vec())
+    });
+    for number in 0..=kept {
+        let found = at.run(&[b"GET", &name(number)]);
+        assert_eq!(found, Value::Bulk(noise(number, 1000)));
+    }
+    check(&at.server).unwrap();
 }
 
 #[test]

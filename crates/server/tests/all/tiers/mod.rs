@@ -9,12 +9,14 @@
 
 mod accounts;
 mod faults;
+mod nodes;
+mod room;
 
 use accounts::{check, check_settled, keys_of};
 use nearfield_server::command;
 use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::moving::tier_of;
-use nearfield_server::keyspace::{Keyspace, Moving, Outside, Record, Unmoved};
+use nearfield_server::keyspace::{Databases, Keyspace, Moving, Outside, Record, Unmoved};
 use nearfield_server::object::Kind;
 use nearfield_server_testkit::commands::{Generator, KEYS, Mode, Sent};
 use nearfield_server_testkit::connection::{Connection, encode};
@@ -24,7 +26,8 @@ use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::small_tiers;
-use nearfield_tiers::{Refused, Specification, TierKind, Tiers};
+use nearfield_tiers::keep::Named;
+use nearfield_tiers::{Place, Refused, Specification, TierKind, Tiers};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -45,6 +48,17 @@ const OWN: &[&str] = &[
     "SETRANGE K 900 T",
     "RPUSH K T T T",
     "LPUSH K T N",
+    "RPUSH K N T N T N T",
+    "LSET K N T",
+    "LINSERT K BEFORE N T",
+    "LREM K 1 N",
+    "LTRIM K 1 -2",
+    "LRANGE K N -3",
+    "LINDEX K N",
+    "LPOS K N",
+    "LPOP K 3",
+    "RPOP K 2",
+    "LMPOP 2 K K RIGHT COUNT 3",
     "HSET K f T g T",
     "HSET K N T",
     "SADD K T N",
@@ -130,12 +144,53 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
         if random.random_bool(0.3) {
             continue;
         }
+        let nodes = keyspace.nodes_of(&databases, (number, &key));
+        if !nodes.is_empty() {
+            let is_parted = nodes.iter().any(|(_, place)| place.is_some());
+            if is_parted || random.random_bool(0.6) {
+                shuffle_nodes(keyspace, &databases, (number, &key), random, moved);
+                continue;
+            }
+        }
         let to = random.random_range(0..keyspace.cold.tiers().unwrap().count());
         match keyspace.move_value(&databases, (number, &key), to, 0) {
             Ok(()) => {
                 let record = Record::parse(&stored);
                 let course = (record.kind.name(), tier_of(&record), to);
                 *moved.entry(course).or_default() += 1;
+            }
+            Err(Unmoved::There | Unmoved::Refused(_)) => {}
+            Err(error) => panic!("{}: {error}", key.escape_ascii()),
+        }
+    }
+}
+
+/// Moves nodes of a value to other tiers.
+fn shuffle_nodes(
+    keyspace: &Keyspace,
+    databases: &Databases,
+    (part, key): (usize, &[u8]),
+    random: &mut SmallRng,
+    moved: &mut Moved,
+) {
+    let count = keyspace.cold.tiers().unwrap().count();
+    let all = random.random_bool(0.2);
+    let to_all = random.random_range(0..count);
+    for (node, place) in keyspace.nodes_of(databases, (part, key)) {
+        let to = random.random_range(0..count);
+        if !all && random.random_bool(0.5) {
+            continue;
+        }
+        let to = if all { to_all } else { to };
+        let named = Named {
+            part,
+            key: key.to_vec(),
+            node,
+        };
+        match keyspace.move_node(databases, &named, to, &mut 0) {
+            Ok(()) => {
+                let from = place.map_or(0, Place::tier);
+                *moved.entry(("node of a list", from, to)).or_default() += 1;
             }
             Err(Unmoved::There | Unmoved::Refused(_)) => {}
             Err(error) => panic!("{}: {error}", key.escape_ascii()),
@@ -164,6 +219,10 @@ fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Res
     let (mut one, mut other) = (plain.connect(), tiered.connect());
     for connection in [&mut one, &mut other] {
         connection.command(&[b"FLUSHALL"]).unwrap();
+        // Every other time lists have many nodes.
+        let size: &[u8] = if seed.is_multiple_of(2) { b"3" } else { b"-2" };
+        let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"list-max-listpack-size", size];
+        connection.command(&words).unwrap();
     }
     let (mut moved, mut sent) = (Moved::new(), 0);
     let mut is_open = false;
@@ -231,8 +290,8 @@ fn values_that_move_at_every_step_are_answered_as_values_that_stay() {
         }
     }
     println!("{moved:?}");
-    // All types in all directions.
-    assert_eq!(moved.len(), Kind::ALL.len() * 6);
+    // All types, and nodes of lists, in all directions.
+    assert_eq!(moved.len(), (Kind::ALL.len() + 1) * 6);
 }
 
 #[test]
@@ -253,8 +312,8 @@ fn values_that_move_to_the_memory_of_a_node_and_back_are_answered_as_values_that
             *moved.entry(course).or_default() += count;
         }
     }
-    // All types in all directions.
-    assert_eq!(moved.len(), Kind::ALL.len() * 12, "{moved:?}");
+    // All types, and nodes of lists, in all directions.
+    assert_eq!(moved.len(), (Kind::ALL.len() + 1) * 12, "{moved:?}");
     let mut connection = server.connect();
     let value = record(1);
     connection.command(&[b"SET", b"key", &value]).unwrap();
@@ -498,49 +557,10 @@ fn name(number: u64) -> Vec<u8> {
     format!("record:{number:08}").into_bytes()
 }
 
-#[test]
-fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
-    for mebibytes in [[2, 2, 32], [2, 8, 0], [2, 0, 32]] {
-        let folder = Folder::new();
-        let server = moving(&folder, mebibytes, saving_into(&folder, 2));
-        let keyspace = &server.server.keyspace;
-        let mut connection = server.connect();
-        const KEYS: u64 = 12_000;
-        for number in 0..KEYS {
-            let words: [&[u8]; 3] = [b"SET", &name(number), &record(number)];
-            let reply = connection.command(&words).unwrap();
-            assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
-            if number % 64 == 0 {
-                // Of one command more than was counted. What a move has replaced counts until no
-                // reader can be at it, which is soon.
-                let limit = (mebibytes[0] << 20) as usize + (64 << 10);
-                eventually("the memory tier keeps to its capacity", || {
-                    let databases = keyspace.share();
-                    keyspace.index_bytes(&databases) + keyspace.heap.used_bytes() <= limit
-                });
-            }
-        }
-        check(&server).unwrap();
-        let info = connection
-            .command(&[b"INFO", b"tiers"])
-            .unwrap()
-            .to_string();
-        println!("{info}");
-        for number in 0..KEYS {
-            let found = connection.command(&[b"GET", &name(number)]).unwrap();
-            assert_eq!(found, Value::Bulk(record(number)), "{number}");
-        }
-        check(&server).unwrap();
-        for number in 0..KEYS {
-            connection.command(&[b"DEL", &name(number)]).unwrap();
-        }
-        check(&server).unwrap();
-        let databases = keyspace.exclude();
-        assert_eq!(
-            keyspace.recount(&databases).unwrap().values,
-            vec![0; keyspace.cold.tiers().unwrap().count()]
-        );
-    }
+/// Bytes that cannot be compressed.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    (0..bytes).map(|_| random.random()).collect()
 }
 
 /// A number that INFO tiers answers.
@@ -775,52 +795,4 @@ fn pipelines_wait_for_files_in_their_order_and_also_when_the_client_sends_no_mor
         reply.escape_ascii()
     );
     check(&server).unwrap();
-}
-
-/// Digits of half a byte each: what cannot be compressed to less than a half.
-fn digits(number: u64) -> Vec<u8> {
-    let mut random = SmallRng::seed_from_u64(number);
-    let mut digit = || *b"0123456789abcdef".choose(&mut random).unwrap();
-    (0..1000).map(|_| digit()).collect()
-}
-
-#[test]
-fn only_values_of_the_last_tier_are_evicted() {
-    for mebibytes in [[2, 1, 0], [2, 0, 2], [2, 1, 2]] {
-        let folder = Folder::new();
-        let server = moving(&folder, mebibytes, saving_into(&folder, 1));
-        let mut connection = server.connect();
-        let policy: [&[u8]; 4] = [b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-random"];
-        connection.command(&policy).unwrap();
-        // What stays in memory, and could be drawn as well as any other.
-        const PINNED: u64 = 300;
-        for number in 0..PINNED {
-            let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
-            connection.command(&words).unwrap();
-            connection
-                .command(&[b"NEARFIELD.TIER", b"PIN", &name(number)])
-                .unwrap();
-        }
-        let evicted = || server.server.eviction.evicted_keys();
-        let (mut number, mut first) = (PINNED, None);
-        while evicted() < 3000 {
-            let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
-            let reply = connection.command(&words).unwrap();
-            assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
-            number += 1;
-            if evicted() > 0 {
-                first.get_or_insert(number);
-            }
-            assert!(number < 100_000, "nothing is evicted");
-        }
-        for number in 0..PINNED {
-            let found = connection.command(&[b"GET", &name(number)]).unwrap();
-            assert_eq!(found, Value::Bulk(digits(number)), "{number}");
-        }
-        // About as many keys are there as when the first one went.
-        let (first, left) = (first.unwrap(), number - evicted());
-        println!("{mebibytes:?}: {first} keys at first, {left} in the end");
-        assert!(left as f64 > 0.7 * first as f64, "{left} keys of {first}");
-        check(&server).unwrap();
-    }
 }

@@ -1,0 +1,221 @@
+//! The chunks of a list, which are its nodes: each lies in memory or in a cold tier.
+
+use super::super::frozen::Source;
+use super::super::node::{Away, Copied, Seen, Unread, next_number};
+use super::super::packed::Packed;
+use allocator_api2::alloc::Allocator;
+use allocator_api2::boxed::Box;
+use nearfield_tiers::ReadError;
+
+/// Packed elements, which are never none.
+pub(super) struct Chunk<A: Allocator> {
+    number: u64,
+    /// Counts changes of the elements and moves.
+    version: u32,
+    /// How many commands have touched it since the mover has asked.
+    uses: u8,
+    body: Body<A>,
+}
+
+enum Body<A: Allocator> {
+    Here(Packed<A>),
+    Cold(Box<Cold<A>, A>),
+}
+
+/// A chunk that lies in a cold tier, and what has to be known of it without reading it.
+struct Cold<A: Allocator> {
+    away: Away,
+    len: u32,
+    byte_len: u32,
+    /// The bytes that the tier has taken.
+    bytes: u32,
+    /// A copy for the command that is running.
+    lent: Option<Packed<A>>,
+}
+
+impl<A: Allocator + Clone> Chunk<A> {
+    pub(super) fn new(elements: Packed<A>) -> Self {
+        Chunk {
+            number: next_number(),
+            version: 0,
+            uses: 0,
+            body: Body::Here(elements),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match &self.body {
+            Body::Here(elements) => elements.len(),
+            Body::Cold(cold) => cold.len as usize,
+        }
+    }
+
+    /// The bytes that the elements take in memory, room not counted.
+    pub(super) fn byte_len(&self) -> usize {
+        match &self.body {
+            Body::Here(elements) => elements.byte_len(),
+            Body::Cold(cold) => cold.byte_len as usize,
+        }
+    }
+
+    /// The bytes taken from the heap.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match &self.body {
+            Body::Here(elements) => elements.memory_bytes(),
+            Body::Cold(cold) => {
+                let lent = cold.lent.as_ref().map_or(0, Packed::memory_bytes);
+                size_of::<Cold<A>>() + lent
+            }
+        }
+    }
+
+    /// The bytes that a cold tier has taken.
+    pub(super) fn cold_bytes(&self) -> usize {
+        match &self.body {
+            Body::Here(_) => 0,
+            Body::Cold(cold) => cold.bytes as usize,
+        }
+    }
+
+    pub(super) fn is_cold(&self) -> bool {
+        matches!(self.body, Body::Cold(_))
+    }
+
+    /// Where the chunk lies, if it lies in a cold tier.
+    pub(super) fn away(&self) -> Option<&Away> {
+        match &self.body {
+            Body::Here(_) => None,
+            Body::Cold(cold) => Some(&cold.away),
+        }
+    }
+
+    /// The elements, if they are in memory or lent.
+    pub(super) fn here(&self) -> Option<&Packed<A>> {
+        match &self.body {
+            Body::Here(elements) => Some(elements),
+            Body::Cold(cold) => cold.lent.as_ref(),
+        }
+    }
+
+    /// The elements of a chunk in the part that the command touches.
+    #[inline]
+    pub(super) fn elements(&self) -> &Packed<A> {
+        match self.here() {
+            Some(elements) => elements,
+            None => unreachable!("a command reads no other part than it has said"),
+        }
+    }
+
+    /// The elements, to be changed.
+    #[inline]
+    pub(super) fn change(&mut self) -> &mut Packed<A> {
+        self.version = self.version.wrapping_add(1);
+        match &mut self.body {
+            Body::Here(elements) => elements,
+            Body::Cold(_) => unreachable!("a command changes no other part than it has said"),
+        }
+    }
+
+    /// A copy of a chunk that lies in a cold tier.
+    pub(super) fn read(away: &Away, heap: &A) -> Result<Packed<A>, Unread> {
+        let mut frozen = Vec::new();
+        away.read(&mut frozen)?;
+        thaw(&frozen, heap).ok_or_else(|| away.unread(ReadError::Damaged))
+    }
+
+    /// Brings the chunk into memory and answers the bytes that it takes there; 0 if it was there.
+    pub(super) fn warm(&mut self, heap: &A) -> Result<usize, Unread> {
+        let Body::Cold(cold) = &self.body else {
+            return Ok(0);
+        };
+        let elements = Self::read(&cold.away, heap)?;
+        let bytes = elements.memory_bytes();
+        self.version = self.version.wrapping_add(1);
+        self.body = Body::Here(elements);
+        Ok(bytes)
+    }
+
+    /// Lends the chunk to the command that is running, if it is not in memory.
+    pub(super) fn lend(&mut self, heap: &A) -> Result<(), Unread> {
+        if let Body::Cold(cold) = &mut self.body
+            && cold.lent.is_none()
+        {
+            cold.lent = Some(Self::read(&cold.away, heap)?);
+        }
+        Ok(())
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn end_loan(&mut self) {
+        if let Body::Cold(cold) = &mut self.body {
+            cold.lent = None;
+        }
+    }
+
+    /// Counts a use.
+    #[inline]
+    pub(super) fn touch(&mut self) {
+        self.uses = self.uses.saturating_add(1);
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What the mover learns of it; its uses begin anew.
+    pub(super) fn see(&mut self) -> Seen {
+        Seen {
+            number: self.number,
+            place: self.away().map(Away::place),
+            bytes: match &self.body {
+                Body::Here(elements) => elements.memory_bytes(),
+                Body::Cold(_) => self.cold_bytes(),
+            },
+            uses: std::mem::take(&mut self.uses),
+        }
+    }
+
+    /// The chunk, found at `index`, as it is now.
+    pub(super) fn copied(&self, index: usize) -> Copied {
+        Copied {
+            number: self.number,
+            version: self.version,
+            index,
+        }
+    }
+
+    /// True if it is as it was when it was copied.
+    pub(super) fn is_same(&self, copied: &Copied) -> bool {
+        (self.number, self.version) == (copied.number, copied.version)
+    }
+
+    /// Has the chunk, of which `frozen` is a copy, lie in a cold tier.
+    pub(super) fn put_away(&mut self, away: Away, frozen: &[u8], heap: &A) {
+        let cold = Cold {
+            away,
+            len: self.len() as u32,
+            byte_len: self.byte_len() as u32,
+            bytes: frozen.len() as u32,
+            lent: None,
+        };
+        self.version = self.version.wrapping_add(1);
+        self.body = Body::Cold(Box::new_in(cold, heap.clone()));
+    }
+
+    /// Has the chunk lie in memory, of which `frozen` is a copy; false if that is none.
+    pub(super) fn put_here(&mut self, frozen: &[u8], heap: &A) -> bool {
+        let thawed = thaw(frozen, heap);
+        let is_copy = thawed.is_some();
+        if let Some(elements) = thawed {
+            self.version = self.version.wrapping_add(1);
+            self.body = Body::Here(elements);
+        }
+        is_copy
+    }
+}
+
+fn thaw<A: Allocator + Clone>(frozen: &[u8], heap: &A) -> Option<Packed<A>> {
+    let mut source = Source::new(frozen);
+    let elements = Packed::thaw(&mut source, heap.clone())?;
+    (source.left() == 0 && !elements.is_empty()).then_some(elements)
+}

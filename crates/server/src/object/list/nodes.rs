@@ -1,0 +1,309 @@
+//! A list whose chunks lie in several tiers.
+
+use super::super::node::{Away, Copied, Met, Part, Seen, Unread};
+use super::super::packed::packed_bytes;
+use super::super::{ChunkLimit, Damaged, Kind};
+use super::List;
+use super::chunk::Chunk;
+use allocator_api2::alloc::Allocator;
+use nearfield_tiers::Place;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// The numbers of chunks.
+type Numbers = SmallVec<[Range<usize>; 2]>;
+
+impl<A: Allocator + Clone> List<A> {
+    /// True if it has several chunks, so that they may lie in several tiers, or one that is left of
+    /// them lies in a cold one.
+    #[inline]
+    pub fn has_nodes(&self) -> bool {
+        self.chunks.len() > 1 || self.chunks.get(0).is_some_and(Chunk::is_cold)
+    }
+
+    /// True if a chunk lies in a cold tier. Linear in the chunks.
+    pub fn is_parted(&self) -> bool {
+        self.chunks.iter().any(Chunk::is_cold)
+    }
+
+    /// The chunk of an element by its index, negative from the end; the first or last one if there
+    /// is no such element.
+    fn chunk_of(&self, index: i64) -> usize {
+        let len = self.len() as i64;
+        let index = if index < 0 { index + len } else { index };
+        self.find_chunk(index.clamp(0, len - 1) as usize).0
+    }
+
+    /// The chunks of a part that follows from the numbers of elements alone.
+    fn touched(&self, part: &Part<'_>) -> Numbers {
+        let mut numbers = Numbers::new();
+        if self.is_empty() {
+            return numbers;
+        }
+        let all = 0..self.chunks.len();
+        match *part {
+            Part::Counts => {}
+            Part::All | Part::First(_) | Part::Each(..) => numbers.push(all),
+            Part::Ends { front, back } => {
+                let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+                if front > 0 {
+                    numbers.push(0..self.chunk_of(count(front) - 1) + 1);
+                }
+                if back > 0 {
+                    let first = self.len().saturating_sub(back);
+                    numbers.push(self.chunk_of(count(first))..all.end);
+                }
+            }
+            Part::Range(start, stop) => {
+                let (start, stop) = (self.chunk_of(start), self.chunk_of(stop));
+                numbers.push(start..(stop + 1).max(start));
+            }
+            Part::Cuts(start, stop) => {
+                for index in [start, stop] {
+                    let number = self.chunk_of(index);
+                    numbers.push(number..number + 1);
+                }
+            }
+            Part::Around(index) => numbers.push(beside(self.chunk_of(index), &all)),
+        }
+        numbers
+    }
+
+    /// Visits the places of chunks in cold tiers that a command on this part may have to read.
+    pub fn places(&self, part: &Part<'_>, mut visit: impl FnMut(Place)) {
+        for number in self.touched(part).into_iter().flatten() {
+            let away = self.chunks.get(number).and_then(Chunk::away);
+            away.into_iter().for_each(|away| visit(away.place()));
+        }
+    }
+
+    /// Lends the chunks of a part to a command that reads them, until [`end_loan`](List::end_loan).
+    ///
+    /// # Errors
+    /// A chunk cannot be read.
+    pub fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<(), Unread> {
+        let heap = self.chunks.heap().clone();
+        for number in self.touched(part).into_iter().flatten() {
+            let chunk = self.chunk_mut(number);
+            if is_use {
+                chunk.touch();
+            }
+            if let Some(away) = chunk.away() {
+                met.push((chunk.number(), away.place()));
+                chunk.lend(&heap)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what was lent.
+    pub fn end_loan(&mut self) {
+        for number in 0..self.chunks.len() {
+            self.chunk_mut(number).end_loan();
+        }
+    }
+
+    /// Brings the chunks of a part into memory, so that a command can change them. Answers which
+    /// were cold.
+    ///
+    /// # Errors
+    /// A chunk cannot be read.
+    pub fn warm(
+        &mut self,
+        part: &Part<'_>,
+        limit: ChunkLimit,
+        mut warmed: impl FnMut(Place, usize),
+    ) -> Result<(), Unread> {
+        let numbers = match part {
+            Part::First(element) => self.first_with(element)?,
+            Part::Each(count, element) => self.each_with(*count, element, limit)?,
+            part => self.touched(part),
+        };
+        let heap = self.chunks.heap().clone();
+        for number in numbers.into_iter().flatten() {
+            let chunk = self.chunk_mut(number);
+            chunk.touch();
+            if let Some(place) = chunk.away().map(Away::place) {
+                warmed(place, chunk.warm(&heap)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first chunk that has an element, and those beside it.
+    fn first_with(&self, element: &[u8]) -> Result<Numbers, Unread> {
+        for (number, chunk) in self.chunks.iter().enumerate() {
+            if self.count_in(chunk, element)? > 0 {
+                return Ok([beside(number, &(0..self.chunks.len()))]
+                    .into_iter()
+                    .collect());
+            }
+        }
+        Ok(Numbers::new())
+    }
+
+    /// The chunks that [`remove`](List::remove) takes elements from, and those that it merges then,
+    /// as it would if all were in memory.
+    fn each_with(&self, count: i64, element: &[u8], limit: ChunkLimit) -> Result<Numbers, Unread> {
+        let mut found = self
+            .chunks
+            .iter()
+            .map(|chunk| self.count_in(chunk, element))
+            .collect::<Result<Vec<usize>, Unread>>()?;
+        let mut left = match count {
+            0 => usize::MAX,
+            _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
+        };
+        let mut take = |count: &mut usize| {
+            *count = left.min(*count);
+            left -= *count;
+        };
+        match count < 0 {
+            true => found.iter_mut().rev().for_each(&mut take),
+            false => found.iter_mut().for_each(&mut take),
+        }
+        let mut numbers = Numbers::new();
+        if found.iter().all(|&count| count == 0) {
+            return Ok(numbers);
+        }
+        // What the last chunk so far has then, and the first of those that are merged in it.
+        let mut last: Option<(usize, usize, usize)> = None;
+        for ((number, chunk), removed) in self.chunks.iter().enumerate().zip(found) {
+            let len = chunk.len() - removed;
+            let bytes = chunk.byte_len() - removed * packed_bytes(element.len());
+            if removed > 0 {
+                numbers.push(number..number + 1);
+            }
+            if len == 0 {
+                continue;
+            }
+            last = Some(match last {
+                Some((first, other, other_bytes))
+                    if other + len <= limit.entries_max
+                        && other_bytes + bytes <= limit.bytes_max =>
+                {
+                    numbers.extend([first..first + 1, number..number + 1]);
+                    (first, other + len, other_bytes + bytes)
+                }
+                _ => (number, len, bytes),
+            });
+        }
+        Ok(numbers)
+    }
+
+    /// How many elements of a chunk equal another. Nothing moves.
+    fn count_in(&self, chunk: &Chunk<A>, element: &[u8]) -> Result<usize, Unread> {
+        let read = match chunk.away() {
+            Some(away) if chunk.here().is_none() => Some(Chunk::read(away, self.chunks.heap())?),
+            _ => None,
+        };
+        let elements = read.as_ref().or(chunk.here());
+        let all = elements.into_iter().flat_map(|it| it.iter());
+        Ok(all.filter(|other| *other == element).count())
+    }
+
+    /// Visits all elements in order. Of the chunks in cold tiers one at a time is in memory.
+    ///
+    /// # Errors
+    /// That of `visit`, or a chunk cannot be read.
+    pub fn visit<E>(
+        &self,
+        unread: impl Fn(Unread) -> E,
+        mut visit: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for chunk in self.chunks.iter() {
+            match (chunk.here(), chunk.away()) {
+                (Some(elements), _) => elements.iter().try_for_each(&mut visit)?,
+                (None, Some(away)) => {
+                    let elements = Chunk::read(away, self.chunks.heap()).map_err(&unread)?;
+                    elements.iter().try_for_each(&mut visit)?;
+                }
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the mover chunks from one on, and answers the number of the next one; none if there
+    /// is none.
+    pub fn see(&mut self, from: usize, count: usize, mut visit: impl FnMut(Seen)) -> Option<usize> {
+        let end = from.saturating_add(count).min(self.chunks.len());
+        for number in from..end {
+            visit(self.chunk_mut(number).see());
+        }
+        (end < self.chunks.len()).then_some(end)
+    }
+
+    /// The bytes of all chunks in cold tiers. Linear in the chunks.
+    pub fn cold_bytes(&self) -> usize {
+        self.chunks.iter().map(Chunk::cold_bytes).sum()
+    }
+
+    /// The numbers of all chunks, and the places of those in cold tiers.
+    pub fn nodes(&self) -> impl Iterator<Item = (u64, Option<Place>)> {
+        let place = |chunk: &Chunk<A>| chunk.away().map(Away::place);
+        let chunks = self.chunks.iter();
+        chunks.map(move |chunk| (chunk.number(), place(chunk)))
+    }
+
+    /// The places of all chunks in cold tiers.
+    pub fn cold_nodes(&self) -> impl Iterator<Item = Place> {
+        self.nodes().filter_map(|(_, place)| place)
+    }
+
+    /// Where a chunk is, looked for from where it might be.
+    fn find_node(&self, number: u64, hint: usize) -> Option<usize> {
+        let is_it = |index: &usize| {
+            let chunk = self.chunks.get(*index);
+            chunk.is_some_and(|chunk| chunk.number() == number)
+        };
+        let hint = hint.min(self.chunks.len());
+        (hint..self.chunks.len()).chain(0..hint).find(is_it)
+    }
+
+    /// Begins to move a chunk: appends its frozen form to `out` if it is in memory, or answers its
+    /// place.
+    pub fn copy_node(
+        &self,
+        number: u64,
+        hint: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<(Copied, Option<Place>)> {
+        let index = self.find_node(number, hint)?;
+        let chunk = self.chunks.get(index)?;
+        let place = chunk.away().map(Away::place);
+        if place.is_none() {
+            chunk.elements().freeze(out);
+        }
+        Some((chunk.copied(index), place))
+    }
+
+    /// Ends the move of a chunk to a cold tier, or into memory. False if it was changed meanwhile.
+    ///
+    /// # Errors
+    /// What was read is no chunk.
+    pub fn move_node(
+        &mut self,
+        copied: &Copied,
+        to: Option<Away>,
+        frozen: &[u8],
+    ) -> Result<bool, Damaged> {
+        let heap = self.chunks.heap().clone();
+        let index = self.find_node(copied.number, copied.index);
+        let chunk = index.and_then(|index| self.chunks.get_mut(index));
+        let Some(chunk) = chunk.filter(|chunk| chunk.is_same(copied)) else {
+            return Ok(false);
+        };
+        match to {
+            Some(away) => chunk.put_away(away, frozen, &heap),
+            None if !chunk.put_here(frozen, &heap) => return Err(Damaged(Kind::List)),
+            None => {}
+        }
+        Ok(true)
+    }
+}
+
+/// A chunk and those beside it, as far as they are there.
+fn beside(number: usize, all: &Range<usize>) -> Range<usize> {
+    number.saturating_sub(1)..(number + 2).min(all.end)
+}

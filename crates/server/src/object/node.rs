@@ -1,0 +1,153 @@
+//! Nodes of large objects: the parts that move to other tiers one by one, while the rest of the
+//! object stays where it is.
+//!
+//! A command says which [`Part`] of its keys it touches. Before it runs, the nodes of that part
+//! that lie in a cold tier are brought into memory, to be changed, or lent to it, to be read. So
+//! commands meet no cold node, and those that touch warm nodes only read no tier.
+
+use nearfield_tiers::cold::Cold;
+use nearfield_tiers::{Place, ReadError};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Objects that take more memory than this move node by node, others as a whole. *Assumed*: it is
+/// decompressed, or read from an SSD, in a tenth of a millisecond.
+pub const WHOLE_BYTES_MAX: usize = 64 << 10;
+
+/// The part of an object that a command touches. What it says of lists is said of their elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// All of it.
+    All,
+    /// Nothing but what is known of all nodes, such as the number of elements.
+    Counts,
+    /// So many elements at the ends of a list; one at least is there to be pushed beside it.
+    Ends {
+        /// At the front.
+        front: usize,
+        /// At the back.
+        back: usize,
+    },
+    /// The elements from an index to another one, which is included. Negative ones count from the
+    /// end.
+    Range(i64, i64),
+    /// The elements at the two indexes, at which the list is cut.
+    Cuts(i64, i64),
+    /// The element of an index, and the nodes beside its own.
+    Around(i64),
+    /// The first element that equals another, and the nodes beside its own.
+    First(&'a [u8]),
+    /// Elements that equal another: the first so many, the last if it is negative, or all if it is
+    /// 0.
+    Each(i64, &'a [u8]),
+}
+
+/// Says which part of its keys a command touches, by its arguments.
+pub type PartOf = for<'a> fn(&[&'a [u8]]) -> Part<'a>;
+
+/// The part of a command that says nothing else.
+pub fn all<'a>(_: &[&'a [u8]]) -> Part<'a> {
+    Part::All
+}
+
+/// The part of a command that reads counts only.
+pub fn counts<'a>(_: &[&'a [u8]]) -> Part<'a> {
+    Part::Counts
+}
+
+/// A node of a cold tier that is not given.
+#[derive(Debug)]
+pub struct Unread {
+    /// Where it lies.
+    pub place: Place,
+    /// Why.
+    pub why: ReadError,
+}
+
+/// What is told of nodes that a command has met in a cold tier: their numbers and places.
+pub type Met = SmallVec<[(u64, Place); 4]>;
+
+/// The place of a node in a cold tier, which is released when this is dropped.
+///
+/// Nobody reads a node but under the lock of its object's slot, or while the place is held. So it
+/// need not be retired first.
+#[derive(Debug)]
+pub struct Away {
+    cold: Arc<Cold>,
+    place: Place,
+}
+
+impl Away {
+    /// A node that a cold tier has taken.
+    pub fn new(cold: &Arc<Cold>, place: Place) -> Away {
+        Away {
+            cold: Arc::clone(cold),
+            place,
+        }
+    }
+
+    /// Where it lies.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Appends the node to `out`.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, out: &mut Vec<u8>) -> Result<(), Unread> {
+        let read = self.cold.read(self.place, out);
+        read.map_err(|why| self.unread(why))
+    }
+
+    /// An error that names the place.
+    pub fn unread(&self, why: ReadError) -> Unread {
+        Unread {
+            place: self.place,
+            why,
+        }
+    }
+}
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.cold.release(self.place);
+    }
+}
+
+/// A number that no other node of this process has; never 0.
+pub(super) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A node that is on its way to another tier, as it was when it was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The number of the node.
+    pub number: u64,
+    pub(super) version: u32,
+    /// Where it was found among the nodes of its object.
+    pub(super) index: usize,
+}
+
+impl Copied {
+    /// Where it was found among the nodes of its object.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+}
+
+/// What the mover learns of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The number of the node.
+    pub number: u64,
+    /// Its place, if it lies in a cold tier.
+    pub place: Option<Place>,
+    /// Its bytes: in memory as they are taken from the heap, in a cold tier as it was taken there.
+    pub bytes: usize,
+    /// How many commands have touched it since it was seen last, or more than can be counted.
+    pub uses: u8,
+}

@@ -1,0 +1,328 @@
+//! Large lists, whose nodes lie in several tiers.
+
+use super::*;
+use nearfield_server::keyspace::nodes::MovingNode;
+use nearfield_server::log::Policy;
+use nearfield_server_testkit::stir::{Stirred, stir};
+use nearfield_tiers::cold::Traffic;
+use std::sync::atomic::AtomicBool;
+
+/// An element of a list; a chunk takes about eight of them.
+fn element(number: usize) -> Vec<u8> {
+    let mut text = format!("element {number:06} ").into_bytes();
+    while text.len() < 1000 {
+        text.extend_from_slice(b"lantern harbour meadow copper ");
+    }
+    text.truncate(1000);
+    text
+}
+
+fn run(connection: &mut Connection, line: &str) -> Value {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    connection.command(&words).unwrap()
+}
+
+/// A list of so many elements.
+fn push(connection: &mut Connection, key: &[u8], count: usize) {
+    for number in 0..count {
+        let words: [&[u8]; 3] = [b"RPUSH", key, &element(number)];
+        connection.command(&words).unwrap();
+    }
+}
+
+/// How many reads of a tier there were.
+fn reads(traffic: &Traffic) -> u64 {
+    traffic.latencies().map(|(_, count)| count).sum()
+}
+
+/// How many nodes of a key's value lie in each tier.
+fn nodes(server: &Nearfield, key: &[u8]) -> [usize; 3] {
+    let keyspace = &server.server.keyspace;
+    let databases = keyspace.share();
+    let mut counts = [0; 3];
+    for (_, place) in keyspace.nodes_of(&databases, (0, key)) {
+        counts[place.map_or(0, Place::tier)] += 1;
+    }
+    counts
+}
+
+/// Moves the nodes `range` of a list to a tier.
+fn move_nodes(server: &Nearfield, key: &[u8], range: std::ops::Range<usize>, to: usize) {
+    let keyspace = &server.server.keyspace;
+    let databases = keyspace.exclude();
+    for (node, _) in &keyspace.nodes_of(&databases, (0, key))[range] {
+        let named = Named {
+            part: 0,
+            key: key.to_vec(),
+            node: *node,
+        };
+        let moved = keyspace.move_node(&databases, &named, to, &mut 0);
+        moved.unwrap();
+    }
+}
+
+#[test]
+fn commands_on_warm_nodes_read_no_cold_one_and_others_only_those_they_touch() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let _still = server.server.tiering.still();
+    let mut connection = server.connect();
+    push(&mut connection, b"list", 200);
+    let all: usize = nodes(&server, b"list").iter().sum();
+    assert!(all > 20, "{all} nodes");
+    let traffic = server.server.keyspace.cold.traffic(2).unwrap();
+    move_nodes(&server, b"list", 1..all - 1, 2);
+    assert_eq!(nodes(&server, b"list"), [2, 0, all - 2]);
+    let tier = run(&mut connection, "OBJECT TIER list");
+    assert_eq!(tier, Value::Bulk(b"memory+file".to_vec()));
+    let mut read = |line: &str| {
+        let before = reads(traffic);
+        let reply = run(&mut connection, line);
+        assert!(!matches!(reply, Value::Error(_)), "{line}: {reply}");
+        (reads(traffic) - before, nodes(&server, b"list")[2])
+    };
+    let cold = all - 2;
+    for line in [
+        "LLEN list",
+        "LINDEX list 0",
+        "LINDEX list -1",
+        "LRANGE list 0 3",
+        "LRANGE list -3 -1",
+        "LPUSH list a b",
+        "RPUSH list c d",
+        "LPOP list",
+        "RPOP list 2",
+        "LMOVE list list LEFT RIGHT",
+        "LMPOP 1 list RIGHT COUNT 1",
+        "OBJECT ENCODING list",
+        "MEMORY USAGE list",
+        "TYPE list",
+        "EXPIRE list 1000",
+        "LTRIM list 1 -1",
+    ] {
+        assert_eq!(read(line), (0, cold), "{line}");
+    }
+    assert_eq!(read("RENAME list other").0, 0);
+    assert_eq!(read("RENAME other list"), (0, cold));
+    // Each reads the nodes that it touches, which stay where they are.
+    assert_eq!(read("LINDEX list 100"), (1, cold));
+    assert_eq!(read("LRANGE list 100 101").1, cold);
+    let (reads, _) = read("LRANGE list 0 -1");
+    assert_eq!(reads as usize, cold);
+    let copied = run(&mut connection, "COPY list copy");
+    assert_eq!(copied, Value::Integer(1));
+    assert_eq!(nodes(&server, b"copy")[2], 0);
+    let (one, other) = ("DUMP list", "DUMP copy");
+    assert_eq!(run(&mut connection, one), run(&mut connection, other));
+    run(&mut connection, "DEL copy");
+    // What is changed comes into memory, and what lies beside it.
+    run(&mut connection, "LSET list 100 changed");
+    let left = nodes(&server, b"list")[2];
+    assert!((cold - 3..cold).contains(&left), "{left} of {cold}");
+    // What nothing is taken from stays, though it is looked at.
+    run(&mut connection, "LREM list 1 changed");
+    assert_eq!(nodes(&server, b"list")[2], left);
+    run(&mut connection, "LREM list 0 nowhere");
+    assert_eq!(nodes(&server, b"list")[2], left);
+    // A list that goes takes its nodes with it.
+    run(&mut connection, "LTRIM list 0 100");
+    let kept = nodes(&server, b"list")[2];
+    assert!(kept < left - 5, "{kept} of {left}");
+    check_settled(&server.server.keyspace);
+    run(&mut connection, "DEL list");
+    check_settled(&server.server.keyspace);
+    let tiers = server.server.keyspace.cold.tiers().unwrap();
+    assert_eq!(tiers.usage(2).unwrap().values, 0);
+}
+
+#[test]
+fn a_node_that_is_lost_or_released_twice_is_noticed() {
+    for lost in [true, false] {
+        let folder = Folder::new();
+        let server = Nearfield::start(tiered(&folder, 1));
+        let keyspace = &server.server.keyspace;
+        let _still = server.server.tiering.still();
+        let mut connection = server.connect();
+        push(&mut connection, b"list", 40);
+        move_nodes(&server, b"list", 1..3, 2);
+        accounts::check_still(keyspace).unwrap();
+        let databases = keyspace.exclude();
+        let places = keyspace.nodes_of(&databases, (0, b"list"));
+        let place = places.iter().find_map(|(_, place)| *place).unwrap();
+        match lost {
+            true => _ = keyspace.cold.put(2, &[b"nobody's"]).unwrap(),
+            false => keyspace.cold.release(place),
+        }
+        drop(databases);
+        accounts::check_still(keyspace).unwrap_err();
+    }
+}
+
+#[test]
+fn a_node_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let keyspace = &server.server.keyspace;
+    let tiers = keyspace.cold.tiers().unwrap();
+    let _still = server.server.tiering.still();
+    let mut connection = server.connect();
+    for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+        // What happens while the node is on its way, and whether it arrives.
+        for (meanwhile, arrives) in [
+            ("LSET list 20 changed", false),
+            ("LPOP list 30", false),
+            ("DEL list", false),
+            ("SET list string", false),
+            ("RPUSH list more", true),
+            ("LPOP list", true),
+            ("RENAME list other", true),
+            ("PING", true),
+        ] {
+            run(&mut connection, "DEL list other");
+            push(&mut connection, b"list", 40);
+            if from > 0 {
+                move_nodes(&server, b"list", 1..4, from);
+            }
+            let databases = keyspace.share();
+            // The third node has the elements from 16 on.
+            let (node, _) = keyspace.nodes_of(&databases, (0, b"list"))[2];
+            let named = Named {
+                part: 0,
+                key: b"list".to_vec(),
+                node,
+            };
+            let begin = || MovingNode::begin(keyspace, &databases, &named, &mut 0).unwrap();
+            drop(begin());
+            let moving = begin();
+            let place = (to > 0).then(|| tiers.put(to, &[&moving.value]).unwrap()[0]);
+            drop(databases);
+            let reply = run(&mut connection, meanwhile);
+            assert!(!matches!(reply, Value::Error(_)), "{meanwhile}: {reply}");
+            let published = moving.publish(&keyspace.share(), place);
+            let context = format!("{from} to {to}, {meanwhile}: {published:?}");
+            match arrives {
+                true => assert!(published.is_ok(), "{context}"),
+                false => assert!(matches!(published, Err(Unmoved::Changed)), "{context}"),
+            }
+            check_settled(keyspace);
+        }
+    }
+}
+
+/// A list is larger than the memory, and larger than what moves as a whole.
+#[test]
+fn a_list_larger_than_the_memory_moves_node_by_node_and_survives() {
+    const COUNT: usize = 12_000;
+    let folder = Folder::new();
+    let options = Options {
+        persistence: Durability {
+            directory: Some(folder.0.clone()),
+            log: Some(true),
+            ..Durability::default()
+        },
+        ..Options::default()
+    };
+    let server = moving(&folder, [4, 0, 64], options.clone());
+    let mut connection = server.connect();
+    for number in 0..COUNT {
+        let words: [&[u8]; 3] = [b"RPUSH", b"queue", &element(number)];
+        let pushed = connection.command(&words).unwrap();
+        assert_eq!(pushed, Value::Integer(number as i64 + 1));
+        if number % 1000 == 999 {
+            let keyspace = &server.server.keyspace;
+            let used = keyspace.heap.used_bytes();
+            assert!(used < 5 << 20, "{used} bytes after {number}");
+        }
+    }
+    // The files are the second tier here.
+    let [warm, cold, _] = nodes(&server, b"queue");
+    assert!(cold > warm, "{cold} cold nodes, {warm} in memory");
+    check(&server).unwrap();
+    // A snapshot has all of it, and takes no memory for it.
+    assert_eq!(run(&mut connection, "SAVE"), Value::Simple(b"OK".to_vec()));
+    let used = server.server.keyspace.heap.used_bytes();
+    assert!(used < 5 << 20, "{used} bytes after a snapshot");
+    for number in (0..COUNT).step_by(500) {
+        let found = run(&mut connection, &format!("LINDEX queue {number}"));
+        assert_eq!(found, Value::Bulk(element(number)));
+    }
+    // It is used as a queue.
+    for number in 0..COUNT / 2 {
+        let found = run(&mut connection, "LPOP queue");
+        assert_eq!(found, Value::Bulk(element(number)));
+    }
+    check(&server).unwrap();
+    drop((connection, server));
+    let server = moving(&folder, [4, 0, 64], options);
+    let mut connection = server.connect();
+    assert_eq!(
+        run(&mut connection, "LLEN queue"),
+        Value::Integer((COUNT - COUNT / 2) as i64)
+    );
+    for number in COUNT / 2..COUNT {
+        let found = run(&mut connection, "LPOP queue");
+        assert_eq!(found, Value::Bulk(element(number)));
+    }
+    check(&server).unwrap();
+}
+
+/// Commands, and moves of nodes at the same time: each element is popped once and in order, and the
+/// log has what was acknowledged, at whatever moment it is looked at.
+#[test]
+fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
+    let folder = Folder::new();
+    let always = |directory: &std::path::Path| Durability {
+        directory: Some(directory.to_owned()),
+        log: Some(true),
+        policy: Some(Policy::Always),
+        ..Durability::default()
+    };
+    let options = Options {
+        persistence: always(&folder.0.join("data")),
+        ..tiered(&folder, 2)
+    };
+    std::fs::create_dir_all(folder.0.join("data")).unwrap();
+    let server = Nearfield::start(options);
+    let (stop, stirred) = (AtomicBool::new(false), Stirred::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
+        let mut connection = server.connect();
+        push(&mut connection, b"queue", 100);
+        let (mut first, mut end) = (0, 100);
+        for round in 0..400 {
+            for _ in 0..2 {
+                let words: [&[u8]; 3] = [b"RPUSH", b"queue", &element(end)];
+                connection.command(&words).unwrap();
+                end += 1;
+            }
+            for _ in 0..2 {
+                let found = run(&mut connection, "LPOP queue");
+                assert_eq!(found, Value::Bulk(element(first)));
+                first += 1;
+            }
+            let middle = run(&mut connection, "LINDEX queue 50");
+            assert_eq!(middle, Value::Bulk(element(first + 50)));
+            if round % 80 != 79 {
+                continue;
+            }
+            // What a kill would leave.
+            let left = Folder::new();
+            for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
+                let file = file.unwrap();
+                std::fs::copy(file.path(), left.0.join(file.file_name())).unwrap();
+            }
+            let again = Nearfield::start(Options {
+                persistence: always(&left.0),
+                ..Options::default()
+            });
+            let mut again = again.connect();
+            let all = run(&mut again, "LRANGE queue 0 -1");
+            let expected = (first..end).map(|number| Value::Bulk(element(number)));
+            assert_eq!(all, Value::Array(expected.collect()));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let moved = stirred.nodes.into_inner();
+    assert!(moved > 100, "{moved} nodes have moved");
+    check(&server).unwrap();
+}

@@ -1,0 +1,139 @@
+//! Room in the memory, which moves and evictions make.
+
+use super::*;
+
+#[test]
+fn more_than_the_memory_takes_is_kept_and_each_tier_keeps_to_its_capacity() {
+    for mebibytes in [[2, 2, 32], [2, 8, 0], [2, 0, 32]] {
+        let folder = Folder::new();
+        let server = moving(&folder, mebibytes, saving_into(&folder, 2));
+        let keyspace = &server.server.keyspace;
+        let mut connection = server.connect();
+        const KEYS: u64 = 12_000;
+        for number in 0..KEYS {
+            let words: [&[u8]; 3] = [b"SET", &name(number), &record(number)];
+            let reply = connection.command(&words).unwrap();
+            assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
+            if number % 64 == 0 {
+                // Of one command more than was counted. What a move has replaced counts until no
+                // reader can be at it, which is soon.
+                let limit = (mebibytes[0] << 20) as usize + (64 << 10);
+                eventually("the memory tier keeps to its capacity", || {
+                    let databases = keyspace.share();
+                    keyspace.index_bytes(&databases) + keyspace.heap.used_bytes() <= limit
+                });
+            }
+        }
+        check(&server).unwrap();
+        let info = connection
+            .command(&[b"INFO", b"tiers"])
+            .unwrap()
+            .to_string();
+        println!("{info}");
+        for number in 0..KEYS {
+            let found = connection.command(&[b"GET", &name(number)]).unwrap();
+            assert_eq!(found, Value::Bulk(record(number)), "{number}");
+        }
+        check(&server).unwrap();
+        for number in 0..KEYS {
+            connection.command(&[b"DEL", &name(number)]).unwrap();
+        }
+        check(&server).unwrap();
+        let databases = keyspace.exclude();
+        assert_eq!(
+            keyspace.recount(&databases).unwrap().values,
+            vec![0; keyspace.cold.tiers().unwrap().count()]
+        );
+    }
+}
+
+/// What a move has replaced takes memory until it is freed, so that it is freed while somebody
+/// waits for room. Otherwise all objects would go, and commands be refused.
+#[test]
+fn objects_move_out_as_far_as_room_is_needed() {
+    const KEYS: u64 = 8000;
+    let folder = Folder::new();
+    let server = moving(&folder, [4, 0, 32], saving_into(&folder, 1));
+    let keyspace = &server.server.keyspace;
+    let mut connection = server.connect();
+    let set: &[u8] = b"HSET";
+    for first in (0..KEYS).step_by(200) {
+        let mut request = Vec::new();
+        for number in first..first + 200 {
+            encode(
+                &mut request,
+                &[set, &name(number), b"f", &noise(number, 1000)],
+            );
+        }
+        connection.send(&request).unwrap();
+        for number in first..first + 200 {
+            let set = connection.receive().unwrap();
+            assert_eq!(set, Value::Integer(1), "{number}");
+        }
+        let databases = keyspace.share();
+        let used = keyspace.index_bytes(&databases) + keyspace.heap.used_bytes();
+        assert!(first < 6000 || used > 3 << 20, "{used} bytes at {first}");
+    }
+    for number in 0..KEYS {
+        let found = connection.command(&[b"HGET", &name(number), b"f"]);
+        assert_eq!(found.unwrap(), Value::Bulk(noise(number, 1000)), "{number}");
+    }
+    check(&server).unwrap();
+}
+
+/// Digits of half a byte each: what cannot be compressed to less than a half.
+fn digits(number: u64) -> Vec<u8> {
+    let mut random = SmallRng::seed_from_u64(number);
+    let mut digit = || *b"0123456789abcdef".choose(&mut random).unwrap();
+    (0..1000).map(|_| digit()).collect()
+}
+
+#[test]
+fn only_values_of_the_last_tier_are_evicted() {
+    for mebibytes in [[2, 1, 0], [2, 0, 2], [2, 1, 2]] {
+        let folder = Folder::new();
+        let server = moving(&folder, mebibytes, saving_into(&folder, 1));
+        let mut connection = server.connect();
+        let policy: [&[u8]; 4] = [b"CONFIG", b"SET", b"maxmemory-policy", b"allkeys-random"];
+        connection.command(&policy).unwrap();
+        // What stays in memory, and could be drawn as well as any other.
+        const PINNED: u64 = 300;
+        for number in 0..PINNED {
+            let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
+            connection.command(&words).unwrap();
+            connection
+                .command(&[b"NEARFIELD.TIER", b"PIN", &name(number)])
+                .unwrap();
+        }
+        let evicted = || server.server.eviction.evicted_keys();
+        let (mut number, mut first) = (PINNED, None);
+        let mut counts = Vec::new();
+        while evicted() < 3000 {
+            let words: [&[u8]; 3] = [b"SET", &name(number), &digits(number)];
+            let reply = connection.command(&words).unwrap();
+            assert_eq!(reply, Value::Simple(b"OK".to_vec()), "{number}");
+            number += 1;
+            if evicted() > 0 {
+                first.get_or_insert(number);
+            }
+            if evicted() > 1000 {
+                counts.push(number - evicted());
+            }
+            assert!(number < 100_000, "nothing is evicted");
+        }
+        for number in 0..PINNED {
+            let found = connection.command(&[b"GET", &name(number)]).unwrap();
+            assert_eq!(found, Value::Bulk(digits(number)), "{number}");
+        }
+        // About as many keys are there as when the first one went. How many there are at one moment
+        // says little: files are written anew when half of their values are gone, which comes to
+        // all of them at about the same time.
+        let (first, left) = (
+            first.unwrap(),
+            counts.iter().sum::<u64>() / counts.len() as u64,
+        );
+        println!("{mebibytes:?}: {first} keys at first, {left} then");
+        assert!(left as f64 > 0.7 * first as f64, "{left} keys of {first}");
+        check(&server).unwrap();
+    }
+}
