@@ -22,6 +22,8 @@
 mod carry;
 mod judge;
 mod mover;
+#[cfg(test)]
+mod tests;
 mod values;
 mod warmth;
 
@@ -167,11 +169,16 @@ impl<H: Default> Keeper<H> {
     /// Carries values out of the memory until it is within its capacity, and says whether it is.
     /// While another thread does so, waits for it, but no longer than [`PATIENCE`].
     pub fn relieve<V: Values<Hand = H>>(&self, values: &V) -> bool {
-        if !self.is_over(values) {
-            return true;
-        }
-        let Some(mut mover) = self.mover_while(|| self.is_over(values)) else {
-            return !self.is_over(values);
+        let mut mover = loop {
+            if !self.is_over(values) {
+                return true;
+            }
+            match self.mover_while(|| self.is_over(values)) {
+                Some(mover) => break mover,
+                None if self.is_held_up.load(Ordering::Relaxed) => return false,
+                // There was room, which another thread may have taken.
+                None => {}
+            }
         };
         let (Some(mover), Some(tiers)) = (mover.as_mut(), values.cold().tiers()) else {
             return true;
