@@ -3,3 +3,4 @@ mod map;
 mod mounted;
 mod opening;
 mod policy;
+mod still;

@@ -1,0 +1,106 @@
+//! A check of a map waits for the value that is on its way, which would be counted in its new tier
+//! and not in the index.
+
+use nearfield_core::{Batch, Bytes, Error, OrderedIndex};
+use nearfield_testkit::model::Reference;
+use nearfield_tiers::Tiers;
+use nearfield_tiers::map::TieredIndex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Where the mover waits before it puts a new record into the index.
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_shut: bool,
+    waits: bool,
+}
+
+impl Gate {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    fn wait_while(&self, waits: impl Fn(&State) -> bool) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_while(state, |state| waits(state));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// An index whose updates wait at a gate. The map makes none but those of moves.
+#[derive(Debug)]
+struct Gated {
+    entries: Reference<Bytes>,
+    gate: &'static Gate,
+}
+
+impl OrderedIndex<Bytes> for Gated {
+    fn execute(&self, batch: &mut Batch<Bytes>) -> Result<(), Error> {
+        self.entries.execute(batch)
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn update(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        value: &[u8],
+    ) -> Result<(bool, Option<Vec<u8>>), Error> {
+        self.gate.change(|state| state.waits = true);
+        self.gate.wait_while(|state| state.is_shut);
+        self.entries.update(key, expected, value)
+    }
+}
+
+/// The memory that the index says it takes.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn a_check_waits_for_the_value_that_is_on_its_way() {
+    const VALUES: u32 = 100;
+    let gate: &Gate = Box::leak(Box::default());
+    let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse().expect("a tier"));
+    let entries = Gated {
+        entries: Reference::new(),
+        gate,
+    };
+    let tiers = Tiers::open(&tiers).expect("tiers");
+    let map = TieredIndex::new(tiers, entries, |_| USED.load(Ordering::Relaxed)).expect("a thread");
+    for number in 0..VALUES {
+        let value = number.to_le_bytes().repeat(1000);
+        map.insert(&number.to_be_bytes(), &value).expect("inserted");
+    }
+    map.check_invariants();
+    gate.change(|state| state.is_shut = true);
+    // There is too much in memory, so that values move.
+    USED.store(2 << 20, Ordering::Relaxed);
+    gate.wait_while(|state| !state.waits);
+    let lies_there = |number: &u32| map.tier_of(&number.to_be_bytes()) == Ok(Some(1));
+    let in_index = (0..VALUES).filter(lies_there).count() as u64;
+    let in_tier = map.tiers()[1].values;
+    assert!(
+        in_tier > in_index,
+        "{in_tier} values are in the tier, {in_index} in the index"
+    );
+    std::thread::scope(|scope| {
+        let check = scope.spawn(|| map.check_invariants());
+        // Time to find that, for a check that does not wait.
+        std::thread::sleep(Duration::from_millis(100));
+        let waits = !check.is_finished();
+        USED.store(0, Ordering::Relaxed);
+        gate.change(|state| state.is_shut = false);
+        check.join().expect("the check finds nothing");
+        assert!(waits, "the check has not waited");
+    });
+}
