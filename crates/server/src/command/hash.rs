@@ -6,7 +6,8 @@ use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::long_double::LongDouble;
 use crate::number::parse_integer;
-use crate::object::Hash;
+use crate::object::node::counts;
+use crate::object::{Hash, Part};
 use crate::resp::Reply;
 use nearfield_tiers::Heap;
 
@@ -18,30 +19,35 @@ pub const COMMANDS: &[Command] = &[
         .grows()
         .fast()
         .key(1)
+        .part(|args| Part::Replaced(args.iter().skip(2).step_by(2).copied().collect()))
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Sets the values of fields. Creates the key if it is not there."),
     Command::planned("hmset", -4, Touch::Change, hmset)
         .grows()
         .fast()
         .key(1)
+        .part(|args| Part::Replaced(args.iter().skip(2).step_by(2).copied().collect()))
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Sets the values of fields, as HSET does."),
     Command::planned("hsetnx", 4, Touch::Change, hsetnx)
         .grows()
         .fast()
         .key(1)
+        .part(counts)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Sets the value of a field that has none."),
     Command::planned("hget", 3, Touch::Read, hget)
         .reads()
         .fast()
         .key(1)
+        .part(one_field)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Returns the value of a field."),
     Command::planned("hmget", -3, Touch::Read, hmget)
         .reads()
         .fast()
         .key(1)
+        .part(|args| Part::Fields(args.iter().skip(2).copied().collect()))
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Returns the values of fields."),
     Command::new("hgetall", 2, hgetall)
@@ -52,6 +58,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hkeys", 2, hkeys)
         .reads()
         .key(1)
+        .part(counts)
         .about(GROUP, "2.0.0", "O(N) for N fields")
         .summary("Returns all fields."),
     Command::new("hvals", 2, hvals)
@@ -63,50 +70,89 @@ pub const COMMANDS: &[Command] = &[
         .reads()
         .fast()
         .key(1)
+        .part(counts)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Returns the number of fields."),
     Command::new("hstrlen", 3, hstrlen)
         .reads()
         .fast()
         .key(1)
+        .part(counts)
         .about(GROUP, "3.2.0", "O(1)")
         .summary("Returns the length of the value of a field."),
     Command::new("hexists", 3, hexists)
         .reads()
         .fast()
         .key(1)
+        .part(counts)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Says whether a field has a value."),
     Command::planned("hdel", -3, Touch::Change, hdel)
         .writes()
         .fast()
         .key(1)
+        .part(counts)
         .about(GROUP, "2.0.0", "O(1) for each field")
         .summary("Removes fields. Deletes the key if none is left."),
     Command::planned("hincrby", 4, Touch::Change, hincrby)
         .grows()
         .fast()
         .key(1)
+        .part(one_field)
         .about(GROUP, "2.0.0", "O(1)")
         .summary("Adds to the integer that is the value of a field."),
     Command::new("hincrbyfloat", 4, hincrbyfloat)
         .grows()
         .fast()
         .key(1)
+        .part(one_field)
         .about(GROUP, "2.6.0", "O(1)")
         .summary("Adds to the number that is the value of a field."),
     Command::new("hrandfield", -2, hrandfield)
         .reads()
         .key(1)
+        .part(drawn)
         .about(GROUP, "6.2.0", "O(N) for N fields that are returned")
         .summary("Returns fields that are drawn by chance.")
         .differs(REPEATED_MAX_DEVIATION),
     Command::new("hscan", -3, hscan)
         .reads()
         .key(1)
+        .part(stepped)
         .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N fields")
         .summary("Goes over the fields and values of a hash step by step."),
 ];
+
+/// The field that the second argument names.
+pub fn one_field<'a>(args: &[&'a [u8]]) -> Part<'a> {
+    Part::Fields(args.iter().skip(2).take(1).copied().collect())
+}
+
+/// Which fields are drawn is not known before.
+fn drawn<'a>(args: &[&'a [u8]]) -> Part<'a> {
+    match args.len() {
+        ..4 => Part::Counts,
+        _ => Part::All,
+    }
+}
+
+/// Arguments that cannot be read have no value be read.
+fn stepped<'a>(args: &[&'a [u8]]) -> Part<'a> {
+    let (Some(cursor), Some(step)) = (
+        args.get(2).and_then(|argument| self::cursor(argument).ok()),
+        args.get(3..)
+            .and_then(|options| Step::parse(options, true).ok()),
+    ) else {
+        return Part::Counts;
+    };
+    match step.values {
+        true => Part::Step {
+            cursor,
+            count: step.count,
+        },
+        false => Part::Counts,
+    }
+}
 
 /// Sets all fields of the command and answers how many had no value before.
 fn set_all(planned: &mut Planned<'_>, name: &'static str) -> Result<usize, CommandError> {
@@ -177,8 +223,8 @@ fn hkeys(call: &mut Call<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
         reply.array(hash.map_or(0, Hash::len));
-        let fields = hash.into_iter().flat_map(Hash::iter);
-        fields.for_each(|(field, _)| reply.bulk(field));
+        let fields = hash.into_iter().flat_map(Hash::fields);
+        fields.for_each(|field| reply.bulk(field));
     })
 }
 
@@ -276,8 +322,7 @@ fn hrandfield(call: &mut Call<'_>) -> Answer {
     let Some(&count) = call.args.get(2) else {
         let reply = &mut *call.reply;
         return call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
-            let drawn = hash.and_then(|hash| hash.random(&mut rand::rng()));
-            reply.bulk_or_null(drawn.map(|(field, _)| field));
+            reply.bulk_or_null(hash.and_then(|hash| hash.random_field(&mut rand::rng())));
         });
     };
     let draw = Draw::parse(count)?;
@@ -292,15 +337,16 @@ fn hrandfield(call: &mut Call<'_>) -> Answer {
         begin_draw(reply, draw.count(len), values);
         let Some(hash) = hash else { return };
         let mut random = rand::rng();
+        if !values {
+            let random = || hash.random_field(&mut random).map(|field| (field, field));
+            draw.draw(len, hash.fields(), random, |field| reply.bulk(field));
+            return;
+        }
         let random = || hash.random(&mut random).map(|drawn| (drawn.0, drawn));
         draw.draw(len, hash.iter(), random, |(field, value)| {
-            if values {
-                reply.pair();
-            }
+            reply.pair();
             reply.bulk(field);
-            if values {
-                reply.bulk(value);
-            }
+            reply.bulk(value);
         });
     })
 }
@@ -324,18 +370,26 @@ fn hscan(call: &mut Call<'_>) -> Answer {
             return Ok(());
         };
         let step = Step::parse(options, true)?;
-        let mut written = 0;
-        let next = hash.scan(cursor, step.count, |field, value| {
-            if step.accepts(field) {
-                reply.bulk(field);
-                written += 1;
-                if step.values {
+        let mut accepted = 0;
+        let mut accepts = |field: &[u8]| {
+            let accepts = step.accepts(field);
+            accepted += usize::from(accepts);
+            accepts
+        };
+        let next = match step.values {
+            true => hash.scan(cursor, step.count, |field, value| {
+                if accepts(field) {
+                    reply.bulk(field);
                     reply.bulk(value);
-                    written += 1;
                 }
-            }
-        });
-        reply.end_scan(mark, next, written);
+            }),
+            false => hash.scan_fields(cursor, step.count, |field| {
+                if accepts(field) {
+                    reply.bulk(field);
+                }
+            }),
+        };
+        reply.end_scan(mark, next, accepted * (1 + usize::from(step.values)));
         Ok(())
     })?
 }

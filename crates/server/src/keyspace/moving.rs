@@ -12,7 +12,7 @@
 use super::keys::lies_in_slot;
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace, Outside, Payload, Record};
-use crate::object::{Kind, Object, Text};
+use crate::object::{Kind, Object, Parted, Text};
 use nearfield_tiers::claim::{Claim, Store, Watched};
 use nearfield_tiers::{Place, ReadError, Refused};
 
@@ -102,7 +102,9 @@ impl<'k> Moving<'k> {
                 moving.value.extend_from_slice(value);
             }
             Payload::InSlot(slot) => match &*keyspace.slots.open(slot) {
-                Some(Object::List(list)) if list.is_parted() => return Err(Unmoved::Parted),
+                Some(object) if object.parted().is_some_and(Parted::is_parted) => {
+                    return Err(Unmoved::Parted);
+                }
                 Some(object) => object.freeze(&mut moving.value),
                 None => return Err(Unmoved::Changed),
             },
@@ -279,9 +281,11 @@ impl Keyspace {
             let bytes = match record.payload {
                 Payload::Inline(_) => 0,
                 Payload::InSlot(slot) => {
-                    if let Some(Object::List(list)) = &*self.slots.open(slot) {
-                        nodes.extend(list.cold_nodes());
-                    }
+                    let object = self.slots.open(slot);
+                    let parted = object.as_ref().and_then(Object::parted);
+                    let all = parted.map_or_else(Vec::new, Parted::nodes);
+                    nodes.extend(all.into_iter().filter_map(|(_, place)| place));
+                    drop(object);
                     self.heap_bytes(slot)
                 }
                 Payload::InTier(place) => {

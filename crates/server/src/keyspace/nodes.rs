@@ -2,38 +2,20 @@
 //!
 //! A node lies in a slot's object, never in a record. Who reads, changes or moves one has the lock
 //! of the slot, so that a move is seen as a whole, and a node that is given up is released at once.
-//! A move goes in the three steps of [`nearfield_tiers::claim`], but what is claimed is the node:
-//! it has a number that no other one ever has, and a version that each change and each move
-//! counts. So a list that is pushed to all the time moves its middle, and a key that is renamed,
-//! deleted or replaced meanwhile needs no care.
+//! A move goes in the three steps of [`nearfield_tiers::claim`], but what is claimed is the node,
+//! and not the record. The chunk of a list has a number that no other one ever has, and a version
+//! that each change and each move counts. The value of a field is the same if its bytes are, or if
+//! it lies at the same place, which is held until the move is over. So a list that is pushed to all
+//! the time moves its middle, and a key that is renamed, deleted or replaced meanwhile needs no
+//! care.
 
 use super::cold::Held;
 use super::{Database, Databases, Keyspace, Outside, Payload, Record, Unmoved};
 use crate::error::CommandError;
-use crate::object::node::{Away, Copied, Met, WHOLE_BYTES_MAX};
-use crate::object::{List, Object, Part, Unread};
+use crate::object::node::{Copied, Met};
+use crate::object::{Object, Part, Parted, Unread};
 use nearfield_tiers::keep::Named;
-use nearfield_tiers::{Heap, Place, ReadError, Refused};
-
-/// The object as one that has nodes, if it has several.
-fn parted(object: &Object) -> Option<&List<Heap>> {
-    match object {
-        Object::List(list) if list.has_nodes() => Some(list),
-        _ => None,
-    }
-}
-
-fn parted_mut(object: &mut Object) -> Option<&mut List<Heap>> {
-    match object {
-        Object::List(list) if list.has_nodes() => Some(list),
-        _ => None,
-    }
-}
-
-/// True if a list moves node by node: it is large, or a node lies in a cold tier.
-pub fn moves_by_nodes(list: &List<Heap>) -> bool {
-    list.has_nodes() && (list.memory_bytes() > WHOLE_BYTES_MAX || list.is_parted())
-}
+use nearfield_tiers::{Place, ReadError, Refused};
 
 /// A node on its way to another tier. See the [module](self).
 #[derive(Debug)]
@@ -41,7 +23,8 @@ pub struct MovingNode<'k> {
     keyspace: &'k Keyspace,
     slot: super::slots::Slot,
     copied: Copied,
-    from: Option<Place>,
+    /// Keeps the place that the node has lain at from becoming another's.
+    _held: Option<Held>,
     /// The node as a cold tier has it.
     pub value: Vec<u8>,
 }
@@ -61,29 +44,28 @@ impl<'k> MovingNode<'k> {
         let slot = keyspace.slot_of(databases, (named.part, &named.key))?;
         let mut value = Vec::new();
         let object = keyspace.slots.open(slot.ok_or(Unmoved::Absent)?);
-        let list = object.as_ref().and_then(parted).ok_or(Unmoved::Absent)?;
-        let copy = list.copy_node(named.node, *hint, &mut value);
-        let (copied, from) = copy.ok_or(Unmoved::Absent)?;
+        let parted = object.as_ref().and_then(Object::parted);
+        let copied = parted.and_then(|it| it.copy_node(named.node, *hint, &mut value));
+        let copied = copied.ok_or(Unmoved::Absent)?;
         *hint = copied.index() + 1;
         // The node may be given up as soon as the slot is closed.
-        let held = from.map(|place| Held::new(&keyspace.cold, place));
+        let held = copied.place().map(|it| Held::new(&keyspace.cold, it));
         drop(object);
-        if let Some(place) = from {
+        if let Some(place) = copied.place() {
             keyspace.cold.read(place, &mut value)?;
         }
-        drop(held);
         Ok(MovingNode {
             keyspace,
             slot: slot.ok_or(Unmoved::Absent)?,
             copied,
-            from,
+            _held: held,
             value,
         })
     }
 
     /// The tier that the node was in.
     pub fn from(&self) -> usize {
-        self.from.map_or(0, Place::tier)
+        self.copied.place().map_or(0, Place::tier)
     }
 
     /// Has the node lie at `place`, in the tier that has taken it; `None` is the memory of the
@@ -94,26 +76,23 @@ impl<'k> MovingNode<'k> {
     /// Why the node stays where it was.
     pub fn publish(self, _databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
         let cold = &self.keyspace.cold;
-        let away = place.map(|place| Away::new(cold, place));
         let mut object = self.keyspace.slots.open(self.slot);
-        let moved = match object.as_mut().and_then(parted_mut) {
-            Some(list) => list.move_node(&self.copied, away, &self.value),
+        let moved = match object.as_mut().and_then(Object::parted_mut) {
+            Some(parted) => parted.move_node(&self.copied, place, cold, &self.value),
             None => Ok(false),
         };
         drop(object);
         let to = place.map_or(0, Place::tier);
-        match moved {
-            Ok(true) => {
-                cold.count_move(self.from(), to, self.value.len());
-                return Ok(());
-            }
-            Ok(false) => cold.count_abandoned(to),
-            Err(_) => {
-                cold.count_abandoned(to);
-                return Err(ReadError::Damaged.into());
-            }
+        if let Ok(true) = moved {
+            cold.count_move(self.from(), to, self.value.len());
+            return Ok(());
         }
-        Err(Unmoved::Changed)
+        cold.count_abandoned(to);
+        place.into_iter().for_each(|place| cold.release(place));
+        match moved {
+            Ok(_) => Err(Unmoved::Changed),
+            Err(_) => Err(ReadError::Damaged.into()),
+        }
     }
 }
 
@@ -145,26 +124,24 @@ impl Keyspace {
         part: impl FnOnce() -> Part<'a>,
         is_use: bool,
     ) -> Result<bool, CommandError> {
-        let Some(list) = self.with_nodes(object) else {
+        let Some(parted) = self.attended(object) else {
             return Ok(false);
         };
         let mut met = Met::new();
-        if let Err(unread) = list.lend(&part(), is_use, &mut met) {
-            list.end_loan();
-            return Err(self.unread(key, &unread));
+        let is_lent = parted.lend(&part(), is_use, &mut met).map_err(|unread| {
+            parted.end_loan();
+            self.unread(key, &unread)
+        })?;
+        for (node, place) in &met {
+            self.cold.note_use_of_node(number, key, *node, *place);
         }
-        if is_use {
-            for (node, place) in &met {
-                self.cold.note_use_of_node(number, key, *node, *place);
-            }
-        }
-        Ok(!met.is_empty())
+        Ok(is_lent)
     }
 
     /// Takes back what was lent of an object.
     pub fn end_loan(object: &mut Option<Object>) {
-        if let Some(list) = object.as_mut().and_then(parted_mut) {
-            list.end_loan();
+        if let Some(parted) = object.as_mut().and_then(Object::parted_mut) {
+            parted.end_loan();
         }
     }
 
@@ -179,19 +156,20 @@ impl Keyspace {
         object: &mut Option<Object>,
         part: impl FnOnce() -> Part<'a>,
     ) -> Result<(), CommandError> {
-        let Some(list) = self.with_nodes(object) else {
+        let Some(parted) = self.attended(object) else {
             return Ok(());
         };
-        let limit = self.limits().list_chunk;
-        let warmed = |place: Place, bytes| self.cold.count_move(place.tier(), 0, bytes);
-        list.warm(&part(), limit, warmed)
+        let mut warmed = |place: Place, bytes| self.cold.count_move(place.tier(), 0, bytes);
+        parted
+            .warm(&part(), &self.limits(), &mut warmed)
             .map_err(|unread| self.unread(key, &unread))
     }
 
     #[inline]
-    fn with_nodes<'o>(&self, object: &'o mut Option<Object>) -> Option<&'o mut List<Heap>> {
+    fn attended<'o>(&self, object: &'o mut Option<Object>) -> Option<&'o mut dyn Parted> {
         self.cold.tiers()?;
-        object.as_mut().and_then(parted_mut)
+        let parted = object.as_mut().and_then(Object::parted_mut);
+        parted.filter(|parted| parted.is_attended())
     }
 
     /// The error of a node that cannot be read.
@@ -210,8 +188,8 @@ impl Keyspace {
     ) -> Option<Result<(), Unmoved>> {
         let slot = self.slot_of(databases, (number, key)).ok().flatten()?;
         let object = self.slots.open(slot);
-        let list = object.as_ref().and_then(parted);
-        list.filter(|list| moves_by_nodes(list))?;
+        let parted = object.as_ref().and_then(Object::parted);
+        parted.filter(|parted| parted.moves_by_nodes())?;
         drop(object);
         let (mut hint, mut result) = (0, Err(Unmoved::There));
         for (node, _) in self.nodes_of(databases, (number, key)) {
@@ -240,8 +218,8 @@ impl Keyspace {
             return Vec::new();
         };
         let object = self.slots.open(slot);
-        let list = object.as_ref().and_then(parted);
-        list.into_iter().flat_map(List::nodes).collect()
+        let parted = object.as_ref().and_then(Object::parted);
+        parted.map_or_else(Vec::new, Parted::nodes)
     }
 
     /// Moves a node of a value at once, for who holds the key's stripe or has the keyspace to
@@ -298,8 +276,8 @@ impl Keyspace {
         };
         let object = self.slots.open(slot);
         let mut tiers = vec![0];
-        if let Some(Object::List(list)) = &*object {
-            tiers.extend(list.cold_nodes().map(Place::tier));
+        if let Some(parted) = object.as_ref().and_then(Object::parted) {
+            parted.cold_tiers(&mut |tier| tiers.push(tier));
             tiers.sort_unstable();
             tiers.dedup();
         }

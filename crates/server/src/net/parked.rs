@@ -239,10 +239,11 @@ impl Scout {
             let stored = self.keys.value(operation).map(Record::parse);
             match stored.and_then(|record| Some((record.kind, record.outside()?))) {
                 Some((_, Outside::Place(place))) => hold(place),
-                Some((Kind::List, Outside::Slot(slot))) => {
+                Some((Kind::List | Kind::Hash, Outside::Slot(slot))) => {
                     // Nodes are held before the slot is closed, as they may be given up then.
-                    if let Some(Object::List(list)) = &*server.keyspace.slots.open(slot) {
-                        list.places(part, &mut hold);
+                    let object = server.keyspace.slots.open(slot);
+                    if let Some(parted) = object.as_ref().and_then(Object::parted) {
+                        parted.places(part, &mut hold);
                     }
                 }
                 _ => {}

@@ -71,6 +71,15 @@ fn join(page: u32, offset: usize) -> Location {
     Location::from(page) << PAGE_BITS | (offset >> UNIT_BITS) as Location
 }
 
+impl<A: Allocator> Arena<A> {
+    /// The bytes from `location` to the end of its page.
+    #[inline]
+    pub(super) fn blob(&self, location: Location) -> &[u8] {
+        let (page, offset) = split(location);
+        &self.pages[page].block[offset..]
+    }
+}
+
 impl<A: Allocator + Clone> Arena<A> {
     pub(super) fn new_in(heap: A) -> Self {
         Arena {
@@ -83,13 +92,6 @@ impl<A: Allocator + Clone> Arena<A> {
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.block_bytes + self.pages.capacity() * size_of::<Page<A>>()
-    }
-
-    /// The bytes from `location` to the end of its page.
-    #[inline]
-    pub(super) fn blob(&self, location: Location) -> &[u8] {
-        let (page, offset) = split(location);
-        &self.pages[page].block[offset..]
     }
 
     #[inline]
@@ -187,6 +189,19 @@ impl<A: Allocator + Clone> Arena<A> {
             page.used = 0;
         }
         (used > SWEEP_BYTES_MIN && live * 4 < used).then_some(number)
+    }
+
+    /// The page of a blob.
+    pub(super) fn page_of(&self, location: Location) -> u32 {
+        split(location).0 as u32
+    }
+
+    /// Whether a page is worth sweeping to have its memory soon: a quarter of it is dead, and it is
+    /// not the one being filled.
+    pub(super) fn is_thin(&self, number: u32) -> bool {
+        let page = &self.pages[number as usize];
+        let (live, used) = (page.live as usize, page.used as usize);
+        number != self.current && !page.block.is_empty() && live * 4 <= used * 3
     }
 
     /// Takes the bytes of a page away to be swept. Its number stays taken until it is vacated, so

@@ -28,7 +28,7 @@ pub use hash::{Fields, Hash};
 pub use kind::Kind;
 pub use limits::{ChunkLimit, Limits, SharedLimits};
 pub use list::{Iter as ListIter, List};
-pub use node::{Part, PartOf, Unread};
+pub use node::{Part, PartOf, Parted, Unread};
 pub use set::{Member, Members, Set};
 pub use sorted_set::{Entries, SortedSet};
 pub use text::Text;
@@ -91,10 +91,7 @@ impl Object {
     /// The bytes taken from its heap, those of the box, and those of nodes in cold tiers. Constant
     /// time, except that it is linear in the chunks of a list.
     pub fn memory_bytes(&self) -> usize {
-        let cold = match self {
-            Object::List(list) => list.cold_bytes(),
-            _ => 0,
-        };
+        let cold = self.parted().map_or(0, Parted::cold_bytes);
         let in_box = match self {
             Object::Text(_) => size_of::<Text>(),
             Object::List(_) => size_of::<List<Heap>>(),

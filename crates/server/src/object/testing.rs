@@ -1,8 +1,11 @@
 //! Shared parts of the containers' tests.
 
+use nearfield_tiers::cold::Cold;
+use nearfield_tiers::{Specification, Tiers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 /// Runs `test` for `count` seeds, or for the one in `SEED` alone; says which seed failed.
 pub fn for_each_seed(count: u64, test: impl Fn(&mut SmallRng)) {
@@ -27,4 +30,11 @@ pub fn bytes(random: &mut SmallRng, length_max: usize) -> Vec<u8> {
         _ => random.random_range(0..=length_max.min(20)),
     };
     (0..length).map(|_| random.random_range(0..4)).collect()
+}
+
+/// A cold tier in compressed memory, which is number 1.
+pub fn cold() -> Arc<Cold> {
+    let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse::<Specification>());
+    let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
+    Arc::new(Cold::new(Some(Arc::new(tiers))))
 }

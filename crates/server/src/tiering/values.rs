@@ -4,7 +4,7 @@ use super::hand::{Entry, Hand, Visited};
 use super::hold::Hold;
 use super::pins::Pins;
 use crate::eviction::Access;
-use crate::keyspace::nodes::{MovingNode, moves_by_nodes};
+use crate::keyspace::nodes::MovingNode;
 use crate::keyspace::{Database, Databases, Keyspace, Moving, Payload, Record, Unmoved};
 use crate::object::Object;
 use nearfield_tiers::Place;
@@ -126,11 +126,12 @@ impl Held<'_> {
             Payload::InSlot(slot) => slot,
         };
         let mut object = self.keyspace.slots.open(slot);
-        match object.as_mut() {
-            Some(Object::List(list)) if moves_by_nodes(list) => {
+        let parted = object.as_mut().and_then(Object::parted_mut);
+        match parted.filter(|parted| parted.moves_by_nodes()) {
+            Some(parted) => {
                 let (from, count) = entry.nodes;
                 let before = met.len();
-                let next = list.see(from, count, |seen| {
+                let next = parted.see(from, count, &mut |seen| {
                     let key = Named {
                         node: seen.number,
                         ..key.clone()
@@ -147,8 +148,9 @@ impl Held<'_> {
                 self.nodes.met(count - usize::from(from == 0).min(count));
                 Visited { count, next }
             }
-            object => {
-                let at = At::Memory(object.map_or(0, |object| object.heap_bytes()) as u64);
+            None => {
+                let bytes = object.as_ref().map_or(0, Object::heap_bytes);
+                let at = At::Memory(bytes as u64);
                 met.push(Met { key, at });
                 Visited::WHOLE
             }

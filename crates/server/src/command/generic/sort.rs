@@ -1,6 +1,7 @@
 //! Sorting the elements of an object, by themselves or by what keys hold that are named after
 //! them.
 
+use super::super::hash::one_field;
 use super::super::string::part;
 use crate::command::{Answer, Call, integer, is};
 use crate::error::CommandError;
@@ -285,9 +286,14 @@ fn look_up(
     };
     let key = [before, element, after].concat();
     let value = match field {
-        Some(field) => keys.read::<Hash<Heap>, _>(&key, |hash| {
-            hash.and_then(|hash| hash.get(field)).map(<[u8]>::to_vec)
-        }),
+        Some(field) => {
+            // As HGET, which needs no more of the hash than this field.
+            let args: [&[u8]; 3] = [b"HGET", &key, field];
+            let mut keys = keys.nested().touching(one_field, &args);
+            keys.read::<Hash<Heap>, _>(&key, |hash| {
+                hash.and_then(|hash| hash.get(field)).map(<[u8]>::to_vec)
+            })
+        }
         None => keys.string(&key),
     };
     match value {

@@ -26,7 +26,7 @@ pub fn write<W: Write>(
         }
         Object::Hash(hash) => {
             writer.begin_hash(key, count, attributes)?;
-            hash.iter().try_for_each(|(field, value)| {
+            hash.visit(unread, |field, value| {
                 writer.element(field)?;
                 writer.element(value)
             })

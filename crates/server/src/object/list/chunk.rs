@@ -181,6 +181,7 @@ impl<A: Allocator + Clone> Chunk<A> {
             number: self.number,
             version: self.version,
             index,
+            place: self.away().map(Away::place),
         }
     }
 

@@ -1,14 +1,16 @@
 //! A list whose chunks lie in several tiers.
 
-use super::super::node::{Away, Copied, Met, Part, Seen, Unread};
+use super::super::node::{Away, Copied, Met, Part, Parted, Seen, Unread, WHOLE_BYTES_MAX};
 use super::super::packed::packed_bytes;
-use super::super::{ChunkLimit, Damaged, Kind};
+use super::super::{ChunkLimit, Damaged, Kind, Limits};
 use super::List;
 use super::chunk::Chunk;
 use allocator_api2::alloc::Allocator;
 use nearfield_tiers::Place;
+use nearfield_tiers::cold::Cold;
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The numbers of chunks.
 type Numbers = SmallVec<[Range<usize>; 2]>;
@@ -19,11 +21,6 @@ impl<A: Allocator + Clone> List<A> {
     #[inline]
     pub fn has_nodes(&self) -> bool {
         self.chunks.len() > 1 || self.chunks.get(0).is_some_and(Chunk::is_cold)
-    }
-
-    /// True if a chunk lies in a cold tier. Linear in the chunks.
-    pub fn is_parted(&self) -> bool {
-        self.chunks.iter().any(Chunk::is_cold)
     }
 
     /// The chunk of an element by its index, negative from the end; the first or last one if there
@@ -42,7 +39,6 @@ impl<A: Allocator + Clone> List<A> {
         }
         let all = 0..self.chunks.len();
         match *part {
-            Part::Counts => {}
             Part::All | Part::First(_) | Part::Each(..) => numbers.push(all),
             Part::Ends { front, back } => {
                 let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -65,69 +61,9 @@ impl<A: Allocator + Clone> List<A> {
                 }
             }
             Part::Around(index) => numbers.push(beside(self.chunk_of(index), &all)),
+            Part::Counts | Part::Fields(_) | Part::Replaced(_) | Part::Step { .. } => {}
         }
         numbers
-    }
-
-    /// Visits the places of chunks in cold tiers that a command on this part may have to read.
-    pub fn places(&self, part: &Part<'_>, mut visit: impl FnMut(Place)) {
-        for number in self.touched(part).into_iter().flatten() {
-            let away = self.chunks.get(number).and_then(Chunk::away);
-            away.into_iter().for_each(|away| visit(away.place()));
-        }
-    }
-
-    /// Lends the chunks of a part to a command that reads them, until [`end_loan`](List::end_loan).
-    ///
-    /// # Errors
-    /// A chunk cannot be read.
-    pub fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<(), Unread> {
-        let heap = self.chunks.heap().clone();
-        for number in self.touched(part).into_iter().flatten() {
-            let chunk = self.chunk_mut(number);
-            if is_use {
-                chunk.touch();
-            }
-            if let Some(away) = chunk.away() {
-                met.push((chunk.number(), away.place()));
-                chunk.lend(&heap)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes back what was lent.
-    pub fn end_loan(&mut self) {
-        for number in 0..self.chunks.len() {
-            self.chunk_mut(number).end_loan();
-        }
-    }
-
-    /// Brings the chunks of a part into memory, so that a command can change them. Answers which
-    /// were cold.
-    ///
-    /// # Errors
-    /// A chunk cannot be read.
-    pub fn warm(
-        &mut self,
-        part: &Part<'_>,
-        limit: ChunkLimit,
-        mut warmed: impl FnMut(Place, usize),
-    ) -> Result<(), Unread> {
-        let numbers = match part {
-            Part::First(element) => self.first_with(element)?,
-            Part::Each(count, element) => self.each_with(*count, element, limit)?,
-            part => self.touched(part),
-        };
-        let heap = self.chunks.heap().clone();
-        for number in numbers.into_iter().flatten() {
-            let chunk = self.chunk_mut(number);
-            chunk.touch();
-            if let Some(place) = chunk.away().map(Away::place) {
-                warmed(place, chunk.warm(&heap)?);
-            }
-        }
-        Ok(())
     }
 
     /// The first chunk that has an element, and those beside it.
@@ -224,33 +160,6 @@ impl<A: Allocator + Clone> List<A> {
         Ok(())
     }
 
-    /// Shows the mover chunks from one on, and answers the number of the next one; none if there
-    /// is none.
-    pub fn see(&mut self, from: usize, count: usize, mut visit: impl FnMut(Seen)) -> Option<usize> {
-        let end = from.saturating_add(count).min(self.chunks.len());
-        for number in from..end {
-            visit(self.chunk_mut(number).see());
-        }
-        (end < self.chunks.len()).then_some(end)
-    }
-
-    /// The bytes of all chunks in cold tiers. Linear in the chunks.
-    pub fn cold_bytes(&self) -> usize {
-        self.chunks.iter().map(Chunk::cold_bytes).sum()
-    }
-
-    /// The numbers of all chunks, and the places of those in cold tiers.
-    pub fn nodes(&self) -> impl Iterator<Item = (u64, Option<Place>)> {
-        let place = |chunk: &Chunk<A>| chunk.away().map(Away::place);
-        let chunks = self.chunks.iter();
-        chunks.map(move |chunk| (chunk.number(), place(chunk)))
-    }
-
-    /// The places of all chunks in cold tiers.
-    pub fn cold_nodes(&self) -> impl Iterator<Item = Place> {
-        self.nodes().filter_map(|(_, place)| place)
-    }
-
     /// Where a chunk is, looked for from where it might be.
     fn find_node(&self, number: u64, hint: usize) -> Option<usize> {
         let is_it = |index: &usize| {
@@ -260,32 +169,113 @@ impl<A: Allocator + Clone> List<A> {
         let hint = hint.min(self.chunks.len());
         (hint..self.chunks.len()).chain(0..hint).find(is_it)
     }
+}
 
-    /// Begins to move a chunk: appends its frozen form to `out` if it is in memory, or answers its
-    /// place.
-    pub fn copy_node(
-        &self,
-        number: u64,
-        hint: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<(Copied, Option<Place>)> {
-        let index = self.find_node(number, hint)?;
-        let chunk = self.chunks.get(index)?;
-        let place = chunk.away().map(Away::place);
-        if place.is_none() {
-            chunk.elements().freeze(out);
-        }
-        Some((chunk.copied(index), place))
+impl<A: Allocator + Clone> Parted for List<A> {
+    fn is_attended(&self) -> bool {
+        true
     }
 
-    /// Ends the move of a chunk to a cold tier, or into memory. False if it was changed meanwhile.
-    ///
-    /// # Errors
-    /// What was read is no chunk.
-    pub fn move_node(
+    fn moves_by_nodes(&self) -> bool {
+        self.has_nodes() && (self.memory_bytes() > WHOLE_BYTES_MAX || self.is_parted())
+    }
+
+    fn is_parted(&self) -> bool {
+        self.chunks.iter().any(Chunk::is_cold)
+    }
+
+    fn places(&self, part: &Part<'_>, visit: &mut dyn FnMut(Place)) {
+        for number in self.touched(part).into_iter().flatten() {
+            let away = self.chunks.get(number).and_then(Chunk::away);
+            away.into_iter().for_each(|away| visit(away.place()));
+        }
+    }
+
+    fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<bool, Unread> {
+        let heap = self.chunks.heap().clone();
+        let mut is_lent = false;
+        for number in self.touched(part).into_iter().flatten() {
+            let chunk = self.chunk_mut(number);
+            if is_use {
+                chunk.touch();
+            }
+            if let Some(away) = chunk.away() {
+                if is_use {
+                    met.push((chunk.number(), away.place()));
+                }
+                is_lent = true;
+                chunk.lend(&heap)?;
+            }
+        }
+        Ok(is_lent)
+    }
+
+    fn end_loan(&mut self) {
+        for number in 0..self.chunks.len() {
+            self.chunk_mut(number).end_loan();
+        }
+    }
+
+    fn warm(
+        &mut self,
+        part: &Part<'_>,
+        limits: &Limits,
+        warmed: &mut dyn FnMut(Place, usize),
+    ) -> Result<(), Unread> {
+        let limit = limits.list_chunk;
+        let numbers = match part {
+            Part::First(element) => self.first_with(element)?,
+            Part::Each(count, element) => self.each_with(*count, element, limit)?,
+            part => self.touched(part),
+        };
+        let heap = self.chunks.heap().clone();
+        for number in numbers.into_iter().flatten() {
+            let chunk = self.chunk_mut(number);
+            chunk.touch();
+            if let Some(place) = chunk.away().map(Away::place) {
+                warmed(place, chunk.warm(&heap)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn see(&mut self, from: usize, count: usize, visit: &mut dyn FnMut(Seen)) -> Option<usize> {
+        let end = from.saturating_add(count).min(self.chunks.len());
+        for number in from..end {
+            visit(self.chunk_mut(number).see());
+        }
+        (end < self.chunks.len()).then_some(end)
+    }
+
+    fn nodes(&self) -> Vec<(u64, Option<Place>)> {
+        let place = |chunk: &Chunk<A>| chunk.away().map(Away::place);
+        let chunks = self.chunks.iter();
+        chunks.map(|chunk| (chunk.number(), place(chunk))).collect()
+    }
+
+    fn cold_bytes(&self) -> usize {
+        self.chunks.iter().map(Chunk::cold_bytes).sum()
+    }
+
+    fn cold_tiers(&self, visit: &mut dyn FnMut(usize)) {
+        let places = self.chunks.iter().filter_map(Chunk::away);
+        places.for_each(|away| visit(away.place().tier()));
+    }
+
+    fn copy_node(&self, number: u64, hint: usize, out: &mut Vec<u8>) -> Option<Copied> {
+        let index = self.find_node(number, hint)?;
+        let chunk = self.chunks.get(index)?;
+        if !chunk.is_cold() {
+            chunk.elements().freeze(out);
+        }
+        Some(chunk.copied(index))
+    }
+
+    fn move_node(
         &mut self,
         copied: &Copied,
-        to: Option<Away>,
+        to: Option<Place>,
+        cold: &Arc<Cold>,
         frozen: &[u8],
     ) -> Result<bool, Damaged> {
         let heap = self.chunks.heap().clone();
@@ -295,7 +285,7 @@ impl<A: Allocator + Clone> List<A> {
             return Ok(false);
         };
         match to {
-            Some(away) => chunk.put_away(away, frozen, &heap),
+            Some(place) => chunk.put_away(Away::new(cold, place), frozen, &heap),
             None if !chunk.put_here(frozen, &heap) => return Err(Damaged(Kind::List)),
             None => {}
         }

@@ -1,9 +1,8 @@
 use super::*;
-use crate::object::Part;
-use crate::object::node::{Away, Met};
-use crate::object::testing::{bytes, for_each_seed};
+use crate::object::node::{Met, Part, Parted};
+use crate::object::testing::{bytes, cold, for_each_seed};
+use nearfield_tiers::Heap;
 use nearfield_tiers::cold::Cold;
-use nearfield_tiers::{Heap, Specification, Tiers};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use std::collections::VecDeque;
@@ -141,38 +140,36 @@ fn the_form_changes_where_the_limits_say() {
     assert_eq!(large.encoding(&limits), "quicklist");
 }
 
-fn cold() -> Arc<Cold> {
-    let tiers = ["memory=1M", "compressed=8M"].map(|tier| tier.parse::<Specification>());
-    let tiers = Tiers::open(&tiers.map(Result::unwrap)).unwrap();
-    Arc::new(Cold::new(Some(Arc::new(tiers))))
-}
-
 /// Moves chunks out of the memory, and some back.
 fn shuffle(list: &mut List<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
-    let nodes: Vec<_> = list.nodes().collect();
-    for (number, place) in nodes {
+    for (number, place) in list.nodes() {
         if random.random_bool(0.6) {
             continue;
         }
         let mut frozen = Vec::new();
         let hint = random.random_range(0..10);
-        let (copied, from) = list.copy_node(number, hint, &mut frozen).unwrap();
-        assert_eq!(from, place);
-        let to = match from {
+        let copied = list.copy_node(number, hint, &mut frozen).unwrap();
+        assert_eq!(copied.place(), place);
+        let to = match place {
             Some(place) => {
                 cold.read(place, &mut frozen).unwrap();
                 None
             }
             // What cannot be compressed stays.
             None => match cold.put(1, &[&frozen]) {
-                Ok(places) => Some(Away::new(cold, places[0])),
+                Ok(places) => Some(places[0]),
                 Err(_) => continue,
             },
         };
-        assert!(list.move_node(&copied, to, &frozen).unwrap());
+        assert!(list.move_node(&copied, to, cold, &frozen).unwrap());
         // It has moved, and is another one than was copied.
-        assert!(!list.move_node(&copied, None, &frozen).unwrap());
+        assert!(!list.move_node(&copied, None, cold, &frozen).unwrap());
     }
+}
+
+/// How many chunks lie in a cold tier.
+fn cold_nodes(list: &List<Heap>) -> usize {
+    list.nodes().iter().filter(|node| node.1.is_some()).count()
 }
 
 /// What is alike in two lists of which one has chunks in cold tiers: also the sizes of the chunks.
@@ -218,10 +215,10 @@ fn chunks_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
                     let lent = list.iter_from(index).take(count);
                     assert!(lent.eq(plain.iter_from(index).take(count)));
                 }
-                assert!(met.len() <= list.cold_nodes().count());
+                assert!(met.len() <= cold_nodes(&list));
                 list.end_loan();
             } else {
-                list.warm(&part, limits.list_chunk, |_, _| ()).unwrap();
+                list.warm(&part, &limits, &mut |_, _| ()).unwrap();
             }
             for list in [&mut list, &mut plain] {
                 match draw {
@@ -241,7 +238,7 @@ fn chunks_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
             assert_eq!(form(&list), form(&plain));
             assert_eq!(list.memory_bytes(), heap.used_bytes());
             let usage = cold.tiers().unwrap().usage(1).unwrap();
-            assert_eq!(usage.values as usize, list.cold_nodes().count());
+            assert_eq!(usage.values as usize, cold_nodes(&list));
             assert_eq!(usage.value_bytes as usize, list.cold_bytes());
             let mut elements = plain.iter();
             let visited = list.visit(
@@ -265,27 +262,28 @@ fn a_chunk_that_was_changed_meanwhile_does_not_move() {
     let (limits, cold) = (Limits::default(), cold());
     let mut list = List::new_in(Heap::new());
     (0..3).for_each(|_| list.push_back(&limits, &[b'x'; 6000]));
-    let numbers: Vec<u64> = list.nodes().map(|(number, _)| number).collect();
+    let numbers: Vec<u64> = list.nodes().into_iter().map(|(number, _)| number).collect();
     let copy = |list: &List<Heap>, number| {
         let mut frozen = Vec::new();
-        let (copied, _) = list.copy_node(number, 0, &mut frozen).unwrap();
-        (
-            copied,
-            Away::new(&cold, cold.put(1, &[&frozen]).unwrap()[0]),
-            frozen,
-        )
+        let copied = list.copy_node(number, 0, &mut frozen).unwrap();
+        (copied, cold.put(1, &[&frozen]).unwrap()[0], frozen)
     };
-    let (copied, away, frozen) = copy(&list, numbers[1]);
+    let (copied, place, frozen) = copy(&list, numbers[1]);
     list.set(&limits, 1, &[b'y'; 6000]);
-    assert!(!list.move_node(&copied, Some(away), &frozen).unwrap());
-    let (copied, away, frozen) = copy(&list, numbers[1]);
+    let moved = list.move_node(&copied, Some(place), &cold, &frozen);
+    assert!(!moved.unwrap());
+    cold.release(place);
+    let (copied, place, frozen) = copy(&list, numbers[1]);
     // Others may change, also so that it lies elsewhere.
     list.pop_front();
     list.set(&limits, 1, &[b'z'; 6000]);
-    assert!(list.move_node(&copied, Some(away), &frozen).unwrap());
-    assert_eq!(list.cold_nodes().count(), 1);
-    let (copied, away, frozen) = copy(&list, numbers[2]);
+    let moved = list.move_node(&copied, Some(place), &cold, &frozen);
+    assert!(moved.unwrap());
+    assert_eq!(cold_nodes(&list), 1);
+    let (copied, place, frozen) = copy(&list, numbers[2]);
     list.pop_back();
-    assert!(!list.move_node(&copied, Some(away), &frozen).unwrap());
+    let moved = list.move_node(&copied, Some(place), &cold, &frozen);
+    assert!(!moved.unwrap());
+    cold.release(place);
     assert_eq!(cold.tiers().unwrap().usage(1).unwrap().values, 1);
 }

@@ -9,6 +9,7 @@
 
 mod accounts;
 mod faults;
+mod fields;
 mod nodes;
 mod room;
 
@@ -61,6 +62,20 @@ const OWN: &[&str] = &[
     "LMPOP 2 K K RIGHT COUNT 3",
     "HSET K f T g T",
     "HSET K N T",
+    "HSET K N T N T N T f T",
+    "HSETNX K N T",
+    "HGET K f",
+    "HMGET K f N g f",
+    "HGETALL K",
+    "HKEYS K",
+    "HVALS K",
+    "HSTRLEN K f",
+    "HEXISTS K N",
+    "HDEL K f N N",
+    "HINCRBY K N 7",
+    "HINCRBYFLOAT K f 1.5",
+    "HSCAN K 0 COUNT 3",
+    "HSCAN K 7 COUNT 2 NOVALUES",
     "SADD K T N",
     "SADD K 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30",
     "ZADD K 1.5 T 2 N",
@@ -78,6 +93,7 @@ const OWN: &[&str] = &[
     "EXPIRE K 10000",
     "PERSIST K",
     "SORT K ALPHA",
+    "SORT K ALPHA BY k*->f GET # GET k*->g",
     "SINTERSTORE K K K",
     "ZUNIONSTORE K 2 K K",
     "LMOVE K K LEFT RIGHT",
@@ -128,7 +144,7 @@ fn own_command(random: &mut SmallRng) -> Sent {
         words: line.split(' ').map(|it| word(it, random)).collect(),
         family: "tiers",
         mode: match *line {
-            "SORT K ALPHA" => Mode::Unordered,
+            line if line.starts_with("SORT") => Mode::Unordered,
             _ => Mode::Exact,
         },
     }
@@ -148,7 +164,9 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
         if !nodes.is_empty() {
             let is_parted = nodes.iter().any(|(_, place)| place.is_some());
             if is_parted || random.random_bool(0.6) {
-                shuffle_nodes(keyspace, &databases, (number, &key), random, moved);
+                let kind = Record::parse(&stored).kind;
+                let named = (number, key.as_slice(), kind);
+                shuffle_nodes(keyspace, &databases, named, random, moved);
                 continue;
             }
         }
@@ -169,10 +187,14 @@ fn shuffle(keyspace: &Keyspace, random: &mut SmallRng, moved: &mut Moved) {
 fn shuffle_nodes(
     keyspace: &Keyspace,
     databases: &Databases,
-    (part, key): (usize, &[u8]),
+    (part, key, kind): (usize, &[u8], Kind),
     random: &mut SmallRng,
     moved: &mut Moved,
 ) {
+    let what = match kind {
+        Kind::List => "chunk of a list",
+        _ => "value of a hash",
+    };
     let count = keyspace.cold.tiers().unwrap().count();
     let all = random.random_bool(0.2);
     let to_all = random.random_range(0..count);
@@ -190,7 +212,7 @@ fn shuffle_nodes(
         match keyspace.move_node(databases, &named, to, &mut 0) {
             Ok(()) => {
                 let from = place.map_or(0, Place::tier);
-                *moved.entry(("node of a list", from, to)).or_default() += 1;
+                *moved.entry((what, from, to)).or_default() += 1;
             }
             Err(Unmoved::There | Unmoved::Refused(_)) => {}
             Err(error) => panic!("{}: {error}", key.escape_ascii()),
@@ -290,8 +312,8 @@ fn values_that_move_at_every_step_are_answered_as_values_that_stay() {
         }
     }
     println!("{moved:?}");
-    // All types, and nodes of lists, in all directions.
-    assert_eq!(moved.len(), (Kind::ALL.len() + 1) * 6);
+    // All types, and nodes of lists and hashes, in all directions.
+    assert_eq!(moved.len(), (Kind::ALL.len() + 2) * 6);
 }
 
 #[test]
@@ -312,8 +334,8 @@ fn values_that_move_to_the_memory_of_a_node_and_back_are_answered_as_values_that
             *moved.entry(course).or_default() += count;
         }
     }
-    // All types, and nodes of lists, in all directions.
-    assert_eq!(moved.len(), (Kind::ALL.len() + 1) * 12, "{moved:?}");
+    // All types, and nodes of lists and hashes, in all directions.
+    assert_eq!(moved.len(), (Kind::ALL.len() + 2) * 12, "{moved:?}");
     let mut connection = server.connect();
     let value = record(1);
     connection.command(&[b"SET", b"key", &value]).unwrap();

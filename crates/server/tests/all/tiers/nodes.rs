@@ -17,7 +17,7 @@ fn element(number: usize) -> Vec<u8> {
     text
 }
 
-fn run(connection: &mut Connection, line: &str) -> Value {
+pub(super) fn run(connection: &mut Connection, line: &str) -> Value {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words).unwrap()
 }
@@ -31,12 +31,12 @@ fn push(connection: &mut Connection, key: &[u8], count: usize) {
 }
 
 /// How many reads of a tier there were.
-fn reads(traffic: &Traffic) -> u64 {
+pub(super) fn reads(traffic: &Traffic) -> u64 {
     traffic.latencies().map(|(_, count)| count).sum()
 }
 
 /// How many nodes of a key's value lie in each tier.
-fn nodes(server: &Nearfield, key: &[u8]) -> [usize; 3] {
+pub(super) fn nodes(server: &Nearfield, key: &[u8]) -> [usize; 3] {
     let keyspace = &server.server.keyspace;
     let databases = keyspace.share();
     let mut counts = [0; 3];
@@ -46,8 +46,8 @@ fn nodes(server: &Nearfield, key: &[u8]) -> [usize; 3] {
     counts
 }
 
-/// Moves the nodes `range` of a list to a tier.
-fn move_nodes(server: &Nearfield, key: &[u8], range: std::ops::Range<usize>, to: usize) {
+/// Moves the nodes `range` of a value to a tier.
+pub(super) fn move_nodes(server: &Nearfield, key: &[u8], range: std::ops::Range<usize>, to: usize) {
     let keyspace = &server.server.keyspace;
     let databases = keyspace.exclude();
     for (node, _) in &keyspace.nodes_of(&databases, (0, key))[range] {

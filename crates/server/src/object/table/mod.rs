@@ -1,10 +1,10 @@
 //! A hash table of byte strings: the form of large hashes and sets, and the members of large
-//! sorted sets.
+//! sorted sets. Values may lie in cold tiers (`nodes.rs`).
 //!
 //! ```text
 //!   ids: hash → id        entries: id → tag, location        arena
 //!   ┌────┐                ┌─────────────────────┐            ┌─────────────────────────────────┐
-//!   │  7 │ ─────────────► │ tag: 28 │ where: 35 │ ─────────► │ id: 4 │ lengths │ key │ value   │
+//!   │  7 │ ─────────────► │ tag: 27 │ where: 35 │ ─────────► │ id: 4 │ lengths │ key │ value   │
 //!   └────┘                └─────────────────────┘            └─────────────────────────────────┘
 //! ```
 //!
@@ -13,19 +13,32 @@
 //! into the ids walks the table while it changes, and a random id is a random element. The blob
 //! begins with its id, so that a sweep of a page finds the entries that refer to it.
 
+mod nodes;
+#[cfg(test)]
+mod tests;
+
 use super::arena::{Arena, LOCATION_BITS, Location};
 use super::bytes::{read_varint, varint_bytes, write_varint};
 use super::frozen::{Source, put_bytes, put_number};
 use allocator_api2::alloc::Allocator;
+use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
-use foldhash::SharedSeed;
-use foldhash::quality::FoldHasher;
+use foldhash::quality::RandomState;
 use hashbrown::HashTable;
+use nodes::Nodes;
 use rand::{Rng, RngExt};
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::LazyLock;
 
 /// The bit of an entry that is free. Its low half is the next free id.
 const FREE: u64 = 1 << 63;
+
+/// The bit of an entry whose value lies in a cold tier. In place of it, its blob has a
+/// [stub](nodes::Stub).
+const COLD: u64 = 1 << 62;
+
+/// The bits of a tag, which lie between these and the location.
+const TAG_BITS: u32 = 27;
 
 /// Behind the last free id.
 const NONE: u32 = u32::MAX;
@@ -48,15 +61,31 @@ pub struct Table<A: Allocator> {
     arena: Arena<A>,
     /// The first free id; each free entry holds the next.
     free: u32,
+    /// The bytes of all values, wherever they lie.
+    value_bytes: usize,
+    /// What is known of the values, once the mover has seen them.
+    nodes: Option<Box<Nodes<A>, A>>,
 }
 
-/// 28 bits of the hash of `key`, by a seed that each process draws anew, so that nobody can choose
-/// keys that collide.
+/// The hash of `key`, by seeds that each process draws anew, so that nobody can choose keys that
+/// collide.
+#[inline]
+fn hash_of(key: &[u8]) -> u64 {
+    static SEEDS: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+    let mut hasher = SEEDS.build_hasher();
+    hasher.write(key);
+    hasher.finish()
+}
+
+/// The upper bits of a hash.
+#[inline]
+fn tag_in(hash: u64) -> u64 {
+    hash >> (u64::BITS - TAG_BITS)
+}
+
 #[inline]
 fn tag_of(key: &[u8]) -> u64 {
-    let mut hasher = FoldHasher::with_seed(0, SharedSeed::global_random());
-    hasher.write(key);
-    hasher.finish() >> (LOCATION_BITS + 1)
+    tag_in(hash_of(key))
 }
 
 /// The hash that the table of ids sees. It reads a hash from both ends; multiplication makes the
@@ -68,12 +97,18 @@ fn spread(tag: u64) -> u64 {
 
 #[inline]
 fn tag(entry: u64) -> u64 {
-    entry >> LOCATION_BITS
+    entry >> LOCATION_BITS & ((1 << TAG_BITS) - 1)
 }
 
 #[inline]
 fn location(entry: u64) -> Location {
     entry & ((1 << LOCATION_BITS) - 1)
+}
+
+/// The entry of an element whose blob lies elsewhere now.
+#[inline]
+fn relocated(entry: u64, location: Location) -> u64 {
+    entry & !((1 << LOCATION_BITS) - 1) | location
 }
 
 /// Where in a blob its parts are.
@@ -117,6 +152,8 @@ impl<A: Allocator + Clone> Table<A> {
             ids: HashTable::new_in(heap.clone()),
             arena: Arena::new_in(heap),
             free: NONE,
+            value_bytes: 0,
+            nodes: None,
         }
     }
 
@@ -140,10 +177,11 @@ impl<A: Allocator + Clone> Table<A> {
         self.entries.capacity() * size_of::<u64>()
             + self.ids.allocation_size()
             + self.arena.memory_bytes()
+            + self.nodes.as_ref().map_or(0, |nodes| nodes.memory_bytes())
     }
 
     /// A copy that takes its memory from `heap`. Ids are compact and in the order of those here,
-    /// so a cursor of a scan stays good.
+    /// so a cursor of a scan stays good. Values of cold tiers have to be lent.
     pub fn rebuild_in<B: Allocator + Clone>(&self, heap: B) -> Table<B> {
         let mut copy = Table::new_in(heap);
         copy.entries.reserve_exact(self.len());
@@ -252,21 +290,22 @@ impl<A: Allocator + Clone> Table<A> {
         &blob[layout.key..layout.value]
     }
 
-    /// The value of the element `id`, which must live.
+    /// The value of the element `id`, which must live. One of a cold tier has to be lent.
     #[inline]
     pub fn value(&self, id: u32) -> &[u8] {
-        let blob = self.blob(id);
-        let layout = layout(blob);
-        &blob[layout.value..layout.end]
+        self.pair(id).1
     }
 
-    /// Key and value of the element `id`, which must live.
+    /// Key and value of the element `id`, which must live. A value of a cold tier has to be lent.
     #[inline]
     pub fn pair(&self, id: u32) -> (&[u8], &[u8]) {
         let blob = self.blob(id);
         let layout = layout(blob);
         let (key, value) = blob[layout.key..layout.end].split_at(layout.value - layout.key);
-        (key, value)
+        match self.is_cold(id) {
+            false => (key, value),
+            true => (key, self.lent(id)),
+        }
     }
 
     /// The keys of the first `count` of `ids`, which must live; the rest are empty. Each step is
@@ -310,6 +349,7 @@ impl<A: Allocator + Clone> Table<A> {
             id
         };
         write_blob(self.arena.blob_mut(location), id, key, value);
+        self.value_bytes += value.len();
         let entries = &self.entries;
         self.ids.insert_unique(spread(tag), id, |id| {
             spread(self::tag(entries[*id as usize]))
@@ -329,8 +369,15 @@ impl<A: Allocator + Clone> Table<A> {
     }
 
     /// Sets the value of the element `id`, which must live. It is overwritten where it is if old
-    /// and new one are of about the same length.
+    /// and new one are of about the same length. One that lies in a cold tier is given up.
     pub fn set_value(&mut self, id: u32, value: &[u8]) {
+        self.value_bytes = self.value_bytes - self.value_len(id) + value.len();
+        self.give_up_place(id);
+        self.write_value(id, value);
+    }
+
+    /// Sets what the blob of an element has for its value.
+    fn write_value(&mut self, id: u32, value: &[u8]) {
         let entry = self.entries[id as usize];
         let blob = self.arena.blob_mut(location(entry));
         let old = layout(blob);
@@ -349,7 +396,7 @@ impl<A: Allocator + Clone> Table<A> {
         write_blob(self.arena.blob_mut(new), id, &key, value);
         // Finding room may have moved the old blob.
         let old = location(self.entries[id as usize]);
-        self.entries[id as usize] = tag(entry) << LOCATION_BITS | new;
+        self.entries[id as usize] = relocated(entry, new);
         self.release(old, old_bytes);
     }
 
@@ -376,6 +423,8 @@ impl<A: Allocator + Clone> Table<A> {
             unreachable!("an element that lives has its id in the table");
         };
         found.remove();
+        self.value_bytes -= self.value_len(id);
+        self.give_up_place(id);
         let bytes = layout(self.blob(id)).end;
         self.entries[id as usize] = FREE | u64::from(self.free);
         self.free = id;
@@ -405,8 +454,14 @@ impl<A: Allocator + Clone> Table<A> {
             ids.insert_unique(spread(tag(entry)), new, |_| {
                 unreachable!("there is room for all elements")
             });
+            if let Some(nodes) = &mut self.nodes {
+                nodes.rename(old as u32, new);
+            }
             moved(old as u32, new);
             count += 1;
+        }
+        if let Some(nodes) = &mut self.nodes {
+            nodes.end_renaming(count);
         }
         self.ids = ids;
         self.entries.truncate(count);
@@ -497,7 +552,7 @@ impl<A: Allocator + Clone> Table<A> {
             if entry & FREE == 0 && location(entry) == Arena::<A>::location(page, offset) {
                 let new = self.arena.place(bytes);
                 self.arena.blob_mut(new)[..bytes].copy_from_slice(&blob[..bytes]);
-                self.entries[id as usize] = tag(entry) << LOCATION_BITS | new;
+                self.entries[id as usize] = relocated(entry, new);
             }
             offset += Arena::<A>::stride(bytes);
         }
@@ -506,8 +561,9 @@ impl<A: Allocator + Clone> Table<A> {
 
     /// Panics unless ids, entries and blobs agree. For tests.
     pub fn check_invariants(&self) {
-        let mut bytes = 0;
+        let (mut bytes, mut value_bytes) = (0, 0);
         for id in self.iter() {
+            value_bytes += self.value_len(id);
             let blob = self.blob(id);
             assert_eq!(id_of(blob), id);
             bytes += Arena::<A>::stride(layout(blob).end);
@@ -515,6 +571,8 @@ impl<A: Allocator + Clone> Table<A> {
             assert_eq!(tag(self.entries[id as usize]), tag_of(self.key(id)));
         }
         assert_eq!(self.iter().count(), self.len());
+        assert_eq!(self.value_bytes, value_bytes);
+        self.check_nodes();
         assert_eq!(self.arena.check_invariants(), bytes);
         let mut free = self.free;
         for _ in self.len()..self.entries.len() {
@@ -544,124 +602,5 @@ impl Iterator for Ids<'_> {
                 return Some((self.next - 1) as u32);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::object::testing::{bytes, for_each_seed};
-    use nearfield_tiers::Heap;
-    use std::collections::{BTreeMap, BTreeSet};
-
-    #[test]
-    fn behaves_like_a_map() {
-        for_each_seed(60, |random| {
-            let heap = Heap::new();
-            let mut table = Table::new_in(heap.clone());
-            let mut model = BTreeMap::new();
-            let lengths = [3, 8, 40, 20_000];
-            let key_max = lengths[random.random_range(0..3)];
-            let value_max = lengths[random.random_range(0..4)];
-            let mut inserts = 5;
-            for step in 0..3000 {
-                if step % 500 == 0 {
-                    inserts = random.random_range(0..10);
-                }
-                let key = bytes(random, key_max);
-                if random.random_range(0..10) < inserts {
-                    let value = bytes(random, value_max);
-                    let (id, existed) = table.insert(&key, &value);
-                    assert_eq!(table.pair(id), (&key[..], &value[..]));
-                    assert_eq!(model.insert(key, value).is_some(), existed);
-                } else {
-                    assert_eq!(table.remove(&key), model.remove(&key).is_some());
-                }
-                let key = bytes(random, key_max);
-                assert_eq!(table.get(&key), model.get(&key).map(|value| &value[..]));
-                assert_eq!(table.len(), model.len());
-                assert_eq!(table.memory_bytes(), heap.used_bytes());
-                let is_live = |id| model.contains_key(table.key(id));
-                assert_eq!(
-                    table.random(random).map_or(!model.is_empty(), is_live),
-                    !model.is_empty()
-                );
-                if step % 100 == 0 {
-                    table.check_invariants();
-                }
-            }
-            let other = Heap::new();
-            let copy = table.rebuild_in(other.clone());
-            copy.check_invariants();
-            assert_eq!(copy.memory_bytes(), other.used_bytes());
-            assert!(
-                copy.iter()
-                    .map(|id| copy.key(id))
-                    .eq(table.iter().map(|id| table.key(id)))
-            );
-            drop(table);
-            assert_eq!(heap.used_bytes(), 0);
-        });
-    }
-
-    #[test]
-    fn a_scan_misses_nothing_that_stays() {
-        for_each_seed(100, |random| {
-            let mut table = Table::new_in(Heap::new());
-            let stay: BTreeSet<u32> = (0..random.random_range(1..300)).map(|i| i * 7).collect();
-            let mut others: u32 = random.random_range(0..3000);
-            for key in 0..others.max(2100) {
-                if key < others || stay.contains(&key) {
-                    table.insert(&key.to_le_bytes(), b"");
-                }
-            }
-            let mut missing = stay.clone();
-            let mut cursor = 0;
-            loop {
-                cursor = table.scan(cursor, random.random_range(1..20), |id| {
-                    let key = table.key(id);
-                    missing.remove(&u32::from_le_bytes(key.try_into().unwrap()));
-                });
-                if cursor == 0 {
-                    break;
-                }
-                for _ in 0..random.random_range(0..300) {
-                    if random.random_bool(0.9) {
-                        others = others.saturating_sub(1);
-                        if !stay.contains(&others) {
-                            table.remove(&others.to_le_bytes());
-                        }
-                    } else {
-                        table.insert(&(10_000 + others).to_le_bytes(), b"");
-                    }
-                }
-                if random.random_range(0..10) == 0 {
-                    table = table.rebuild_in(Heap::new());
-                }
-            }
-            assert_eq!(missing, BTreeSet::new());
-        });
-    }
-
-    #[test]
-    fn dead_bytes_do_not_pile_up() {
-        let mut table = Table::new_in(Heap::new());
-        for round in 0..200_usize {
-            for key in 0..100_u32 {
-                table.insert(
-                    &key.to_le_bytes(),
-                    &vec![0; 1 + (round * 37 + key as usize) % 100],
-                );
-            }
-            assert!(table.memory_bytes() < 40_000, "{}", table.memory_bytes());
-        }
-        for key in 0..100_000_u32 {
-            table.insert(&key.to_le_bytes(), &[0; 20]);
-        }
-        for key in 10..100_000_u32 {
-            table.remove(&key.to_le_bytes());
-        }
-        table.check_invariants();
-        assert!(table.memory_bytes() < 100_000, "{}", table.memory_bytes());
     }
 }

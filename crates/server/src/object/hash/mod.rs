@@ -1,7 +1,12 @@
 //! Hashes: fields with values.
 
+mod nodes;
+#[cfg(test)]
+mod tests;
+
 use super::Limits;
 use super::frozen::Source;
+use super::node::Unread;
 use super::packed::{Packed, Pairs};
 use super::table::{Ids, Table};
 use allocator_api2::alloc::Allocator;
@@ -10,7 +15,9 @@ use rand::{Rng, RngExt};
 
 /// Fields with values, both byte strings, in no order that means something.
 ///
-/// A small hash is packed, and what is said of complexity is said of large ones.
+/// A small hash is packed, and what is said of complexity is said of large ones. Values of a large
+/// one may lie in cold tiers, each for itself; then only those can be read which are
+/// [lent](super::Parted::lend).
 pub struct Hash<A: Allocator> {
     form: Form<A>,
 }
@@ -111,7 +118,10 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// The length of `field`'s value in bytes.
     pub fn value_len(&self, field: &[u8]) -> Option<usize> {
-        self.get(field).map(<[u8]>::len)
+        match &self.form {
+            Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value.len()),
+            Form::Large(table) => table.find(field).map(|id| table.value_len(id)),
+        }
     }
 
     /// Whether there is a value of `field`.
@@ -179,6 +189,48 @@ impl<A: Allocator + Clone> Hash<A> {
         })
     }
 
+    /// All fields, in the order of [`iter`](Hash::iter).
+    pub fn fields(&self) -> impl Iterator<Item = &[u8]> {
+        let (packed, table) = match &self.form {
+            Form::Small(packed) => (Some(packed), None),
+            Form::Large(table) => (None, Some(table)),
+        };
+        let packed = packed.into_iter().flat_map(Packed::pairs);
+        let table = table.into_iter().flat_map(|table| {
+            let key = |id| table.key(id);
+            table.iter().map(key)
+        });
+        packed.map(|(_, field, _)| field).chain(table)
+    }
+
+    /// One of the fields, all of which are equally likely.
+    pub fn random_field(&self, random: &mut impl Rng) -> Option<&[u8]> {
+        match &self.form {
+            Form::Small(_) => self.random(random).map(|(field, _)| field),
+            Form::Large(table) => table.random(random).map(|id| table.key(id)),
+        }
+    }
+
+    /// Gives all fields and values to `visit`. Of the values in cold tiers one at a time is in
+    /// memory.
+    ///
+    /// # Errors
+    /// That of `visit`, or a value cannot be read.
+    pub fn visit<E>(
+        &self,
+        unread: impl Fn(Unread) -> E,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.form {
+            Form::Small(packed) => packed
+                .pairs()
+                .try_for_each(|(_, field, value)| visit(field, value)),
+            Form::Large(table) => table.iter().try_for_each(|id| {
+                table.visit_value(id, &unread, |value| visit(table.key(id), value))
+            }),
+        }
+    }
+
     /// One of the fields, all of which are equally likely, and its value.
     pub fn random(&self, random: &mut impl Rng) -> Option<(&[u8], &[u8])> {
         match &self.form {
@@ -209,6 +261,34 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
+    /// As [`scan`](Hash::scan), of the fields alone.
+    pub fn scan_fields(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8])) -> u64 {
+        match &self.form {
+            Form::Small(_) => self.scan(cursor, count, |field, _| visit(field)),
+            Form::Large(table) => table.scan(cursor, count, |id| visit(table.key(id))),
+        }
+    }
+
+    fn large(&self) -> Option<&Table<A>> {
+        match &self.form {
+            Form::Small(_) => None,
+            Form::Large(table) => Some(table),
+        }
+    }
+
+    fn large_mut(&mut self) -> Option<&mut Table<A>> {
+        match &mut self.form {
+            Form::Small(_) => None,
+            Form::Large(table) => Some(table),
+        }
+    }
+
+    /// True if it is large, so that its values may lie in several tiers.
+    #[inline]
+    pub fn has_nodes(&self) -> bool {
+        self.large().is_some()
+    }
+
     /// Panics unless the parts agree. For tests.
     pub fn check_invariants(&self) {
         match &self.form {
@@ -234,84 +314,5 @@ impl<'a, A: Allocator + Clone> Iterator for Fields<'a, A> {
             Walk::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
             Walk::Large(table, ids) => ids.next().map(|id| table.pair(id)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::object::testing::{bytes, for_each_seed};
-    use nearfield_tiers::Heap;
-    use std::collections::BTreeMap;
-
-    #[test]
-    fn behaves_like_a_map() {
-        for_each_seed(60, |random| {
-            let (heap, limits) = (Heap::new(), Limits::default());
-            let mut hash = Hash::new_in(heap.clone());
-            let mut model = BTreeMap::new();
-            let length_max = [3, 8, 70][random.random_range(0..3)];
-            let removes = random.random_range(1..7);
-            for step in 0..1500 {
-                let (field, value) = (bytes(random, length_max), bytes(random, length_max));
-                if random.random_range(0..10) < removes {
-                    assert_eq!(hash.remove(&field), model.remove(&field).is_some());
-                } else {
-                    let created = hash.set(&limits, &field, &value);
-                    assert_eq!(created, model.insert(field, value).is_none());
-                }
-                let field = bytes(random, length_max);
-                let value = model.get(&field).map(|value| &value[..]);
-                assert_eq!(hash.get(&field), value);
-                assert_eq!(hash.contains(&field), value.is_some());
-                assert_eq!(hash.value_len(&field), value.map(<[u8]>::len));
-                assert_eq!(hash.len(), model.len());
-                assert_eq!(hash.memory_bytes(), heap.used_bytes());
-                let (field, value) = hash.random(random).unzip();
-                assert_eq!(field.is_none(), model.is_empty());
-                assert_eq!(field.and_then(|field| hash.get(field)), value);
-                if step % 100 == 0 {
-                    hash.check_invariants();
-                    let mut scanned = BTreeMap::new();
-                    let mut visit = |field: &[u8], value: &[u8]| {
-                        scanned.insert(field.to_vec(), value.to_vec());
-                    };
-                    let mut cursor = hash.scan(0, 10, &mut visit);
-                    while cursor != 0 {
-                        cursor = hash.scan(cursor, 10, &mut visit);
-                    }
-                    assert_eq!(scanned, model);
-                    hash = hash.rebuild_in(heap.clone());
-                    let mut fields: Vec<_> = hash.iter().collect();
-                    fields.sort_unstable();
-                    assert!(
-                        fields
-                            .into_iter()
-                            .eq(model.iter().map(|(f, v)| (&f[..], &v[..])))
-                    );
-                }
-            }
-            drop(hash);
-            assert_eq!(heap.used_bytes(), 0);
-        });
-    }
-
-    #[test]
-    fn the_form_changes_where_the_limits_say() {
-        let limits = Limits {
-            hash_entries_max: 128,
-            ..Limits::default()
-        };
-        let mut hash = Hash::new_in(Heap::new());
-        for field in 0..128_u8 {
-            hash.set(&limits, &[field], &[0; 64]);
-        }
-        hash.set(&limits, &[0], &[1; 64]);
-        assert_eq!(hash.encoding(), "listpack");
-        let mut other = hash.rebuild_in(Heap::new());
-        hash.set(&limits, &[128], b"");
-        assert_eq!((hash.encoding(), hash.len()), ("hashtable", 129));
-        other.set(&limits, &[0], &[1; 65]);
-        assert_eq!((other.encoding(), other.len()), ("hashtable", 128));
     }
 }

@@ -1,0 +1,324 @@
+use super::*;
+use crate::object::node::{Met, Part, Parted};
+use crate::object::testing::{bytes, cold, for_each_seed};
+use nearfield_tiers::Heap;
+use nearfield_tiers::cold::Cold;
+use rand::rngs::SmallRng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[test]
+fn behaves_like_a_map() {
+    for_each_seed(60, |random| {
+        let (heap, limits) = (Heap::new(), Limits::default());
+        let mut hash = Hash::new_in(heap.clone());
+        let mut model = BTreeMap::new();
+        let length_max = [3, 8, 70][random.random_range(0..3)];
+        let removes = random.random_range(1..7);
+        for step in 0..1500 {
+            let (field, value) = (bytes(random, length_max), bytes(random, length_max));
+            if random.random_range(0..10) < removes {
+                assert_eq!(hash.remove(&field), model.remove(&field).is_some());
+            } else {
+                let created = hash.set(&limits, &field, &value);
+                assert_eq!(created, model.insert(field, value).is_none());
+            }
+            let field = bytes(random, length_max);
+            let value = model.get(&field).map(|value| &value[..]);
+            assert_eq!(hash.get(&field), value);
+            assert_eq!(hash.contains(&field), value.is_some());
+            assert_eq!(hash.value_len(&field), value.map(<[u8]>::len));
+            assert_eq!(hash.len(), model.len());
+            assert_eq!(hash.memory_bytes(), heap.used_bytes());
+            let (field, value) = hash.random(random).unzip();
+            assert_eq!(field.is_none(), model.is_empty());
+            assert_eq!(field.and_then(|field| hash.get(field)), value);
+            if step % 100 == 0 {
+                hash.check_invariants();
+                let mut scanned = BTreeMap::new();
+                let mut visit = |field: &[u8], value: &[u8]| {
+                    scanned.insert(field.to_vec(), value.to_vec());
+                };
+                let mut cursor = hash.scan(0, 10, &mut visit);
+                while cursor != 0 {
+                    cursor = hash.scan(cursor, 10, &mut visit);
+                }
+                assert_eq!(scanned, model);
+                hash = hash.rebuild_in(heap.clone());
+                let mut fields: Vec<_> = hash.iter().collect();
+                fields.sort_unstable();
+                assert!(
+                    fields
+                        .into_iter()
+                        .eq(model.iter().map(|(f, v)| (&f[..], &v[..])))
+                );
+            }
+        }
+        drop(hash);
+        assert_eq!(heap.used_bytes(), 0);
+    });
+}
+
+#[test]
+fn the_form_changes_where_the_limits_say() {
+    let limits = Limits {
+        hash_entries_max: 128,
+        ..Limits::default()
+    };
+    let mut hash = Hash::new_in(Heap::new());
+    for field in 0..128_u8 {
+        hash.set(&limits, &[field], &[0; 64]);
+    }
+    hash.set(&limits, &[0], &[1; 64]);
+    assert_eq!(hash.encoding(), "listpack");
+    let mut other = hash.rebuild_in(Heap::new());
+    hash.set(&limits, &[128], b"");
+    assert_eq!((hash.encoding(), hash.len()), ("hashtable", 129));
+    other.set(&limits, &[0], &[1; 65]);
+    assert_eq!((other.encoding(), other.len()), ("hashtable", 128));
+}
+
+/// Moves values out of the memory, and some back.
+fn shuffle(hash: &mut Hash<Heap>, cold: &Arc<Cold>, random: &mut SmallRng) {
+    for (number, place) in hash.nodes() {
+        if random.random_bool(0.7) {
+            continue;
+        }
+        let mut value = Vec::new();
+        let copied = hash.copy_node(number, 0, &mut value).unwrap();
+        assert_eq!(copied.place(), place);
+        let to = match place {
+            Some(place) => {
+                cold.read(place, &mut value).unwrap();
+                None
+            }
+            // What cannot be compressed stays.
+            None => match cold.put(1, &[&value]) {
+                Ok(places) => Some(places[0]),
+                Err(_) => continue,
+            },
+        };
+        assert!(hash.move_node(&copied, to, cold, &value).unwrap());
+        // It has moved, and lies elsewhere than when it was copied.
+        assert!(!hash.move_node(&copied, None, cold, b"other").unwrap());
+    }
+}
+
+/// A long text that can be compressed, or a short one.
+fn text(random: &mut SmallRng) -> Vec<u8> {
+    let length = [10, 63, 64, 200, 1000][random.random_range(0..5)];
+    let word = bytes(random, 30);
+    let letters = word.iter().chain(b" ").cycle();
+    letters.take(length).copied().collect()
+}
+
+#[test]
+fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
+    for_each_seed(60, |random| {
+        let (heap, cold) = (Heap::new(), cold());
+        let limits = Limits {
+            hash_entries_max: 4,
+            ..Limits::default()
+        };
+        let mut hash = Hash::new_in(heap.clone());
+        let mut plain = Hash::new_in(Heap::new());
+        let removes = [0.1, 0.5, 0.9][random.random_range(0..3)];
+        let length_max = [2, 4][random.random_range(0..2)];
+        for step in 0..400 {
+            shuffle(&mut hash, &cold, random);
+            let fields: Vec<Vec<u8>> = (0..3).map(|_| bytes(random, length_max)).collect();
+            let some = || fields.iter().map(Vec::as_slice).collect();
+            let field = fields[0].as_slice();
+            let mut met = Met::new();
+            let counts = |hash: &Hash<Heap>| {
+                let len = |field: &Vec<u8>| (hash.contains(field), hash.value_len(field));
+                let lens: Vec<_> = fields.iter().map(len).collect();
+                (hash.len(), hash.encoding(), lens)
+            };
+            // These need no value.
+            assert_eq!(counts(&hash), counts(&plain));
+            assert!(hash.fields().eq(plain.fields()));
+            match random.random_range(0..6) {
+                0 => {
+                    let is_lent = hash.lend(&Part::Fields(some()), true, &mut met).unwrap();
+                    for field in &fields {
+                        assert_eq!(hash.get(field), plain.get(field));
+                    }
+                    assert_eq!(is_lent, !met.is_empty());
+                    hash.end_loan();
+                }
+                1 => {
+                    let part = Part::Step {
+                        cursor: step,
+                        count: 3,
+                    };
+                    hash.lend(&part, true, &mut met).unwrap();
+                    let scan = |hash: &Hash<Heap>| {
+                        let mut seen = Vec::new();
+                        let next = hash.scan(step, 3, |field, value| {
+                            seen.push((field.to_vec(), value.to_vec()));
+                        });
+                        (next, seen)
+                    };
+                    assert_eq!(scan(&hash), scan(&plain));
+                    assert!(met.is_empty());
+                    hash.end_loan();
+                }
+                2 => {
+                    hash.lend(&Part::All, false, &mut met).unwrap();
+                    assert!(hash.iter().eq(plain.iter()));
+                    let other = Heap::new();
+                    let copy = hash.rebuild_in(other.clone());
+                    assert!(copy.iter().eq(plain.iter()) && !copy.is_parted());
+                    assert_eq!(copy.memory_bytes(), other.used_bytes());
+                    hash.end_loan();
+                }
+                3 => {
+                    hash.warm(&Part::Fields(some()), &limits, &mut |_, _| ())
+                        .unwrap();
+                    for field in &fields {
+                        assert_eq!(hash.get(field), plain.get(field));
+                    }
+                }
+                _ if random.random_bool(removes) => {
+                    for hash in [&mut hash, &mut plain] {
+                        fields.iter().for_each(|field| _ = hash.remove(field));
+                    }
+                }
+                _ => {
+                    let value = text(random);
+                    for hash in [&mut hash, &mut plain] {
+                        hash.set(&limits, field, &value);
+                    }
+                }
+            }
+            if random.random_bool(0.1) {
+                let mut seen = 0;
+                while let Some(next) = hash.see(seen, 5, &mut |_| ()) {
+                    seen = next;
+                }
+            }
+            hash.check_invariants();
+            assert_eq!(hash.memory_bytes(), heap.used_bytes());
+            let cold_nodes = hash.nodes().iter().filter(|node| node.1.is_some()).count();
+            let usage = cold.tiers().unwrap().usage(1).unwrap();
+            assert_eq!(usage.values as usize, cold_nodes);
+            assert_eq!(usage.value_bytes as usize, hash.cold_bytes());
+            assert_eq!(hash.is_parted(), cold_nodes > 0);
+            let mut all = plain.iter();
+            let visited = hash.visit(
+                |unread| unread,
+                |field, value| {
+                    assert_eq!(Some((field, value)), all.next());
+                    Ok(())
+                },
+            );
+            visited.unwrap();
+            assert_eq!(all.next(), None);
+        }
+        drop(hash);
+        assert_eq!(heap.used_bytes(), 0);
+        assert_eq!(cold.tiers().unwrap().usage(1).unwrap().values, 0);
+    });
+}
+
+/// A hash of large values, each in the cold tier if its number `is_cold`.
+fn hash_of(count: u32, cold: &Arc<Cold>, is_cold: impl Fn(u32) -> bool) -> Hash<Heap> {
+    let limits = Limits::default();
+    let mut hash = Hash::new_in(Heap::new());
+    for number in 0..count {
+        hash.set(&limits, &number.to_le_bytes(), &[number as u8; 1000]);
+    }
+    for (number, (node, _)) in (0..).zip(hash.nodes()) {
+        if is_cold(number) {
+            let mut value = Vec::new();
+            let copied = hash.copy_node(node, 0, &mut value).unwrap();
+            let place = cold.put(1, &[&value]).unwrap()[0];
+            let moved = hash.move_node(&copied, Some(place), cold, &value);
+            assert!(moved.unwrap());
+        }
+    }
+    hash
+}
+
+#[test]
+fn a_value_that_was_changed_meanwhile_does_not_move() {
+    let (limits, cold) = (Limits::default(), cold());
+    let mut hash = hash_of(1000, &cold, |number| number == 1);
+    let nodes: Vec<u64> = hash.nodes().into_iter().map(|(number, _)| number).collect();
+    let copy = |hash: &Hash<Heap>, node| {
+        let mut value = Vec::new();
+        let copied = hash.copy_node(node, 0, &mut value).unwrap();
+        if let Some(place) = copied.place() {
+            cold.read(place, &mut value).unwrap();
+        }
+        (copied, cold.put(1, &[&value]).unwrap()[0], value)
+    };
+    for number in 0..2_u32 {
+        let field = number.to_le_bytes();
+        let (copied, place, value) = copy(&hash, nodes[number as usize]);
+        hash.set(&limits, &field, b"changed");
+        let moved = hash.move_node(&copied, Some(place), &cold, &value);
+        assert!(!moved.unwrap());
+        hash.remove(&field);
+        let moved = hash.move_node(&copied, Some(place), &cold, &value);
+        assert!(!moved.unwrap());
+        cold.release(place);
+    }
+    // Others may change, also so that it lies elsewhere and has another id.
+    let (copied, place, value) = copy(&hash, nodes[999]);
+    (2..990_u32).for_each(|number| _ = hash.remove(&number.to_le_bytes()));
+    let moved = hash.move_node(&copied, Some(place), &cold, &value);
+    assert!(moved.unwrap());
+    assert_eq!(hash.cold_bytes(), 1000);
+    hash.check_invariants();
+}
+
+/// Pages of which a quarter has gone are swept, so that moves free memory.
+#[test]
+fn memory_is_freed_as_values_move() {
+    let cold = cold();
+    let full = hash_of(2000, &cold, |_| false).memory_bytes();
+    for part in [3, 2, 1] {
+        let hash = hash_of(2000, &cold, |number| number % 4 >= part);
+        let left = full * part as usize / 4;
+        let bytes = hash.memory_bytes();
+        assert!(
+            bytes < left * 4 / 3 + full / 8,
+            "{bytes} of {full}, {part}/4"
+        );
+        hash.check_invariants();
+    }
+}
+
+#[test]
+fn the_walk_is_told_how_often_values_were_used() {
+    let cold = cold();
+    let mut hash = hash_of(100, &cold, |number| number % 2 == 0);
+    let uses = |hash: &mut Hash<Heap>| {
+        let mut uses = Vec::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = hash.see(from, 7, &mut |seen| uses.push(seen.uses));
+        }
+        uses
+    };
+    let use_fields = |hash: &mut Hash<Heap>| {
+        for number in [3_u32, 4, 4] {
+            let field = number.to_le_bytes();
+            let part = Part::Fields([field.as_slice()].into_iter().collect());
+            hash.lend(&part, true, &mut Met::new()).unwrap();
+            hash.end_loan();
+        }
+        let field = 5_u32.to_le_bytes();
+        let part = Part::Replaced([field.as_slice()].into_iter().collect());
+        hash.warm(&part, &Limits::default(), &mut |_, _| ())
+            .unwrap();
+    };
+    uses(&mut hash);
+    use_fields(&mut hash);
+    let counted = uses(&mut hash);
+    assert_eq!(counted[2..7], [0, 1, 2, 1, 0]);
+    assert_eq!(uses(&mut hash), [0; 100]);
+    assert!(hash.moves_by_nodes() && hash.is_attended());
+}

@@ -1,0 +1,468 @@
+//! Values of a table that lie in cold tiers, each for itself.
+//!
+//! Keys, ids and the order of ids stay as they are. In place of a value, the blob of its element
+//! has a [`Stub`]. Commands that read a value of a cold tier have it lent before.
+
+use super::super::node::{Copied, Met, Part, Seen, Unread};
+use super::{COLD, Table, hash_of, layout, location, spread, tag, tag_in};
+use allocator_api2::alloc::Allocator;
+use allocator_api2::boxed::Box;
+use allocator_api2::vec::Vec;
+use hashbrown::HashMap;
+use nearfield_tiers::cold::Cold;
+use nearfield_tiers::keep::MOVED_BYTES_MIN;
+use nearfield_tiers::{Place, ReadError};
+use std::sync::Arc;
+
+/// What is known of the values of a table, once the mover has seen them.
+pub(super) struct Nodes<A: Allocator> {
+    /// How many commands have used each value since the mover has asked, by its id; what is beyond
+    /// the end was not used.
+    uses: Vec<u8, A>,
+    /// Where the places are; none before the first value has moved.
+    cold: Option<Arc<Cold>>,
+    /// How many values lie in each cold tier, by its number.
+    counts: std::vec::Vec<usize>,
+    /// The bytes of all of them.
+    cold_bytes: usize,
+    /// Values for the command that is running, by their ids.
+    lent: HashMap<u32, std::vec::Vec<u8>>,
+}
+
+impl<A: Allocator> Nodes<A> {
+    fn new_in(heap: A) -> Self {
+        Nodes {
+            uses: Vec::new_in(heap),
+            cold: None,
+            counts: std::vec::Vec::new(),
+            cold_bytes: 0,
+            lent: HashMap::new(),
+        }
+    }
+
+    /// The bytes taken from the heap.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.uses.capacity()
+    }
+
+    /// An element has another id now, which is not above the old one. They come ascending.
+    pub(super) fn rename(&mut self, old: u32, new: u32) {
+        let uses = self.uses.get(old as usize).copied().unwrap_or(0);
+        if let Some(entry) = self.uses.get_mut(new as usize) {
+            *entry = uses;
+        }
+    }
+
+    /// All elements have been renamed, and their ids are below this.
+    pub(super) fn end_renaming(&mut self, ids: usize) {
+        self.uses.truncate(ids);
+        self.uses.shrink_to_fit();
+    }
+
+    fn count(&mut self, stub: Stub) -> &mut usize {
+        let tier = stub.place.tier();
+        if self.counts.len() <= tier {
+            self.counts.resize(tier + 1, 0);
+        }
+        &mut self.counts[tier]
+    }
+
+    fn add(&mut self, stub: Stub) {
+        *self.count(stub) += 1;
+        self.cold_bytes += stub.bytes;
+    }
+
+    fn remove(&mut self, stub: Stub) {
+        *self.count(stub) -= 1;
+        self.cold_bytes -= stub.bytes;
+    }
+}
+
+/// What the blob of an element has in place of a value that lies in a cold tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stub {
+    place: Place,
+    /// The length of the value.
+    bytes: usize,
+}
+
+/// The place, and the length.
+const STUB_BYTES: usize = size_of::<u64>() + size_of::<u32>();
+
+impl Stub {
+    fn write(self) -> [u8; STUB_BYTES] {
+        let mut bytes = [0; STUB_BYTES];
+        let (place, length) = bytes.split_at_mut(size_of::<u64>());
+        place.copy_from_slice(&self.place.to_bits().to_le_bytes());
+        length.copy_from_slice(&(self.bytes as u32).to_le_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Stub {
+        let (place, length) = bytes.split_at(size_of::<u64>());
+        match (place.try_into(), length.try_into()) {
+            (Ok(place), Ok(length)) => Stub {
+                place: Place::from_bits(u64::from_le_bytes(place)),
+                bytes: u32::from_le_bytes(length) as usize,
+            },
+            _ => unreachable!("a stub has so many bytes"),
+        }
+    }
+}
+
+/// The number of the node that the value of `key` is; never 0. Should two keys have the same, the
+/// value of one of them does not move.
+fn node_of(key: &[u8]) -> u64 {
+    hash_of(key) | 1
+}
+
+impl<A: Allocator> Table<A> {
+    fn stub_in(&self, entry: u64) -> Option<Stub> {
+        if entry & COLD == 0 {
+            return None;
+        }
+        let blob = self.arena.blob(location(entry));
+        let layout = layout(blob);
+        Some(Stub::read(&blob[layout.value..layout.end]))
+    }
+}
+
+impl<A: Allocator> Drop for Table<A> {
+    fn drop(&mut self) {
+        let Some(nodes) = &self.nodes else { return };
+        let Some(cold) = nodes.cold.as_ref().filter(|_| self.has_cold()) else {
+            return;
+        };
+        let stubs = self.entries.iter().filter_map(|entry| self.stub_in(*entry));
+        stubs.for_each(|stub| cold.release(stub.place));
+    }
+}
+
+impl<A: Allocator> Table<A> {
+    /// True if a value lies in a cold tier.
+    pub fn has_cold(&self) -> bool {
+        let nodes = self.nodes.as_ref();
+        nodes.is_some_and(|nodes| nodes.counts.iter().any(|&count| count > 0))
+    }
+}
+
+impl<A: Allocator + Clone> Table<A> {
+    /// True if values are so large that each moves for itself rather than all with their keys.
+    pub fn has_large_values(&self) -> bool {
+        self.value_bytes >= self.len() * MOVED_BYTES_MIN
+    }
+
+    /// True if the mover has seen the values, so that uses are counted and values may be cold.
+    #[inline]
+    pub fn is_seen(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// True if the value of an element lies in a cold tier.
+    #[inline]
+    pub fn is_cold(&self, id: u32) -> bool {
+        self.entries[id as usize] & COLD != 0
+    }
+
+    fn stub(&self, id: u32) -> Option<Stub> {
+        self.stub_in(self.entries[id as usize])
+    }
+
+    /// The length of an element's value, wherever it lies.
+    #[inline]
+    pub fn value_len(&self, id: u32) -> usize {
+        match self.stub(id) {
+            Some(stub) => stub.bytes,
+            None => {
+                let layout = layout(self.blob(id));
+                layout.end - layout.value
+            }
+        }
+    }
+
+    /// The value of a cold tier that is lent.
+    #[cold]
+    pub(super) fn lent(&self, id: u32) -> &[u8] {
+        let nodes = self.nodes.as_ref();
+        match nodes.and_then(|nodes| nodes.lent.get(&id)) {
+            Some(value) => value,
+            None => unreachable!("a command reads no other value than it has said"),
+        }
+    }
+
+    fn nodes_mut(&mut self) -> &mut Nodes<A> {
+        let heap = self.heap().clone();
+        let create = || Box::new_in(Nodes::new_in(heap.clone()), heap.clone());
+        self.nodes.get_or_insert_with(create)
+    }
+
+    /// Counts a use of a value, if uses are counted.
+    fn touch(&mut self, id: u32) {
+        let ids = self.entries.capacity();
+        let Some(nodes) = &mut self.nodes else { return };
+        let index = id as usize;
+        if nodes.uses.len() <= index {
+            let more = ids - nodes.uses.len();
+            nodes.uses.reserve_exact(more);
+            nodes.uses.resize(index + 1, 0);
+        }
+        let uses = &mut nodes.uses[index];
+        *uses = uses.saturating_add(1);
+    }
+
+    /// Takes the value of an element out of its cold tier, if it lies in one. The blob then has
+    /// another value, which is to be overwritten, or to go.
+    pub(super) fn give_up_place(&mut self, id: u32) {
+        let Some(stub) = self.stub(id) else { return };
+        self.entries[id as usize] &= !COLD;
+        let nodes = self.nodes_mut();
+        nodes.remove(stub);
+        nodes.lent.remove(&id);
+        if let Some(cold) = &nodes.cold {
+            cold.release(stub.place);
+        }
+    }
+
+    /// Has the value of an element lie at a place of a cold tier.
+    fn put_away(&mut self, id: u32, cold: &Arc<Cold>, place: Place) {
+        let bytes = self.value_len(id);
+        let page = self.arena.page_of(location(self.entries[id as usize]));
+        self.give_up_place(id);
+        let stub = Stub { place, bytes };
+        let nodes = self.nodes_mut();
+        nodes.add(stub);
+        nodes.cold.get_or_insert_with(|| Arc::clone(cold));
+        self.write_value(id, &stub.write());
+        self.entries[id as usize] |= COLD;
+        // The memory is what it has moved for.
+        if self.arena.is_thin(page) {
+            self.sweep(page);
+        }
+    }
+
+    fn read_stub(&self, stub: Stub) -> Result<std::vec::Vec<u8>, Unread> {
+        let mut value = std::vec::Vec::with_capacity(stub.bytes);
+        let place = stub.place;
+        let cold = self.nodes.as_ref().and_then(|nodes| nodes.cold.as_ref());
+        let read = match cold {
+            Some(cold) => cold.read(place, &mut value),
+            None => Err(ReadError::Absent),
+        };
+        match read {
+            Ok(()) if value.len() == stub.bytes => Ok(value),
+            Ok(()) => Err(ReadError::Damaged),
+            Err(why) => Err(why),
+        }
+        .map_err(|why| Unread { place, why })
+    }
+
+    /// The ids of the elements whose values a command on this part reads.
+    fn touched(&self, part: &Part<'_>) -> std::vec::Vec<u32> {
+        match part {
+            Part::All => self.iter().collect(),
+            Part::Fields(fields) => fields.iter().filter_map(|field| self.find(field)).collect(),
+            Part::Step { cursor, count } => {
+                let mut ids = std::vec::Vec::new();
+                self.scan(*cursor, *count, |id| ids.push(id));
+                ids
+            }
+            _ => std::vec::Vec::new(),
+        }
+    }
+
+    /// Visits the places of values in cold tiers that a command on this part has to read.
+    pub fn places(&self, part: &Part<'_>, visit: &mut dyn FnMut(Place)) {
+        if self.has_cold() {
+            let stubs = self
+                .touched(part)
+                .into_iter()
+                .filter_map(|id| self.stub(id));
+            stubs.for_each(|stub| visit(stub.place));
+        }
+    }
+
+    /// Lends the values of a part to a command that reads them, until
+    /// [`end_loan`](Table::end_loan).
+    ///
+    /// # Errors
+    /// A value cannot be read.
+    pub fn lend(&mut self, part: &Part<'_>, is_use: bool, met: &mut Met) -> Result<bool, Unread> {
+        // Who goes over all step by step uses none of them.
+        let is_use = is_use && !matches!(part, Part::Step { .. });
+        let mut is_lent = false;
+        for id in self.touched(part) {
+            if is_use {
+                self.touch(id);
+            }
+            let Some(stub) = self.stub(id) else { continue };
+            if is_use {
+                met.push((node_of(self.key(id)), stub.place));
+            }
+            is_lent = true;
+            let lent = self.nodes.as_ref().map(|nodes| &nodes.lent);
+            if !lent.is_some_and(|lent| lent.contains_key(&id)) {
+                let value = self.read_stub(stub)?;
+                self.nodes_mut().lent.insert(id, value);
+            }
+        }
+        Ok(is_lent)
+    }
+
+    /// Takes back what was lent.
+    pub fn end_loan(&mut self) {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.lent.clear();
+        }
+    }
+
+    /// Brings the values of a part into memory, so that a command can change them. Answers which
+    /// were cold.
+    ///
+    /// # Errors
+    /// A value cannot be read.
+    pub fn warm(
+        &mut self,
+        part: &Part<'_>,
+        warmed: &mut dyn FnMut(Place, usize),
+    ) -> Result<(), Unread> {
+        if let Part::Replaced(fields) = part {
+            for field in fields {
+                self.find(field).into_iter().for_each(|id| self.touch(id));
+            }
+        }
+        for id in self.touched(part) {
+            self.touch(id);
+            if let Some(stub) = self.stub(id) {
+                let value = self.read_stub(stub)?;
+                self.set_value(id, &value);
+                warmed(stub.place, value.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the value of an element to `visit`, also if it lies in a cold tier.
+    ///
+    /// # Errors
+    /// That of `visit`, or the value cannot be read.
+    pub fn visit_value<E>(
+        &self,
+        id: u32,
+        unread: impl Fn(Unread) -> E,
+        visit: impl FnOnce(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self.stub(id) {
+            None => visit(self.value(id)),
+            Some(stub) => visit(&self.read_stub(stub).map_err(unread)?),
+        }
+    }
+
+    /// Shows the mover values from an id on, and answers the next id; none if there is none.
+    pub fn see(&mut self, from: usize, count: usize, visit: &mut dyn FnMut(Seen)) -> Option<usize> {
+        self.nodes_mut();
+        let end = from.saturating_add(count).min(self.entries.len());
+        for id in from..end {
+            if !self.is_element(id as u32) {
+                continue;
+            }
+            let uses = self.nodes_mut().uses.get_mut(id).map(std::mem::take);
+            let id = id as u32;
+            visit(Seen {
+                number: node_of(self.key(id)),
+                place: self.stub(id).map(|stub| stub.place),
+                bytes: self.value_len(id),
+                uses: uses.unwrap_or(0),
+            });
+        }
+        (end < self.entries.len()).then_some(end)
+    }
+
+    /// The bytes of all values in cold tiers.
+    pub fn cold_bytes(&self) -> usize {
+        self.nodes.as_ref().map_or(0, |nodes| nodes.cold_bytes)
+    }
+
+    /// Visits the numbers of the cold tiers that values lie in.
+    pub fn cold_tiers(&self, visit: &mut dyn FnMut(usize)) {
+        let nodes = self
+            .nodes
+            .iter()
+            .flat_map(|nodes| nodes.counts.iter().enumerate());
+        let held = nodes.filter(|(_, count)| **count > 0);
+        held.for_each(|(tier, _)| visit(tier));
+    }
+
+    /// The numbers of the values that are large enough to move, or have moved, and the places of
+    /// those in cold tiers.
+    pub fn nodes(&self) -> std::vec::Vec<(u64, Option<Place>)> {
+        let moves = |&id: &u32| self.is_cold(id) || self.value_len(id) >= MOVED_BYTES_MIN;
+        let node = |id| {
+            let place = self.stub(id).map(|stub| stub.place);
+            (node_of(self.key(id)), place)
+        };
+        self.iter().filter(moves).map(node).collect()
+    }
+
+    fn find_node(&self, number: u64) -> Option<u32> {
+        let wanted = tag_in(number);
+        let is_it = |id: &u32| {
+            tag(self.entries[*id as usize]) == wanted && node_of(self.key(*id)) == number
+        };
+        self.ids.find(spread(wanted), is_it).copied()
+    }
+
+    /// Begins to move a value: appends it to `out` if it is in memory, or answers its place.
+    pub fn copy_node(&self, number: u64, out: &mut std::vec::Vec<u8>) -> Option<Copied> {
+        let id = self.find_node(number)?;
+        let place = self.stub(id).map(|stub| stub.place);
+        if place.is_none() {
+            out.extend_from_slice(self.value(id));
+        }
+        Some(Copied {
+            number,
+            version: 0,
+            index: id as usize,
+            place,
+        })
+    }
+
+    /// Ends the move of a value to a cold tier, or into memory. False if it was changed meanwhile:
+    /// it is the same if its bytes are, or its place, which must have been held.
+    pub fn move_node(
+        &mut self,
+        copied: &Copied,
+        to: Option<Place>,
+        cold: &Arc<Cold>,
+        value: &[u8],
+    ) -> bool {
+        let Some(id) = self.find_node(copied.number) else {
+            return false;
+        };
+        let place = self.stub(id).map(|stub| stub.place);
+        let is_same = match place {
+            Some(_) => place == copied.place,
+            None => copied.place.is_none() && self.value(id) == value,
+        };
+        if is_same {
+            match to {
+                Some(place) => self.put_away(id, cold, place),
+                None => self.set_value(id, value),
+            }
+        }
+        is_same
+    }
+
+    /// Panics unless the counts are those of the stubs. For tests.
+    pub(super) fn check_nodes(&self) {
+        let stubs = || self.entries.iter().filter_map(|entry| self.stub_in(*entry));
+        let Some(nodes) = &self.nodes else {
+            assert_eq!(stubs().count(), 0);
+            return;
+        };
+        let mut counts = vec![0; nodes.counts.len()];
+        stubs().for_each(|stub| counts[stub.place.tier()] += 1);
+        assert_eq!(nodes.counts, counts);
+        let bytes: usize = stubs().map(|stub| stub.bytes).sum();
+        assert_eq!(nodes.cold_bytes, bytes);
+    }
+}

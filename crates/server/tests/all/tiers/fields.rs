@@ -1,0 +1,286 @@
+//! Large hashes, whose values lie in several tiers.
+
+use super::nodes::{move_nodes, nodes, reads, run};
+use super::*;
+use nearfield_server::keyspace::nodes::MovingNode;
+use nearfield_server::log::Policy;
+use nearfield_server_testkit::stir::{Stirred, stir};
+use std::sync::atomic::AtomicBool;
+
+fn field(number: usize) -> String {
+    format!("field:{number}")
+}
+
+/// The value of a field. A hash of a hundred of them moves value by value.
+fn value(number: usize, version: usize) -> Vec<u8> {
+    let mut text = format!("value {number:06} {version:06} ").into_bytes();
+    while text.len() < 1000 {
+        text.extend_from_slice(b"lantern harbour meadow copper ");
+    }
+    text.truncate(1000);
+    text
+}
+
+fn set(connection: &mut Connection, key: &[u8], number: usize, version: usize) {
+    let (field, value) = (field(number), value(number, version));
+    let words: [&[u8]; 4] = [b"HSET", key, field.as_bytes(), &value];
+    let reply = connection.command(&words).unwrap();
+    assert!(matches!(reply, Value::Integer(0 | 1)), "{reply}");
+}
+
+fn get(connection: &mut Connection, key: &str, number: usize) -> Value {
+    run(connection, &format!("HGET {key} {}", field(number)))
+}
+
+#[test]
+fn commands_read_no_other_cold_value_than_they_touch() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let _still = server.server.tiering.still();
+    let mut connection = server.connect();
+    (0..200).for_each(|number| set(&mut connection, b"hash", number, 0));
+    assert_eq!(nodes(&server, b"hash"), [200, 0, 0]);
+    let traffic = server.server.keyspace.cold.traffic(2).unwrap();
+    move_nodes(&server, b"hash", 2..200, 2);
+    assert_eq!(nodes(&server, b"hash"), [2, 0, 198]);
+    let tier = run(&mut connection, "OBJECT TIER hash");
+    assert_eq!(tier, Value::Bulk(b"memory+file".to_vec()));
+    let mut read = |line: &str| {
+        let before = reads(traffic);
+        let reply = run(&mut connection, line);
+        assert!(!matches!(reply, Value::Error(_)), "{line}: {reply}");
+        (reads(traffic) - before, nodes(&server, b"hash")[2])
+    };
+    for line in [
+        "HLEN hash",
+        "HGET hash field:0",
+        "HMGET hash field:0 field:1 none",
+        "HEXISTS hash field:100",
+        "HSTRLEN hash field:100",
+        "HKEYS hash",
+        "HSET hash field:0 other new 1",
+        "HSETNX hash field:100 other",
+        "HINCRBY hash new 1",
+        "HDEL hash new none",
+        "HRANDFIELD hash",
+        "HRANDFIELD hash 50",
+        "HSCAN hash 0 COUNT 20 NOVALUES",
+        "OBJECT ENCODING hash",
+        "MEMORY USAGE hash",
+        "TYPE hash",
+        "EXPIRE hash 1000",
+    ] {
+        assert_eq!(read(line), (0, 198), "{line}");
+    }
+    assert_eq!(read("RENAME hash other").0, 0);
+    assert_eq!(read("RENAME other hash"), (0, 198));
+    // Each reads the values that it touches, which stay where they are.
+    assert_eq!(read("HGET hash field:100"), (1, 198));
+    assert_eq!(
+        read("HMGET hash field:9 field:0 field:10 field:9"),
+        (2, 198)
+    );
+    assert_eq!(read("HSCAN hash 0 COUNT 20"), (20, 198));
+    assert_eq!(read("HGETALL hash"), (198, 198));
+    assert_eq!(read("HVALS hash"), (198, 198));
+    // What is replaced, removed or changed is not there any more.
+    assert_eq!(read("HSET hash field:50 other field:51 other"), (0, 196));
+    assert_eq!(read("HDEL hash field:52 field:53"), (0, 194));
+    let refused = run(&mut connection, "HINCRBY hash field:54 1");
+    assert!(matches!(refused, Value::Error(_)), "{refused}");
+    assert_eq!(nodes(&server, b"hash")[2], 193);
+    let copied = run(&mut connection, "COPY hash copy");
+    assert_eq!(copied, Value::Integer(1));
+    assert_eq!(nodes(&server, b"copy")[2], 0);
+    let (one, other) = ("DUMP hash", "DUMP copy");
+    assert_eq!(run(&mut connection, one), run(&mut connection, other));
+    // SORT reads of a hash the field that it is told.
+    run(&mut connection, "RPUSH list hash copy");
+    let before = reads(traffic);
+    let sorted = run(&mut connection, "SORT list BY nosort GET *->field:60");
+    let found = Value::Bulk(value(60, 0));
+    assert_eq!(sorted, Value::Array(vec![found.clone(), found]));
+    assert_eq!(reads(traffic) - before, 1);
+    check_settled(&server.server.keyspace);
+    run(&mut connection, "DEL hash copy list");
+    check_settled(&server.server.keyspace);
+    let tiers = server.server.keyspace.cold.tiers().unwrap();
+    assert_eq!(tiers.usage(2).unwrap().values, 0);
+}
+
+#[test]
+fn a_value_whose_move_fails_at_any_step_stays_and_all_accounts_are_exact() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let keyspace = &server.server.keyspace;
+    let tiers = keyspace.cold.tiers().unwrap();
+    let _still = server.server.tiering.still();
+    let mut connection = server.connect();
+    for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+        // What happens while the value is on its way, and whether it arrives.
+        for (meanwhile, arrives) in [
+            ("HSET hash field:2 changed", false),
+            ("HDEL hash field:2", false),
+            ("DEL hash", false),
+            ("SET hash string", false),
+            ("HSET hash field:3 changed", true),
+            ("HDEL hash field:1", true),
+            ("RENAME hash other", true),
+            ("HGET hash field:2", true),
+        ] {
+            run(&mut connection, "DEL hash other");
+            (0..40).for_each(|number| set(&mut connection, b"hash", number, 0));
+            if from > 0 {
+                move_nodes(&server, b"hash", 1..4, from);
+            }
+            let databases = keyspace.share();
+            let (node, _) = keyspace.nodes_of(&databases, (0, b"hash"))[2];
+            let named = Named {
+                part: 0,
+                key: b"hash".to_vec(),
+                node,
+            };
+            let begin = || MovingNode::begin(keyspace, &databases, &named, &mut 0).unwrap();
+            drop(begin());
+            let moving = begin();
+            assert_eq!(moving.value, value(2, 0));
+            let place = (to > 0).then(|| tiers.put(to, &[&moving.value]).unwrap()[0]);
+            drop(databases);
+            let reply = run(&mut connection, meanwhile);
+            assert!(!matches!(reply, Value::Error(_)), "{meanwhile}: {reply}");
+            let published = moving.publish(&keyspace.share(), place);
+            let context = format!("{from} to {to}, {meanwhile}: {published:?}");
+            match arrives {
+                true => assert!(published.is_ok(), "{context}"),
+                false => assert!(matches!(published, Err(Unmoved::Changed)), "{context}"),
+            }
+            check_settled(keyspace);
+        }
+    }
+}
+
+/// A hash is larger than the memory, and larger than what moves as a whole. What is used most comes
+/// into memory.
+#[test]
+fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
+    const COUNT: usize = 12_000;
+    let folder = Folder::new();
+    let options = Options {
+        persistence: Durability {
+            directory: Some(folder.0.clone()),
+            log: Some(true),
+            ..Durability::default()
+        },
+        ..Options::default()
+    };
+    let server = moving(&folder, [4, 0, 64], options.clone());
+    let mut connection = server.connect();
+    for number in 0..COUNT {
+        set(&mut connection, b"hash", number, 0);
+        if number % 1000 == 999 {
+            let used = server.server.keyspace.heap.used_bytes();
+            assert!(used < 5 << 20, "{used} bytes after {number}");
+        }
+    }
+    let [warm, cold, _] = nodes(&server, b"hash");
+    assert!(
+        cold > warm && warm > 1000,
+        "{cold} cold values, {warm} in memory"
+    );
+    check(&server).unwrap();
+    run(&mut connection, "SAVE");
+    let hot = |number: usize| number.is_multiple_of(12);
+    for _ in 0..60 {
+        for number in (0..COUNT).filter(|number| hot(*number)) {
+            assert_eq!(
+                get(&mut connection, "hash", number),
+                Value::Bulk(value(number, 0))
+            );
+        }
+    }
+    let traffic = server.server.keyspace.cold.traffic(1).unwrap();
+    let before = reads(traffic);
+    let reads_hot = (0..COUNT).filter(|number| hot(*number));
+    reads_hot.for_each(|number| _ = get(&mut connection, "hash", number));
+    let cold_reads = reads(traffic) - before;
+    println!("{cold_reads} of 1000 hot values were cold");
+    assert!(
+        cold_reads < 300,
+        "{cold_reads} of 1000 hot values were cold"
+    );
+    for number in (0..COUNT).step_by(3) {
+        set(&mut connection, b"hash", number, 1);
+    }
+    check(&server).unwrap();
+    drop((connection, server));
+    let server = moving(&folder, [4, 0, 64], options);
+    let mut connection = server.connect();
+    let len = run(&mut connection, "HLEN hash");
+    assert_eq!(len, Value::Integer(COUNT as i64));
+    for number in 0..COUNT {
+        let version = usize::from(number.is_multiple_of(3));
+        let found = get(&mut connection, "hash", number);
+        assert_eq!(found, Value::Bulk(value(number, version)));
+    }
+    check(&server).unwrap();
+}
+
+/// Commands, and moves of values at the same time: each read finds what was written last, and the
+/// log has what was acknowledged, at whatever moment it is looked at.
+#[test]
+fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
+    const COUNT: usize = 100;
+    let folder = Folder::new();
+    let always = |directory: &std::path::Path| Durability {
+        directory: Some(directory.to_owned()),
+        log: Some(true),
+        policy: Some(Policy::Always),
+        ..Durability::default()
+    };
+    let options = Options {
+        persistence: always(&folder.0.join("data")),
+        ..tiered(&folder, 2)
+    };
+    std::fs::create_dir_all(folder.0.join("data")).unwrap();
+    let server = Nearfield::start(options);
+    let (stop, stirred) = (AtomicBool::new(false), Stirred::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
+        let mut connection = server.connect();
+        let mut versions = [0; COUNT];
+        (0..COUNT).for_each(|number| set(&mut connection, b"hash", number, 0));
+        let mut random = SmallRng::seed_from_u64(5);
+        for round in 1..401 {
+            for _ in 0..2 {
+                let number = random.random_range(0..COUNT);
+                set(&mut connection, b"hash", number, round);
+                versions[number] = round;
+                let number = random.random_range(0..COUNT);
+                let found = get(&mut connection, "hash", number);
+                assert_eq!(found, Value::Bulk(value(number, versions[number])));
+            }
+            if round % 80 != 0 {
+                continue;
+            }
+            // What a kill would leave.
+            let left = Folder::new();
+            for file in std::fs::read_dir(folder.0.join("data")).unwrap() {
+                let file = file.unwrap();
+                std::fs::copy(file.path(), left.0.join(file.file_name())).unwrap();
+            }
+            let again = Nearfield::start(Options {
+                persistence: always(&left.0),
+                ..Options::default()
+            });
+            let mut again = again.connect();
+            for (number, version) in versions.iter().enumerate() {
+                let found = get(&mut again, "hash", number);
+                assert_eq!(found, Value::Bulk(value(number, *version)));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let moved = stirred.nodes.into_inner();
+    assert!(moved > 100, "{moved} values have moved");
+    check(&server).unwrap();
+}
