@@ -177,6 +177,18 @@ impl<'m, T> Interleaved<'m, T> {
         }
     }
 
+    /// Has all traversals see another memory, those in flight, too: their nodes are looked up again.
+    pub fn change_memory(&mut self, memory: &'m LocalMemory<'m>) {
+        self.memory = memory;
+        for slot in &mut self.slots {
+            slot.near = Near::default();
+        }
+        for &index in &self.order[..self.active] {
+            let slot = &mut self.slots[index];
+            slot.go_to(memory, slot.workspace.address, &mut self.fetches);
+        }
+    }
+
     /// How many traversals are in flight.
     pub fn active(&self) -> usize {
         self.active

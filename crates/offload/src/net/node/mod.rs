@@ -26,6 +26,10 @@ pub struct NodeSettings {
     pub epoch: u32,
     /// How many traversals are in flight.
     pub slots: usize,
+    /// How many iterations all of these make in a turn of the node, unless one ends: others that
+    /// access the memory between two turns wait so long, and what a turn costs is shared by so
+    /// many.
+    pub turn_iterations: usize,
     /// How many requests wait, at most, before others are refused by `Busy`.
     pub waiting_max: usize,
     /// How many iterations a request makes here before its caller has to ask again, so that
@@ -44,6 +48,7 @@ impl Default for NodeSettings {
         NodeSettings {
             epoch: 0,
             slots: SLOTS,
+            turn_iterations: 192,
             waiting_max: 1024,
             iterations_max: 1 << 16,
             hops_max: 16,
@@ -98,14 +103,17 @@ impl<'m> Node<'m> {
         Node { turn, ..self }
     }
 
-    /// True if there are traversals to run.
-    pub fn has_work(&self) -> bool {
-        self.pending() > 0
+    /// Has programs see another memory from the next turn on, those under way, too: the same words
+    /// with other ranges or permissions. A traversal whose node lies no longer in a range of its
+    /// tenant stops there, with the status that it would have had at first.
+    pub fn change_memory(&mut self, memory: &'m LocalMemory<'m>) {
+        self.memory = memory;
+        self.interleaved.change_memory(memory);
     }
 
-    /// How many traversals there are to run.
-    pub fn pending(&self) -> usize {
-        self.interleaved.active() + self.waiting.len()
+    /// True if there are traversals to run.
+    pub fn has_work(&self) -> bool {
+        self.interleaved.active() + self.waiting.len() > 0
     }
 
     /// What it has done.
@@ -198,7 +206,8 @@ impl<'m> Node<'m> {
         Ok(())
     }
 
-    /// Each traversal in flight makes one iteration. What is to be sent goes to the end of `out`.
+    /// The traversals in flight make [iterations](NodeSettings::turn_iterations) in turn, until one
+    /// ends. What is to be sent goes to the end of `out`.
     pub fn turn(&mut self, out: &mut Vec<Sent>) {
         while self.interleaved.has_room()
             && let Some((engine, mut work)) = self.waiting.pop_front()
@@ -216,17 +225,21 @@ impl<'m> Node<'m> {
             let _ = self.interleaved.admit(job);
         }
         let mut ended = Vec::new();
+        let mut left = self.settings.turn_iterations.max(1);
         let turn = self.turn.map(FairMutex::lock);
-        self.interleaved.turn(|end| {
-            let Ended {
-                tag,
-                status,
-                address,
-                scratchpad,
-                iterations,
-            } = end;
-            ended.push((tag, status, (address, scratchpad.to_vec()), iterations));
-        });
+        while left > 0 && ended.is_empty() && self.interleaved.active() > 0 {
+            left = left.saturating_sub(self.interleaved.active());
+            self.interleaved.turn(|end| {
+                let Ended {
+                    tag,
+                    status,
+                    address,
+                    scratchpad,
+                    iterations,
+                } = end;
+                ended.push((tag, status, (address, scratchpad.to_vec()), iterations));
+            });
+        }
         drop(turn);
         for (work, status, state, iterations) in ended {
             self.end(work, status, state, iterations, out);

@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 /// Datagrams between two turns of the traversals in flight.
 const DATAGRAMS: usize = 32;
-/// Iterations of all traversals between two looks for datagrams, unless a traversal ends. A look
-/// takes as long as dozens of them.
-const ITERATIONS: usize = 192;
 /// How often a memory node announces its ranges.
 const ANNOUNCED_EVERY: Duration = Duration::from_secs(1);
 
@@ -62,10 +59,8 @@ pub fn serve_node(
                 break;
             }
         }
-        for _ in 0..ITERATIONS.div_ceil(node.pending().max(1)) {
-            if !node.has_work() || !out.is_empty() {
-                break;
-            }
+        // A look for datagrams takes as long as dozens of iterations.
+        if out.is_empty() {
             node.turn(&mut out);
         }
         for sent in out.drain(..) {

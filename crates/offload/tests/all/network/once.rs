@@ -1,12 +1,13 @@
 //! Programs that store do so once, whatever happens to datagrams.
 
 use super::world::{Faults, KEY, Planted, SWITCH, World, keys};
-use crate::rack::{NODE_BYTES, Rack, TENANT, start, words};
+use crate::rack::{NODE_BYTES, Rack, TENANT, range, start, words};
 use nearfield_offload::isa::assemble;
 use nearfield_offload::net::{Caller, CallerSettings, Node, NodeSettings};
+use nearfield_offload::node::{LocalMemory, Permission, Range, Ranges, Tenant};
 use nearfield_offload::program::{Declaration, Program};
 use nearfield_offload::traversal::{Engine, NodeMemory, Query, Status};
-use nearfield_offload::wire::Place;
+use nearfield_offload::wire::{Kind, Message, Place};
 use nearfield_testkit::seeds;
 use parking_lot::FairMutex;
 use rand::RngExt;
@@ -200,6 +201,25 @@ fn entries_are_put_into_lists_once() {
     });
 }
 
+/// Has a node run a query; the request.
+fn request(node: &mut Node<'_>, query: &Query, iterations: u64) -> Vec<u8> {
+    let settings = CallerSettings::new(Place(1), SWITCH, TENANT, KEY);
+    let mut caller = Caller::new(settings);
+    let (mut sent, mut out) = (Vec::new(), Vec::new());
+    caller.ask(Duration::ZERO, query, iterations, &mut sent);
+    node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
+    // The caller gives the program only when it is told to.
+    let [refused] = &out[..] else {
+        panic!("{out:?}")
+    };
+    sent.clear();
+    caller.receive(Duration::ZERO, &refused.datagram, &mut sent);
+    out.clear();
+    node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
+    assert!(node.has_work() && out.is_empty());
+    sent.remove(0).datagram
+}
+
 /// A node runs programs while it holds its turn.
 #[test]
 fn programs_wait_for_their_turn() {
@@ -208,23 +228,8 @@ fn programs_wait_for_their_turn() {
     let address = start(0) + 64;
     let (turn, is_done) = (FairMutex::new(()), AtomicBool::new(false));
     let mut node = Node::new(&rack.0[0], keys(), NodeSettings::default()).in_turn(&turn);
-    let settings = CallerSettings::new(Place(1), SWITCH, TENANT, KEY);
-    let (mut sent, mut out) = (Vec::new(), Vec::new());
-    let query = Query::new(&adding(), address, &[5]);
-    Caller::new(settings).ask(Duration::ZERO, &query, 9, &mut sent);
-    node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
-    // The caller gives the program only when it is told to.
-    let [refused] = &out[..] else {
-        panic!("{out:?}")
-    };
-    let mut caller = Caller::new(settings);
-    sent.clear();
-    caller.ask(Duration::ZERO, &query, 9, &mut sent);
-    sent.clear();
-    caller.receive(Duration::ZERO, &refused.datagram, &mut sent);
-    out.clear();
-    node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
-    assert!(node.has_work());
+    let mut out = Vec::new();
+    request(&mut node, &Query::new(&adding(), address, &[5]), 9);
     let held = turn.lock();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -239,4 +244,88 @@ fn programs_wait_for_their_turn() {
         assert!(!was_done, "it has run meanwhile");
     });
     assert_eq!(read(&rack, address + 8), 5);
+}
+
+/// A turn makes so many iterations and no more, and a range that was taken away from the tenant, or
+/// may no longer be written, is refused from the next turn on.
+#[test]
+fn revoked_ranges_are_refused_after_one_turn() {
+    let address = start(0) + 64;
+    let whole = range(0);
+    let others = Tenant(TENANT.0 + 1);
+    let read_only = Range {
+        permission: Permission::Read,
+        ..whole
+    };
+    let of_other = Range {
+        tenant: others,
+        ..whole
+    };
+    let elsewhere = Range {
+        start: start(1),
+        ..whole
+    };
+    let circling = assemble("ldxdw r0, [r1]\n exit").unwrap();
+    let circling = Program::verify(circling, Declaration::scratchpad(8)).unwrap();
+    let circling = Arc::new(circling);
+    for (program, changed, status) in [
+        (adding(), whole, None),
+        (adding(), read_only, Some(Status::Denied)),
+        (adding(), of_other, Some(Status::Denied)),
+        (circling.clone(), read_only, None),
+        (circling.clone(), of_other, Some(Status::Denied)),
+        (circling, elsewhere, Some(Status::StaleMap)),
+    ] {
+        for slots in [1, 24] {
+            let words = words(1);
+            let rack = Rack::new(&words);
+            // A circle of one node.
+            rack.store(address, &address.to_le_bytes()).unwrap();
+            let changed = Ranges::new(vec![changed]).unwrap();
+            let changed = LocalMemory::new(&words[0], changed).unwrap();
+            let settings = NodeSettings {
+                slots,
+                ..NodeSettings::default()
+            };
+            let a_turn = settings.turn_iterations as u64;
+            let mut node = Node::new(&rack.0[0], keys(), settings);
+            let query = Query::new(&program, address, &[5]);
+            let again = request(&mut node, &query, 1 << 16);
+            let mut out = Vec::new();
+            node.turn(&mut out);
+            assert!(out.is_empty(), "{out:?}");
+            let before = read(&rack, address + 8);
+            assert!(before == 0 || before == 5 * a_turn, "{before}");
+            node.change_memory(&changed);
+            node.turn(&mut out);
+            let Some(status) = status else {
+                assert!(out.is_empty(), "{out:?}");
+                continue;
+            };
+            assert_eq!(read(&rack, address + 8), before);
+            let [sent] = &out[..] else { panic!("{out:?}") };
+            let sent = Message::decode(&sent.datagram, |_| Some(KEY)).unwrap();
+            assert_eq!((sent.made, sent.address), (a_turn, address));
+            if status == Status::StaleMap {
+                // It goes on at the node that has the range now, by the switch.
+                assert_eq!(sent.kind, Kind::Request);
+            } else {
+                assert_eq!((sent.kind, sent.status), (Kind::Response, status));
+            }
+            // What has stored is answered as before, and not done again; else it is refused anew.
+            let first = out.remove(0).datagram;
+            node.receive(Duration::ZERO, SWITCH, &again, &mut out);
+            while node.has_work() {
+                node.turn(&mut out);
+            }
+            assert_eq!(out.len(), 1);
+            assert_eq!(read(&rack, address + 8), before);
+            if program.changes_memory() {
+                assert_eq!(out[0].datagram, first);
+            } else {
+                let sent = Message::decode(&out[0].datagram, |_| Some(KEY)).unwrap();
+                assert_eq!((sent.made, sent.status), (0, status));
+            }
+        }
+    }
 }

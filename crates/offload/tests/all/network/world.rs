@@ -127,6 +127,11 @@ impl<'r, 'w> World<'r, 'w> {
             Caller::new(settings)
         };
         let count = rack.0.len();
+        // Nodes die, and datagrams come, between any two iterations, or only between longer turns.
+        let settings = NodeSettings {
+            turn_iterations: if seed.is_multiple_of(4) { 24 } else { 1 },
+            ..settings
+        };
         World {
             rack,
             settings,

@@ -40,7 +40,11 @@ impl<'n> Network<'n> {
                     .expect("no overlap");
             }
         }
-        let settings = NodeSettings::default();
+        // Writers' steps fall between any two iterations.
+        let settings = NodeSettings {
+            turn_iterations: 1,
+            ..NodeSettings::default()
+        };
         let node = |memory| Node::new(memory, keys.clone(), settings);
         Network {
             nodes: rack.0.iter().map(node).collect(),
