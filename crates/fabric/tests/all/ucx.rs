@@ -7,7 +7,7 @@
 
 use crate::suite::{
     LONG, NODE, Process, Role, SIZE, WORKERS, at, block_on, check_counts, check_crossings,
-    read_with_flag, run, scenario, until, word,
+    output_within, read_with_flag, run, scenario, until, word,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nearfield_fabric::transport::ucx::{UcxEndpoint, UcxError, UcxNode};
@@ -17,7 +17,7 @@ use parking_lot::FairMutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -182,8 +182,24 @@ fn process_in_a_role() {
         }
         "check counts" => check_counts(&connect(&role.name), role.number),
         "cut the cable" => cut_the_cable(&connect(&role.name)),
+        "park" => loop {
+            std::thread::park();
+        },
+        "leave a child" => {
+            std::mem::forget(Process::start(ROLES, "park", "", 0));
+            std::process::abort();
+        }
         _ => role.play(&connect(&role.name)),
     }
+}
+
+/// A process that is aborted leaves no other behind, which would keep its output open.
+#[test]
+fn roles_end_with_their_parents() {
+    let program = std::env::current_exe().expect("this program");
+    let mut parent = Process::command(&[program.into()], ROLES, "leave a child", "", 0);
+    let (output, is_killed) = output_within(&mut parent, LONG);
+    assert!(!is_killed && !output.status.success(), "{output:?}");
 }
 
 /// How many connections a process has that is the only one in its network namespace. One that is
@@ -284,6 +300,15 @@ fn reads_see_nothing_of_what_their_post_writes_later() {
     drive(posts);
 }
 
+/// Is raised when this is dropped, also by a panic, so that threads that look at it end.
+struct Raised<'f>(&'f AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A reader never sees a line half written.
 #[test]
 fn lines_are_read_and_written_as_one() {
@@ -291,6 +316,7 @@ fn lines_are_read_and_written_as_one() {
     let stop = AtomicBool::new(false);
     let address = &node.address;
     std::thread::scope(|scope| {
+        let _stop = Raised(&stop);
         for writer in 0..2_u8 {
             let stop = &stop;
             scope.spawn(move || {
@@ -315,7 +341,6 @@ fn lines_are_read_and_written_as_one() {
             assert!(!bytes.chunks(64).any(torn), "{bytes:?}");
             seen.insert(bytes[100]);
         }
-        stop.store(true, Ordering::Relaxed);
         assert!(seen.len() >= 100);
     });
 }
@@ -337,7 +362,9 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                     swap_mask: 1 << 63,
                 };
                 for _ in 0..ROUNDS {
+                    let begin = Instant::now();
                     let before = loop {
+                        assert!(begin.elapsed() < LONG, "the lock is never given back");
                         let mut count = [0; 8];
                         // The read behind the swap is from after it, repeated or not.
                         let mut verbs = [
@@ -731,17 +758,15 @@ fn all_of_this_holds_over_chosen_transports() {
         [("UCX_TLS", "tcp,self"), ("NEARFIELD_UCX_ONE_SIDED", "y")],
     ];
     for environment in chosen {
-        let output = Command::new(std::env::current_exe().expect("this program"))
-            .arg("ucx::")
-            .env(AGAIN, "1")
-            .envs(environment)
-            .stdin(Stdio::null())
-            .output()
-            .expect("this program runs");
-        // Where UCX ends a process, it says why in standard error.
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg("ucx::").env(AGAIN, "1").envs(environment);
+        let (output, is_killed) = output_within(&mut command, 5 * LONG);
+        // Where UCX ends a process, it says why in standard error, and the program says which tests
+        // take more than a minute.
         let [text, errors] =
             [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
         let success = output.status.success();
-        assert!(success, "{environment:?}:\n{text}\n{errors}");
+        let ended = if is_killed { "hangs" } else { "fails" };
+        assert!(success, "{environment:?} {ended}:\n{text}\n{errors}");
     }
 }

@@ -4,16 +4,20 @@
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, MaskedSwap, NodeId, Verb};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
+};
 use std::ffi::OsString;
 use std::pin::pin;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 const ROLE: &str = "NEARFIELD_TEST_ROLE";
 const NAME: &str = "NEARFIELD_TEST_NAME";
 const NUMBER: &str = "NEARFIELD_TEST_NUMBER";
+const PARENT: &str = "NEARFIELD_TEST_PARENT";
 
 pub const NODE: NodeId = NodeId(3);
 pub const SIZE: u64 = 1 << 20;
@@ -62,17 +66,27 @@ impl Process {
     /// Has other programs start it, such as `ip netns exec there`.
     pub fn start_by(others: &[&str], test: &str, role: &str, name: &str, number: u64) -> Process {
         let program = std::env::current_exe().expect("this program");
-        let mut words = others.iter().map(OsString::from).chain([program.into()]);
-        let child = Command::new(words.next().expect("one"))
-            .args(words)
-            .args(["--exact", test, "--nocapture"])
-            .env(ROLE, role)
-            .env(NAME, name)
-            .env(NUMBER, number.to_string())
+        let words: Vec<OsString> = others.iter().map(OsString::from).collect();
+        let words = [words, vec![program.into()]].concat();
+        let child = Process::command(&words, test, role, name, number)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
         Process(child.expect("this program runs"))
+    }
+
+    /// What starts it by these words.
+    pub fn command(words: &[OsString], test: &str, role: &str, name: &str, number: u64) -> Command {
+        let (program, arguments) = words.split_first().expect("a program");
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .args(["--exact", test, "--nocapture"])
+            .env(ROLE, role)
+            .env(NAME, name)
+            .env(NUMBER, number.to_string())
+            .env(PARENT, std::process::id().to_string());
+        command
     }
 
     /// Stops its work until it is killed.
@@ -83,7 +97,14 @@ impl Process {
         waitpid(Some(id), WaitOptions::UNTRACED).expect("it stops");
     }
 
+    /// Waits for longer than a role waits for anything, so that the role says first what never
+    /// came.
     pub fn succeeds(mut self) {
+        let begin = Instant::now();
+        while self.0.try_wait().expect("a process").is_none() {
+            assert!(begin.elapsed() < 2 * LONG, "a process hangs");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert!(self.0.wait().expect("it ends").success());
     }
 }
@@ -94,6 +115,29 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Runs a program until it has ended, and all processes that have inherited its output: what they
+/// said, and whether it had to be killed after such a time.
+pub fn output_within(command: &mut Command, time: Duration) -> (Output, bool) {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let id = Pid::from_raw(child.id() as i32).expect("a process");
+    let (said, heard) = mpsc::channel();
+    std::thread::spawn(move || said.send(child.wait_with_output()));
+    let in_time = heard.recv_timeout(time);
+    let is_killed = in_time.is_err();
+    let output = in_time.or_else(|_| {
+        // It may have ended, and not who has its output.
+        let _ = kill_process(id, Signal::KILL);
+        heard.recv_timeout(time)
+    });
+    let output = output.expect("another process has its output and does not end");
+    (output.expect("it is read"), is_killed)
 }
 
 /// Runs a role in several processes at once until all have succeeded.
@@ -116,6 +160,14 @@ impl Role {
     /// The role of this process, if it has one.
     pub fn of_this_process() -> Option<Role> {
         let role = std::env::var(ROLE).ok()?;
+        // A parent that is aborted drops nothing. Who waits for the end of its output would wait
+        // for this process, which has inherited that.
+        set_parent_process_death_signal(Some(Signal::KILL)).expect("Linux has it");
+        let parent = std::env::var(PARENT).expect("a parent");
+        if std::os::unix::process::parent_id().to_string() != parent {
+            // It has ended before that.
+            std::process::exit(1);
+        }
         let name = std::env::var(NAME).expect("a name");
         let number = std::env::var(NUMBER).expect("a number");
         let number = number.parse().expect("a number");
@@ -138,7 +190,9 @@ const COUNTS: u64 = 2000;
 
 async fn count(endpoint: &impl Endpoint) {
     for _ in 0..COUNTS {
+        let begin = Instant::now();
         while endpoint.compare_swap(at(64), 0, 1).await.expect("a lock") != 0 {
+            assert!(begin.elapsed() < LONG, "the lock is never given back");
             endpoint.sleep(Duration::from_micros(3)).await;
         }
         let mut count = [0; 8];
@@ -165,7 +219,9 @@ pub fn check_counts(endpoint: &impl Endpoint, processes: u64) {
 /// Data that begin and end within words, then a flag, until the reader has enough.
 async fn write_with_flag(endpoint: &impl Endpoint) {
     let mut round = 0_u64;
+    let begin = Instant::now();
     while endpoint.add(at(128), 0).await.expect("a word") == 0 {
+        assert!(begin.elapsed() < 2 * LONG, "the reader has stopped");
         round += 1;
         let data = [(round % 251) as u8; 301];
         let (flag, before) = (round.to_le_bytes(), (2 * round).to_le_bytes());
@@ -192,8 +248,10 @@ async fn write_with_flag(endpoint: &impl Endpoint) {
 pub fn read_with_flag(endpoint: &impl Endpoint) {
     let (mut flag, mut data, mut after) = ([0; 8], [0; 301], [0; 8]);
     let mut seen = std::collections::BTreeSet::new();
+    let begin = Instant::now();
     // Few are seen for each turn of the scheduler where a core is shared.
     while seen.len() < 200 {
+        assert!(begin.elapsed() < LONG, "the writer has stopped");
         let mut verbs = [
             Verb::Read {
                 from: at(64),
@@ -229,7 +287,9 @@ async fn cross(endpoint: &impl Endpoint, number: u64) {
     for round in 0..CROSSINGS {
         endpoint.add(at(128), 1).await.expect("a count");
         let mut arrived = [0; 8];
+        let begin = Instant::now();
         for turn in 0.. {
+            assert!(begin.elapsed() < LONG, "the other never arrives");
             endpoint.read(at(128), &mut arrived).await.expect("a count");
             if u64::from_le_bytes(arrived) >= 2 * (round + 1) {
                 break;
