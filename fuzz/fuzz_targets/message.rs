@@ -14,7 +14,7 @@ fuzz_target!(|input: (&[u8], &[u8], bool)| {
     if sealed && datagram.len() >= HEADER_BYTES {
         // A right beginning and lengths, which no fuzzer guesses with the tag.
         datagram.truncate(HEADER_BYTES);
-        datagram[..3].copy_from_slice(&[0x50, 0x4e, 1]);
+        datagram[..3].copy_from_slice(&[0x50, 0x4e, 2]);
         let length = scratchpad.len().min(4096) as u16;
         datagram[38..40].copy_from_slice(&length.to_le_bytes());
         datagram[40..44].fill(0);

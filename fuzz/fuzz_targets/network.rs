@@ -26,7 +26,7 @@ fn seal((header, scratchpad, body, sealed): Datagram<'_>) -> Vec<u8> {
         return datagram;
     }
     datagram.resize(HEADER_BYTES, 0);
-    datagram[..4].copy_from_slice(&[0x50, 0x4e, 1, 1]);
+    datagram[..4].copy_from_slice(&[0x50, 0x4e, 2, 1]);
     datagram[4] %= 15;
     datagram[5] %= 2;
     datagram[7] = 0;

@@ -12,7 +12,7 @@
 //! 64 iterations left 8
 //! 72 program hash 16
 //! 88 tag 16
-//! 104 scratchpad, program
+//! 104 scratchpad without zeros at its end, program
 //! ```
 //!
 //! All fields lie at fixed places, low end first, so that a switch reads them without looking at
@@ -31,7 +31,7 @@ pub const DATAGRAM_BYTES_MAX: usize =
     HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 8 * INSTRUCTIONS_MAX;
 
 const MAGIC: u16 = 0x4e50;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
 pub(super) const ANNOUNCEMENT: u8 = 3;
@@ -81,7 +81,7 @@ pub struct Message {
     pub left: u64,
     /// The program.
     pub program: ProgramHash,
-    /// The state.
+    /// The state. Zeros at its end are not sent.
     pub scratchpad: Vec<u8>,
     /// The program's bytes; empty if the nodes are taken to know it.
     pub body: Vec<u8>,
@@ -173,12 +173,13 @@ impl Key {
 }
 
 impl Message {
-    /// The bytes, with the tag of a key. Of scratchpad and program at most 65,535 bytes are sent;
-    /// programs have fewer.
+    /// The bytes, with the tag of a key. Zeros at the scratchpad's end are left out. Of scratchpad
+    /// and program at most 65,535 bytes are sent; programs have fewer.
     pub fn encode(&self, key: &Key) -> Vec<u8> {
-        let cut = |bytes: &'_ [u8]| bytes.len().min(u16::MAX.into());
-        let (scratchpad, body) = (cut(&self.scratchpad), cut(&self.body));
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.scratchpad.len() + self.body.len());
+        let cut = |bytes: usize| bytes.min(u16::MAX.into());
+        let scratchpad = cut(length_without_zeros(&self.scratchpad));
+        let body = cut(self.body.len());
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + scratchpad + body);
         bytes.extend(Head::bytes(match self.kind {
             Kind::Request => REQUEST,
             Kind::Response => RESPONSE,
@@ -250,6 +251,9 @@ impl Message {
             return Err(MessageError::Tag { tenant });
         }
         let (scratchpad, body) = bytes[HEADER_BYTES..].split_at(scratchpad);
+        if scratchpad.last() == Some(&0) {
+            return Err(meaningless(38, scratchpad.len() as u64));
+        }
         let mut program = [0; 16];
         program.copy_from_slice(&bytes[72..88]);
         Ok(Message {
@@ -271,6 +275,20 @@ impl Message {
             body: body.to_vec(),
         })
     }
+}
+
+/// How long bytes are without the zeros at their end.
+fn length_without_zeros(bytes: &[u8]) -> usize {
+    /// Compared at once.
+    const PART: usize = 64;
+    let mut rest = bytes;
+    while let Some((before, last)) = rest.split_last_chunk::<PART>()
+        && last.iter().fold(0, |all, byte| all | byte) == 0
+    {
+        rest = before;
+    }
+    let last = rest.iter().rposition(|&byte| byte != 0);
+    last.map_or(0, |last| last + 1)
 }
 
 /// The fields of a datagram's header that a switch reads.
@@ -388,6 +406,34 @@ mod tests {
         let mut bytes = bytes.clone();
         count_hop(&mut bytes);
         assert_eq!(decode(&bytes).map(|message| message.hops), Ok(4));
+    }
+
+    #[test]
+    fn zeros_at_the_end_of_a_scratchpad_are_not_sent() {
+        for length in [0_usize, 1, 63, 64, 65, 200, 4096] {
+            for last in [None, Some(0), Some(length / 2), length.checked_sub(1)] {
+                let mut scratchpad = vec![0; length];
+                let last = last.filter(|&last| last < length);
+                if let Some(last) = last {
+                    scratchpad[last] = 1;
+                }
+                let sent = last.map_or(0, |last| last + 1);
+                let whole = Message {
+                    scratchpad: scratchpad.clone(),
+                    ..message()
+                };
+                let bytes = whole.encode(&KEY);
+                assert_eq!(bytes.len(), HEADER_BYTES + sent + whole.body.len());
+                scratchpad.truncate(sent);
+                assert_eq!(
+                    decode(&bytes),
+                    Ok(Message {
+                        scratchpad,
+                        ..whole
+                    })
+                );
+            }
+        }
     }
 
     #[test]

@@ -249,11 +249,13 @@ impl Caller {
             self.timer.note(now.saturating_sub(call.sent));
         }
         if let Step::End(status) = step {
+            let mut scratchpad = message.scratchpad;
+            scratchpad.resize(call.program.scratchpad_bytes(), 0);
             self.calls.remove(&counter);
             let outcome = Ok(Outcome {
                 status,
                 address: message.address,
-                scratchpad: message.scratchpad,
+                scratchpad,
                 iterations: message.made,
             });
             return Some(Answer { counter, outcome });
