@@ -10,24 +10,21 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     let within = start.addr() % LINE_BYTES as usize;
     let first = start.wrapping_sub(within);
     for offset in (0..within + size_of_val(value)).step_by(LINE_BYTES as usize) {
-        line(first.wrapping_add(offset));
+        prefetch_line(first.wrapping_add(offset));
     }
 }
 
-/// Prefetches the line in which a value begins, as [`prefetch`] does.
-#[inline]
-pub fn prefetch_line<T>(value: &T) {
-    line(std::ptr::from_ref(value).cast());
-}
-
+/// Prefetches the line of an address, as [`prefetch`] does. Any address will do, as nothing is
+/// loaded.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn line(address: *const u8) {
+pub fn prefetch_line(address: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch accesses no memory, so any address is valid.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
+/// There is no stable instruction for it.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn line(_address: *const u8) {}
+pub fn prefetch_line(_address: *const u8) {}

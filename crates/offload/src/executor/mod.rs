@@ -12,6 +12,8 @@
 //! stack is zero when a run begins, and so are all registers that a machine does not set.
 
 mod interpreter;
+#[expect(unsafe_code, reason = "lanes with pointers go from thread to thread")]
+mod lane;
 mod machine;
 mod memory;
 #[cfg(feature = "native")]
@@ -20,6 +22,7 @@ mod stores;
 mod workspace;
 
 pub use interpreter::Interpreter;
+pub(crate) use lane::{Lane, Near};
 pub use machine::{CALL_DEPTH_MAX, Fault, Machine, Region};
 #[cfg(feature = "native")]
 pub use native::{Native, NativeProgram, TranslateError};

@@ -47,6 +47,21 @@ impl Engine {
         }
     }
 
+    /// A number of the engine's own, if it runs [rounds](NativeProgram::round), or else zero.
+    #[cfg(feature = "native")]
+    pub(crate) fn group_in_place(&self) -> usize {
+        match self {
+            Engine::Native(native) if native.is_in_place() => Arc::as_ptr(native).addr(),
+            _ => 0,
+        }
+    }
+
+    /// There is no native code.
+    #[cfg(not(feature = "native"))]
+    pub(crate) fn group_in_place(&self) -> usize {
+        0
+    }
+
     /// Runs one iteration. The scratchpad has to have the declared length.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 use super::program::{Protection, Walk};
 use super::scratchpad::{BEYOND, COUNT, HIGH, LEAF, LEAVES, LIST, LOW, MAX, MIN, MORE};
 use super::scratchpad::{CHANGED, FULL, GONE, LIST_MAX, PRESENT};
-use super::scratchpad::{FIRST, SEEN, SIBLING, STAGE, STOP, SUM, SUM_HIGH};
+use super::scratchpad::{FIRST, SEEN, SIBLING, STAGE, STOP, SUM_LOWER, SUM_UPPER};
 use crate::layout::LeafLayout;
 use nearfield_fabric::recovery::lease::HELD_BIT;
 use nearfield_fabric::{LINE_BYTES, WORD_BYTES};
@@ -99,10 +99,11 @@ impl Places {
 /// | register | content in a group |
 /// |---|---|
 /// | 0, 4, 5 | temporary: the key, the value |
-/// | 1, 3 | the least and the greatest key |
+/// | 1 | the least key |
 /// | 2 | the scratchpad |
 /// | 6, 7 | the present entry, and its address as a number |
-/// | 8, 9 | count and sum of what was selected; in a list 9 is temporary |
+/// | 8 | the count of what was selected |
+/// | 9, 3 | the sums of its lower and upper halves; in a list 9 is temporary |
 pub struct Code {
     places: Places,
     protection: Protection,
@@ -155,7 +156,8 @@ impl Code {
         let is_last = self.builder.label();
         self.put(PRESENT, R8);
         if self.walk == Walk::Aggregates {
-            self.put(PRESENT + SUM - COUNT, R9);
+            self.put(PRESENT + SUM_LOWER - COUNT, R9);
+            self.put(PRESENT + SUM_UPPER - COUNT, R3);
         }
         self.get(R4, STAGE);
         self.builder.set(R0, R7);
@@ -243,10 +245,10 @@ impl Code {
         self.builder.alu(Add, R7, 1);
         self.builder.place(entries);
         self.get(R1, LOW);
-        self.get(R3, HIGH);
         self.get(R8, PRESENT);
         if self.walk == Walk::Aggregates {
-            self.get(R9, PRESENT + SUM - COUNT);
+            self.get(R9, PRESENT + SUM_LOWER - COUNT);
+            self.get(R3, PRESENT + SUM_UPPER - COUNT);
         }
     }
 
@@ -280,7 +282,8 @@ impl Code {
         self.builder.branch(Equal, of_empty, 0, next);
         self.builder.reorder(ByteOrder::Big, Size::Double, R0);
         self.builder.branch(Less, R0, R1, next);
-        self.builder.branch(Greater, R0, R3, beyond);
+        self.get(R5, HIGH);
+        self.builder.branch(Greater, R0, R5, beyond);
         match self.walk {
             Walk::Aggregates => self.aggregate(next),
             Walk::Entries => self.list(next),
@@ -375,16 +378,16 @@ impl Code {
 
     /// Aggregates the value in register 4.
     fn aggregate(&mut self, next: Label) {
-        let (summed, compared) = (self.builder.label(), self.builder.label());
-        let (high, min, max) = (SUM_HIGH - COUNT, MIN - COUNT, MAX - COUNT);
+        let compared = self.builder.label();
+        let (min, max) = (MIN - COUNT, MAX - COUNT);
         self.filter(R0, next);
         self.builder.alu(Add, R8, 1);
-        self.builder.alu(Add, R9, R4);
-        self.builder.branch(GreaterOrEqual, R9, R4, summed);
-        self.get(R0, PRESENT + high);
-        self.builder.alu(Add, R0, 1);
-        self.put(PRESENT + high, R0);
-        self.builder.place(summed);
+        self.builder.set(R0, R4);
+        self.builder.alu(ShiftRight, R0, 32);
+        self.builder.alu(Add, R3, R0);
+        self.builder.set(R0, R4);
+        self.builder.reorder(ByteOrder::Little, Size::Word, R0);
+        self.builder.alu(Add, R9, R0);
         self.get(R0, PRESENT + min);
         self.builder.branch(GreaterOrEqual, R4, R0, compared);
         self.put(PRESENT + min, R4);

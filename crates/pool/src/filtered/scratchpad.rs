@@ -15,10 +15,12 @@ pub const HIGH: usize = 1;
 /// The first number that the filter selects, and how many more it does.
 pub const FIRST: usize = 2;
 pub const MORE: usize = 3;
-/// Of the leaves behind: the values that were selected. A list of entries needs only the count.
+/// Of the leaves behind: the values that were selected. A list of entries needs only the count. The
+/// lower and the upper halves of values have a sum each, as a program has no carry but by a branch
+/// that no processor predicts.
 pub const COUNT: usize = 4;
-pub const SUM: usize = 5;
-pub const SUM_HIGH: usize = 6;
+pub const SUM_LOWER: usize = 5;
+pub const SUM_UPPER: usize = 6;
 pub const MIN: usize = 7;
 pub const MAX: usize = 8;
 /// As many words: the same with the present leaf, as far as it was read.
@@ -69,7 +71,7 @@ pub fn aggregates(outcome: &Outcome) -> Aggregates {
     let of_some = |word| (count > 0).then(|| outcome.word(word));
     Aggregates {
         count,
-        sum: u128::from(outcome.word(SUM_HIGH)) << 64 | u128::from(outcome.word(SUM)),
+        sum: (u128::from(outcome.word(SUM_UPPER)) << 32) + u128::from(outcome.word(SUM_LOWER)),
         min: of_some(MIN),
         max: of_some(MAX),
     }

@@ -88,7 +88,7 @@ impl Native {
             pointer,
         };
         checked::translate(code, &mut context.func, names);
-        let address = finish(&mut module, context)?;
+        let address = finish(&mut module, vec![context])?[0];
         // SAFETY: the module has finished the function at this address, with the signature that
         // `entry_signature` gives it, which is that of `Entry`, in C's convention of this target.
         let entry = unsafe { transmute::<*const u8, Entry>(address) };

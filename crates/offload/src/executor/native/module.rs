@@ -4,7 +4,7 @@ use super::TranslateError;
 use cranelift_codegen::Context;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleError, default_libcall_names};
+use cranelift_module::{Module, ModuleError, default_libcall_names};
 
 /// A module for this process's processor, in which `symbols` are known.
 pub fn module(symbols: &[(&str, *const u8)]) -> Result<JITModule, TranslateError> {
@@ -30,14 +30,24 @@ pub fn module(symbols: &[(&str, *const u8)]) -> Result<JITModule, TranslateError
     Ok(JITModule::new(builder))
 }
 
-/// Finishes the function of a context, and returns its address, which is valid as long as the
+/// Finishes the functions of contexts, and returns their addresses, which are valid as long as the
 /// module.
-pub fn finish(module: &mut JITModule, mut context: Context) -> Result<*const u8, TranslateError> {
+pub fn finish(
+    module: &mut JITModule,
+    contexts: Vec<Context>,
+) -> Result<Vec<*const u8>, TranslateError> {
     let boxed = |error: ModuleError| Box::new(error);
-    let entry = module
-        .declare_function("entry", Linkage::Export, &context.func.signature)
-        .map_err(boxed)?;
-    module.define_function(entry, &mut context).map_err(boxed)?;
+    let mut functions = Vec::with_capacity(contexts.len());
+    for mut context in contexts {
+        let function = module
+            .declare_anonymous_function(&context.func.signature)
+            .map_err(boxed)?;
+        module
+            .define_function(function, &mut context)
+            .map_err(boxed)?;
+        functions.push(function);
+    }
     module.finalize_definitions().map_err(boxed)?;
-    Ok(module.get_finalized_function(entry))
+    let address = |function| module.get_finalized_function(function);
+    Ok(functions.into_iter().map(address).collect())
 }

@@ -5,18 +5,18 @@
 
 use super::TranslateError;
 use super::module::{finish, module};
-use super::translate::verified;
+use super::translate::{round, verified};
+use crate::executor::lane::Lane;
 use crate::executor::stores::Stores;
 use crate::executor::workspace::Workspace;
-use crate::program::{NodeLoad, Program, Window};
+use crate::program::{Program, Window};
 use cranelift_jit::JITModule;
 use cranelift_module::Module;
 use std::mem::{ManuallyDrop, transmute};
-use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 type Iteration = unsafe extern "C" fn(*mut u8, *mut u8, u64, *mut u8, u64, *mut Stores) -> u64;
+type Round = unsafe extern "C" fn(*mut Lane, *mut Lane, *mut *mut Lane) -> usize;
 
 /// A program that the processor executes.
 ///
@@ -40,10 +40,8 @@ pub struct NativeProgram {
     module: ManuallyDrop<JITModule>,
     iteration: Iteration,
     program: Arc<Program>,
-    is_in_place: bool,
-    /// The program's own, close at hand.
-    load: NodeLoad,
-    scratchpad_bytes: usize,
+    /// Of a program that only reads.
+    round: Option<Round>,
 }
 
 // SAFETY: the module is not used before it is dropped, and nothing else of it is shared. Its code
@@ -63,16 +61,25 @@ impl NativeProgram {
         let mut context = module.make_context();
         verified::signature(&mut context.func.signature, pointer);
         verified::translate(&program, &mut context.func);
-        let address = finish(&mut module, context)?;
+        let mut contexts = vec![context];
+        if !program.changes_memory() && !program.accesses(Window::Allocation) {
+            let mut context = module.make_context();
+            round::signature(&mut context.func.signature, pointer);
+            round::translate(&program, &mut context.func);
+            contexts.push(context);
+        }
+        let addresses = finish(&mut module, contexts)?;
         // SAFETY: the module has finished the function at this address, with the signature of
         // `verified::signature`, which is that of `Iteration`, in C's convention of this target.
-        let iteration = unsafe { transmute::<*const u8, Iteration>(address) };
+        let iteration = unsafe { transmute::<*const u8, Iteration>(addresses[0]) };
+        let round = addresses.get(1).map(|&address| {
+            // SAFETY: as above, with `round::signature` and `Round`.
+            unsafe { transmute::<*const u8, Round>(address) }
+        });
         Ok(NativeProgram {
             module,
             iteration,
-            load: program.node_load(),
-            scratchpad_bytes: program.scratchpad_bytes(),
-            is_in_place: !program.changes_memory() && !program.accesses(Window::Allocation),
+            round,
             program,
         })
     }
@@ -82,9 +89,9 @@ impl NativeProgram {
         &self.program
     }
 
-    /// True if [`iterate_in_place`](NativeProgram::iterate_in_place) runs it.
-    pub fn is_in_place(&self) -> bool {
-        self.is_in_place
+    /// True if [`round`](NativeProgram::round) runs it.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.round.is_some()
     }
 
     /// Runs one iteration, as the interpreter does.
@@ -114,52 +121,39 @@ impl NativeProgram {
         }
     }
 
-    /// Runs one iteration on a node that stays where it is: `offset` is where the program's load
-    /// begins in `memory`. Programs that change memory are not run: `None`.
+    /// Each of the lanes makes an iteration on its node where that lies. `stops`, which has to have
+    /// room for all, becomes a list of those that stop, as their [`Lane::next`] says, and their
+    /// number is returned; the others are at their next nodes. `None` if there is no lane, or the
+    /// program changes memory: it is not run so.
     ///
-    /// Other threads may change the node meanwhile. Two loads of one field may differ then, and the
+    /// Other threads may change nodes meanwhile. Two loads of one field may differ then, and the
     /// bytes of a field that is not an aligned word may be of different times.
     ///
-    /// # Panics
-    /// The load does not lie in `memory`, or the scratchpad has another length than the program
-    /// declares.
+    /// # Safety
+    /// Of each lane
+    /// - as many bytes from `node` on as the program loads can be read, and from any place that
+    ///   `near` can give;
+    /// - `scratchpad` points to as many bytes as the program declares, which nothing else accesses
+    ///   during this call.
     #[inline]
-    pub fn iterate_in_place(
+    pub(crate) unsafe fn round(
         &self,
-        memory: &[AtomicU64],
-        offset: usize,
-        address: u64,
-        scratchpad: &mut [u8],
-    ) -> Option<u64> {
-        if !self.is_in_place {
+        lanes: &mut [Lane],
+        stops: &mut [*mut Lane],
+    ) -> Option<usize> {
+        let round = self.round?;
+        if lanes.is_empty() || lanes.len() > stops.len() {
             return None;
         }
-        let load = self.load;
-        let end = offset.checked_add(load.bytes.into());
-        assert!(
-            end.is_some_and(|end| end <= size_of_val(memory)),
-            "in memory"
-        );
-        assert!(scratchpad.len() == self.scratchpad_bytes, "declared");
-        let node = memory.as_ptr().cast::<u8>().wrapping_add(offset);
-        let origin = node.wrapping_offset(-isize::from(load.start)).cast_mut();
-        // SAFETY: as in `iterate`, but of the node the code only loads, and only bytes of `memory`.
-        // These are atomics, so they may change at any time; the loads are the processor's own, to
-        // which no rule of Rust applies. The program does not access the allocation, and stores
-        // into neither window whose stores are noted.
-        let next = unsafe {
-            (self.iteration)(
-                origin,
-                scratchpad.as_mut_ptr(),
-                address,
-                null_mut(),
-                0,
-                null_mut(),
-            )
-        };
+        let lanes = lanes.as_mut_ptr_range();
+        // SAFETY: by the caller's duties, and as in `iterate`, but of a node the code only loads.
+        // These bytes may change at any time; the loads are the processor's own, to which no rule
+        // of Rust applies. The program does not access the allocation, and stores into neither
+        // window whose stores are noted. Each lane stops once at most, and there is room for all.
+        let count = unsafe { round(lanes.start, lanes.end, stops.as_mut_ptr()) };
         // What the next iteration loads is not older than what this one has loaded.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        Some(next)
+        Some(count)
     }
 }
 

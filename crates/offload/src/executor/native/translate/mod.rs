@@ -5,6 +5,7 @@
 
 mod arithmetic;
 pub mod checked;
+pub mod round;
 pub mod verified;
 
 use crate::isa::{Code, Instruction, Operand, Register, Size};

@@ -5,8 +5,8 @@ use crate::executor::stores::Stores;
 use crate::isa::{Register, STACK_BYTES, Size};
 use crate::program::{Access, Program, Window};
 use cranelift_codegen::ir::{
-    AbiParam, Function, InstBuilder, MemFlags, Signature, StackSlotData, StackSlotKind, Type,
-    Value, types,
+    AbiParam, Block, BlockArg, Function, InstBuilder, MemFlags, Signature, StackSlotData,
+    StackSlotKind, Type, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::mem::offset_of;
@@ -43,19 +43,36 @@ pub fn translate(program: &Program, function: &mut Function) {
             node,
             allocation,
             stores,
+            exit: None,
         },
     };
+    body(
+        &mut translation,
+        [node, scratchpad, address, allocation, region],
+    );
+    translation.builder.seal_all_blocks();
+    translation.builder.finalize();
+}
+
+/// Goes from the present block to the code of a program, with `arguments` in registers 1 to 5.
+pub fn body(translation: &mut Translation<'_, Verified<'_>>, arguments: [Value; 5]) {
     // A verified program reads no register that is not set, but Cranelift does not know that.
     let zero = translation.constant(0);
     for register in Register::ALL {
         translation.set(register, zero);
     }
-    translation.set(Register::R1, node);
-    translation.set(Register::R2, scratchpad);
-    translation.set(Register::R3, address);
-    translation.set(Register::R4, allocation);
-    translation.set(Register::R5, region);
-    let stack_is_used = (0..code.instructions().len())
+    let registers = [
+        Register::R1,
+        Register::R2,
+        Register::R3,
+        Register::R4,
+        Register::R5,
+    ];
+    for (register, value) in registers.into_iter().zip(arguments) {
+        translation.set(register, value);
+    }
+    let program = translation.accesses.program;
+    let stack_is_used = (0..program.code().instructions().len())
         .filter_map(|index| program.access(index))
         .any(|access| access.window == Window::Stack);
     if stack_is_used {
@@ -68,18 +85,18 @@ pub fn translate(program: &Program, function: &mut Function) {
     }
     translation.go_to(0);
     translation.instructions();
-    translation.builder.seal_all_blocks();
-    translation.builder.finalize();
 }
 
 /// What a verified program uses.
 pub struct Verified<'p> {
-    program: &'p Program,
+    pub program: &'p Program,
     /// Where the current address lies.
-    node: Value,
-    allocation: Value,
+    pub node: Value,
+    pub allocation: Value,
     /// A pointer to [`Stores`].
-    stores: Value,
+    pub stores: Value,
+    /// Where the code goes at its end, with register 0; without, the function returns that.
+    pub exit: Option<Block>,
 }
 
 impl Accesses for Verified<'_> {
@@ -126,7 +143,12 @@ impl Accesses for Verified<'_> {
     }
 
     fn exit(translation: &mut Translation<'_, Self>) {
-        translation.end_program();
+        let Some(exit) = translation.accesses.exit else {
+            return translation.end_program();
+        };
+        let result = translation.get(Register::R0);
+        let ins = translation.builder.ins();
+        ins.jump(exit, &[BlockArg::Value(result)]);
     }
 }
 

@@ -1,0 +1,155 @@
+//! An iteration of each of many traversals: a loop over their [`Lane`]s around a verified program
+//! that only reads, so that what an iteration takes beside the program is a few instructions.
+
+use super::verified::{Verified, body};
+use super::{Translation, blocks};
+use crate::executor::lane::{Lane, Near};
+use crate::program::Program;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, Function, InstBuilder, MemFlags, Signature, Type, Value, types,
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::mem::offset_of;
+
+/// The first lane, the end of the last one, and where pointers to those go that stop; the result is
+/// how many do.
+pub fn signature(signature: &mut Signature, pointer: Type) {
+    signature.params.extend([pointer; 3].map(AbiParam::new));
+    signature.returns.push(AbiParam::new(types::I64));
+}
+
+const NODE: usize = offset_of!(Lane, node);
+const SCRATCHPAD: usize = offset_of!(Lane, scratchpad);
+const LEFT: usize = offset_of!(Lane, left);
+const FIRST: usize = offset_of!(Lane, near) + offset_of!(Near, first);
+const ROOM: usize = offset_of!(Lane, near) + offset_of!(Near, room);
+const ORIGIN: usize = offset_of!(Lane, near) + offset_of!(Near, origin);
+const NEXT: usize = offset_of!(Lane, next);
+
+/// Fills the body of a function.
+pub fn translate(program: &Program, function: &mut Function) {
+    let mut frontend = FunctionBuilderContext::new();
+    let mut builder = FunctionBuilder::new(function, &mut frontend);
+    let registers = std::array::from_fn(|_| builder.declare_var(types::I64));
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    let (lanes, end, stops) = match *builder.block_params(entry) {
+        [lanes, end, stops] => (lanes, end, stops),
+        _ => unreachable!("the signature has three parameters"),
+    };
+    let head = builder.create_block();
+    let lane = builder.append_block_param(head, types::I64);
+    let count = builder.append_block_param(head, types::I64);
+    let none = builder.ins().iconst(types::I64, 0);
+    builder.ins().jump(head, &arguments([lanes, none]));
+
+    builder.switch_to_block(head);
+    let done = builder.create_block();
+    let next = builder.append_block_param(done, types::I64);
+    let node = field(&mut builder, lane, NODE);
+    let start = i64::from(program.node_load().start);
+    let current = builder.ins().iadd_imm(node, -start);
+    let scratchpad = field(&mut builder, lane, SCRATCHPAD);
+    // Where a program does not use the address, this goes away.
+    let (first, origin) = (
+        field(&mut builder, lane, FIRST),
+        field(&mut builder, lane, ORIGIN),
+    );
+    let distance = builder.ins().isub(node, origin);
+    let address = builder.ins().iadd(first, distance);
+    let code = program.code();
+    let mut translation = Translation {
+        blocks: blocks(code, &mut builder),
+        builder,
+        code,
+        registers,
+        accesses: Verified {
+            program,
+            node: current,
+            // Such a program has no allocation, and no stores are noted.
+            allocation: none,
+            stores: none,
+            exit: Some(done),
+        },
+    };
+    body(&mut translation, [current, scratchpad, address, none, none]);
+    let mut builder = translation.builder;
+
+    builder.switch_to_block(done);
+    let rest = Rest {
+        lane,
+        end,
+        stops,
+        head,
+    };
+    rest.translate(&mut builder, next, count);
+    builder.seal_all_blocks();
+    builder.finalize();
+}
+
+/// What follows the program: the lane goes on or stops, and the next one's turn comes.
+struct Rest {
+    lane: Value,
+    end: Value,
+    stops: Value,
+    head: Block,
+}
+
+impl Rest {
+    fn translate(&self, builder: &mut FunctionBuilder<'_>, next: Value, count: Value) {
+        let lane = self.lane;
+        let (within, goes_on) = (builder.create_block(), builder.create_block());
+        let (stops, behind) = (builder.create_block(), builder.create_block());
+        let counted = builder.append_block_param(behind, types::I64);
+        let left = field(builder, lane, LEFT);
+        let left = builder.ins().iadd_imm(left, -1);
+        set_field(builder, lane, LEFT, left);
+        let first = field(builder, lane, FIRST);
+        let distance = builder.ins().isub(next, first);
+        let room = field(builder, lane, ROOM);
+        let is_near = builder.ins().icmp(IntCC::UnsignedLessThan, distance, room);
+        builder.ins().brif(is_near, within, &[], stops, &[]);
+
+        builder.switch_to_block(within);
+        builder.ins().brif(left, goes_on, &[], stops, &[]);
+
+        builder.switch_to_block(goes_on);
+        let origin = field(builder, lane, ORIGIN);
+        let node = builder.ins().iadd(origin, distance);
+        set_field(builder, lane, NODE, node);
+        builder.ins().jump(behind, &arguments([count]));
+
+        builder.switch_to_block(stops);
+        set_field(builder, lane, NEXT, next);
+        let place = builder.ins().ishl_imm(count, 3);
+        let place = builder.ins().iadd(self.stops, place);
+        builder.ins().store(MemFlags::trusted(), lane, place, 0);
+        let more = builder.ins().iadd_imm(count, 1);
+        builder.ins().jump(behind, &arguments([more]));
+
+        builder.switch_to_block(behind);
+        let following = builder.ins().iadd_imm(lane, size_of::<Lane>() as i64);
+        let is_last = builder.ins().icmp(IntCC::Equal, following, self.end);
+        let ends = builder.create_block();
+        let again = arguments([following, counted]);
+        builder.ins().brif(is_last, ends, &[], self.head, &again);
+        builder.switch_to_block(ends);
+        builder.ins().return_(&[counted]);
+    }
+}
+
+fn arguments<const N: usize>(values: [Value; N]) -> [BlockArg; N] {
+    values.map(BlockArg::Value)
+}
+
+fn field(builder: &mut FunctionBuilder<'_>, lane: Value, offset: usize) -> Value {
+    let flags = MemFlags::trusted();
+    builder.ins().load(types::I64, flags, lane, offset as i32)
+}
+
+fn set_field(builder: &mut FunctionBuilder<'_>, lane: Value, offset: usize, value: Value) {
+    let flags = MemFlags::trusted();
+    builder.ins().store(flags, value, lane, offset as i32);
+}

@@ -1,0 +1,160 @@
+//! A place for a traversal, with all that it does not need in each iteration.
+
+use super::{Ended, Job};
+use crate::executor::{Lane, Near, Workspace};
+use crate::node::local::LocalMemory;
+use crate::node::ranges::{Permission, Tenant};
+use crate::program::NodeLoad;
+use crate::traversal::{Engine, Status};
+
+/// A place for a traversal.
+#[derive(Debug)]
+pub struct Slot<T> {
+    /// What ends it before its next iteration.
+    pub refusal: Option<Status>,
+    pub tenant: Tenant,
+    pub engine: Engine,
+    /// Of a traversal that is not run where its nodes lie, `address` is the present one.
+    pub workspace: Workspace,
+    load: NodeLoad,
+    group: usize,
+    limit: u64,
+    near: Near,
+    tag: Option<T>,
+}
+
+impl<T> Slot<T> {
+    pub fn new(engine: &Engine) -> Slot<T> {
+        let mut slot = Slot {
+            refusal: None,
+            tenant: Tenant::default(),
+            engine: engine.clone(),
+            workspace: Workspace::new(0, Vec::new()),
+            load: NodeLoad::default(),
+            group: 0,
+            limit: 0,
+            near: Near::NONE,
+            tag: None,
+        };
+        slot.use_engine(engine);
+        slot
+    }
+
+    /// Prepares for the traversals of a program.
+    fn use_engine(&mut self, engine: &Engine) {
+        let program = engine.program();
+        self.load = program.node_load();
+        self.workspace
+            .scratchpad
+            .resize(program.scratchpad_bytes(), 0);
+        self.engine = engine.clone();
+        self.group = self.engine.group_in_place();
+        self.near = Near::NONE;
+    }
+
+    /// What is known of the memory is no longer valid.
+    pub fn forget_memory(&mut self) {
+        self.near = Near::NONE;
+    }
+
+    /// Takes a job; `number` is the slot's.
+    #[inline]
+    pub fn begin(&mut self, memory: &LocalMemory<'_>, number: u32, job: Job<'_, T>) -> Lane {
+        if !self.engine.is_same(job.engine) {
+            self.use_engine(job.engine);
+        }
+        if self.tenant != job.tenant {
+            (self.tenant, self.near) = (job.tenant, Near::NONE);
+        }
+        let scratchpad = &mut self.workspace.scratchpad;
+        let length = scratchpad.len();
+        if job.scratchpad.len() == length {
+            scratchpad.copy_from_slice(job.scratchpad);
+        } else {
+            scratchpad.clear();
+            scratchpad.extend_from_slice(&job.scratchpad[..job.scratchpad.len().min(length)]);
+            scratchpad.resize(length, 0);
+        }
+        self.limit = job.iterations;
+        self.tag = Some(job.tag);
+        let mut lane = Lane {
+            node: std::ptr::null(),
+            scratchpad: self.workspace.scratchpad.as_mut_ptr(),
+            left: job.iterations,
+            near: self.near,
+            next: 0,
+            group: 0,
+            slot: number,
+            bytes: u32::from(self.load.bytes.max(1)),
+        };
+        self.go_to(memory, &mut lane, job.address);
+        lane
+    }
+
+    /// Where the traversal is.
+    pub fn address(&self, lane: &Lane) -> u64 {
+        match lane.group {
+            0 => self.workspace.address,
+            _ => lane.address(),
+        }
+    }
+
+    /// Sends the traversal to an address, unless it has no iteration left, or the tenant has no
+    /// such node here: then there is a refusal.
+    #[inline]
+    pub fn go_to(&mut self, memory: &LocalMemory<'_>, lane: &mut Lane, address: u64) {
+        let node = match self.near.find(address) {
+            _ if lane.left == 0 => Err(Status::IterationLimit),
+            Some(node) => Ok(node),
+            None => self.look_up(memory, address),
+        };
+        match node {
+            Ok(node) => {
+                (lane.node, lane.near, lane.group) = (node, self.near, self.group);
+                self.refusal = None;
+            }
+            Err(status) => {
+                lane.group = 0;
+                self.refusal = Some(status);
+            }
+        }
+        if lane.group == 0 {
+            self.workspace.address = address;
+        }
+    }
+
+    /// Looks a node up in the table of ranges.
+    #[cold]
+    fn look_up(&mut self, memory: &LocalMemory<'_>, address: u64) -> Result<*const u8, Status> {
+        let start = self.load.start;
+        let from = address.wrapping_add_signed(start.into());
+        let bytes = self.load.bytes.max(1);
+        let ranges = memory.ranges();
+        let place = ranges.translate(self.tenant, from, bytes.into(), Permission::Read)?;
+        let memory = memory.words().as_ptr().cast::<u8>();
+        let range = ranges.find(from).ok_or(Status::NoSuchAddress)?;
+        let first = range.start.wrapping_add_signed(-i64::from(start));
+        let mut near = Near {
+            first,
+            room: range.bytes - u64::from(bytes) + 1,
+            origin: memory.wrapping_add(range.offset as usize),
+        };
+        if near.find(0).is_some() {
+            near.room = 0;
+        }
+        self.near = near;
+        Ok(memory.wrapping_add(place))
+    }
+
+    /// What the end of the traversal is told.
+    #[inline]
+    pub fn end(&mut self, lane: &Lane, status: Status) -> Option<Ended<'_, T>> {
+        Some(Ended {
+            tag: self.tag.take()?,
+            status,
+            address: self.address(lane),
+            scratchpad: &self.workspace.scratchpad,
+            iterations: self.limit - lane.left,
+        })
+    }
+}
