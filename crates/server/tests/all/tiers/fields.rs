@@ -1,6 +1,6 @@
 //! Large hashes, whose values lie in several tiers.
 
-use super::nodes::{move_nodes, nodes, reads, run};
+use super::nodes::{Stops, move_nodes, nodes, reads, run};
 use super::*;
 use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::log::Policy;
@@ -246,6 +246,7 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     let (stop, stirred) = (AtomicBool::new(false), Stirred::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
+        let _stops = Stops(&stop);
         let mut connection = server.connect();
         let mut versions = [0; COUNT];
         (0..COUNT).for_each(|number| set(&mut connection, b"hash", number, 0));
@@ -278,7 +279,6 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
                 assert_eq!(found, Value::Bulk(value(number, *version)));
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let moved = stirred.nodes.into_inner();
     assert!(moved > 100, "{moved} values have moved");

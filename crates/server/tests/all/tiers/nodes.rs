@@ -30,6 +30,15 @@ fn push(connection: &mut Connection, key: &[u8], count: usize) {
     }
 }
 
+/// Ends what runs beside a test, also when the test fails.
+pub(super) struct Stops<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// How many reads of a tier there were.
 pub(super) fn reads(traffic: &Traffic) -> u64 {
     traffic.latencies().map(|(_, count)| count).sum()
@@ -286,6 +295,7 @@ fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
     let (stop, stirred) = (AtomicBool::new(false), Stirred::default());
     std::thread::scope(|scope| {
         scope.spawn(|| stir(&server.server.keyspace, &stop, &stirred));
+        let _stops = Stops(&stop);
         let mut connection = server.connect();
         push(&mut connection, b"queue", 100);
         let (mut first, mut end) = (0, 100);
@@ -320,7 +330,6 @@ fn queues_keep_their_order_and_the_log_is_whole_while_their_nodes_move() {
             let expected = (first..end).map(|number| Value::Bulk(element(number)));
             assert_eq!(all, Value::Array(expected.collect()));
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let moved = stirred.nodes.into_inner();
     assert!(moved > 100, "{moved} nodes have moved");
