@@ -216,6 +216,15 @@ impl<N: Cached> Directory<N> {
         DIRECTORY_BYTES + self.runs.len() * RUN_BYTES + self.bound_bytes
     }
 
+    /// A directory of its own with the same nodes and uses.
+    pub(super) fn copied(&self) -> Directory<N> {
+        let copied = |run: &Arc<Run<N>>| {
+            let nodes = Nodes::new(run.nodes.load().iter());
+            Run::new(&run.bound, nodes)
+        };
+        Directory::new(self.runs.iter().map(copied))
+    }
+
     /// How many runs there are.
     pub(super) fn runs(&self) -> usize {
         self.runs.len()

@@ -145,6 +145,33 @@ impl<N: Cached> Cache<N> {
         self.used_bytes.fetch_add(added, Relaxed);
     }
 
+    /// Takes over the nodes of another cache in place of its own, if it has room for all of them.
+    pub fn learn_from(&self, other: &Cache<N>) {
+        // One lock after the other, because two caches may learn from each other.
+        let (levels, counts, bytes) = {
+            let writer = other.writer.lock();
+            let copied = |level: &ArcSwapOption<Directory<N>>| {
+                let directory = level.load();
+                directory
+                    .as_ref()
+                    .map(|directory| Arc::new(directory.copied()))
+            };
+            let levels: Vec<_> = other.levels.iter().map(copied).collect();
+            (levels, writer.counts, other.bytes())
+        };
+        if bytes > self.budget_bytes {
+            return;
+        }
+        let mut writer = self.writer.lock();
+        for (own, level) in self.levels.iter().zip(levels) {
+            own.store(level);
+        }
+        let height = LEVELS - counts.iter().rev().take_while(|&&count| count == 0).count();
+        self.height.fetch_max(height, Relaxed);
+        writer.counts = counts;
+        self.used_bytes.store(bytes, Relaxed);
+    }
+
     /// Drops a stale node, unless another has replaced it since.
     pub fn invalidate(&self, stale: &N) {
         let number = usize::from(stale.level().max(LOWEST) - LOWEST);
@@ -345,6 +372,40 @@ mod tests {
         cache.invalidate(&cache.seek(&[0, 3], 2).unwrap());
         assert_eq!((found(&cache, 3, 2), cache.bytes()), (None, 0));
         cache.check();
+    }
+
+    #[test]
+    fn what_was_taken_over_is_found_and_changes_alone() {
+        let (one, other) = (Cache::new(1 << 20), Cache::new(1 << 20));
+        for low in 0..300 {
+            one.keep(node(u64::from(low), 2, low * 2, Some(low * 2 + 2)));
+        }
+        one.keep(node(1000, 3, 0, None));
+        other.keep(node(2000, 2, 7, None));
+        other.learn_from(&one);
+        other.check();
+        assert_eq!(other.bytes(), one.bytes());
+        assert_eq!(found(&other, 598, 2), Some(299));
+        assert_eq!(found(&other, 700, 2), Some(1000));
+        // Each goes its own way from then on.
+        one.invalidate(&one.seek(&[0, 8], 2).unwrap());
+        other.keep(node(3000, 2, 10, Some(12)));
+        assert_eq!(
+            (found(&one, 8, 2), found(&other, 8, 2)),
+            (Some(1000), Some(4))
+        );
+        assert_eq!(
+            (found(&one, 10, 2), found(&other, 10, 2)),
+            (Some(5), Some(3000))
+        );
+        one.check();
+        other.check();
+        // One without room keeps what it has.
+        let small = Cache::new(5000);
+        small.keep(node(4000, 2, 0, None));
+        small.learn_from(&one);
+        small.check();
+        assert_eq!(found(&small, 8, 2), Some(4000));
     }
 
     #[test]

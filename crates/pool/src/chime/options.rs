@@ -238,8 +238,11 @@ impl ComputeNode {
         self.hotspots.guesses()
     }
 
-    /// Takes over what another compute node of the same options knows of hot keys.
+    /// Takes over what another compute node of the same tree and options caches, and what it knows
+    /// of hot keys. Cached nodes have the epochs in which they were read, which all compute nodes
+    /// of a tree share.
     pub fn learn_from(&self, other: &ComputeNode) {
+        self.cache.learn_from(&other.cache);
         self.hotspots.learn_from(&other.hotspots);
     }
 

@@ -25,9 +25,8 @@ impl System for chime::Options {
         Some(node.guesses())
     }
 
-    fn learn_from(node: &chime::ComputeNode, other: &chime::ComputeNode) -> bool {
+    fn learn_from(node: &chime::ComputeNode, other: &chime::ComputeNode) {
         node.learn_from(other);
-        false
     }
 
     async fn load(
@@ -65,9 +64,8 @@ impl System for smart::Options {
         None
     }
 
-    fn learn_from(node: &smart::ComputeNode, other: &smart::ComputeNode) -> bool {
+    fn learn_from(node: &smart::ComputeNode, other: &smart::ComputeNode) {
         node.learn_from(other);
-        true
     }
 
     async fn load(
@@ -105,8 +103,8 @@ impl System for rolex::Options {
         None
     }
 
-    fn learn_from(_: &rolex::ComputeNode, _: &rolex::ComputeNode) -> bool {
-        false
+    fn learn_from(node: &rolex::ComputeNode, other: &rolex::ComputeNode) {
+        node.learn_from(other);
     }
 
     /// Models are trained over all keys at once.

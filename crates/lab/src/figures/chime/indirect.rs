@@ -60,8 +60,8 @@ impl<S: System + 'static> System for Indirect<S> {
         S::guesses(&node.node)
     }
 
-    fn learn_from(node: &Self::ComputeNode, other: &Self::ComputeNode) -> bool {
-        S::learn_from(&node.node, &other.node)
+    fn learn_from(node: &Self::ComputeNode, other: &Self::ComputeNode) {
+        S::learn_from(&node.node, &other.node);
     }
 
     async fn load(

@@ -112,7 +112,7 @@ impl Phase {
 }
 
 /// What warms the cache of a contender: where it keeps all it can, everything is read. `operations`
-/// of each compute node teach it what is hot, if it learns that.
+/// of a compute node teach it what is hot, if it learns that.
 pub(super) fn warming(contender: &Contender, scale: &Scale, operations: usize) -> Warming {
     match (contender.cache_bytes, contender.learns()) {
         (Some(_), true) => Warming::Operations(operations),

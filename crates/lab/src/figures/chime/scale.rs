@@ -17,7 +17,7 @@ pub struct Scale {
     pub compute_nodes: usize,
     /// Operations of a point.
     pub operations: usize,
-    /// Operations of each compute node for each key by which its cache is warmed before throughput
+    /// Operations of a compute node for each key by which caches are warmed before throughput
     /// is compared: hotspot buffers learn slowly.
     pub warming: usize,
     /// Whether axes have a few points only.

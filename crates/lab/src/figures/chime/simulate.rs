@@ -44,7 +44,7 @@ pub(super) struct Phase {
     pub clients: usize,
     /// Operations, of all clients together.
     pub operations: usize,
-    /// Operations of each compute node by which its cache is warmed before.
+    /// Operations of a compute node by which caches are warmed before.
     pub warming: Warming,
     /// Another model of the network than the setup's.
     pub network: Option<Parameters>,
@@ -215,7 +215,8 @@ impl<'s, S: System> Stage<'s, S> {
         Ok(())
     }
 
-    /// Warms the caches of all compute nodes.
+    /// Warms the cache of a compute node. The others are told what it keeps, as what is hot for one
+    /// is so for all.
     fn warm(&mut self, phase: &Phase) -> Result<(), PointError> {
         let (all, operations) = match phase.warming {
             Warming::None => return Ok(()),
@@ -223,67 +224,56 @@ impl<'s, S: System> Stage<'s, S> {
             Warming::All(operations) => (true, operations),
         };
         let scans = phase.mix.shares().scan > 0;
-        for number in 0..self.compute_nodes.len() {
-            // What is hot for one compute node is so for all: the first one learns it, and the
-            // others are told.
-            let is_first = number == 0;
-            if !is_first && S::learn_from(&self.compute_nodes[number], &self.compute_nodes[0]) {
-                continue;
-            }
-            let operations = match is_first {
-                true => operations,
-                false => operations.min(self.setup.loaded / WARM_PART),
-            };
-            let spec = StreamSpec {
-                mix: if scans { Mix::YcsbE } else { Mix::YcsbC },
-                distribution: Some(
-                    phase
-                        .distribution
-                        .unwrap_or_else(|| phase.mix.distribution_default()),
-                ),
-                keys: self.setup.loaded,
-                threads: 1,
-                operations: operations.max(1),
-                seed: self.setup.seed + 1 + number as u64,
-                // What is hot stays so.
-                hot_seed: self.setup.seed,
-            };
-            // Scans come with inserts, which here would have to be held out.
-            let spec = StreamSpec {
-                keys: spec.keys + spec.inserts(),
-                ..spec
-            };
-            let streams = spec.generate()?;
-            let endpoint = self.simulation.instant_endpoint(0);
-            let node = Arc::clone(&self.compute_nodes[number]);
-            let opening = S::open(endpoint, self.nodes.clone(), node);
-            let (keys, interrupt) = (self.keys, self.interrupt.clone());
-            let loaded = if all { self.setup.loaded } else { 0 };
-            self.at_once(async move {
-                let index = opening.await?;
-                for position in 0..loaded {
-                    index.get(&keys.key(position)).await?;
-                    if interrupt.is_raised() {
-                        return Ok(());
-                    }
+        let distribution = phase.distribution;
+        let distribution = distribution.unwrap_or_else(|| phase.mix.distribution_default());
+        let spec = StreamSpec {
+            mix: if scans { Mix::YcsbE } else { Mix::YcsbC },
+            distribution: Some(distribution),
+            keys: self.setup.loaded,
+            threads: 1,
+            operations: operations.max(1),
+            seed: self.setup.seed + 1,
+            // What is hot stays so.
+            hot_seed: self.setup.seed,
+        };
+        // Scans come with inserts, which here would have to be held out.
+        let spec = StreamSpec {
+            keys: spec.keys + spec.inserts(),
+            ..spec
+        };
+        let streams = spec.generate()?;
+        let endpoint = self.simulation.instant_endpoint(0);
+        let opening = S::open(
+            endpoint,
+            self.nodes.clone(),
+            Arc::clone(&self.compute_nodes[0]),
+        );
+        let (keys, interrupt) = (self.keys, self.interrupt.clone());
+        let loaded = if all { self.setup.loaded } else { 0 };
+        self.at_once(async move {
+            let index = opening.await?;
+            for position in 0..loaded {
+                index.get(&keys.key(position)).await?;
+                if interrupt.is_raised() {
+                    return Ok(());
                 }
-                for operation in streams.threads().iter().flat_map(OpStream::iter) {
-                    match operation {
-                        Op::Scan(position, length) => {
-                            index.scan(&keys.key(position), length).await.map(drop)?;
-                        }
-                        Op::Read(position) => index.get(&keys.key(position)).await.map(drop)?,
-                        _ => {}
-                    }
-                    if interrupt.is_raised() {
-                        return Ok(());
-                    }
-                }
-                Ok(())
-            })?;
-            if !is_first {
-                S::learn_from(&self.compute_nodes[number], &self.compute_nodes[0]);
             }
+            for operation in streams.threads().iter().flat_map(OpStream::iter) {
+                match operation {
+                    Op::Scan(position, length) => {
+                        index.scan(&keys.key(position), length).await.map(drop)?;
+                    }
+                    Op::Read(position) => index.get(&keys.key(position)).await.map(drop)?,
+                    _ => {}
+                }
+                if interrupt.is_raised() {
+                    return Ok(());
+                }
+            }
+            Ok(())
+        })?;
+        for node in &self.compute_nodes[1..] {
+            S::learn_from(node, &self.compute_nodes[0]);
         }
         Ok(())
     }

@@ -31,9 +31,8 @@ pub(super) trait System {
     /// of an index that does not guess.
     fn guesses(node: &Self::ComputeNode) -> Option<[u64; 2]>;
 
-    /// Has a compute node know what another one does, so that it need not be warmed as long. True
-    /// if it knows all of that then, and false if only which keys are hot.
-    fn learn_from(node: &Self::ComputeNode, other: &Self::ComputeNode) -> bool;
+    /// Has a compute node know what another one does.
+    fn learn_from(node: &Self::ComputeNode, other: &Self::ComputeNode);
 
     /// Makes an index of entries.
     fn load(

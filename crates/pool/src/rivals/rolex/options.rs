@@ -133,6 +133,15 @@ impl ComputeNode {
         }
     }
 
+    /// Takes over the models and synonyms of another compute node of the same index and options. It
+    /// keeps its own models if it has some.
+    pub fn learn_from(&self, other: &ComputeNode) {
+        if let Some(table) = other.table.get() {
+            self.table.get_or_init(|| Arc::clone(table));
+        }
+        self.synonyms.learn_from(&other.synonyms);
+    }
+
     /// The bytes of all that is kept.
     pub fn cache_bytes(&self) -> usize {
         let table = self.table.get().map_or(0, |table| table.kept_bytes());

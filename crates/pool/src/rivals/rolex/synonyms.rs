@@ -18,7 +18,7 @@ pub(super) struct Synonyms {
     known: RwLock<Kept>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Kept {
     /// The first leaf's bound is the empty string.
     by_bound: BTreeMap<Box<[u8]>, Known>,
@@ -34,6 +34,12 @@ fn bytes_of(bound: &[u8], addresses: usize) -> usize {
 impl Synonyms {
     pub fn bytes(&self) -> usize {
         self.known.read().bytes
+    }
+
+    /// Takes over what another one knows, which has the same budget.
+    pub fn learn_from(&self, other: &Synonyms) {
+        let known = other.known.read().clone();
+        *self.known.write() = known;
     }
 
     /// The known synonyms of the last leaf whose bound is no greater than a key, if they are of one
@@ -106,6 +112,11 @@ mod tests {
         assert_eq!(numbers(b"", 0..=5), [0, 5]);
         assert_eq!(numbers(b"b", 1..=9), [5, 9]);
         assert_eq!(numbers(b"", 6..=8), [0; 0]);
+        let other = Synonyms::default();
+        other.learn_from(&synonyms);
+        let known = other.of_key(b"f", &(4..=6));
+        assert_eq!(known, synonyms.of_key(b"f", &(4..=6)));
+        assert_eq!(other.bytes(), synonyms.bytes());
     }
 
     #[test]
