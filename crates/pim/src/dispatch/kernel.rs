@@ -93,7 +93,7 @@ pub(crate) fn run<M: Meter, L: Lists>(
             module.begin(number);
             number += 1;
             one(module, &read, lists, |answer| {
-                wire.answer(&answer, read.tag, output);
+                wire.answer(&read.task, &answer, read.tag, output);
             })?;
         }
         if let Some(fault) = fault {
@@ -111,6 +111,7 @@ impl Read<'_> {
             Task::Get { key }
             | Task::Insert { key, .. }
             | Task::Update { key, .. }
+            | Task::Updates { key, .. }
             | Task::Remove { key }
             | Task::Floor { key, .. }
             | Task::Scan { from: key, .. } => key,
@@ -132,6 +133,7 @@ fn one<M: Meter, L: Lists>(
         Task::Get { key }
         | Task::Insert { key, .. }
         | Task::Update { key, .. }
+        | Task::Updates { key, .. }
         | Task::Remove { key } => key,
         Task::Floor { start, .. } | Task::Scan { start, .. } => start,
         Task::Build {
@@ -182,6 +184,7 @@ fn work<M: Meter>(
             previous,
             value,
         } => stored(list.update(module, key, previous, value)),
+        Task::Updates { key, values } => stored(updates(module, list, key, values)),
         Task::Remove { key } => value(list.remove(module, key)),
         Task::Floor { key, .. } => match list.floor(module, key) {
             Some((key, value)) => return say(Answer::Entries(&[key, value])),
@@ -204,6 +207,24 @@ fn work<M: Meter>(
         Task::Build { .. } | Task::Free { .. } | Task::Height { .. } => Answer::Nothing,
     };
     say(answer);
+}
+
+/// Several updates of a key: all of them at once if the first applies, as the others then do.
+fn updates<M: Meter>(
+    module: &mut Module<'_, M>,
+    list: impl List,
+    key: u64,
+    values: &[u64],
+) -> Result<Option<u64>, Fault> {
+    let (first, last) = (values.first().copied(), values.last().copied());
+    let before = list.update(module, key, first, last)?;
+    if before != first {
+        let after = Task::updated(before, values);
+        if after != before {
+            list.update(module, key, before, after)?;
+        }
+    }
+    Ok(before)
 }
 
 /// Keys and values from `from` up to `to`.

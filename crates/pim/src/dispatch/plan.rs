@@ -120,6 +120,23 @@ impl Change {
     }
 }
 
+/// The tags of the tasks of operations, by operation, if others may take their answers.
+#[derive(Default)]
+struct Tags(Vec<u32>);
+
+impl Tags {
+    fn note(&mut self, number: usize, tag: u32) {
+        self.0.resize(number, NOBODY);
+        self.0.push(tag);
+    }
+
+    /// The tag of the task whose answer an operation takes.
+    fn shared(&self, requests: &Routing, number: usize) -> Option<u32> {
+        let tag = self.0.get(requests.source(number)?).copied();
+        tag.filter(|&tag| tag != NOBODY)
+    }
+}
+
 impl Plan {
     /// Plans the tasks of modules for the operations of a batch, behind the content of `inputs`,
     /// whose tags are no operation's. `create` makes a partition for a key that may be inserted,
@@ -140,8 +157,7 @@ impl Plan {
             sent: Vec::with_capacity(operations.len()),
         };
         let mut walk = requests.walk();
-        // The tag of an operation's task, by operation, if others take its answer.
-        let mut read_by: Vec<u32> = Vec::new();
+        let mut tags = Tags::default();
         let mut home = |directory: &mut Directory, number, key| {
             let place = requests.place(number, key, directory);
             place.or_else(|| create(directory, key))
@@ -155,16 +171,13 @@ impl Plan {
                     let Some(place) = requests.place(number, key, directory) else {
                         continue;
                     };
-                    let source = requests.source(number);
-                    let tag = source.and_then(|source| read_by.get(source).copied());
-                    match tag.filter(|&tag| tag != NOBODY) {
+                    match tags.shared(requests, number) {
                         Some(tag) => plan.share(position, place, tag),
                         None => {
                             let copy = read(directory, place, position.into());
                             let tag = plan.add(position, (place, copy), Task::Get { key });
                             if requests.combines() {
-                                read_by.resize(number, NOBODY);
-                                read_by.push(tag);
+                                tags.note(number, tag);
                             }
                         }
                     }
@@ -182,18 +195,24 @@ impl Plan {
                     value,
                     previous,
                 } => {
+                    if let Some(tag) = tags.shared(requests, number)
+                        && let Some(place) = requests.place(number, key, directory)
+                    {
+                        plan.share(position, place, tag);
+                        continue;
+                    }
                     let previous = input.previous(previous);
                     let place = match previous {
                         None => home(directory, number, key),
                         Some(_) => requests.place(number, key, directory),
                     };
-                    let task = Task::Update {
-                        key,
-                        previous,
-                        value: Some(value),
-                    };
+                    let values = values_of(input, requests, number);
                     if let Some(place) = place {
-                        plan.add(position, first(directory, place), task);
+                        let task = update(key, previous, value, &values);
+                        let tag = plan.add(position, first(directory, place), task);
+                        if !values.is_empty() {
+                            tags.note(number, tag);
+                        }
                         walk.wrote(place);
                         if previous.is_none() {
                             directory.may_come(place, key);
@@ -217,12 +236,7 @@ impl Plan {
                     });
                 }
                 Operation::Successor { key } => {
-                    let reach = Reach {
-                        from: key,
-                        to: u64::MAX,
-                        limit: 1,
-                    };
-                    plan.scan(position, directory, reach, false, &mut read);
+                    plan.scan(position, directory, Reach::next(key), false, &mut read);
                 }
                 Operation::Scan {
                     range,
@@ -394,6 +408,19 @@ impl Plan {
                     write(position, operation, input, output, own, &mut changes);
                 }
             }
+            let first = own.parts.first().copied();
+            if let (Some(part), Operation::Update { value, .. }) = (first, operation) {
+                // Those that are done with it find its value.
+                let answer = &mut answers[part.tag as usize];
+                let is_expected = match *answer {
+                    Answer::Expected => true,
+                    Answer::Value(before) => Some(before) == expected(operation, input),
+                    _ => false,
+                };
+                if is_expected {
+                    *answer = Answer::Value(*value);
+                }
+            }
         }
         let Changes {
             changes, changed, ..
@@ -453,9 +480,51 @@ impl<'p> Parts<'p> {
         let words = others.map(|(_, answer)| match answer {
             Answer::Value(_) => 1,
             Answer::Entries(words) => clip(words, range_of(operation, input)).len() as u64,
-            Answer::Nothing | Answer::Full => 0,
+            Answer::Nothing | Answer::Full | Answer::Expected => 0,
         });
         words.sum()
+    }
+}
+
+/// The task of an update, or of several updates with these values.
+fn update(key: u64, previous: Option<u64>, value: u64, values: &[u64]) -> Task<'_> {
+    match values.is_empty() {
+        true => Task::Update {
+            key,
+            previous,
+            value: Some(value),
+        },
+        false => Task::Updates { key, values },
+    }
+}
+
+/// The value that an update expects, and those of all updates that are done with it; nothing if it
+/// is done alone.
+fn values_of(input: Input<'_, Words>, requests: &Routing, number: usize) -> Vec<u64> {
+    let mut values = Vec::new();
+    let mut at = Some(number).filter(|&number| requests.next(number).is_some());
+    while let Some(number) = at {
+        if let Some(Operation::Update {
+            value, previous, ..
+        }) = input.operations().get(number)
+        {
+            if values.is_empty() {
+                values.extend(input.previous(*previous));
+            }
+            values.push(*value);
+        }
+        at = requests.next(number);
+    }
+    values
+}
+
+/// The value that a conditional operation expects.
+fn expected(operation: &Operation<Words>, input: Input<'_, Words>) -> Option<u64> {
+    match *operation {
+        Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {
+            input.previous(previous)
+        }
+        _ => None,
     }
 }
 
@@ -495,6 +564,7 @@ fn write(
     let first = parts.iter().next();
     let value = match first {
         Some((_, Answer::Value(value))) => Some(*value),
+        Some((_, Answer::Expected)) => expected(operation, input),
         _ => None,
     };
     if parts.iter().any(|(_, answer)| *answer == Answer::Full) {

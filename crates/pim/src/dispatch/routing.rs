@@ -11,8 +11,8 @@ use std::hash::BuildHasher;
 pub(crate) struct Routing {
     /// Of operations on single keys; [`NOWHERE`] for others, and for keys that have no partition.
     places: Vec<u32>,
-    /// For each the former get whose answer it takes, or itself. Empty if no answer is shared.
-    sources: Vec<u32>,
+    /// What operations share; empty if no answer is shared.
+    shared: Shared,
     /// Whether some may take the answer of others.
     combines: bool,
     /// The shared reads of scans.
@@ -21,19 +21,29 @@ pub(crate) struct Routing {
 
 const NOWHERE: u32 = u32::MAX;
 
+/// The operations on keys that share a task.
+#[derive(Debug, Default)]
+struct Shared {
+    /// For each the former operation whose task and answer it takes, or itself.
+    sources: Vec<u32>,
+    /// For each update the next one of its task, or itself.
+    nexts: Vec<u32>,
+}
+
 impl Routing {
     /// Of the operations of a batch. If `combines`, gets take the answer of a former get of their
-    /// key, if that is not written between them, and so do scans. O(n log p) for n operations and p
-    /// partitions.
+    /// key, if that is not written between them, and so do scans. An update that expects the value
+    /// of a former update of its key is done with that, if nothing looks at the key, or at any keys
+    /// by their order, between them. O(n log p) for n operations and p partitions.
     pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Routing {
-        let sources = match combines {
-            true => sources(input.operations()),
-            false => Vec::new(),
+        let shared = match combines {
+            true => shared(input),
+            false => Shared::default(),
         };
         let places = Vec::new();
         let mut requests = Routing {
             places,
-            sources,
+            shared,
             combines,
             ranges: SharedScans::default(),
         };
@@ -75,47 +85,80 @@ impl Routing {
         Walk::new(&self.ranges)
     }
 
-    /// The former get whose answer an operation takes.
+    /// The former operation whose task and answer an operation takes.
     pub fn source(&self, position: usize) -> Option<usize> {
-        let source = *self.sources.get(position)? as usize;
+        let source = *self.shared.sources.get(position)? as usize;
         (source != position).then_some(source)
+    }
+
+    /// The update that is done with the one at a position, next after it.
+    pub fn next(&self, position: usize) -> Option<usize> {
+        let next = *self.shared.nexts.get(position)? as usize;
+        (next != position).then_some(next)
     }
 }
 
-/// For each operation the former get whose answer it takes, or itself.
-fn sources(operations: &[Operation<Words>]) -> Vec<u32> {
+/// Whether an update expects the value of a former one.
+fn follows(former: &Operation<Words>, update: &Operation<Words>, input: Input<'_, Words>) -> bool {
+    match (*former, *update) {
+        (
+            Operation::Update {
+                value,
+                previous: first,
+                ..
+            },
+            Operation::Update { previous, .. },
+        ) => input.previous(first).is_some() && input.previous(previous) == Some(value),
+        _ => false,
+    }
+}
+
+fn shared(input: Input<'_, Words>) -> Shared {
     /// The slot is empty.
     const EMPTY: u32 = u32::MAX;
+    let operations = input.operations();
     let mut sources: Vec<u32> = (0..operations.len() as u32).collect();
-    // By key the last that got it, or wrote it after a get. At most half of it is taken.
+    let mut nexts = sources.clone();
+    // No update is done with one before this.
+    let mut ordered = 0;
+    // By key the last that got or updated it, or wrote it after these. At most half of it is taken.
     let mut last = vec![EMPTY; (2 * operations.len()).next_power_of_two()];
     let mask = last.len() - 1;
     let hasher = foldhash::fast::RandomState::default();
     for (position, operation) in operations.iter().enumerate() {
         let is_get = matches!(operation, Operation::Get { .. });
+        let is_update = matches!(operation, Operation::Update { .. });
         let Some(key) = operation
             .point_key()
             .filter(|_| is_get || operation.is_write())
         else {
+            ordered = position;
             continue;
         };
         let mut at = hasher.hash_one(key) as usize & mask;
         loop {
             match operations.get(last[at] as usize) {
-                // A key that is not read before its write needs no entry.
-                None if is_get => last[at] = position as u32,
+                // A key that is not read or updated before its write needs no entry.
+                None if is_get || is_update => last[at] = position as u32,
                 None => {}
                 Some(other) if other.point_key() != Some(key) => {
                     at = (at + 1) & mask;
                     continue;
                 }
                 Some(other) if is_get && !other.is_write() => sources[position] = last[at],
-                Some(_) => last[at] = position as u32,
+                Some(other) => {
+                    let former = last[at] as usize;
+                    last[at] = position as u32;
+                    if former >= ordered && follows(other, operation, input) {
+                        sources[position] = sources[former];
+                        nexts[former] = position as u32;
+                    }
+                }
             }
             break;
         }
     }
-    sources
+    Shared { sources, nexts }
 }
 
 #[cfg(test)]
@@ -148,6 +191,38 @@ mod tests {
         assert_eq!(found, expected);
         let requests = Routing::new(batch.input().unwrap(), false, &directory);
         assert_eq!(requests.source(3), None);
+    }
+
+    #[test]
+    fn updates_that_follow_each_other_share_a_task() {
+        let mut batch = Batch::<Words>::new();
+        // A chain, another key between.
+        batch.update(7, Some(1), 2);
+        batch.update(8, Some(1), 2);
+        batch.update(7, Some(2), 3);
+        batch.update(7, Some(3), 4);
+        // One that expects something else, and one behind a get, a scan and an insertion.
+        batch.update(7, Some(9), 5);
+        batch.get(7);
+        batch.update(7, Some(5), 6);
+        batch.predecessor(3);
+        batch.update(7, Some(6), 7);
+        batch.insert(7, 8);
+        batch.update(7, Some(8), 9);
+        // The value of one that expects no key is none that must be there.
+        batch.update(9, None, 2);
+        batch.update(9, Some(2), 3);
+        let directory = Directory::default();
+        let requests = Routing::new(batch.input().unwrap(), true, &directory);
+        let of = |number| (requests.source(number), requests.next(number));
+        let found: Vec<_> = (0..13).map(of).collect();
+        let mut expected = vec![(None, None); 13];
+        expected[0] = (None, Some(2));
+        expected[2] = (Some(0), Some(3));
+        expected[3] = (Some(0), None);
+        assert_eq!(found, expected);
+        let requests = Routing::new(batch.input().unwrap(), false, &directory);
+        assert_eq!((requests.source(2), requests.next(0)), (None, None));
     }
 
     /// As many keys as operations, many of which collide in the table.

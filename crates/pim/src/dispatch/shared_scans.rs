@@ -33,6 +33,15 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
+    /// The first entry from a key on.
+    pub fn next(key: u64) -> Reach {
+        Reach {
+            from: key,
+            to: u64::MAX,
+            limit: 1,
+        }
+    }
+
     /// The part of it that lies in a partition.
     pub fn within(self, start: u64, partition: &Partition) -> Reach {
         Reach {

@@ -35,6 +35,14 @@ pub enum Task<'w> {
         /// Its value from then on, none to remove it.
         value: Option<u64>,
     },
+    /// Several updates of one key, one after the other, each of which expects the value of the one
+    /// before. Answers the value before the first.
+    Updates {
+        /// The key.
+        key: u64,
+        /// The value that the first expects, and that of each.
+        values: &'w [u64],
+    },
     /// Removes a key, and answers its value.
     Remove {
         /// The key.
@@ -98,6 +106,7 @@ const BUILD: u32 = 9;
 const FREE: u32 = 10;
 const HEIGHT: u32 = 11;
 const REMOVE_IF: u32 = 12;
+const UPDATES: u32 = 13;
 
 /// The header of tasks.
 pub(crate) struct Kind;
@@ -140,6 +149,7 @@ impl<'w> Task<'w> {
                 // A key that is absent and stays absent is only read.
                 (None, None) => (GET, list),
             },
+            Task::Updates { .. } => (UPDATES, list),
             Task::Remove { .. } => (REMOVE, list),
             Task::Floor { .. } => (FLOOR, list),
             Task::Scan { descends, .. } => (if descends { DESCEND } else { ASCEND }, list),
@@ -161,6 +171,10 @@ impl<'w> Task<'w> {
                 previous,
                 value,
             } => words.extend([Some(key), previous, value].into_iter().flatten()),
+            Task::Updates { key, values } => {
+                words.extend([key, values.len() as u64]);
+                words.extend_from_slice(values);
+            }
             Task::Floor { key, .. } if is_known => words.push(key),
             Task::Floor { start, key } => words.extend([start, key]),
             Task::Scan {
@@ -180,6 +194,25 @@ impl<'w> Task<'w> {
             Task::Free { start } => words.push(start),
             Task::Height { start, height } => words.extend([start, height]),
         }
+    }
+
+    /// The value that a conditional task expects.
+    pub(crate) fn expected(&self) -> Option<u64> {
+        match *self {
+            Task::Update { previous, .. } => previous,
+            Task::Updates { values, .. } => values.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// The value of a key with the value `before` after several updates, each of which expects one
+    /// of `values` and sets the next.
+    pub(crate) fn updated(before: Option<u64>, values: &[u64]) -> Option<u64> {
+        let pairs = values.windows(2);
+        pairs.fold(before, |now, pair| match (now, pair) {
+            (Some(now), &[previous, value]) if now == previous => Some(value),
+            _ => now,
+        })
     }
 
     /// Takes the first of some tasks, with its list and its tag. `None` if it is none that is
@@ -226,6 +259,11 @@ impl<'w> Task<'w> {
                     value: None,
                 };
                 (task, rest)
+            }
+            (UPDATES, [key, length, rest @ ..]) => {
+                let length = usize::try_from(*length).ok()?;
+                let (values, rest) = rest.split_at_checked(length)?;
+                (Task::Updates { key: *key, values }, rest)
             }
             (REMOVE, &[key, ref rest @ ..]) => (Task::Remove { key }, rest),
             (FLOOR, &[key, ref rest @ ..]) if is_known => (Task::Floor { start: key, key }, rest),
@@ -276,6 +314,8 @@ pub enum Answer<'w> {
     Nothing,
     /// A value.
     Value(u64),
+    /// The value that the task has expected, which need not be said again.
+    Expected,
     /// Keys and values, one after the other.
     Entries(&'w [u64]),
     /// There is no room in the module; nothing was done.
@@ -286,6 +326,7 @@ const NOTHING: u32 = 1;
 const VALUE: u32 = 2;
 const ENTRIES: u32 = 3;
 const FULL: u32 = 4;
+const EXPECTED: u32 = 5;
 
 impl<'w> Answer<'w> {
     /// Appends the answer to those of a module.
@@ -298,6 +339,7 @@ impl<'w> Answer<'w> {
                 words.extend_from_slice(entries);
             }
             Answer::Full => words.push(header(FULL, tag)),
+            Answer::Expected => words.push(header(EXPECTED, tag)),
         }
     }
 
@@ -318,6 +360,7 @@ impl<'w> Answer<'w> {
                 (Answer::Entries(entries), rest)
             }
             FULL => (Answer::Full, rest),
+            EXPECTED => (Answer::Expected, rest),
             _ => return None,
         };
         *words = rest;
@@ -357,6 +400,10 @@ mod tests {
             update(Some(0), Some(4)),
             update(None, Some(4)),
             update(Some(0), None),
+            Task::Updates {
+                key: 3,
+                values: &[1, 2, 3],
+            },
             Task::Remove { key: 7 },
             Task::Floor { start: 5, key: 6 },
             scan(true),
@@ -402,6 +449,15 @@ mod tests {
     }
 
     #[test]
+    fn updates_follow_each_other_from_the_first_that_applies() {
+        let values = [1, 2, 3, 1, 5];
+        for (before, after) in [(1, 5), (2, 5), (3, 5), (5, 5), (9, 9)] {
+            assert_eq!(Task::updated(Some(before), &values), Some(after));
+        }
+        assert_eq!(Task::updated(None, &values), None);
+    }
+
+    #[test]
     fn answers_are_read_as_they_were_written() {
         let entries = [1, 2, 3, 4];
         let answers = [
@@ -410,6 +466,7 @@ mod tests {
             Answer::Entries(&entries),
             Answer::Entries(&[]),
             Answer::Full,
+            Answer::Expected,
         ];
         let mut words = Vec::new();
         for answer in &answers {

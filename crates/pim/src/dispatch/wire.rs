@@ -2,7 +2,7 @@
 //!
 //! By [`Tagged`] each has its header, as in [`task`](crate::dispatch::task). By [`Runs`] tasks of
 //! one kind for one list share a header, and answers have none: they are in the order of their
-//! tasks, and the kind of each lies behind them.
+//! tasks, and the kind of each lies behind them. A value that the task has expected is not said.
 //!
 //! ```text
 //! tasks    | kind 8, list 24, count 32 | words of each task ... | another run, ...
@@ -17,8 +17,8 @@ pub(crate) trait Wire {
     /// The next task, with its list and its tag; `None` if it is none that is known.
     fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)>;
 
-    /// Appends the answer to the task with a tag, which was the last.
-    fn answer(&mut self, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>);
+    /// Appends the answer to a task with a tag, the next one of those that were read.
+    fn answer(&mut self, task: &Task<'_>, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>);
 
     /// Appends the words behind all answers.
     fn end(self, output: &mut Vec<u64>);
@@ -33,7 +33,7 @@ impl Wire for Tagged {
         Task::decode(words)
     }
 
-    fn answer(&mut self, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>) {
+    fn answer(&mut self, _: &Task<'_>, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>) {
         answer.encode(tag, output);
     }
 
@@ -63,6 +63,8 @@ const ENTRY: u64 = 3;
 /// Any number of them, behind how many words they take.
 const ENTRIES: u64 = 4;
 const FULL: u64 = 5;
+/// The value that the task has expected.
+const EXPECTED: u64 = 6;
 
 /// The greatest number of tasks of a run.
 const RUN_MAX: usize = u32::MAX as usize;
@@ -84,9 +86,11 @@ impl Wire for Runs {
         Some((task, list, self.answers))
     }
 
-    fn answer(&mut self, answer: &Answer<'_>, _: u32, output: &mut Vec<u64>) {
+    fn answer(&mut self, task: &Task<'_>, answer: &Answer<'_>, _: u32, output: &mut Vec<u64>) {
         let status = match *answer {
             Answer::Nothing => NOTHING,
+            Answer::Expected => EXPECTED,
+            Answer::Value(value) if task.expected() == Some(value) => EXPECTED,
             Answer::Value(value) => {
                 output.push(value);
                 VALUE
@@ -242,6 +246,7 @@ fn answer<'w>(status: u64, words: &mut &'w [u64]) -> Option<Answer<'w>> {
     Some(match status {
         NOTHING => Answer::Nothing,
         FULL => Answer::Full,
+        EXPECTED => Answer::Expected,
         VALUE => Answer::Value(take(1)?[0]),
         ENTRY => Answer::Entries(take(2)?),
         ENTRIES => {
@@ -359,6 +364,36 @@ mod tests {
     }
 
     #[test]
+    fn an_expected_value_is_not_said() {
+        let (mut wire, mut output) = (Runs::default(), Vec::new());
+        let update = |previous, value| Task::Update {
+            key: 3,
+            previous,
+            value,
+        };
+        let told = [
+            (update(Some(7), Some(8)), Answer::Value(7), Answer::Expected),
+            (update(Some(7), None), Answer::Value(7), Answer::Expected),
+            (update(Some(7), Some(8)), Answer::Value(9), Answer::Value(9)),
+            (update(Some(7), Some(8)), Answer::Nothing, Answer::Nothing),
+            (update(None, Some(8)), Answer::Nothing, Answer::Nothing),
+            (Task::Get { key: 7 }, Answer::Value(7), Answer::Value(7)),
+        ];
+        for (task, answer, _) in &told {
+            wire.answer(task, answer, 0, &mut output);
+        }
+        wire.end(&mut output);
+        // Two values, and the kinds of all.
+        assert_eq!(output.len(), 3);
+        let mut expected = told.iter();
+        Reply::of_runs(output, (0..6).collect()).each(|answer, _| {
+            let (.., found) = expected.next().expect("no more answers than tasks");
+            assert_eq!(&answer, found);
+        });
+        assert_eq!(expected.next(), None);
+    }
+
+    #[test]
     fn answers_find_whose_they_are() {
         let answers = [
             Answer::Nothing,
@@ -370,9 +405,10 @@ mod tests {
         ];
         let (mut wire, mut output, mut tagged) = (Runs::default(), Vec::new(), Vec::new());
         let tags: Vec<u32> = (0..40).map(|number| 1000 - number).collect();
+        let task = Task::Get { key: 1 };
         for (number, &tag) in tags.iter().enumerate() {
             let answer = &answers[number % answers.len()];
-            wire.answer(answer, 0, &mut output);
+            wire.answer(&task, answer, 0, &mut output);
             answer.encode(tag, &mut tagged);
         }
         wire.end(&mut output);

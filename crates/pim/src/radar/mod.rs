@@ -456,6 +456,7 @@ impl<D: Device> Host<D> {
                 Task::Get { key }
                 | Task::Insert { key, .. }
                 | Task::Update { key, .. }
+                | Task::Updates { key, .. }
                 | Task::Remove { key } => key,
                 Task::Floor { start, .. }
                 | Task::Scan { start, .. }

@@ -12,6 +12,9 @@ const PUBLISHED_PER_KEY: f64 = 2.0 * 16.0 / 25.0 / 14.0;
 /// and at 104 MB/s take 370 ns, and an operation 1.3 µs.
 const TRANSFERRED_PER_KEY: f64 = 0.3;
 
+/// The keys of a subrange that ours has at first: half of a block, so that most need no second one.
+const KEYS: usize = 16;
+
 /// Its techniques, each of which can be left out, and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
@@ -54,7 +57,8 @@ pub struct Options {
     /// the host go back to a module. `None`: never, as in the paper.
     pub cools: Option<u64>,
     /// Whether the host has a key, and a range, read once for all operations of a batch that read
-    /// it and have no write of it between them. The paper does not say.
+    /// it and have no write of it between them, and updates of a key that follow each other done by
+    /// one task. The paper does not say.
     pub combines_reads: bool,
     /// Where subranges go.
     pub placement: Placement,
@@ -163,6 +167,18 @@ impl Options {
             placement: Placement::Emptiest(4),
             keys: Keys::Blocks,
             heights: Heights::None,
+        }
+    }
+
+    /// Ours for so many modules and about so many keys: a subrange for each 16 of these, so
+    /// that a module searches one block for a key, and what is hot lies in many modules before
+    /// anything is moved. The host takes 4 bytes for each key then.
+    pub fn nearfield_for(modules: usize, keys: usize) -> Options {
+        let ours = Options::nearfield();
+        let each = (keys / KEYS / modules.max(1)).next_power_of_two();
+        Options {
+            subranges_per_module: each.max(ours.subranges_per_module),
+            ..ours
         }
     }
 

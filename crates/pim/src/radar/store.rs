@@ -69,6 +69,13 @@ impl Store {
                 }
                 value(before)
             }
+            Task::Updates { key, values } => {
+                let before = entries.get(&key).copied();
+                if let Some(after) = Task::updated(before, values) {
+                    entries.insert(key, after);
+                }
+                value(before)
+            }
             Task::Remove { key } => value(entries.remove(&key)),
             Task::Floor { key, .. } => {
                 let mut floor = entries.range(..=key).rev();

@@ -10,3 +10,4 @@ mod model;
 mod pim_tree;
 mod skew;
 mod strings;
+mod updates;

@@ -1,6 +1,6 @@
 //! Runs batches on an index in modelled modules and returns their costs.
 
-use super::contender::{Contender, Index, Moved};
+use super::contender::{Contender, Index, Moved, Size};
 use super::data::Data;
 use super::front::Clients;
 use super::scale::{Figure, Scale};
@@ -90,7 +90,6 @@ impl Bench {
         for parameters in others {
             device = device.also(*parameters);
         }
-        let index: Arc<dyn Index> = contender.make(device, scale.modules)?.into();
         let (keys, name, reach) = match keys {
             Keys::Anywhere => {
                 let keys = Data::anywhere(scale.keys, scale.seed);
@@ -98,6 +97,11 @@ impl Bench {
             }
             Keys::These(keys) => (keys, "words", Reach::Positions),
         };
+        let size = Size {
+            modules: scale.modules,
+            keys: keys.len(),
+        };
+        let index: Arc<dyn Index> = contender.make(device, size)?.into();
         for part in keys.chunks(scale.batch) {
             let mut batch = Batch::with_capacity(part.len());
             for &key in part {

@@ -2,8 +2,8 @@
 
 use super::contender::{
     JUMP_PUSH, NEARFIELD, NEARFIELD_APART, PIM_TREE, PIM_TREE_TABLE, RADAR, RADAR_64,
-    RADAR_64_BASIC, RADAR_BASIC, RADAR_GRU, RADAR_LAST_WINDOW, RADAR_ONE, RANGE_PARTITION,
-    RANGE_PARTITION_TABLE, WINDOW,
+    RADAR_64_BASIC, RADAR_BASIC, RADAR_FINE, RADAR_GRU, RADAR_LAST_WINDOW, RADAR_ONE,
+    RANGE_PARTITION, RANGE_PARTITION_TABLE, WINDOW,
 };
 use super::heights;
 use super::overheads::NORMALIZED;
@@ -57,9 +57,9 @@ enum Source {
     Words,
     /// A point of a figure of heights by the paper's unit: its figure, and what it is of.
     Heights(&'static str, &'static str),
-    /// The ratio of throughput with heights by the unit to that without at a degree of skew, after
-    /// as many batches.
-    Long(f64),
+    /// The ratio of one to another for Gets at a degree of skew, after more batches, in which
+    /// heights by the unit were learnt.
+    Long(&'static str, &'static str, f64),
     /// What a predictor saves of the pointers that Gets follow without heights, where what is hot
     /// stays so.
     Saved(&'static str),
@@ -150,10 +150,14 @@ const STATED: &[Stated<Source>] = stated! {
     "radar.gru.hops" (None, "share") Saved(RADAR_GRU.name) =>
         "the part of the pointers of Gets that heights by the classifier save, where what is hot \
          stays so (α = 0.99)";
-    "radar.gru.point-uniform" (Some(1.12), "x") Long(0.0) =>
+    "radar.gru.point-uniform" (Some(1.12), "x") Long(RADAR_GRU.name, RADAR.name, 0.0) =>
         "heights by hotness are worth 12 % for points without skew";
-    "radar.gru.point-1.2" (Some(1.22), "x") Long(1.2) =>
+    "radar.gru.point-1.2" (Some(1.22), "x") Long(RADAR_GRU.name, RADAR.name, 1.2) =>
         "and 22 % at α = 1.2";
+    "ours.gru" (None, "x") Long(NEARFIELD.name, RADAR_GRU.name, 0.0) =>
+        "our variant beside RADAR with heights by the classifier, Get without skew";
+    "ours.gru.1.2" (None, "x") Long(NEARFIELD.name, RADAR_GRU.name, 1.2) =>
+        "and at α = 1.2";
     "radar.imbalance.range-partition" (None, "x") Closed =>
         "the fullest module of Range-partition has P/H(P, α) times the mean: what was found as a \
          part of that, where it is farthest off";
@@ -171,6 +175,8 @@ const STATED: &[Stated<Source>] = stated! {
         "the same without equal reads that share one";
     "ours.letter" (None, "x") Least(NEARFIELD.name, &[RADAR_ONE.name]) =>
         "our variant beside RADAR by the letter, where it is worst";
+    "ours.fine" (None, "x") Least(NEARFIELD.name, &[RADAR_FINE.name]) =>
+        "our variant beside RADAR with as many subranges at first, where it is worst";
     "ours.scan" (None, "x") LeastOf(NEARFIELD.name, RADAR.name, Verb::Scan) =>
         "scans of our variant beside RADAR's, where they are worst";
     "ours.update.pim-tree" (None, "x") LeastOf(NEARFIELD.name, PIM_TREE.name, Verb::Update) =>
@@ -383,8 +389,8 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
             let panel = heights::panel(WINDOW.samples, &Skew::Jump(0.0));
             point(rows, figure, RADAR_GRU.name, &panel, what).map(|row| row.detail.y.value)
         }
-        Long(degree) => {
-            let mut ratios = micro(RADAR_GRU.name, RADAR.name);
+        Long(one, other, degree) => {
+            let mut ratios = micro(one, other);
             let found = ratios.find(|(panel, at, _)| (*panel, *at) == (heights::LONG, degree));
             found.map(|(.., ratio)| ratio)
         }

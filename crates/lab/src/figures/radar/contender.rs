@@ -157,6 +157,14 @@ impl Index for JumpPush<Model> {
     }
 }
 
+/// What an index is made for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub modules: usize,
+    /// How many keys it is loaded with.
+    pub keys: usize,
+}
+
 /// An index under the name that figures show.
 #[derive(Clone, Copy)]
 pub(super) struct Contender {
@@ -166,7 +174,7 @@ pub(super) struct Contender {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    Index(fn(Model, usize) -> Box<dyn Index>),
+    Index(fn(Model, Size) -> Box<dyn Index>),
     /// [`RADAR`] with heights of subranges by a predictor, which learns by such windows.
     Heights(By, Window),
 }
@@ -186,7 +194,7 @@ const NO_LEARNING_LIBRARY: &str = "this build has no learning library: \
     cargo run --release -p nearfield-bench --features learned -- figures radar";
 
 impl Contender {
-    const fn new(name: &'static str, make: fn(Model, usize) -> Box<dyn Index>) -> Contender {
+    const fn new(name: &'static str, make: fn(Model, Size) -> Box<dyn Index>) -> Contender {
         let kind = Kind::Index(make);
         Contender { name, kind }
     }
@@ -220,10 +228,10 @@ impl Contender {
     ///
     /// # Errors
     /// `Missing` if there is no memory for a predictor, or this build has no learning library.
-    pub(super) fn make(&self, device: Model, modules: usize) -> Result<Box<dyn Index>, PointError> {
-        let options = radar(modules, 16);
+    pub(super) fn make(&self, device: Model, size: Size) -> Result<Box<dyn Index>, PointError> {
+        let options = radar(size.modules, 16);
         let heights = match self.kind {
-            Kind::Index(make) => return Ok(make(device, modules)),
+            Kind::Index(make) => return Ok(make(device, size)),
             Kind::Heights(By::Gru, window) => {
                 let index = Radar::with_predictor(device, options, window, gru()?);
                 return Ok(Box::new(index));
@@ -258,6 +266,10 @@ fn radar(modules: usize, subranges_per_module: usize) -> Options {
         fanout: (modules.next_power_of_two() / 16).max(4),
         ..Options::radar(modules)
     }
+}
+
+fn nearfield(Size { modules, keys }: Size) -> Options {
+    Options::nearfield_for(modules, keys)
 }
 
 /// By its lists, as all others find keys.
@@ -296,13 +308,14 @@ pub(super) const WINDOW: Window = Window {
 /// All of the paper but section V, what its figures name "no GRU". That is the one beside which
 /// others are shown: heights by hotness need dozens of batches until they are worth anything, and
 /// points have a few; so [`RADAR_GRU`] is shown beside it where there are more.
-pub(super) const RADAR: Contender = Contender::new("radar", |device, modules| {
+pub(super) const RADAR: Contender = Contender::new("radar", |device, Size { modules, .. }| {
     Box::new(Radar::new(device, radar(modules, 16)))
 });
 
-pub(super) const RADAR_BASIC: Contender = Contender::new("radar basic", |device, modules| {
-    Box::new(Radar::new(device, Options::basic(modules)))
-});
+pub(super) const RADAR_BASIC: Contender =
+    Contender::new("radar basic", |device, Size { modules, .. }| {
+        Box::new(Radar::new(device, Options::basic(modules)))
+    });
 
 /// The whole of the paper: the same with heights by its gated recurrent unit.
 pub(super) const RADAR_GRU: Contender = Contender::with_heights("radar gru", By::Gru);
@@ -312,12 +325,13 @@ pub(super) const RADAR_LAST_WINDOW: Contender =
     Contender::with_heights("radar last-window", By::LastWindow);
 pub(super) const RADAR_SHARE: Contender = Contender::with_heights("radar share", By::Share);
 
-pub(super) const RADAR_ONE: Contender = Contender::new("radar, c = 1", |device, modules| {
-    Box::new(Radar::new(device, Options::by_the_letter(modules)))
-});
+pub(super) const RADAR_ONE: Contender =
+    Contender::new("radar, c = 1", |device, Size { modules, .. }| {
+        Box::new(Radar::new(device, Options::by_the_letter(modules)))
+    });
 
 pub(super) const RADAR_ONE_BASIC: Contender =
-    Contender::new("radar basic, c = 1", |device, modules| {
+    Contender::new("radar basic, c = 1", |device, Size { modules, .. }| {
         let options = Options {
             redistributes: false,
             ..Options::by_the_letter(modules)
@@ -325,12 +339,19 @@ pub(super) const RADAR_ONE_BASIC: Contender =
         Box::new(Radar::new(device, options))
     });
 
-pub(super) const RADAR_64: Contender = Contender::new("radar, c = 64", |device, modules| {
-    Box::new(Radar::new(device, radar(modules, 64)))
+pub(super) const RADAR_64: Contender =
+    Contender::new("radar, c = 64", |device, Size { modules, .. }| {
+        Box::new(Radar::new(device, radar(modules, 64)))
+    });
+
+/// With as many subranges at first as ours has.
+pub(super) const RADAR_FINE: Contender = Contender::new("radar, fine", |device, size| {
+    let ours = nearfield(size).subranges_per_module;
+    Box::new(Radar::new(device, radar(size.modules, ours)))
 });
 
 pub(super) const RADAR_64_BASIC: Contender =
-    Contender::new("radar basic, c = 64", |device, modules| {
+    Contender::new("radar basic, c = 64", |device, Size { modules, .. }| {
         let options = Options {
             redistributes: false,
             ..radar(modules, 64)
@@ -338,16 +359,16 @@ pub(super) const RADAR_64_BASIC: Contender =
         Box::new(Radar::new(device, options))
     });
 
-pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, _| {
-    Box::new(Radar::new(device, Options::nearfield()))
+pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, size| {
+    Box::new(Radar::new(device, nearfield(size)))
 });
 
 /// The same without equal reads that share one.
 pub(super) const NEARFIELD_APART: Contender =
-    Contender::new("nearfield, reads apart", |device, _| {
+    Contender::new("nearfield, reads apart", |device, size| {
         let options = Options {
             combines_reads: false,
-            ..Options::nearfield()
+            ..nearfield(size)
         };
         Box::new(Radar::new(device, options))
     });
@@ -362,7 +383,7 @@ pub(super) const DESIGNS: [Contender; 5] = [
 ];
 
 /// Those of figure 10: the paper's, and ours. [`RADAR_GRU`] has points of its own there.
-pub(super) const ALL: [Contender; 10] = [
+pub(super) const ALL: [Contender; 11] = [
     RANGE_PARTITION,
     RANGE_PARTITION_TABLE,
     JUMP_PUSH,
@@ -371,6 +392,7 @@ pub(super) const ALL: [Contender; 10] = [
     RADAR_BASIC,
     RADAR_ONE,
     RADAR,
+    RADAR_FINE,
     NEARFIELD,
     NEARFIELD_APART,
 ];

@@ -184,7 +184,7 @@ pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
     }
     let figures = of(&GETS);
     if !figures.is_empty() {
-        for contender in [contender::RADAR, contender::RADAR_GRU] {
+        for contender in [contender::RADAR, contender::RADAR_GRU, contender::NEARFIELD] {
             for degree in DEGREES {
                 let course = Course {
                     contender,
@@ -471,7 +471,8 @@ mod tests {
                 (&*row.peer, row.detail.x.value)
             })
             .collect();
-        let names = [contender::RADAR, contender::RADAR_GRU].map(|one| one.name);
+        let names =
+            [contender::RADAR, contender::RADAR_GRU, contender::NEARFIELD].map(|one| one.name);
         let all = names.map(|name| DEGREES.map(|degree| (name, degree)));
         assert_eq!(peers, all.concat());
     }

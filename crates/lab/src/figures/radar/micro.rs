@@ -118,57 +118,40 @@ fn footprint(outcome: &Outcome, name: &str, degree: f64, rows: &mut Vec<Row>) {
     }
 }
 
+/// The size of runs whose results are pinned: 16 modules with as many keys as the paper has for so
+/// many.
+#[cfg(test)]
+pub(in crate::figures) fn pinned_scale() -> Scale {
+    Scale {
+        keys: 122 * 16 * 16,
+        ..Scale::tiny()
+    }
+}
+
+/// Those runs: six operations of the headlines' contenders without skew and with it.
+#[cfg(test)]
+pub(in crate::figures) fn pinned(scale: &Scale) -> Vec<Job> {
+    let contenders = [
+        contender::RANGE_PARTITION,
+        contender::JUMP_PUSH,
+        contender::PIM_TREE,
+        contender::RADAR_ONE,
+        contender::RADAR,
+        contender::RADAR_FINE,
+        contender::NEARFIELD,
+        contender::NEARFIELD_APART,
+    ];
+    let degrees = contenders
+        .into_iter()
+        .flat_map(|contender| [0.0, 0.99].map(|degree| (contender, degree)));
+    degrees
+        .map(|(contender, degree)| job(scale, contender, degree, vec!["10"]))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::Interrupt;
-
-    /// Millions of operations a second of six operations at α = 0.99, on 16 modules with as many
-    /// keys as the paper has for so many. A change that moves a figure has to move these, too.
-    const PINNED: [(Contender, [f64; 6]); 5] = [
-        (
-            contender::PIM_TREE,
-            [1.579, 1.555, 0.01967, 5.81, 1.199, 1.118],
-        ),
-        (
-            contender::RADAR_ONE,
-            [0.8021, 0.7848, 0.008134, 1.685, 1.646, 1.918],
-        ),
-        (
-            contender::RADAR,
-            [2.258, 2.359, 0.05222, 2.069, 2.079, 2.036],
-        ),
-        (
-            contender::NEARFIELD,
-            [4.132, 3.987, 0.08546, 3.905, 3.108, 3.527],
-        ),
-        (
-            contender::NEARFIELD_APART,
-            [3.9, 3.981, 0.07574, 3.961, 3.195, 3.536],
-        ),
-    ];
-
-    #[test]
-    fn rates_are_those_of_the_commit_before() {
-        let scale = Scale {
-            keys: 122 * 16 * 16,
-            ..Scale::tiny()
-        };
-        let rates = PINNED.map(|(contender, _)| {
-            let job = job(&scale, contender, 0.99, vec!["10"]);
-            let (rows, done) = job.run(&Interrupt::default(), || {});
-            done.unwrap();
-            let rates = rows.iter().filter_map(|row| row.rate_mops);
-            // Four digits tell any change of the model from none.
-            let rounded = rates.map(|rate| format!("{rate:.3e}"));
-            (contender.name, rounded.collect::<Vec<_>>())
-        });
-        let pinned = PINNED.map(|(contender, rates)| {
-            let rates = rates.map(|rate| format!("{rate:.3e}"));
-            (contender.name, rates.to_vec())
-        });
-        assert_eq!(rates, pinned);
-    }
 
     #[test]
     fn as_many_keys_as_the_paper_has_for_its_modules() {

@@ -186,7 +186,11 @@ mod tests {
 
     fn index() -> Arc<dyn Index> {
         let device = Model::new(16, Preset::UpmemMeasured.parameters());
-        contender::NEARFIELD.make(device, 16).unwrap().into()
+        let size = contender::Size {
+            modules: 16,
+            keys: 1000,
+        };
+        contender::NEARFIELD.make(device, size).unwrap().into()
     }
 
     /// Operations on few keys, so that their order matters.

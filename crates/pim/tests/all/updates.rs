@@ -1,0 +1,104 @@
+//! Updates of one key in a batch, of which each expects the value of the one before or does not:
+//! ours does such at once, so all other operations are put between them.
+
+use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
+use nearfield_hardware::modules::Preset;
+use nearfield_pim::device::{Device, Model, Workers};
+use nearfield_pim::radar::{Options, Price, Radar};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+const KEYS: u64 = 5;
+const MODULES: usize = 4;
+
+/// Values are few, so that an update may also expect one that the key had before.
+fn value(random: &mut SmallRng) -> u64 {
+    random.random_range(0..4)
+}
+
+/// An outcome without a batch's lifetime.
+type Expected = Outcome<'static, Words>;
+
+/// Adds an operation, and answers its outcome by the map.
+fn add(batch: &mut Batch<Words>, map: &mut BTreeMap<u64, u64>, random: &mut SmallRng) -> Expected {
+    let key = random.random_range(0..KEYS) << 61;
+    let before = map.get(&key).copied();
+    match random.random_range(0..40) {
+        0 => {
+            batch.get(key);
+            Outcome::Value(before)
+        }
+        1 => {
+            let value = value(random);
+            batch.insert(key, value);
+            Outcome::Value(map.insert(key, value))
+        }
+        2 => {
+            batch.remove(key);
+            Outcome::Value(map.remove(&key))
+        }
+        3 => {
+            batch.predecessor(key);
+            let entry = map.range(..=key).next_back();
+            Outcome::Entry(entry.map(|(key, value)| (*key, *value)))
+        }
+        4 => {
+            let (low, high) = (Bound::Included(0), Bound::Unbounded);
+            batch.scan(low, high, u32::MAX, Direction::Ascending);
+            Outcome::Entries(map.iter().map(|(key, value)| (*key, *value)).collect())
+        }
+        of => {
+            // Most expect what is there.
+            let previous = if of < 34 { before } else { Some(value(random)) };
+            let value = value(random);
+            batch.update(key, previous, value);
+            let applied = previous == before;
+            if applied {
+                map.insert(key, value);
+            }
+            Outcome::Updated { applied, before }
+        }
+    }
+}
+
+fn check<D: Device + Send>(device: impl Fn() -> D, options: Options) {
+    for seed in 0..60 {
+        let random = &mut SmallRng::seed_from_u64(seed);
+        let index = Radar::new(device(), options);
+        let mut map = BTreeMap::new();
+        for _ in 0..8 {
+            let mut batch = Batch::new();
+            let count = random.random_range(1..120);
+            let expected: Vec<_> = (0..count)
+                .map(|_| add(&mut batch, &mut map, random))
+                .collect();
+            index.execute(&mut batch).expect("executed");
+            for (position, outcome) in expected.into_iter().enumerate() {
+                let found = format!("{:?}", batch.outcome(position));
+                assert_eq!(found, format!("{outcome:?}"), "seed {seed}, {position}");
+            }
+        }
+        assert_eq!(index.len(), map.len());
+        index.check_invariants();
+    }
+}
+
+fn model() -> Model {
+    Model::new(MODULES, Preset::UpmemMeasured.parameters())
+}
+
+#[test]
+fn updates_that_follow_each_other_do_what_they_do_one_by_one() {
+    check(model, Options::nearfield());
+    check(|| Workers::new(MODULES, 1 << 20, 2), Options::on_workers());
+    // On the host, and copied, too.
+    let moves_all = Options {
+        tolerance: 0.0,
+        price: Price::Transfer { per_key: 0.0 },
+        levels: 30,
+        ..Options::nearfield()
+    };
+    check(model, moves_all);
+}
