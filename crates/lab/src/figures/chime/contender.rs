@@ -353,10 +353,14 @@ impl Contender {
     /// Whether what it keeps depends on which keys are hot.
     pub(super) fn learns(&self) -> bool {
         match &self.index {
-            Index::Tree(options) => options.hotspot_bytes > 0,
             Index::Smart(_) => self.cache_bytes.is_some(),
-            Index::Rolex(_) | Index::Missing(_) => false,
+            _ => self.speculates(),
         }
+    }
+
+    /// Whether its clients look up where a key was found before.
+    pub(super) fn speculates(&self) -> bool {
+        matches!(&self.index, Index::Tree(options) if options.hotspot_bytes > 0)
     }
 
     /// With neighborhoods of this number of slots.

@@ -97,8 +97,12 @@ const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbB, Mix::YcsbA, Mix::YcsbD, Mix
 
 /// Figure 12: six workloads by numbers of clients.
 pub(super) fn workloads(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    workloads_of(figure, scale, &scale.points(&CLIENTS))
+}
+
+/// The same for some numbers of clients.
+pub(super) fn workloads_of(figure: &Figure, scale: &Scale, numbers: &[usize]) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
-    let numbers = scale.points(&CLIENTS);
     let contenders = [
         Contender::chime(&sizes),
         Contender::chime_backing_off(&sizes),
@@ -137,7 +141,7 @@ pub(super) fn workloads(figure: &Figure, scale: &Scale) -> Vec<Job> {
             setup,
             points,
         ));
-        jobs.extend(load(figure, scale, &sizes, contender, &numbers));
+        jobs.extend(load(figure, scale, &sizes, contender, numbers));
     }
     jobs
 }
@@ -190,6 +194,16 @@ const OF_ONE_NODE: [usize; 3] = [4, 16, 64];
 /// Not in the paper: where memory is attached by CXL, so that clients load and store. One compute
 /// node, as in a study of CHIME's code on the memory of another socket, and those of the paper.
 pub(super) fn cxl(figure: &Figure, scale: &Scale) -> Vec<Job> {
+    cxl_of(figure, scale, &OF_ONE_NODE, &scale.points(&CLIENTS))
+}
+
+/// The same for some numbers of clients, of one compute node and of those of the paper.
+pub(super) fn cxl_of(
+    figure: &Figure,
+    scale: &Scale,
+    of_one: &[usize],
+    numbers: &[usize],
+) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let contenders = [
         Contender::chime(&sizes),
@@ -199,17 +213,23 @@ pub(super) fn cxl(figure: &Figure, scale: &Scale) -> Vec<Job> {
         Contender::sherman_tuned(&sizes),
     ];
     let places = [
-        (1, ", one compute node", OF_ONE_NODE.to_vec()),
-        (scale.compute_nodes, "", scale.points(&CLIENTS)),
+        (1, ", one compute node", of_one),
+        (scale.compute_nodes, "", numbers),
     ];
     let mut jobs = Vec::new();
-    for (compute_nodes, place, numbers) in places {
+    let places = places.into_iter();
+    for (compute_nodes, place, numbers) in places.filter(|(.., numbers)| !numbers.is_empty()) {
         for contender in contenders.clone() {
             let warming = warming(&contender, scale, scale.keys * scale.warming);
             let mut points = Vec::new();
             for mix in CXL_WORKLOADS {
-                for &number in &numbers {
-                    let phase = Phase::of(scale, mix, number);
+                for &number in numbers {
+                    let mut network = Preset::Cxl.parameters();
+                    if contender.speculates() && mix.shares().scan == 0 {
+                        let client = &mut network.client;
+                        client.operation += client.speculation;
+                    }
+                    let phase = Phase::of(scale, mix, number).over(network);
                     let first = points.is_empty();
                     let phase = phase.warmed(if first { warming } else { Warming::None });
                     let panel = format!("{}{place}", mix.name());
