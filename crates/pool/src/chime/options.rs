@@ -133,7 +133,8 @@ impl Options {
 
     /// Ours for attached memory without a network adapter, as by CXL: a read costs by the line
     /// there, and a message hardly anything. Leaves are half as large, so that scans read less
-    /// beyond their range, for twice as many inner nodes.
+    /// beyond their range, for twice as many inner nodes. Clients do not speculate: it takes their
+    /// processors longer to look up a slot than to read the lines that this saves.
     pub fn attached() -> Options {
         let ours = Options::nearfield();
         Options {
@@ -141,6 +142,7 @@ impl Options {
                 leaf_span: 32,
                 ..ours.shape
             },
+            hotspot_bytes: 0,
             ..ours
         }
     }
