@@ -44,3 +44,11 @@ pub(super) fn of<'r>(
     let of_figure = rows.iter().filter(move |row| row.detail.figure == figure);
     of_figure.filter(move |row| row.peer == peer)
 }
+
+/// Whether a claim of this name may have a number of the paper: what is ours, or varies a model,
+/// has none.
+#[cfg(test)]
+pub(super) fn is_stated_by_paper(id: &str) -> bool {
+    let of_ours = ["ours.", "lowest.", "highest."];
+    !of_ours.iter().any(|first| id.starts_with(first)) && !id.contains(".varied")
+}

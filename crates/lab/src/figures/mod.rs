@@ -11,6 +11,8 @@ mod dcart;
 mod job;
 mod page;
 mod paper;
+#[cfg(test)]
+mod pinned;
 mod pulse;
 mod radar;
 mod report;

@@ -22,6 +22,8 @@ mod keys;
 mod leaves;
 mod metadata;
 mod meter;
+#[cfg(test)]
+mod pinned;
 mod point;
 mod scale;
 mod sensitivity;
@@ -31,6 +33,8 @@ mod throughput;
 mod tuning;
 mod verbs;
 
+#[cfg(test)]
+pub(super) use pinned::{pinned, pinned_scale, reads_at};
 pub use scale::Scale;
 
 use scale::Figure;

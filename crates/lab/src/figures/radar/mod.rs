@@ -27,6 +27,8 @@ mod text;
 mod work;
 mod workloads;
 
+#[cfg(test)]
+pub(super) use micro::{pinned, pinned_scale};
 pub use scale::Scale;
 
 use scale::Figure;
