@@ -1,6 +1,6 @@
 //! All tiers of a store, in their order.
 
-use crate::compressed::{BLOCK_BYTES, Compressed};
+use crate::compressed::{Compressed, is_block};
 use crate::disk::{Disk, RealDisk};
 use crate::error::OpenError;
 use crate::files::{Files, Pending};
@@ -140,11 +140,12 @@ impl Tiers {
         })
     }
 
-    /// How many bytes of values are best put at once.
-    pub fn batch_bytes(&self, tier: usize) -> usize {
+    /// True if values of so many bytes together, the last of which has `last_bytes`, are best put
+    /// at once and without another.
+    pub fn is_batch(&self, tier: usize, bytes: usize, last_bytes: usize) -> bool {
         match self.cold(tier) {
-            Some(Cold::Compressed(_)) | None => BLOCK_BYTES,
-            Some(Cold::Node(_) | Cold::Files(_)) => 1,
+            Some(Cold::Compressed(_)) | None => is_block(bytes, last_bytes),
+            Some(Cold::Node(_) | Cold::Files(_)) => true,
         }
     }
 

@@ -56,6 +56,36 @@ fn figures_are_printed_and_written() {
 }
 
 #[test]
+fn a_trace_of_ones_own_is_walked_and_a_wrong_line_is_named() {
+    let (trace, json) = (file("trace.txt"), file("trace.json"));
+    let paths = [&trace, &json].map(|path| path.to_str().expect("a path"));
+    let arguments = |text: &str| {
+        std::fs::write(&trace, text).expect("a trace");
+        nearfield(&[
+            "dcart", "3", "--quick", "--trace", paths[0], "--json", paths[1],
+        ])
+    };
+    let lines = (0..500).map(|number| format!("insert user:{number}\nget user:{number}\n"));
+    let output = arguments(&lines.collect::<String>());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = std::fs::read_to_string(&json).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let rows = report["rows"].as_array().expect("rows");
+    assert!(!rows.is_empty());
+    assert!(rows.iter().all(|row| row["key_source"] == paths[0]));
+    let output = arguments("get a\nforget b\n");
+    assert!(!output.status.success());
+    let refused = stderr(&output);
+    assert!(
+        refused.contains(paths[0]) && refused.contains("line 2"),
+        "{refused}"
+    );
+    for path in [trace, json] {
+        std::fs::remove_file(path).expect("it was written");
+    }
+}
+
+#[test]
 fn what_cannot_be_drawn_is_refused() {
     for (arguments, named) in [
         (&["chime", "99"][..], "\"99\""),

@@ -120,13 +120,12 @@ fn fill(tiers: &Tiers, values: &[Vec<u8>]) -> Result<Vec<Place>, TiersError> {
 }
 
 fn put(tiers: &Tiers, values: Vec<&[u8]>) -> Result<Vec<Place>, TiersError> {
-    let wanted = tiers.batch_bytes(TIER);
     let mut places = Vec::with_capacity(values.len());
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for value in values {
         bytes += value.len();
         batch.push(value);
-        if bytes >= wanted {
+        if tiers.is_batch(TIER, bytes, value.len()) {
             places.extend(tiers.put(TIER, &batch)?);
             tiers.tend();
             (batch, bytes) = (Vec::new(), 0);

@@ -102,7 +102,8 @@ impl Scout {
 
 impl IoThread<'_> {
     /// Looks ahead in `rest`, what a connection has sent behind the first `used` bytes, and says
-    /// whether it has to wait for values. Notes how far it has looked.
+    /// whether it has to wait for values. Notes how far it has looked. What lies further is looked
+    /// for in the keyspace when the commands before it have been executed.
     pub(super) fn fetch(&mut self, index: usize, used: usize, rest: &[u8]) -> bool {
         let server = self.server;
         let connection = &self.connections.0[index];

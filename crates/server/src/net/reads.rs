@@ -20,6 +20,10 @@ use std::time::Instant;
 /// Reads that are under way at once for a thread. *Assumed.*
 const READS: usize = 64;
 
+/// Reads that begin, and clients that go on, before other connections have their turn. *Assumed*:
+/// the more, the fewer calls of the system, and the longer those wait that need no disk.
+const BURST: usize = 8;
+
 /// The reads that clients of a thread wait for.
 #[derive(Debug)]
 pub struct Reads {
@@ -28,7 +32,9 @@ pub struct Reads {
     /// Reads for which the ring had no room: a fetch, and the number of its place.
     queue: VecDeque<(usize, usize)>,
     /// Fetches that are over.
-    ready: Vec<usize>,
+    ready: VecDeque<usize>,
+    /// Reads that have begun since the kernel was last told.
+    begun: usize,
 }
 
 /// What one client waits for.
@@ -54,7 +60,8 @@ impl Reads {
             ring: Ring::new(READS)?,
             fetches: Slab::new(),
             queue: VecDeque::new(),
-            ready: Vec::new(),
+            ready: VecDeque::new(),
+            begun: 0,
         })
     }
 
@@ -77,9 +84,14 @@ impl Reads {
         self.begin(cold);
     }
 
-    /// Begins reads as long as the ring has room.
+    /// True if a read can begin before the kernel is told.
+    fn has_room(&self) -> bool {
+        self.ring.room() > 0 && self.begun < BURST
+    }
+
+    /// Begins reads as long as there is room for them.
     fn begin(&mut self, cold: &Cold) {
-        while self.ring.room() > 0
+        while self.has_room()
             && let Some((fetch, number)) = self.queue.pop_front()
         {
             let known = self.fetches.get(fetch);
@@ -95,6 +107,7 @@ impl Reads {
                 Some(pending) => self.ring.begin(pending, number_of(fetch, number)),
                 None => Some(Err(ReadError::Absent)),
             };
+            self.begun += 1;
             if let Some(read) = read {
                 let asked = self.fetches.get(fetch).map(|it| it.asked.elapsed());
                 cold.deliver(place, read, asked.unwrap_or_default());
@@ -108,18 +121,19 @@ impl Reads {
         if let Some(known) = self.fetches.get_mut(fetch) {
             known.left -= 1;
             if known.left == 0 {
-                self.ready.push(fetch);
+                self.ready.push_back(fetch);
             }
         }
     }
 
-    /// True if a client has all that it waits for.
+    /// True if a client has all that it waits for, or a read can begin.
     pub fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.queue.is_empty() && self.has_room()
     }
 
-    /// Takes the clients that have all they wait for, with what holds their places.
+    /// Takes the next clients that have all they wait for, with what holds their places.
     fn take_ready(&mut self, cold: &Cold) -> Vec<(u64, Vec<Held>)> {
+        self.submit();
         let mut over = Vec::new();
         self.ring.reap(|number, read| over.push((number, read)));
         for (number, read) in over {
@@ -132,15 +146,14 @@ impl Reads {
             self.end(fetch);
         }
         self.begin(cold);
-        let ready = std::mem::take(&mut self.ready);
-        let taken = ready
-            .into_iter()
-            .filter_map(|it| self.fetches.try_remove(it));
+        let next = self.ready.drain(..self.ready.len().min(BURST));
+        let taken = next.filter_map(|it| self.fetches.try_remove(it));
         taken.map(|fetch| (fetch.client, fetch.held)).collect()
     }
 
     /// Tells the kernel of reads that have begun.
     fn submit(&mut self) {
+        self.begun = 0;
         if let Err(error) = self.ring.submit() {
             // They are told again. Clients do not wait for ever.
             tracing::error!("the kernel's ring of reads fails: {error}");

@@ -625,7 +625,10 @@ impl<'s> IoThread<'s> {
                 && self.server.singly.none();
             let (rest, end, added) = loop {
                 if used >= fetched_bytes {
-                    break (&[][..], 0, Added::Yes);
+                    match used == bytes.len() {
+                        true => return used,
+                        false => break (&[][..], 0, Added::Yes),
+                    }
                 }
                 let rest = bytes.get(used..).unwrap_or_default();
                 if for_batches

@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::dictionary::{Dictionaries, Dictionary};
-use super::{BLOCK_BYTES, BLOCK_OVERHEAD_BYTES, BLOCK_VALUES_MAX};
+use super::{BLOCK_OVERHEAD_BYTES, BLOCK_VALUES_MAX, is_block};
 
 /// What a compressed tier would make of values.
 ///
@@ -72,12 +72,13 @@ fn block_bytes(values: &[&[u8]], dictionaries: &Dictionaries) -> u64 {
 /// The values of each block, in their order.
 fn blocks<'v>(mut values: &'v [&'v [u8]]) -> impl Iterator<Item = &'v [&'v [u8]]> {
     std::iter::from_fn(move || {
-        let (mut count, mut bytes) = (0, 0);
+        let (mut count, mut bytes, mut last) = (0, 0, 0);
         while let Some(value) = values.get(count)
-            && bytes < BLOCK_BYTES
+            && !is_block(bytes, last)
             && count < BLOCK_VALUES_MAX
         {
-            bytes += value.len();
+            last = value.len();
+            bytes += last;
             count += 1;
         }
         let (block, rest) = values.split_at_checked(count).filter(|_| count > 0)?;
@@ -88,6 +89,7 @@ fn blocks<'v>(mut values: &'v [&'v [u8]]) -> impl Iterator<Item = &'v [&'v [u8]]
 
 #[cfg(test)]
 mod tests {
+    use super::super::BLOCK_BYTES;
     use super::*;
     use rand::rngs::SmallRng;
     use rand::{Rng, RngExt, SeedableRng};
@@ -103,6 +105,18 @@ mod tests {
             assert_eq!(together, values);
             assert!(blocks(&values).all(|block| sum(block) < BLOCK_BYTES as u64 + 700));
             assert_eq!(Compression::of(&values).values, count as u64 / 2);
+        }
+    }
+
+    #[test]
+    fn a_block_has_as_many_values_as_come_nearest_to_its_size() {
+        for (value_bytes, count) in [(256, 16), (700, 6), (1000, 4), (1300, 3), (5000, 1)] {
+            let values = vec![vec![b'x'; value_bytes]; 2 * count];
+            let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            assert!(
+                blocks(&values).all(|block| block.len() == count),
+                "{value_bytes}"
+            );
         }
     }
 

@@ -44,13 +44,25 @@ impl fmt::Debug for Ring {
     }
 }
 
+/// A ring of the kernel, which ends reads when their thread enters it or sleeps there. Otherwise it
+/// interrupts the thread for each read. Linux has that since 5.19; before, the ring is a plain one.
+///
+/// It is not left to the thread to ask for what ends reads (`IORING_SETUP_DEFER_TASKRUN`): then the
+/// kernel wakes nobody who polls the ring.
+fn kernel_ring(entries: u32) -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_coop_taskrun()
+        .build(entries)
+        .or_else(|_| IoUring::new(entries))
+}
+
 impl Ring {
     /// A ring for so many reads at once.
     ///
     /// # Errors
     /// The kernel has none, or does not let this process use it.
     pub fn new(depth: usize) -> io::Result<Ring> {
-        let ring = IoUring::new(depth.next_power_of_two() as u32)?;
+        let ring = kernel_ring(depth.next_power_of_two() as u32)?;
         // Waiting for a time only came with Linux 5.11.
         if !ring.params().is_feature_ext_arg() {
             return Err(io::ErrorKind::Unsupported.into());

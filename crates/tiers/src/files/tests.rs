@@ -255,6 +255,39 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
 }
 
 #[test]
+fn a_ring_that_was_made_by_another_thread_wakes_the_one_that_polls_it() {
+    let ring = std::thread::spawn(|| Ring::new(8));
+    let mut ring = match ring.join().unwrap() {
+        Ok(ring) => ring,
+        Err(error) => {
+            println!("skipped: the kernel gives no ring: {error}");
+            return;
+        }
+    };
+    let (tier, _folder) = tier(16 << 20);
+    let mut random = SmallRng::seed_from_u64(8);
+    // The buffer has been written out before the last ones come.
+    let places: Vec<Place> = (0..700)
+        .map(|_| tier.put(&[&noise(&mut random, 5000)]).unwrap()[0])
+        .collect();
+    assert!(ring.begin(tier.pending(places[0]).unwrap(), 7).is_none());
+    ring.submit().unwrap();
+    let mut polled = libc::pollfd {
+        fd: std::os::fd::AsRawFd::as_raw_fd(&ring),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut over = Vec::new();
+    while over.is_empty() {
+        // SAFETY: the call is given one entry, which lives as long.
+        assert_ne!(unsafe { libc::poll(&raw mut polled, 1, 10_000) }, 0);
+        ring.submit().unwrap();
+        ring.reap(|number, read| over.push((number, read.is_ok())));
+    }
+    assert_eq!(over, [(7, true)]);
+}
+
+#[test]
 fn folders_that_cannot_hold_a_tier_are_refused() {
     let missing = Files::open(1, Path::new("/no/such/folder"), 1 << 20, Arc::new(RealDisk));
     assert!(matches!(missing, Err(FolderError::Io(..))));

@@ -47,9 +47,10 @@ impl<'k, V: Values> Carry<'k, V> {
         object: Object,
         done: &mut impl FnMut(Object, bool),
     ) {
-        self.bytes += moving.value().len();
+        let bytes = moving.value().len();
+        self.bytes += bytes;
         self.load.push((moving, object));
-        if self.bytes >= self.tiers.batch_bytes(self.to) || self.load.len() >= LOAD_MAX {
+        if self.tiers.is_batch(self.to, self.bytes, bytes) || self.load.len() >= LOAD_MAX {
             self.deliver(done);
         }
     }

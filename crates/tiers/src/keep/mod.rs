@@ -43,6 +43,9 @@ pub const MOVED_BYTES_MIN: usize = 64;
 const TICK: Duration = Duration::from_millis(10);
 /// How long it works at once.
 const WORK: Duration = Duration::from_millis(5);
+/// How much the keeper stands back behind other threads, from 0 to 19. *Assumed*: at 10 it still
+/// has a tenth of a processor that others want whole.
+const NICENESS: libc::c_int = 10;
 /// Uses are noted for the policy when more than this part of the memory tier is in use. *Assumed*:
 /// by the time when it is full, it is known what is used.
 const WARM_PART: f64 = 0.75;
@@ -215,6 +218,7 @@ impl<H: Default> Keeper<H> {
         let Some(tiers) = values.cold().tiers() else {
             return;
         };
+        yield_to_others();
         while !stopping.load(Ordering::Acquire) {
             std::thread::sleep(TICK);
             tiers.tend();
@@ -240,4 +244,11 @@ impl<H: Default> Keeper<H> {
             }
         }
     }
+}
+
+/// Has the system prefer other threads to this one where they want the same processor.
+fn yield_to_others() {
+    // Linux means the calling thread. That it refuses makes no difference to what is kept.
+    // SAFETY: the call takes numbers only.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
 }
