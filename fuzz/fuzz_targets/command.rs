@@ -12,6 +12,7 @@ use nearfield_server::client::{Client, ClientShared, Replies};
 use nearfield_server::command::{self, Command, Run};
 use nearfield_server::config::Options;
 use nearfield_server::execute::Executor;
+use nearfield_server::keyspace::Keyspace;
 use nearfield_server::resp::{Protocol, Reply};
 use nearfield_server::server::Server;
 use nearfield_server_testkit::reply::Value;
@@ -225,7 +226,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
             );
         }
         now_ms += input.int_in_range(0..=3000)?;
-        executor.reclaim();
+        server.keyspace.reclaim_by(Keyspace::try_exclude);
     }
     for Connected { client, .. } in &mut clients {
         server.forget(client);
