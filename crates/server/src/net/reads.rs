@@ -1,8 +1,8 @@
 //! Reads of values in files by the thread that serves their clients, through a ring of its own.
 //!
-//! Reads that begin in a round are told to the kernel together. Those that are over are looked at
-//! before the thread sleeps, all at once, so that the commands of their clients are one round. The
-//! ring wakes the thread as a socket does.
+//! The kernel is told of several reads together. Those that are over are looked at before the
+//! thread sleeps, and the commands of their clients are one round. Both are bounded by [`BURST`],
+//! so that other connections do not wait for long. The ring wakes the thread as a socket does.
 
 use super::thread::IoThread;
 use crate::keyspace::Cold;
