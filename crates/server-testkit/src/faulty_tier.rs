@@ -1,12 +1,13 @@
 //! A disk for tiers that fails as it is told.
 
 use nearfield_tiers::disk::{Disk, DiskFile, RealDisk};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The faults of a disk of tiers, each with the error that the system answers.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub struct TierFaults {
     pub ring_reads: bool,
     /// Writes fail when half of their bytes are written.
     pub writes: Option<i32>,
+    /// Nothing is answered as long as this is set.
+    pub hangs: bool,
     /// Reads answer other bytes.
     pub flips: bool,
     /// How many operations have failed, or answered other bytes.
@@ -49,9 +52,21 @@ struct FaultyTierFile {
     faults: Arc<Mutex<TierFaults>>,
 }
 
+/// The faults of a disk, once it answers.
+fn answer(faults: &Mutex<TierFaults>) -> MutexGuard<'_, TierFaults> {
+    loop {
+        let faults = faults.lock();
+        if !faults.hangs {
+            return faults;
+        }
+        drop(faults);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 impl Disk for FaultyTierDisk {
     fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
-        let mut faults = self.faults.lock();
+        let mut faults = answer(&self.faults);
         let creates = faults.creates;
         faults.fail(creates)?;
         Ok(Box::new(FaultyTierFile {
@@ -68,7 +83,7 @@ impl Disk for FaultyTierDisk {
 
 impl DiskFile for FaultyTierFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut faults = self.faults.lock();
+        let mut faults = answer(&self.faults);
         let reads = faults.reads;
         faults.fail(reads)?;
         self.file.read_at(buffer, offset)?;
@@ -81,7 +96,7 @@ impl DiskFile for FaultyTierFile {
 
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         const SECTOR: usize = 4096;
-        let mut faults = self.faults.lock();
+        let mut faults = answer(&self.faults);
         let writes = faults.writes;
         if writes.is_some() {
             let half = buffer.len() / 2 / SECTOR * SECTOR;
@@ -99,7 +114,7 @@ impl DiskFile for FaultyTierFile {
             return Some(self.unreadable.as_fd());
         }
         // Faults that are not the kernel's are those of `read_at`.
-        let is_sound = faults.reads.is_none() && !faults.flips;
+        let is_sound = faults.reads.is_none() && !faults.flips && !faults.hangs;
         is_sound.then(|| self.file.descriptor())?
     }
 }

@@ -57,3 +57,10 @@ pub enum ReadError {
     #[error("the tier holds no value at this place")]
     Absent,
 }
+
+impl ReadError {
+    /// True if the disk has not answered in time.
+    pub fn is_late(&self) -> bool {
+        matches!(self, ReadError::Disk(why) if why.kind() == std::io::ErrorKind::TimedOut)
+    }
+}

@@ -108,7 +108,7 @@ impl<'k> Moving<'k> {
                 Some(object) => object.freeze(&mut moving.value),
                 None => return Err(Unmoved::Changed),
             },
-            Payload::InTier(place) => keyspace.cold.read(place, &mut moving.value)?,
+            Payload::InTier(place) => keyspace.cold.read_to_move(place, &mut moving.value)?,
         }
         moving.stored = stored;
         match moving.value.len() {

@@ -52,7 +52,7 @@ impl<'k> MovingNode<'k> {
         let held = copied.place().map(|it| Held::new(&keyspace.cold, it));
         drop(object);
         if let Some(place) = copied.place() {
-            keyspace.cold.read(place, &mut value)?;
+            keyspace.cold.read_to_move(place, &mut value)?;
         }
         Ok(MovingNode {
             keyspace,

@@ -64,6 +64,10 @@ enum Unread {
 }
 
 impl Unread {
+    fn late() -> Unread {
+        Unread::Disk("the disk does not answer".to_owned())
+    }
+
     fn error(&self) -> ReadError {
         match self {
             Unread::Damaged => ReadError::Damaged,
@@ -256,10 +260,32 @@ impl Cold {
         let began = Instant::now();
         let read = tiers.read_within(PATIENCE, place, out);
         traffic.count_read(began.elapsed());
-        if read.is_err() {
-            traffic.unreadable.fetch_add(1, Ordering::Relaxed);
+        match &read {
+            Ok(()) => traffic.set_late(false),
+            Err(why) => {
+                traffic.unreadable.fetch_add(1, Ordering::Relaxed);
+                traffic.set_late(why.is_late());
+            }
         }
         read
+    }
+
+    /// As [`read`](Cold::read), for a move, which nobody needs: it waits for no disk that has not
+    /// answered the last read in time.
+    ///
+    /// # Errors
+    /// As of `read`.
+    pub fn read_to_move(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
+        let traffic = self.traffic(place.tier());
+        if traffic.is_some_and(Traffic::is_late) {
+            return Err(Unread::late().error());
+        }
+        self.read(place, out)
+    }
+
+    /// Has moves wait for disks again that have not answered in time.
+    pub(crate) fn forget_late(&self) {
+        self.traffic.iter().for_each(|it| it.set_late(false));
     }
 
     /// Gives up a place that readers may still be at.
@@ -319,7 +345,9 @@ impl Cold {
     pub fn count_read(&self, place: Place, took: Duration, is_read: bool) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.count_read(took);
-            if !is_read {
+            if is_read {
+                traffic.set_late(false);
+            } else {
                 traffic.unreadable.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -336,8 +364,10 @@ impl Cold {
     /// Has commands that read a place which is held be told that the disk does not answer, if it
     /// has not.
     pub fn give_up_waiting(&self, place: Place) {
-        let late = || Unread::Disk("the disk does not answer".to_owned());
-        self.holds.lay(place, || Arc::new(Err(late())));
+        if let Some(traffic) = self.traffic(place.tier()) {
+            traffic.set_late(true);
+        }
+        self.holds.lay(place, || Arc::new(Err(Unread::late())));
     }
 
     /// Keeps a place from being released, so that it does not become another value's. To be called
@@ -370,7 +400,11 @@ mod tests {
             cold.read(place, &mut value).map(|()| value)
         };
         let (one, other) = (Held::new(&cold, place), Held::new(&cold, place));
+        assert!(cold.read_to_move(place, &mut Vec::new()).is_ok());
         cold.give_up_waiting(place);
+        // No move waits for it.
+        let moved = cold.read_to_move(place, &mut Vec::new());
+        assert!(moved.unwrap_err().to_string().contains("does not answer"));
         let error = read().unwrap_err().to_string();
         assert!(error.contains("does not answer"), "{error}");
         // Who came too late finds that others were told so.
@@ -380,6 +414,7 @@ mod tests {
         assert!(read().is_err());
         drop(other);
         assert_eq!(read().unwrap(), [b'x'; 500]);
+        assert!(cold.read_to_move(place, &mut Vec::new()).is_ok());
         let held = Held::new(&cold, place);
         cold.deliver(place, Ok(b"fetched".to_vec()), Duration::ZERO);
         assert_eq!(read().unwrap(), b"fetched");

@@ -2,7 +2,7 @@
 
 use crate::usage::Refused;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The reads of a tier that took so long: the first took up to a microsecond, each next one up to
@@ -31,6 +31,8 @@ pub struct Traffic {
     pub unwritable: AtomicU64,
     /// Why its disk takes nothing now.
     failure: Mutex<Option<String>>,
+    /// Its disk has not answered the last read in time.
+    is_late: AtomicBool,
     latencies: [AtomicU64; LATENCIES],
     reading_ns: AtomicU64,
 }
@@ -52,6 +54,20 @@ impl Traffic {
     /// Why the disk takes nothing now, if it does not.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
+    }
+
+    /// True if the disk has not answered the last read in time.
+    pub fn is_late(&self) -> bool {
+        self.is_late.load(Relaxed)
+    }
+
+    /// Notes whether the disk has answered in time.
+    #[inline]
+    pub(super) fn set_late(&self, is_late: bool) {
+        // Seldom changes, so that it need not be written.
+        if self.is_late.load(Relaxed) != is_late {
+            self.is_late.store(is_late, Relaxed);
+        }
     }
 
     /// Counts a read.

@@ -25,6 +25,14 @@ impl AlignedBuffer {
         }
     }
 
+    /// Puts bytes at the beginning.
+    pub(super) fn begin_with(&mut self, bytes: &[u8]) {
+        self.lengthen(bytes.len());
+        if let Some(begin) = self.bytes_mut().get_mut(..bytes.len()) {
+            begin.copy_from_slice(bytes);
+        }
+    }
+
     /// Gives back what is beyond `bytes`.
     pub(super) fn shorten(&mut self, bytes: usize) {
         self.sectors.truncate(bytes.div_ceil(SECTOR_BYTES));

@@ -6,6 +6,10 @@
 //! are all released is given back. One that is mostly released [asks](Files::wants_rewrite) the
 //! store to put the rest again, into another segment.
 //!
+//! The disk is waited for by those who append, for [`PATIENCE`] at most, and by those who read it.
+//! While it does not answer, nothing more is appended, and whoever releases or reads what lies in
+//! memory goes on.
+//!
 //! Each record has a checksum over its place and its bytes, so that a disk which answers other
 //! bytes, or the bytes of another place, is found out.
 //!
@@ -20,12 +24,14 @@ mod segment;
 pub use read::Pending;
 pub use ring::Ring;
 
-use crate::disk::Disk;
+use crate::cold::PATIENCE;
+use crate::disk::{Disk, DiskFile};
 use crate::error::OpenError;
 use crate::place::Place;
 use crate::specification::Specification;
 use crate::usage::{ReadError, Refused, Usage};
 use parking_lot::{Mutex, RwLock};
+use patient::OneAtATime;
 use segment::Segment;
 use std::collections::HashMap;
 use std::io;
@@ -65,6 +71,8 @@ pub struct Files {
     segments_max: usize,
     segments: RwLock<Segments>,
     open: Mutex<Option<Open>>,
+    /// The making of the next file.
+    creation: OneAtATime<Box<dyn DiskFile>>,
     /// The lengths of values that are too long for their place to say it.
     long: Mutex<HashMap<Place, usize>>,
     values: AtomicU64,
@@ -146,6 +154,7 @@ impl Files {
             segments_max: ((capacity_bytes / segment_bytes) as usize).min(1 << SEGMENT_BITS),
             segments: RwLock::default(),
             open: Mutex::new(None),
+            creation: OneAtATime::default(),
             long: Mutex::default(),
             values: AtomicU64::new(0),
             value_bytes: AtomicU64::new(0),
@@ -204,7 +213,7 @@ impl Files {
             .is_none_or(|open| !open.segment.has_room(record_bytes))
         {
             if let Some(full) = open.take_if(|full| full.segment.is_empty()) {
-                self.give_back(full.number);
+                self.close(&full);
             }
             // While there is no other segment, shorter values may still go into this one.
             let next = self.begin_segment()?;
@@ -212,12 +221,14 @@ impl Files {
                 match full.segment.finish() {
                     Ok(buffer) => next.segment.begin_with(buffer),
                     Err(error) => {
-                        self.give_back(next.number);
+                        self.close(&next);
                         return Err(disk(error));
                     }
                 }
             }
-            *open = Some(next);
+            if let Some(full) = open.replace(next) {
+                self.close(&full);
+            }
         }
         let Some(Open { number, segment }) = open.as_ref() else {
             return Err(Refused::Full);
@@ -240,19 +251,23 @@ impl Files {
         Ok(place(start))
     }
 
+    /// Adds a segment. To be called by who has `open`, so that nobody else adds one meanwhile.
     fn begin_segment(&self) -> Result<Open, Refused> {
-        let mut segments = self.segments.write();
-        if segments.count >= self.segments_max {
+        if self.segments.read().count >= self.segments_max {
             return Err(Refused::Full);
         }
         let buffer_bytes = (self.segment_bytes as usize / 4).clamp(SECTOR_BYTES, BUFFER_BYTES_MAX);
         let buffer_bytes = buffer_bytes / SECTOR_BYTES * SECTOR_BYTES;
-        let created = self.disk.create(&self.folder, self.segment_bytes);
+        let (disk, folder) = (Arc::clone(&self.disk), self.folder.clone());
+        let segment_bytes = self.segment_bytes;
+        let create = move || disk.create(&folder, segment_bytes);
+        let created = self.creation.run(create, PATIENCE);
         let file = created.map_err(|source| Refused::Disk {
             path: self.folder.clone(),
             source,
         })?;
         let segment = Arc::new(Segment::new(file, self.segment_bytes, buffer_bytes));
+        let mut segments = self.segments.write();
         let free = segments.list.iter().position(Option::is_none);
         let number = free.unwrap_or(segments.list.len());
         match segments.list.get_mut(number) {
@@ -307,23 +322,26 @@ impl Files {
         }
         self.values.fetch_sub(1, Ordering::Relaxed);
         self.value_bytes.fetch_sub(length as u64, Ordering::Relaxed);
-        if segment.release(length) {
-            self.drop_if_empty(number);
-        }
-    }
-
-    /// Gives back a segment without values, unless it is still appended to.
-    fn drop_if_empty(&self, number: usize) {
-        let open = self.open.lock();
-        if open.as_ref().is_none_or(|open| open.number != number) {
+        segment.release(length);
+        if segment.is_over() {
             self.give_back(number);
         }
     }
 
+    /// Has nothing more appended to a segment.
+    fn close(&self, open: &Open) {
+        open.segment.close();
+        if open.segment.is_over() {
+            self.give_back(open.number);
+        }
+    }
+
+    /// Gives back a segment without values, unless it is still appended to. There may be another
+    /// one of this number by now.
     fn give_back(&self, number: usize) {
         let mut segments = self.segments.write();
         if let Some(entry) = segments.list.get_mut(number)
-            && entry.as_ref().is_some_and(|segment| segment.is_empty())
+            && entry.as_ref().is_some_and(|segment| segment.is_over())
         {
             *entry = None;
             segments.count -= 1;
@@ -334,11 +352,7 @@ impl Files {
     /// is put again.
     pub fn wants_rewrite(&self, place: Place) -> bool {
         let (number, _) = take_apart(place);
-        let is_open = {
-            let open = self.open.lock();
-            open.as_ref().is_some_and(|open| open.number == number)
-        };
-        !is_open && self.segment(number).is_some_and(|it| it.is_sparse())
+        self.segment(number).is_some_and(|it| it.is_sparse())
     }
 }
 

@@ -1,30 +1,31 @@
-//! Reads for which a thread waits, but not for ever.
+//! Work of a disk for which a thread waits, but not for ever.
 //!
-//! Each thread that reads so has another thread run its reads. If one does not end in time, that
-//! thread is left alone with it, and the next read has a new one. An SSD that never answers thus
-//! costs some threads, and at last all reads are answered at once that it does not.
+//! Each thread that waits so has another thread work for it. If the work does not end in time, that
+//! thread is left alone with it, and the next work has a new one. An SSD that never answers thus
+//! costs some threads, and at last all reads are answered at once that it does not. For writes see
+//! [`OneAtATime`].
 
 use super::read::Pending;
 use crate::usage::ReadError;
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Threads that may be left alone with their reads.
+/// Threads that may be left alone with their work.
 const LEFT_MAX: usize = 64;
 
 /// Threads that are left alone now.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-type Job = Box<dyn FnOnce() -> Result<Vec<u8>, ReadError> + Send>;
+type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that runs reads for another.
+/// A thread that works for another.
 struct Runner {
     jobs: SyncSender<Job>,
-    results: Receiver<Result<Vec<u8>, ReadError>>,
     /// Set when nobody waits for the thread any more.
     left: Arc<AtomicUsize>,
 }
@@ -36,38 +37,28 @@ thread_local! {
 impl Runner {
     fn start() -> io::Result<Runner> {
         let (jobs, mine) = sync_channel::<Job>(1);
-        let (answers, results) = sync_channel(1);
         let left = Arc::new(AtomicUsize::new(0));
         let is_left = Arc::clone(&left);
         let run = move || {
             // Ends when the other thread does, or has left this one alone.
-            for job in mine {
-                let is_unheard = answers.send(job()).is_err();
-                if is_unheard {
-                    break;
-                }
-            }
+            mine.into_iter().for_each(|job| job());
             LEFT.fetch_sub(is_left.load(Ordering::Acquire), Ordering::Relaxed);
         };
-        let thread = std::thread::Builder::new().name("nearfield-read".to_owned());
+        let thread = std::thread::Builder::new().name("nearfield-disk".to_owned());
         thread.spawn(run)?;
-        Ok(Runner {
-            jobs,
-            results,
-            left,
-        })
+        Ok(Runner { jobs, left })
     }
 }
 
-fn late() -> ReadError {
-    ReadError::Disk(io::Error::new(
-        io::ErrorKind::TimedOut,
-        "the disk does not answer",
-    ))
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer")
 }
 
-/// Runs a job by another thread, and waits for its result, but no longer than `limit`.
-fn run(job: Job, limit: Duration) -> Result<Vec<u8>, ReadError> {
+/// Has another thread work, and waits for its result, but no longer than `limit`.
+fn run<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    limit: Duration,
+) -> io::Result<T> {
     RUNNER.with_borrow_mut(|kept| {
         if LEFT.load(Ordering::Relaxed) >= LEFT_MAX {
             return Err(late());
@@ -76,10 +67,13 @@ fn run(job: Job, limit: Duration) -> Result<Vec<u8>, ReadError> {
             Some(runner) => runner,
             None => Runner::start()?,
         };
+        let (answer, result) = sync_channel(1);
+        // That nobody waits any more makes no difference to the work.
+        let job = Box::new(move || drop(answer.send(work())));
         if runner.jobs.send(job).is_err() {
             return Err(late());
         }
-        match runner.results.recv_timeout(limit) {
+        match result.recv_timeout(limit) {
             Ok(result) => {
                 *kept = Some(runner);
                 result
@@ -94,6 +88,70 @@ fn run(job: Job, limit: Duration) -> Result<Vec<u8>, ReadError> {
     })
 }
 
+/// Work of one kind, at most one of which is under way: while the disk does not answer one, the
+/// next is refused at once. What nobody waited for is the result of the next. Clones are the same.
+#[derive(Debug)]
+pub(super) struct OneAtATime<T>(Arc<Mutex<State<T>>>);
+
+#[derive(Debug, Default)]
+enum State<T> {
+    #[default]
+    Idle,
+    UnderWay,
+    Over(io::Result<T>),
+}
+
+impl<T> Default for OneAtATime<T> {
+    fn default() -> OneAtATime<T> {
+        OneAtATime(Arc::default())
+    }
+}
+
+/// Says what has become of work, also of such as is never begun.
+struct Outcome<T>(Arc<Mutex<State<T>>>, State<T>);
+
+impl<T> Outcome<T> {
+    fn is(mut self, result: io::Result<T>) {
+        self.1 = State::Over(result);
+    }
+}
+
+impl<T> Drop for Outcome<T> {
+    fn drop(&mut self) {
+        *self.0.lock() = std::mem::take(&mut self.1);
+    }
+}
+
+impl<T: Send + 'static> OneAtATime<T> {
+    /// Has another thread work, unless the result of earlier work is there, and waits for it, but
+    /// no longer than `limit`.
+    ///
+    /// # Errors
+    /// Those of the work, or the disk does not answer in time.
+    pub(super) fn run(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+        limit: Duration,
+    ) -> io::Result<T> {
+        let mut state = self.0.lock();
+        match std::mem::take(&mut *state) {
+            State::Idle => *state = State::UnderWay,
+            State::UnderWay => {
+                *state = State::UnderWay;
+                return Err(late());
+            }
+            State::Over(result) => return result,
+        }
+        drop(state);
+        let outcome = Outcome(Arc::clone(&self.0), State::Idle);
+        run(move || Ok(outcome.is(work())), limit)?;
+        match std::mem::take(&mut *self.0.lock()) {
+            State::Over(result) => result,
+            State::Idle | State::UnderWay => Err(late()),
+        }
+    }
+}
+
 impl Pending {
     /// As [`run`](Pending::run), but waits no longer than `limit` for the disk.
     ///
@@ -101,12 +159,11 @@ impl Pending {
     /// Those of `run`, or the disk does not answer in time.
     pub fn run_within(&self, limit: Duration, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let pending = self.clone();
-        let job = move || {
+        let work = move || {
             let mut value = Vec::new();
-            pending.run(&mut value)?;
-            Ok(value)
+            Ok(pending.run(&mut value).map(|()| value))
         };
-        let value = run(Box::new(job), limit)?;
+        let value = run(work, limit)??;
         out.extend_from_slice(&value);
         Ok(())
     }
@@ -118,29 +175,70 @@ mod tests {
     use std::time::Instant;
 
     const SOON: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_secs(10);
+
+    fn eventually(is: impl Fn() -> bool) {
+        let deadline = Instant::now() + LONG;
+        while !is() {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The tests here count the threads that are left alone, so that one runs at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_read_that_is_stuck_is_answered_in_time_and_the_next_goes_on() {
+        let _alone = ALONE.lock();
         let (release, stuck) = sync_channel::<()>(0);
         let began = Instant::now();
-        let job = move || {
+        let work = move || {
             let _ = stuck.recv();
-            Ok(vec![1])
+            Ok(1)
         };
-        let error = run(Box::new(job), SOON).unwrap_err();
+        let error = run(work, SOON).unwrap_err();
         assert!(error.to_string().contains("does not answer"), "{error}");
         assert!(began.elapsed() < Duration::from_secs(2));
         assert_eq!(LEFT.load(Ordering::Relaxed), 1);
         for number in 0..10 {
-            let read = run(Box::new(move || Ok(vec![number])), Duration::from_secs(10));
-            assert_eq!(read.unwrap(), [number]);
+            assert_eq!(run(move || Ok(number), LONG).unwrap(), number);
         }
         // The thread ends once its disk has answered.
         drop(release);
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while LEFT.load(Ordering::Relaxed) > 0 {
-            assert!(Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(1));
+        eventually(|| LEFT.load(Ordering::Relaxed) == 0);
+    }
+
+    #[test]
+    fn work_is_refused_while_one_is_stuck_whose_result_the_next_has() {
+        let _alone = ALONE.lock();
+        let one = OneAtATime::default();
+        let (release, stuck) = sync_channel::<()>(0);
+        let work = move || {
+            let _ = stuck.recv();
+            Ok(1)
+        };
+        assert_eq!(one.run(|| Ok(0), LONG).unwrap(), 0);
+        for error in [one.run(work, SOON), one.run(|| Ok(2), LONG)] {
+            assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
         }
+        drop(release);
+        eventually(|| matches!(*one.0.lock(), State::Over(_)));
+        assert_eq!(one.run(|| Ok(3), LONG).unwrap(), 1);
+        assert_eq!(one.run(|| Ok(4), LONG).unwrap(), 4);
+        eventually(|| LEFT.load(Ordering::Relaxed) == 0);
+        let failed = one.run(|| Err(io::Error::other("broken")), LONG);
+        assert_eq!(failed.unwrap_err().to_string(), "broken");
+        assert_eq!(one.run(|| Ok(5), LONG).unwrap(), 5);
+    }
+
+    #[test]
+    fn work_that_never_began_does_not_refuse_the_next() {
+        let _alone = ALONE.lock();
+        let one = OneAtATime::default();
+        LEFT.fetch_add(LEFT_MAX, Ordering::Relaxed);
+        assert!(one.run(|| Ok(1), LONG).is_err());
+        LEFT.fetch_sub(LEFT_MAX, Ordering::Relaxed);
+        assert_eq!(one.run(|| Ok(2), LONG).unwrap(), 2);
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::disk::RealDisk;
+use parking_lot::{Condvar, MutexGuard};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -320,4 +321,135 @@ fn threads_put_read_and_release_at_once() {
         }
     });
     assert_eq!(tier.usage().values, 0);
+}
+
+/// A disk that answers nothing while it hangs, and counts what waits for it.
+#[derive(Clone, Debug, Default)]
+struct HangingDisk(Arc<(Mutex<Hangs>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Hangs {
+    writes: bool,
+    creates: bool,
+    waiting: usize,
+}
+
+impl HangingDisk {
+    fn set(&self, writes: bool, creates: bool) {
+        let mut hangs = self.0.0.lock();
+        (hangs.writes, hangs.creates) = (writes, creates);
+        self.0.1.notify_all();
+    }
+
+    fn wait_while(&self, mut hangs: MutexGuard<'_, Hangs>, hang: fn(&Hangs) -> bool) {
+        hangs.waiting += 1;
+        self.0.1.wait_while(&mut hangs, |hangs| hang(hangs));
+        hangs.waiting -= 1;
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.0.lock().waiting
+    }
+}
+
+#[derive(Debug)]
+struct HangingFile(Box<dyn DiskFile>, HangingDisk);
+
+impl Disk for HangingDisk {
+    fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+        self.wait_while(self.0.0.lock(), |hangs| hangs.creates);
+        let file = RealDisk.create(folder, bytes)?;
+        Ok(Box::new(HangingFile(file, self.clone())))
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<Option<u64>> {
+        RealDisk.free_bytes(folder)
+    }
+}
+
+impl DiskFile for HangingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        self.1.wait_while(self.1.0.0.lock(), |hangs| hangs.writes);
+        self.0.write_at(buffer, offset)
+    }
+}
+
+/// Puts values until one is refused, and answers why.
+fn put_until_refused(
+    tier: &Files,
+    random: &mut SmallRng,
+    kept: &mut Vec<(Place, Vec<u8>)>,
+) -> Refused {
+    loop {
+        let value = noise(random, 3000);
+        match tier.put(&[&value]) {
+            Ok(place) => kept.push((place[0], value)),
+            Err(error) => return error,
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_is_waited_for_once_and_what_lies_in_memory_is_read_and_released() {
+    let (folder, disk) = (tempfile::tempdir().unwrap(), HangingDisk::default());
+    let tier = Files::open(1, folder.path(), 4 << 20, Arc::new(disk.clone())).unwrap();
+    let mut random = SmallRng::seed_from_u64(9);
+    let mut kept = Vec::new();
+    for (writes, creates) in [(true, false), (false, true)] {
+        disk.set(writes, creates);
+        std::thread::scope(|scope| {
+            let (tier, kept, random) = (&tier, &mut kept, &mut random);
+            let putting = scope.spawn(move || put_until_refused(tier, random, kept));
+            while disk.waiting() == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            // Whoever puts waits. Nobody has a lock.
+            assert!(!putting.is_finished());
+            assert!(tier.open.is_locked() && tier.segments.try_write().is_some());
+            let list = tier.segments.read().list.clone();
+            assert!(list.iter().flatten().all(|it| it.is_unlocked()));
+            let error = putting.join().unwrap();
+            assert!(error.to_string().contains("does not answer"), "{error}");
+        });
+        // Nobody waits a second time.
+        let began = std::time::Instant::now();
+        for _ in 0..100 {
+            let error = tier.put(&[&[1; 3000]]).unwrap_err();
+            assert!(error.to_string().contains("does not answer"), "{error}");
+        }
+        assert!(began.elapsed() < 10 * PATIENCE);
+        for (place, value) in &kept {
+            assert_eq!(&read(&tier, *place), value);
+        }
+        let (place, _) = kept.pop().unwrap();
+        tier.release(place);
+        disk.set(false, false);
+        while disk.waiting() > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        // What was refused was not put.
+        assert_eq!(tier.usage().values as usize, kept.len());
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while tier
+            .put(&[b""])
+            .map(|place| tier.release(place[0]))
+            .is_err()
+        {
+            assert!(std::time::Instant::now() < deadline);
+        }
+    }
+    assert!(matches!(
+        put_until_refused(&tier, &mut random, &mut kept),
+        Refused::Full
+    ));
+    for (place, value) in &kept {
+        assert_eq!(&read(&tier, *place), value);
+    }
+    kept.into_iter().for_each(|(place, _)| tier.release(place));
+    assert_eq!((tier.usage().values, tier.usage().value_bytes), (0, 0));
+    assert!(tier.usage().used_bytes <= tier.segment_bytes);
 }

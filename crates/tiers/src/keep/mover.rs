@@ -131,6 +131,7 @@ impl<H: Default> Mover<H> {
             let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN;
             keeper.is_stuck.store(is_stuck, Ordering::Relaxed);
             self.round += 1;
+            values.cold().forget_late();
             self.carried_in_round = 0;
         }
     }

@@ -69,7 +69,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         match record {
             Record::Here(here) => value.extend_from_slice(here),
             Record::There(place) => {
-                let read = self.cold.read(place, &mut value);
+                let read = self.cold.read_to_move(place, &mut value);
                 read.map_err(Unmoved::Unreadable)?;
             }
         }

@@ -7,6 +7,7 @@ use nearfield_server_testkit::faulty_tier::{FaultyTierDisk, TierFaults};
 use nearfield_tiers::Ring;
 use nearfield_tiers::disk::Disk;
 use std::cell::RefCell;
+use std::time::{Duration, Instant};
 
 /// A server with small tiers, whose files lie on a disk that fails as it is told, and a client.
 struct Faulty {
@@ -374,6 +375,53 @@ fn clients_go_on_while_who_moves_values_waits_for_a_disk() {
         let words: [&[u8]; 3] = [b"SET", &name(kept), &noise(kept, 1000)];
         other.command(&words).unwrap() == Value::Simple(b"OK".to_vec())
     });
+    for number in 0..=kept {
+        let found = at.run(&[b"GET", &name(number)]);
+        assert_eq!(found, Value::Bulk(noise(number, 1000)));
+    }
+    check(&at.server).unwrap();
+}
+
+/// The one thread of the server waits once for a write, then for a read, and then not.
+#[test]
+fn clients_go_on_while_the_disk_hangs_and_those_that_need_room_are_refused() {
+    let at = Faulty::new(1);
+    let set = |kept: u64| at.run(&[b"SET", &name(kept), &noise(kept, 1000)]);
+    let is_ok = |reply: Value| reply == Value::Simple(b"OK".to_vec());
+    let mut kept = 0;
+    while is_ok(set(kept)) {
+        kept += 1;
+        if at.server.server.keyspace.cold.tiers().unwrap().values(2) > 1000 {
+            break;
+        }
+        assert!(kept < 10_000, "nothing goes to the file");
+    }
+    at.set(TierFaults {
+        hangs: true,
+        ..TierFaults::default()
+    });
+    let refused = loop {
+        match set(kept) {
+            Value::Error(text) => break String::from_utf8(text).unwrap(),
+            reply => assert!(is_ok(reply)),
+        }
+        kept += 1;
+        assert!(kept < 10_000, "more is taken than the memory has");
+    };
+    assert!(refused.starts_with("OOM"), "{refused}");
+    let began = Instant::now();
+    for _ in 0..100 {
+        assert!(!is_ok(set(kept)));
+        assert_eq!(at.run(&[b"EXISTS", &name(0)]), Value::Integer(1));
+    }
+    // 100 times would be minutes.
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "{:?}",
+        began.elapsed()
+    );
+    at.set(TierFaults::default());
+    eventually("writes are taken again", || is_ok(set(kept)));
     for number in 0..=kept {
         let found = at.run(&[b"GET", &name(number)]);
         assert_eq!(found, Value::Bulk(noise(number, 1000)));
