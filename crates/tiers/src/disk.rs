@@ -7,6 +7,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long is waited for a disk. Then there is an error. *Assumed*: a disk that works answers in a
+/// hundredth of it.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes the files of tiers.
 pub trait Disk: fmt::Debug + Send + Sync {

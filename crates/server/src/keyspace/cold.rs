@@ -8,7 +8,8 @@
 //! index, a place that is given up is not released at once: it is *retired*, like a
 //! [slot](super::slots), and released in the next exclusive phase, when no read is under way.
 
-pub use nearfield_tiers::cold::{Cold, Held, PATIENCE};
+pub use nearfield_tiers::cold::{Cold, Held};
+pub use nearfield_tiers::disk::PATIENCE;
 
 use super::slots::Slot;
 use super::{Databases, Keyspace, Payload, Record};

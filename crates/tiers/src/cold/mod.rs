@@ -11,6 +11,7 @@ mod traffic;
 pub use traffic::{LATENCIES, Traffic};
 
 use crate::claim::{Holds, Retired};
+use crate::disk::PATIENCE;
 use crate::place::Place;
 use crate::specification::TierKind;
 use crate::tiers::Tiers;
@@ -44,10 +45,6 @@ pub struct ColdUse {
     /// Where its value lay.
     pub place: Place,
 }
-
-/// How long is waited for a disk. Then there is an error. *Assumed*: a disk that works answers in a
-/// hundredth of it.
-pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Uses that are kept for the mover; more are forgotten.
 const USES_MAX: usize = 1 << 12;

@@ -24,8 +24,7 @@ mod segment;
 pub use read::Pending;
 pub use ring::Ring;
 
-use crate::cold::PATIENCE;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, PATIENCE};
 use crate::error::OpenError;
 use crate::place::Place;
 use crate::specification::Specification;

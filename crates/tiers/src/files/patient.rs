@@ -144,7 +144,11 @@ impl<T: Send + 'static> OneAtATime<T> {
         }
         drop(state);
         let outcome = Outcome(Arc::clone(&self.0), State::Idle);
-        run(move || Ok(outcome.is(work())), limit)?;
+        let work = move || {
+            outcome.is(work());
+            Ok(())
+        };
+        run(work, limit)?;
         match std::mem::take(&mut *self.0.lock()) {
             State::Over(result) => result,
             State::Idle | State::UnderWay => Err(late()),

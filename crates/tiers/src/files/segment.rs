@@ -3,8 +3,7 @@
 use super::buffer::AlignedBuffer;
 use super::patient::OneAtATime;
 use super::{HEADER_BYTES, SECTOR_BYTES, record_bytes};
-use crate::cold::PATIENCE;
-use crate::disk::DiskFile;
+use crate::disk::{DiskFile, PATIENCE};
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -30,7 +30,7 @@ mod warmth;
 pub use values::{At, Met, Moving, Named, Size, Values};
 pub use warmth::{USES_COUNTED, Warmth};
 
-use crate::cold::PATIENCE;
+use crate::disk::PATIENCE;
 use crate::tiers::Tiers;
 use mover::Mover;
 use parking_lot::{Mutex, MutexGuard};

@@ -1,7 +1,8 @@
 //! Reading many places at once.
 
 use super::inner::Inner;
-use crate::cold::{Held, PATIENCE};
+use crate::cold::Held;
+use crate::disk::PATIENCE;
 use crate::files::Ring;
 use crate::usage::ReadError;
 use std::io;
