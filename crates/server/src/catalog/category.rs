@@ -72,6 +72,7 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
         Group::Hash => &["hash"],
         Group::Set => &["set"],
         Group::SortedSet => &["sortedset"],
+        Group::Geo => &["geo"],
         Group::Transactions => &["transaction"],
         Group::PubSub => &["pubsub"],
         Group::Scripting => &["scripting"],

@@ -154,6 +154,8 @@ pub enum Group {
     Set,
     /// Sorted sets.
     SortedSet,
+    /// Places on the earth.
+    Geo,
     /// Transactions.
     Transactions,
     /// Publishing and subscribing.
@@ -177,6 +179,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
+            Group::Geo => "geo",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",
@@ -216,7 +219,7 @@ impl Spec {
     pub fn is_for_pools(&self) -> bool {
         let is_for_strings = !matches!(
             self.group,
-            Group::List | Group::Hash | Group::Set | Group::SortedSet
+            Group::List | Group::Hash | Group::Set | Group::SortedSet | Group::Geo
         );
         is_for_strings && !self.flags.has(Flags::UNSHARED)
     }

@@ -21,6 +21,7 @@ mod config;
 mod connection;
 mod expiry;
 mod generic;
+mod geo;
 mod hash;
 mod hotkeys;
 mod introspection;

@@ -78,17 +78,17 @@ const NO_NUMBER: CommandError = CommandError::text("ERR resulting score is not a
 
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default)]
-struct Options {
+pub(super) struct Options {
     /// Adds no members.
-    present: bool,
+    pub(super) present: bool,
     /// Changes no scores.
-    absent: bool,
+    pub(super) absent: bool,
     /// Changes scores only upward.
     greater: bool,
     /// Changes scores only downward.
     less: bool,
     /// Counts members whose scores were changed.
-    changed: bool,
+    pub(super) changed: bool,
     /// Adds to the score.
     increment: bool,
 }
@@ -213,7 +213,7 @@ fn zincrby(planned: &mut Planned<'_>) -> Answer {
 }
 
 /// Sets or changes the scores of members and answers as `ZADD` does.
-fn add<'a>(
+pub(super) fn add<'a>(
     planned: &mut Planned<'_>,
     options: Options,
     mut members: impl Iterator<Item = (&'a [u8], f64)>,

@@ -2,7 +2,7 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, expiry, generic, hash, hotkeys, introspection, list,
+    acl, bit, client, config, connection, expiry, generic, geo, hash, hotkeys, introspection, list,
     list_blocking, ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
     sorted_set_algebra, sorted_set_pop, sorted_set_range, string, tier, transaction,
 };
@@ -27,6 +27,7 @@ const FAMILIES: &[&[Command]] = &[
     sorted_set_algebra::COMMANDS,
     sorted_set_pop::COMMANDS,
     sorted_set_range::COMMANDS,
+    geo::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
     scripting::COMMANDS,

@@ -245,7 +245,17 @@ impl Reply {
             }
             return;
         }
-        let text = format_double(value);
+        self.number(&format_double(value));
+    }
+
+    /// A number with a fraction, in digits without an exponent; a byte string in RESP2.
+    pub fn plain_double(&mut self, value: f64) {
+        let text = format!("{value:.17}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        self.number(if text == "-0" { "0" } else { text });
+    }
+
+    fn number(&mut self, text: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {

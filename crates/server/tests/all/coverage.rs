@@ -20,7 +20,8 @@ fn page_of(group: Group) -> &'static str {
         | Group::List
         | Group::Hash
         | Group::Set
-        | Group::SortedSet => PAGES[0],
+        | Group::SortedSet
+        | Group::Geo => PAGES[0],
         Group::Transactions
         | Group::PubSub
         | Group::Scripting

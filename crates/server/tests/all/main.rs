@@ -11,6 +11,7 @@ mod crash;
 mod differential;
 mod durability;
 mod eviction;
+mod geo;
 mod handover;
 mod linearizability;
 mod notes;

@@ -1,0 +1,153 @@
+//! Areas that are searched, and the cells of the grid that cover them.
+
+use super::cell::{Cell, Extent, Place, STEPS_MAX, degrees_of, longitude_degrees_of};
+
+/// An area: what lies within it is nearer to its middle than its form says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub(super) middle: Place,
+    pub(super) form: Form,
+    /// The metres of the unit that lengths are given in.
+    pub(super) unit_m: f64,
+}
+
+/// The form of an area, in units.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    Circle { radius: f64 },
+    Box { width: f64, height: f64 },
+}
+
+/// Half of the way around the equator of the web's map.
+const MERCATOR_MAX_M: f64 = 20_037_726.37;
+
+/// The cells around one, to the east and to the north, in the order in which they are searched.
+const AROUND: [(i32, i32); 9] = [
+    (0, 0),
+    (0, 1),
+    (0, -1),
+    (1, 0),
+    (-1, 0),
+    (1, 1),
+    (-1, 1),
+    (1, -1),
+    (-1, -1),
+];
+
+impl Area {
+    /// The metres from the middle to a place within the area.
+    pub(super) fn distance_within(&self, place: Place) -> Option<f64> {
+        match self.form {
+            Form::Circle { radius } => {
+                let distance = self.middle.distance(place);
+                (distance <= radius * self.unit_m).then_some(distance)
+            }
+            Form::Box { width, height } => {
+                let (width, height) = (width * self.unit_m, height * self.unit_m);
+                if place.distance_north(self.middle) > height / 2.0 {
+                    return None;
+                }
+                let beside = Place {
+                    latitude: place.latitude,
+                    ..self.middle
+                };
+                let is_within = place.distance(beside) <= width / 2.0;
+                is_within.then(|| self.middle.distance(place))
+            }
+        }
+    }
+
+    /// The cells that cover the area, each once, in the order in which they are searched.
+    pub(super) fn cells(&self) -> Vec<Cell> {
+        let extent = self.extent();
+        let mut steps = self.steps();
+        let mut cell = Cell::of(self.middle, steps);
+        // Cells become lower towards the poles, so that those around it may not reach far enough.
+        let reaches = |cell: Cell| {
+            cell.beside(0, 1).extent().north >= extent.north
+                && cell.beside(0, -1).extent().south <= extent.south
+                && cell.beside(1, 0).extent().east >= extent.east
+                && cell.beside(-1, 0).extent().west <= extent.west
+        };
+        if steps > 1 && !reaches(cell) {
+            steps -= 1;
+            cell = Cell::of(self.middle, steps);
+        }
+        let inner = cell.extent();
+        // With two cells in a direction, the one beside it is the same on both sides.
+        let is_needed = |&(east, north): &(i32, i32)| {
+            steps < 2
+                || !(north < 0 && inner.south < extent.south
+                    || north > 0 && inner.north > extent.north
+                    || east < 0 && inner.west < extent.west
+                    || east > 0 && inner.east > extent.east)
+        };
+        let around = AROUND.iter().filter(|it| is_needed(it));
+        let mut cells: Vec<Cell> = around
+            .map(|&(east, north)| cell.beside(east, north))
+            .collect();
+        // In a grid of few cells some of them are the same.
+        let mut seen = Vec::with_capacity(cells.len());
+        cells.retain(|cell| {
+            !seen.contains(cell) && {
+                seen.push(*cell);
+                true
+            }
+        });
+        cells
+    }
+
+    /// Half of its width and of its height, in metres.
+    fn reach(&self) -> (f64, f64) {
+        let (width, height) = match self.form {
+            Form::Circle { radius } => (radius, radius),
+            Form::Box { width, height } => (width / 2.0, height / 2.0),
+        };
+        (width * self.unit_m, height * self.unit_m)
+    }
+
+    /// From where to where it reaches.
+    fn extent(&self) -> Extent {
+        let Place {
+            longitude,
+            latitude,
+        } = self.middle;
+        let (width, height) = self.reach();
+        let up = degrees_of(height);
+        // It is widest where it is nearest to a pole.
+        let nearest = if latitude < 0.0 {
+            latitude - up
+        } else {
+            latitude + up
+        };
+        let across = longitude_degrees_of(width, nearest);
+        Extent {
+            west: longitude - across,
+            south: latitude - up,
+            east: longitude + across,
+            north: latitude + up,
+        }
+    }
+
+    /// The steps of cells of which nine are about as large as the area.
+    fn steps(&self) -> u32 {
+        let (width, height) = self.reach();
+        let mut metres = match self.form {
+            Form::Circle { .. } => width,
+            Form::Box { .. } => (width * width + height * height).sqrt(),
+        };
+        if metres == 0.0 {
+            return STEPS_MAX;
+        }
+        let mut steps = 1_i32;
+        while metres < MERCATOR_MAX_M {
+            metres *= 2.0;
+            steps += 1;
+        }
+        steps -= 2;
+        // Cells are narrower towards the poles.
+        let latitude = self.middle.latitude.abs();
+        steps -= i32::from(latitude > 66.0) + i32::from(latitude > 80.0);
+        steps.clamp(1, STEPS_MAX as i32) as u32
+    }
+}

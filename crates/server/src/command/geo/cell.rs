@@ -1,0 +1,257 @@
+//! Places on the earth, and the cells of a grid that is divided step by step.
+//!
+//! Each step halves the cells in both directions. A cell is numbered by its row and its column,
+//! whose bits alternate: so cells that are near each other have numbers that are near each other, as
+//! far as that goes, and the cells within a larger one are a range of numbers. A place of a sorted
+//! set has the number of its cell after 26 steps, in 52 bits, as its score: in both directions such a
+//! cell is 0.6 m at most. These are the numbers and the constants of Redis, as clients see them.
+
+use std::f64::consts::PI;
+
+/// The steps of a place's score.
+pub(super) const STEPS_MAX: u32 = 26;
+/// The grid ends where the map of the web does.
+const LATITUDE_MAX: f64 = 85.051_128_78;
+const LONGITUDE_MAX: f64 = 180.0;
+const EARTH_RADIUS_M: f64 = 6_372_797.560_856;
+
+/// A place, in degrees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Place {
+    pub(super) longitude: f64,
+    pub(super) latitude: f64,
+}
+
+/// A cell after some steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell {
+    row: u32,
+    column: u32,
+    steps: u32,
+}
+
+/// From where to where something reaches, in degrees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) west: f64,
+    pub(super) south: f64,
+    pub(super) east: f64,
+    pub(super) north: f64,
+}
+
+impl Place {
+    /// True if the grid has the place.
+    pub(super) fn is_on_grid(self) -> bool {
+        (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
+            && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
+    }
+
+    /// The place of a score: the middle of its cell.
+    pub(super) fn of_score(score: f64) -> Place {
+        let extent = Cell::of_number(score as u64, STEPS_MAX).extent();
+        let middle = |one: f64, other: f64, limit: f64| ((one + other) / 2.0).clamp(-limit, limit);
+        Place {
+            longitude: middle(extent.west, extent.east, LONGITUDE_MAX),
+            latitude: middle(extent.south, extent.north, LATITUDE_MAX),
+        }
+    }
+
+    /// The score of the place.
+    pub(super) fn score(self) -> f64 {
+        Cell::of(self, STEPS_MAX).number() as f64
+    }
+
+    /// The place as a geohash of eleven characters, of the standard's grid. The last one has no
+    /// bits, as scores have two less than it needs.
+    pub(super) fn geohash(self) -> [u8; 11] {
+        const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
+        let number = Cell::within(self, STEPS_MAX, 90.0).number();
+        let mut text = [b'0'; 11];
+        for (at, byte) in text.iter_mut().take(10).enumerate() {
+            let digit = number >> (52 - 5 * (at + 1)) & 31;
+            *byte = ALPHABET[digit as usize];
+        }
+        text
+    }
+
+    /// The metres to another place, over a sphere.
+    pub(super) fn distance(self, other: Place) -> f64 {
+        let half = |one: f64, other: f64| ((radians(other) - radians(one)) / 2.0).sin();
+        let across = half(self.longitude, other.longitude);
+        if across == 0.0 {
+            return self.distance_north(other);
+        }
+        let up = half(self.latitude, other.latitude);
+        let cosines = radians(self.latitude).cos() * radians(other.latitude).cos();
+        let chord = up * up + cosines * across * across;
+        2.0 * EARTH_RADIUS_M * chord.sqrt().asin()
+    }
+
+    /// The metres to another place's latitude.
+    pub(super) fn distance_north(self, other: Place) -> f64 {
+        EARTH_RADIUS_M * (radians(other.latitude) - radians(self.latitude)).abs()
+    }
+}
+
+fn radians(degrees: f64) -> f64 {
+    degrees * (PI / 180.0)
+}
+
+/// The degrees of an arc of so many metres.
+pub(super) fn degrees_of(metres: f64) -> f64 {
+    metres / EARTH_RADIUS_M / (PI / 180.0)
+}
+
+/// The degrees of longitude of so many metres, at a latitude.
+pub(super) fn longitude_degrees_of(metres: f64, latitude: f64) -> f64 {
+    metres / EARTH_RADIUS_M / radians(latitude).cos() / (PI / 180.0)
+}
+
+impl Cell {
+    /// The cell of a place.
+    pub(super) fn of(place: Place, steps: u32) -> Cell {
+        Cell::within(place, steps, LATITUDE_MAX)
+    }
+
+    /// The same in a grid that reaches to another latitude. A place at its very end is in a cell
+    /// behind the last one, as it is in Redis.
+    fn within(place: Place, steps: u32, latitude_max: f64) -> Cell {
+        let cells = f64::from(1_u32 << steps);
+        let at = |degrees: f64, limit: f64| ((degrees + limit) / (2.0 * limit) * cells) as u32;
+        Cell {
+            row: at(place.latitude, latitude_max),
+            column: at(place.longitude, LONGITUDE_MAX),
+            steps,
+        }
+    }
+
+    /// The cell of a number.
+    fn of_number(number: u64, steps: u32) -> Cell {
+        Cell {
+            row: every_second(number),
+            column: every_second(number >> 1),
+            steps,
+        }
+    }
+
+    /// Its number: bits of the row and of the column in turn, the lowest of the row first.
+    pub(super) fn number(self) -> u64 {
+        spread(self.row) | spread(self.column) << 1
+    }
+
+    /// The lowest score of its places, and the one behind the highest.
+    pub(super) fn scores(self) -> (f64, f64) {
+        let beyond = 2 * (STEPS_MAX - self.steps);
+        let first = self.number();
+        ((first << beyond) as f64, ((first + 1) << beyond) as f64)
+    }
+
+    pub(super) fn extent(self) -> Extent {
+        let cells = (1_u64 << self.steps) as f64;
+        let at = |cell: u64, limit: f64| -limit + cell as f64 / cells * (2.0 * limit);
+        let (row, column) = (u64::from(self.row), u64::from(self.column));
+        Extent {
+            west: at(column, LONGITUDE_MAX),
+            south: at(row, LATITUDE_MAX),
+            east: at(column + 1, LONGITUDE_MAX),
+            north: at(row + 1, LATITUDE_MAX),
+        }
+    }
+
+    /// The cell so many columns to the east and rows to the north; behind the last comes the first.
+    pub(super) fn beside(self, east: i32, north: i32) -> Cell {
+        let mask = u32::MAX >> (32 - self.steps);
+        Cell {
+            row: self.row.wrapping_add_signed(north) & mask,
+            column: self.column.wrapping_add_signed(east) & mask,
+            ..self
+        }
+    }
+}
+
+/// A number with a clear bit above each of its bits.
+fn spread(number: u32) -> u64 {
+    let mut bits = u64::from(number);
+    for (shift, mask) in SPREADS {
+        bits = (bits | bits << shift) & mask;
+    }
+    bits
+}
+
+/// Every second bit, from the lowest on.
+fn every_second(bits: u64) -> u32 {
+    let mut bits = bits & SPREADS[4].1;
+    for at in (0..SPREADS.len()).rev() {
+        let mask = if at == 0 {
+            u64::from(u32::MAX)
+        } else {
+            SPREADS[at - 1].1
+        };
+        bits = (bits | bits >> SPREADS[at].0) & mask;
+    }
+    bits as u32
+}
+
+/// Groups of 16, 8, 4, 2 and 1 bits, moved apart by as many.
+const SPREADS: [(u32, u64); 5] = [
+    (16, 0x0000_ffff_0000_ffff),
+    (8, 0x00ff_00ff_00ff_00ff),
+    (4, 0x0f0f_0f0f_0f0f_0f0f),
+    (2, 0x3333_3333_3333_3333),
+    (1, 0x5555_5555_5555_5555),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    const PALERMO: Place = Place {
+        longitude: 13.361389,
+        latitude: 38.115556,
+    };
+    const CATANIA: Place = Place {
+        longitude: 15.087269,
+        latitude: 37.502669,
+    };
+
+    #[test]
+    fn scores_and_distances_are_those_of_the_documentation_of_redis() {
+        assert_eq!(PALERMO.score(), 3_479_099_956_230_698.0);
+        assert_eq!(CATANIA.score(), 3_479_447_370_796_909.0);
+        let stored = [PALERMO, CATANIA].map(|place| Place::of_score(place.score()));
+        let metres = stored[0].distance(stored[1]);
+        assert_eq!(format!("{metres:.4}"), "166274.1516");
+        assert_eq!(&stored[0].geohash(), b"sqc8b49rny0");
+        assert_eq!(&stored[1].geohash(), b"sqdtr74hyu0");
+    }
+
+    #[test]
+    fn a_place_lies_in_its_cells_and_each_cell_in_the_one_before() {
+        let mut random = SmallRng::seed_from_u64(1);
+        for _ in 0..10_000 {
+            let place = Place {
+                longitude: random.random_range(-180.0..180.0),
+                latitude: random.random_range(-LATITUDE_MAX..LATITUDE_MAX),
+            };
+            let score = place.score();
+            for steps in 1..=STEPS_MAX {
+                let cell = Cell::of(place, steps);
+                assert_eq!(Cell::of_number(cell.number(), steps), cell);
+                let (first, end) = cell.scores();
+                assert!(first <= score && score < end, "{place:?} {steps}");
+                let Extent {
+                    west,
+                    south,
+                    east,
+                    north,
+                } = cell.extent();
+                assert!((west..=east).contains(&place.longitude));
+                assert!((south..=north).contains(&place.latitude));
+                assert_eq!(cell.beside(1, -1).beside(-1, 1), cell);
+            }
+            assert!(Place::of_score(score).distance(place) < 0.6);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What a search is asked for.
+
+use super::area::{Area, Form};
+use super::cell::Place;
+use super::{place, unit_m};
+use crate::command::{integer, is};
+use crate::error::{CommandError, shown};
+use crate::number::parse_double;
+use crate::object::SortedSet;
+use nearfield_tiers::Heap;
+
+/// The commands that search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// In a circle around a place.
+    Radius { may_store: bool },
+    /// In a circle around a member.
+    RadiusByMember { may_store: bool },
+    /// In any area around either.
+    Search { stores: bool },
+}
+
+/// A search as it was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Query<'a> {
+    /// `None` if it is around a member of a key that is not there.
+    pub(super) area: Option<Area>,
+    pub(super) distances: bool,
+    pub(super) scores: bool,
+    pub(super) places: bool,
+    pub(super) order: Option<Order>,
+    /// The most members that are answered; `None` for all.
+    pub(super) count: Option<usize>,
+    /// The first that are found will do.
+    pub(super) any: bool,
+    pub(super) target: Option<&'a [u8]>,
+    /// The distances become the scores of what is stored.
+    pub(super) stores_distances: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Nearest,
+    Farthest,
+}
+
+type Words<'a> = &'a [&'a [u8]];
+
+/// A middle and a form, as far as they were given. A member of a key that is not there is a middle
+/// without a place.
+#[derive(Debug, Default)]
+struct Parts {
+    member: Option<Option<Place>>,
+    place: Option<Place>,
+    circle: Option<(Form, f64)>,
+    rectangle: Option<(Form, f64)>,
+}
+
+/// The place of a member, if the key is there.
+fn place_of(set: Option<&SortedSet<Heap>>, member: &[u8]) -> Result<Option<Place>, CommandError> {
+    let Some(set) = set else { return Ok(None) };
+    match set.score(member) {
+        Some(score) => Ok(Some(Place::of_score(score))),
+        None => Err(CommandError::text(
+            "ERR could not decode requested zset member",
+        )),
+    }
+}
+
+/// A length of at least 0.
+fn length(text: &[u8], no_number: &'static str) -> Result<f64, CommandError> {
+    parse_double(text).ok_or(CommandError::text(no_number))
+}
+
+fn circle([radius, unit]: [&[u8]; 2]) -> Result<(Form, f64), CommandError> {
+    let radius = length(radius, "ERR need numeric radius")?;
+    if radius < 0.0 {
+        return Err(CommandError::text("ERR radius cannot be negative"));
+    }
+    Ok((Form::Circle { radius }, unit_m(unit)?))
+}
+
+fn rectangle([width, height, unit]: [&[u8]; 3]) -> Result<(Form, f64), CommandError> {
+    let width = length(width, "ERR need numeric width")?;
+    let height = length(height, "ERR need numeric height")?;
+    if width < 0.0 || height < 0.0 {
+        return Err(CommandError::text("ERR height or width cannot be negative"));
+    }
+    Ok((Form::Box { width, height }, unit_m(unit)?))
+}
+
+/// The positions of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: what is searched, and where the
+/// result goes. Only the last of these is written to.
+pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
+    const OPTIONS: usize = 5;
+    let behind = |name: &'static str| {
+        let words = (OPTIONS..args.len()).filter(move |&at| is(args[at], name));
+        words.map(|at| at + 1).filter(|&at| at < args.len())
+    };
+    let targets = behind("store").chain(behind("storedist"));
+    std::iter::once(1).chain(targets).collect()
+}
+
+impl<'a> Query<'a> {
+    /// Reads the arguments of a command, its name included. `set` is what is searched.
+    pub(super) fn parse(
+        kind: Kind,
+        args: Words<'a>,
+        set: Option<&SortedSet<Heap>>,
+    ) -> Result<Query<'a>, CommandError> {
+        let (mut query, mut parts) = (Query::default(), Parts::default());
+        let options = match (kind, args) {
+            (Kind::Radius { .. }, &[_, _, longitude, latitude, radius, unit, ref options @ ..]) => {
+                parts.place = Some(place([longitude, latitude])?);
+                parts.circle = Some(circle([radius, unit])?);
+                options
+            }
+            (Kind::RadiusByMember { .. }, &[_, _, member, radius, unit, ref options @ ..]) => {
+                let place = place_of(set, member)?;
+                parts.member = Some(place);
+                if place.is_some() {
+                    parts.circle = Some(circle([radius, unit])?);
+                }
+                options
+            }
+            (Kind::Search { stores: false }, [_, _, options @ ..]) => options,
+            (Kind::Search { stores: true }, &[_, target, _, ref options @ ..]) => {
+                query.target = Some(target);
+                options
+            }
+            _ => return Err(CommandError::Syntax),
+        };
+        query.parse_options(kind, options, &mut parts, set)?;
+        query.check(kind, args, &parts)?;
+        let middle = parts.place.or(parts.member.flatten());
+        let form = parts.circle.or(parts.rectangle);
+        query.area = middle.zip(form).map(|(middle, (form, unit_m))| Area {
+            middle,
+            form,
+            unit_m,
+        });
+        Ok(query)
+    }
+
+    fn parse_options(
+        &mut self,
+        kind: Kind,
+        mut options: Words<'a>,
+        parts: &mut Parts,
+        set: Option<&SortedSet<Heap>>,
+    ) -> Result<(), CommandError> {
+        while let [option, rest @ ..] = options {
+            let simple = match option {
+                _ if is(option, "withdist") => Some(&mut self.distances),
+                _ if is(option, "withhash") => Some(&mut self.scores),
+                _ if is(option, "withcoord") => Some(&mut self.places),
+                _ if is(option, "any") => Some(&mut self.any),
+                _ => None,
+            };
+            options = if let Some(simple) = simple {
+                *simple = true;
+                rest
+            } else if is(option, "asc") {
+                self.order = Some(Order::Nearest);
+                rest
+            } else if is(option, "desc") {
+                self.order = Some(Order::Farthest);
+                rest
+            } else if let (true, [count, rest @ ..]) = (is(option, "count"), rest) {
+                let count = usize::try_from(integer(count)?).ok();
+                let count = count.filter(|&count| count > 0);
+                let refused = CommandError::text("ERR COUNT must be > 0");
+                self.count = Some(count.ok_or(refused)?);
+                rest
+            } else {
+                self.parse_of_kind(kind, option, rest, parts, set)?
+            };
+        }
+        Ok(())
+    }
+
+    /// Reads an option that some of the commands have, and answers what is behind it.
+    fn parse_of_kind(
+        &mut self,
+        kind: Kind,
+        option: &[u8],
+        rest: Words<'a>,
+        parts: &mut Parts,
+        set: Option<&SortedSet<Heap>>,
+    ) -> Result<Words<'a>, CommandError> {
+        match (kind, rest) {
+            (
+                Kind::Radius { may_store: true } | Kind::RadiusByMember { may_store: true },
+                &[target, ref rest @ ..],
+            ) if is(option, "store") || is(option, "storedist") => {
+                self.target = Some(target);
+                self.stores_distances = is(option, "storedist");
+                Ok(rest)
+            }
+            (Kind::Search { stores: true }, rest) if is(option, "storedist") => {
+                self.stores_distances = true;
+                Ok(rest)
+            }
+            (Kind::Search { .. }, [member, rest @ ..])
+                if is(option, "frommember") && parts.place.is_none() =>
+            {
+                parts.member = Some(place_of(set, member)?);
+                Ok(rest)
+            }
+            (Kind::Search { .. }, &[longitude, latitude, ref rest @ ..])
+                if is(option, "fromlonlat") && parts.member.is_none() =>
+            {
+                parts.place = Some(place([longitude, latitude])?);
+                Ok(rest)
+            }
+            (Kind::Search { .. }, &[radius, unit, ref rest @ ..])
+                if is(option, "byradius") && parts.rectangle.is_none() =>
+            {
+                parts.circle = Some(circle([radius, unit])?);
+                Ok(rest)
+            }
+            (Kind::Search { .. }, &[width, height, unit, ref rest @ ..])
+                if is(option, "bybox") && parts.circle.is_none() =>
+            {
+                parts.rectangle = Some(rectangle([width, height, unit])?);
+                Ok(rest)
+            }
+            _ => Err(CommandError::Syntax),
+        }
+    }
+
+    /// Refuses options that do not fit together.
+    fn check(&self, kind: Kind, args: Words<'_>, parts: &Parts) -> Result<(), CommandError> {
+        let is_search = matches!(kind, Kind::Search { .. });
+        if self.target.is_some() && (self.distances || self.scores || self.places) {
+            let what = match is_search {
+                true => "GEOSEARCHSTORE",
+                false => "STORE option in GEORADIUS",
+            };
+            return Err(CommandError::owned(format!(
+                "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            )));
+        }
+        let exactly_one = |of: &str| {
+            let name = args.first().copied().unwrap_or_default();
+            let name = shown(name);
+            CommandError::owned(format!(
+                "ERR exactly one of {of} can be specified for {name}"
+            ))
+        };
+        if is_search && parts.place.is_none() && parts.member.is_none() {
+            return Err(exactly_one("FROMMEMBER or FROMLONLAT"));
+        }
+        if is_search && parts.circle.is_none() && parts.rectangle.is_none() {
+            return Err(exactly_one("BYRADIUS and BYBOX"));
+        }
+        if self.any && self.count.is_none() {
+            return Err(CommandError::text(
+                "ERR the ANY argument requires COUNT argument",
+            ));
+        }
+        Ok(())
+    }
+}

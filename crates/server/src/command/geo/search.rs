@@ -1,0 +1,137 @@
+//! Finding the places within an area: in the ranges of scores of the cells that cover it.
+
+use super::cell::Place;
+use super::query::{Kind, Order, Query};
+use super::{distance, longitude_and_latitude};
+use crate::command::sorted_set_range::store;
+use crate::command::{Answer, Call};
+use crate::error::CommandError;
+use crate::object::{Container, SortedSet};
+use crate::resp::Reply;
+use nearfield_tiers::Heap;
+use std::ops::Bound;
+
+pub(super) fn georadius(call: &mut Call<'_>) -> Answer {
+    search(call, 1, Kind::Radius { may_store: true })
+}
+
+pub(super) fn georadius_ro(call: &mut Call<'_>) -> Answer {
+    search(call, 1, Kind::Radius { may_store: false })
+}
+
+pub(super) fn georadiusbymember(call: &mut Call<'_>) -> Answer {
+    search(call, 1, Kind::RadiusByMember { may_store: true })
+}
+
+pub(super) fn georadiusbymember_ro(call: &mut Call<'_>) -> Answer {
+    search(call, 1, Kind::RadiusByMember { may_store: false })
+}
+
+pub(super) fn geosearch(call: &mut Call<'_>) -> Answer {
+    search(call, 1, Kind::Search { stores: false })
+}
+
+pub(super) fn geosearchstore(call: &mut Call<'_>) -> Answer {
+    search(call, 2, Kind::Search { stores: true })
+}
+
+/// A member within the area.
+#[derive(Debug)]
+struct Hit {
+    member: Vec<u8>,
+    score: f64,
+    place: Place,
+    /// In the unit of the area.
+    distance: f64,
+}
+
+/// Searches the key that is argument `source`.
+fn search(call: &mut Call<'_>, source: usize, kind: Kind) -> Answer {
+    let args = call.args;
+    let (query, hits) = call
+        .keys
+        .read::<SortedSet<Heap>, _>(call.arg(source)?, |set| {
+            let query = Query::parse(kind, args, set)?;
+            let hits = set.map_or_else(Vec::new, |set| find(&query, set));
+            Ok::<_, CommandError>((query, hits))
+        })??;
+    let Some(target) = query.target else {
+        answer(call.reply, &query, &hits);
+        return Ok(());
+    };
+    let limits = call.keys.limits();
+    let mut result = SortedSet::create(&call.keys.keyspace().heap.clone());
+    for hit in &hits {
+        let score = match query.stores_distances {
+            true => hit.distance,
+            false => hit.score,
+        };
+        result.insert(&limits, &hit.member, score);
+    }
+    let event = match kind {
+        Kind::Search { .. } => "geosearchstore",
+        Kind::Radius { .. } | Kind::RadiusByMember { .. } => "georadiusstore",
+    };
+    store(call, target, result, event)?;
+    call.reply.count(hits.len());
+    Ok(())
+}
+
+/// The members that were asked for, in their order.
+fn find(query: &Query<'_>, set: &SortedSet<Heap>) -> Vec<Hit> {
+    let Some(area) = &query.area else {
+        return Vec::new();
+    };
+    let most = query.count.unwrap_or(usize::MAX);
+    let enough = if query.any { most } else { usize::MAX };
+    let cells = area.cells().into_iter();
+    let members = cells.flat_map(|cell| {
+        let (first, end) = cell.scores();
+        let ranks = set.score_ranks(Bound::Included(first), Bound::Excluded(end));
+        set.range(ranks, false)
+    });
+    let hits = members.filter_map(|(member, score)| {
+        let place = Place::of_score(score);
+        let distance = area.distance_within(place)? / area.unit_m;
+        Some((member, score, place, distance))
+    });
+    let mut hits: Vec<Hit> = hits
+        .take(enough)
+        .map(|(member, score, place, distance)| Hit {
+            member: member.to_vec(),
+            score,
+            place,
+            distance,
+        })
+        .collect();
+    // The nearest so many, unless any will do.
+    let is_cut = query.count.is_some() && !query.any;
+    match query.order.or(is_cut.then_some(Order::Nearest)) {
+        Some(Order::Nearest) => hits.sort_by(|one, other| one.distance.total_cmp(&other.distance)),
+        Some(Order::Farthest) => hits.sort_by(|one, other| other.distance.total_cmp(&one.distance)),
+        None => {}
+    }
+    hits.truncate(most);
+    hits
+}
+
+fn answer(reply: &mut Reply, query: &Query<'_>, hits: &[Hit]) {
+    reply.array(hits.len());
+    let parts = [query.distances, query.scores, query.places];
+    let parts = parts.iter().filter(|is_wanted| **is_wanted).count();
+    for hit in hits {
+        if parts > 0 {
+            reply.array(1 + parts);
+        }
+        reply.bulk(&hit.member);
+        if query.distances {
+            distance(reply, hit.distance);
+        }
+        if query.scores {
+            reply.integer(hit.score as i64);
+        }
+        if query.places {
+            longitude_and_latitude(reply, hit.place);
+        }
+    }
+}
