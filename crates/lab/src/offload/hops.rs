@@ -9,9 +9,9 @@ use crate::harness::{Completion, Interrupt, in_turns};
 use crate::report::{Kind, Row};
 use nearfield_offload::net::udp::{Client, Datagrams, place, serve_node, serve_switch};
 use nearfield_offload::net::{CallerSettings, Keys, Map, Node, NodeSettings, Switch};
-use nearfield_offload::node::{LocalMemory, Range, Ranges, Tenant};
+use nearfield_offload::node::{LocalMemory, Rack, Range, Ranges, Tenant};
 use nearfield_offload::structures::{Arena, BPlusTree, scanned};
-use nearfield_offload::traversal::{AccessError, NodeMemory, Runner, Status};
+use nearfield_offload::traversal::{Runner, Status};
 use nearfield_offload::wire::{Key, Place};
 use nearfield_testkit::machines::Machines;
 use rand::rngs::SmallRng;
@@ -112,31 +112,6 @@ impl Datagrams for Delayed {
     }
 }
 
-/// The memory of all nodes, as the caller fills it.
-#[derive(Clone)]
-struct Rack<'w>(Vec<LocalMemory<'w>>);
-
-impl Rack<'_> {
-    fn node(&self, address: u64) -> Result<&LocalMemory<'_>, AccessError> {
-        let holds = |node: &&LocalMemory<'_>| node.ranges().find(address).is_some();
-        self.0.iter().find(holds).ok_or(AccessError::Absent)
-    }
-}
-
-impl NodeMemory for Rack<'_> {
-    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        self.node(address)?.of(TENANT).load(address, into)
-    }
-
-    fn check_store(&self, address: u64, bytes: usize) -> Result<(), AccessError> {
-        self.node(address)?.of(TENANT).check_store(address, bytes)
-    }
-
-    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        self.node(address)?.of(TENANT).store(address, bytes)
-    }
-}
-
 /// The first address of a node.
 fn start(node: usize) -> u64 {
     (node as u64 + 1) << 32
@@ -171,7 +146,7 @@ pub fn measure_hops(
             Ranges::new(vec![Range::whole(start(node), bytes, TENANT)])?,
         )
     });
-    let rack = Rack(nodes.collect::<Result<_, _>>()?);
+    let rack = Rack::new(nodes.collect::<Result<_, _>>()?, TENANT);
     let parts = (0..NODES).map(|node| start(node)..start(node) + bytes);
     let mut arena = Arena::new(rack.clone(), parts.collect());
     let mut tree = BPlusTree::new(&mut arena).map_err(unavailable)?;
@@ -255,7 +230,7 @@ impl Site<'_, '_> {
                     let _ = told.send((node, at.ok().and_then(Result::ok)));
                     drop(told);
                     all_known.wait();
-                    let Some(memory) = self.rack.0.get(node) else {
+                    let Some(memory) = self.rack.nodes().get(node) else {
                         return Ok(());
                     };
                     let mut keys = Keys::new();
@@ -274,7 +249,7 @@ impl Site<'_, '_> {
                 for (node, at) in places.iter().take(NODES) {
                     let bytes = self
                         .rack
-                        .0
+                        .nodes()
                         .get(node)
                         .map_or(0, |node| node.words().len() * 8);
                     if let Some(at) = at {

@@ -1,7 +1,8 @@
 //! C sources produce what the builder's programs produce.
 
-use crate::rack::{Rack, words};
+use crate::rack::{arena, rack, words};
 use nearfield_offload::compile::{CompileError, ObjectError, compile, compile_file, from_object};
+use nearfield_offload::node::Rack;
 use nearfield_offload::program::Program;
 use nearfield_offload::structures::{
     BPlusTree, Balance, HashTable, Keys, List, ListKind, SearchTree, entry,
@@ -59,8 +60,8 @@ const KEYS: u64 = 400;
 #[test]
 fn the_list_in_c_does_what_the_builders_does() {
     let words = words(2);
-    let rack = Rack::new(&words);
-    let mut arena = rack.arena();
+    let rack = rack(&words);
+    let mut arena = arena(&rack);
     let mut list = List::new(ListKind::Doubly, &mut arena).unwrap();
     for key in (0..KEYS).step_by(3) {
         list.push_front(&mut arena, key).unwrap();
@@ -72,8 +73,8 @@ fn the_list_in_c_does_what_the_builders_does() {
 #[test]
 fn the_hash_table_in_c_does_what_the_builders_does() {
     let words = words(2);
-    let rack = Rack::new(&words);
-    let mut arena = rack.arena();
+    let rack = rack(&words);
+    let mut arena = arena(&rack);
     let mut table = HashTable::new(&mut arena, 30).unwrap();
     for key in (0..KEYS).step_by(3) {
         table.insert(&mut arena, key, key * 7).unwrap();
@@ -85,8 +86,8 @@ fn the_hash_table_in_c_does_what_the_builders_does() {
 #[test]
 fn the_tree_in_c_does_what_the_builders_does() {
     let words = words(2);
-    let rack = Rack::new(&words);
-    let mut arena = rack.arena();
+    let rack = rack(&words);
+    let mut arena = arena(&rack);
     let mut tree = SearchTree::new(Balance::RedBlack, Keys::Unique);
     for key in (0..KEYS).step_by(3) {
         tree.insert(&mut arena, key, key * 7).unwrap();
@@ -98,8 +99,8 @@ fn the_tree_in_c_does_what_the_builders_does() {
 #[test]
 fn the_b_plus_tree_in_c_does_what_the_builders_does() {
     let words = words(2);
-    let rack = Rack::new(&words);
-    let mut arena = rack.arena();
+    let rack = rack(&words);
+    let mut arena = arena(&rack);
     let mut tree = BPlusTree::new(&mut arena).unwrap();
     for key in (0..KEYS).step_by(3) {
         tree.insert(&mut arena, key, key * 7).unwrap();

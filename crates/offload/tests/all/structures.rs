@@ -1,7 +1,8 @@
 //! Structures hold what the collections of Rust's library hold, and look-ups find it by programs.
 
 use crate::network::world::{Faults, World};
-use crate::rack::{Rack, words};
+use crate::rack::{arena, rack, words};
+use nearfield_offload::node::Rack;
 use nearfield_offload::structures::programs::FIND_ALL_MAX;
 use nearfield_offload::structures::{
     Aggregates, Arena, BPlusTree, BTree, Balance, Bimap, Entry, HashTable, Keys, List, ListKind,
@@ -53,10 +54,10 @@ fn each(test: impl Fn(&mut SmallRng, &mut Arena<Rack<'_>>, &mut Runners<'_, '_>)
     seeds::each(3, |seed| {
         for nodes in [1, 4] {
             let words = words(nodes);
-            let rack = Rack::new(&words);
+            let rack = rack(&words);
             let mut random = SmallRng::seed_from_u64(seed);
             let mut runners = Runners::new(&rack, seed);
-            test(&mut random, &mut rack.arena(), &mut runners);
+            test(&mut random, &mut arena(&rack), &mut runners);
         }
     });
 }
@@ -241,13 +242,13 @@ fn scapegoat_trees_find_lower_bounds() {
 #[test]
 fn trees_stay_balanced() {
     let words = words(1);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     for (balance, depth_max) in [
         (Balance::RedBlack, 24),
         (Balance::Avl, 18),
         (Balance::Scapegoat, 28),
     ] {
-        let mut arena = rack.arena();
+        let mut arena = arena(&rack);
         let mut tree = SearchTree::new(balance, Keys::Unique);
         for key in 0..4000 {
             tree.insert(&mut arena, key, key).unwrap();

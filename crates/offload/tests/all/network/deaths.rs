@@ -1,7 +1,7 @@
 //! Memory nodes that die in the middle of traversals, and come back without their memory.
 
 use super::world::{Faults, Planted, World};
-use crate::rack::{Rack, words};
+use crate::rack::{arena, rack, words};
 use nearfield_offload::structures::{Balance, Keys, SearchTree, entry};
 use nearfield_offload::traversal::Status;
 use nearfield_testkit::seeds;
@@ -22,8 +22,8 @@ struct Told {
 /// is none. An error is a wrong one.
 fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
     let words = words(NODES);
-    let rack = Rack::new(&words);
-    let mut arena = rack.arena();
+    let rack = rack(&words);
+    let mut arena = arena(&rack);
     let mut tree = SearchTree::new(Balance::RedBlack, Keys::Unique);
     let mut model = BTreeMap::new();
     for key in 0..60 {

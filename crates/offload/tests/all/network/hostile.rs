@@ -2,7 +2,7 @@
 
 use super::once::write;
 use super::world::{Faults, KEY, SWITCH, World, keys, node_place};
-use crate::rack::{NODE_BYTES, Rack, TENANT, range, start, words};
+use crate::rack::{NODE_BYTES, TENANT, rack, range, start, words};
 use nearfield_offload::isa::assemble;
 use nearfield_offload::net::{CallError, Caller, CallerSettings, Map, Node, NodeSettings, Switch};
 use nearfield_offload::node::{LocalMemory, Permission, Range, Ranges, Tenant};
@@ -40,7 +40,7 @@ fn settings() -> NodeSettings {
 #[test]
 fn circles_end_at_the_limit_of_iterations() {
     let words = words(2);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     write(&rack, start(0) + 64, start(1) + 64);
     write(&rack, start(1) + 64, start(0) + 64);
     let mut world = World::new(&rack, 1, Faults::USUAL);
@@ -77,7 +77,7 @@ fn circles_end_at_the_limit_of_iterations() {
 #[test]
 fn pointers_to_nowhere_are_told_with_their_state() {
     let words = words(2);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     let nowhere = [7, start(0) + NODE_BYTES, start(9), u64::MAX];
     for returns in [false, true] {
         let change = |settings: &mut CallerSettings| settings.returns_to_caller = returns;
@@ -108,7 +108,7 @@ fn pointers_to_nowhere_are_told_with_their_state() {
 #[test]
 fn a_wrong_map_sends_nothing_in_circles() {
     let words = words(2);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     write(&rack, start(0) + 64, start(1) + 64);
     let mut world = World::new(&rack, 1, Faults::NONE);
     let mut map = Map::default();
@@ -255,12 +255,12 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
 #[test]
 fn refusals_have_their_status() {
     let words = words(1);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     let small = NodeSettings {
         waiting_max: 2,
         ..settings()
     };
-    let mut node = Node::new(&rack.0[0], keys(), small);
+    let mut node = Node::new(&rack.nodes()[0], keys(), small);
     let program = counting();
     let request = Message {
         kind: Kind::Request,
@@ -345,7 +345,7 @@ fn refusals_have_their_status() {
         epoch: 2,
         ..settings()
     };
-    let mut node = Node::new(&rack.0[0], keys(), young);
+    let mut node = Node::new(&rack.nodes()[0], keys(), young);
     let mut out = Vec::new();
     node.receive(Duration::ZERO, SWITCH, &request.encode(&KEY), &mut out);
     let answer = Message::decode(&out[0].datagram, |_| Some(KEY)).unwrap();
@@ -415,7 +415,7 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
 #[test]
 fn long_ways_are_repeated_in_parts() {
     let words = words(2);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     let place = |at: u64| start((at % 2) as usize) + at * 64;
     for at in 0..300 {
         write(&rack, place(at), if at < 299 { place(at + 1) } else { 0 });
@@ -432,7 +432,7 @@ fn long_ways_are_repeated_in_parts() {
 #[test]
 fn noise_changes_no_answer() {
     let words = words(2);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     let count = 30;
     for at in 0..count {
         let node = (at % 2) as usize;

@@ -1,9 +1,10 @@
 //! Programs that store do so once, whatever happens to datagrams.
 
 use super::world::{Faults, KEY, Planted, SWITCH, World, keys};
-use crate::rack::{NODE_BYTES, Rack, TENANT, range, start, words};
+use crate::rack::{NODE_BYTES, TENANT, rack, range, start, words};
 use nearfield_offload::isa::assemble;
 use nearfield_offload::net::{Caller, CallerSettings, Node, NodeSettings};
+use nearfield_offload::node::Rack;
 use nearfield_offload::node::{LocalMemory, Permission, Range, Ranges, Tenant};
 use nearfield_offload::program::{Declaration, Program};
 use nearfield_offload::traversal::{Engine, NodeMemory, Query, Status};
@@ -61,7 +62,7 @@ pub fn read(rack: &Rack<'_>, address: u64) -> u64 {
 
 /// Some lists over all nodes: the addresses of their nodes.
 fn lists(world: &mut World<'_, '_>, rack: &Rack<'_>) -> Vec<Vec<u64>> {
-    let count = rack.0.len();
+    let count = rack.nodes().len();
     (0..4)
         .map(|list| {
             let nodes: Vec<u64> = (0..world.random().random_range(1..12))
@@ -84,7 +85,7 @@ const CALLERS: usize = 3;
 /// Several callers add to lists at once; the error says which word differs.
 fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
     let words = words(nodes);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     let settings = NodeSettings {
         epoch: 1,
         engine: Engine::Interpreter,
@@ -166,7 +167,7 @@ fn a_node_that_forgets_its_answers_is_found() {
 fn entries_are_put_into_lists_once() {
     seeds::each(20, |seed| {
         let words = words(1);
-        let rack = Rack::new(&words);
+        let rack = rack(&words);
         let mut world = World::new(&rack, seed, Faults::HEAVY);
         let head = start(0) + 64;
         let program = pushing();
@@ -224,10 +225,10 @@ fn request(node: &mut Node<'_>, query: &Query, iterations: u64) -> Vec<u8> {
 #[test]
 fn programs_wait_for_their_turn() {
     let words = words(1);
-    let rack = Rack::new(&words);
+    let rack = rack(&words);
     let address = start(0) + 64;
     let (turn, is_done) = (FairMutex::new(()), AtomicBool::new(false));
-    let mut node = Node::new(&rack.0[0], keys(), NodeSettings::default()).in_turn(&turn);
+    let mut node = Node::new(&rack.nodes()[0], keys(), NodeSettings::default()).in_turn(&turn);
     let mut out = Vec::new();
     request(&mut node, &Query::new(&adding(), address, &[5]), 9);
     let held = turn.lock();
@@ -278,7 +279,7 @@ fn revoked_ranges_are_refused_after_one_turn() {
     ] {
         for slots in [1, 24] {
             let words = words(1);
-            let rack = Rack::new(&words);
+            let rack = rack(&words);
             // A circle of one node.
             rack.store(address, &address.to_le_bytes()).unwrap();
             let changed = Ranges::new(vec![changed]).unwrap();
@@ -288,7 +289,7 @@ fn revoked_ranges_are_refused_after_one_turn() {
                 ..NodeSettings::default()
             };
             let a_turn = settings.turn_iterations as u64;
-            let mut node = Node::new(&rack.0[0], keys(), settings);
+            let mut node = Node::new(&rack.nodes()[0], keys(), settings);
             let query = Query::new(&program, address, &[5]);
             let again = request(&mut node, &query, 1 << 16);
             let mut out = Vec::new();

@@ -3,11 +3,12 @@
 
 use super::once::write;
 use super::world::{KEY, keys};
-use crate::rack::{NODE_BYTES, Rack, TENANT, start, words};
+use crate::rack::{NODE_BYTES, TENANT, arena, rack, start, words};
 use nearfield_offload::net::udp::{
     Announcer, Client, Datagrams, place, serve_node, serve_switch, socket_towards,
 };
 use nearfield_offload::net::{CallerSettings, Map, Node, NodeSettings, Switch};
+use nearfield_offload::node::Rack;
 use nearfield_offload::structures::{Balance, HashTable, Keys, SearchTree, entry};
 use nearfield_offload::traversal::{Query, Runner, Status};
 use nearfield_offload::wire::{Announcement, Key, Place};
@@ -104,7 +105,7 @@ fn over_udp(
             serve_switch(&mut switch, &socket, stop, tell).unwrap();
         });
         let switch_place = switch_place.recv().unwrap();
-        for (number, memory) in rack.0.iter().enumerate() {
+        for (number, memory) in rack.nodes().iter().enumerate() {
             scope.spawn(move || {
                 enter(1 + number);
                 let socket = socket_towards(switch_place).unwrap();
@@ -126,7 +127,7 @@ fn over_udp(
                 serve_node(&mut node, &socket, Some(&announcer), stop).unwrap();
             });
         }
-        let nodes = rack.0.len();
+        let nodes = rack.nodes().len();
         let caller = scope.spawn(move || {
             enter(1 + nodes);
             while maps.recv_timeout(Duration::from_secs(20)).unwrap() < nodes {}
@@ -149,8 +150,8 @@ fn over_udp(
 /// Look-ups in a tree and a hash table, and stores in a list, on four nodes.
 fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, returns: bool) {
     let words = words(4);
-    let rack = Rack::new(&words);
-    let mut arena = rack.arena();
+    let rack = rack(&words);
+    let mut arena = arena(&rack);
     let mut tree = SearchTree::new(Balance::Avl, Keys::Unique);
     let mut table = HashTable::new(&mut arena, 64).unwrap();
     let mut model = BTreeMap::new();

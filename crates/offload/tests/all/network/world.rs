@@ -1,10 +1,11 @@
 //! A network in virtual time that loses, repeats and reorders datagrams, and whose nodes die. All
 //! follows from a seed.
 
-use crate::rack::{NODE_BYTES, Rack, TENANT, start};
+use crate::rack::{NODE_BYTES, TENANT, start};
 use nearfield_offload::net::{
     Answer, CallError, Caller, CallerSettings, Keys, Map, Node, NodeSettings, Sent, Switch,
 };
+use nearfield_offload::node::Rack;
 use nearfield_offload::traversal::{Engine, Outcome, Query};
 use nearfield_offload::wire::{Key, Place};
 use rand::rngs::SmallRng;
@@ -126,7 +127,7 @@ impl<'r, 'w> World<'r, 'w> {
             change(&mut settings);
             Caller::new(settings)
         };
-        let count = rack.0.len();
+        let count = rack.nodes().len();
         // Nodes die, and datagrams come, between any two iterations, or only between longer turns.
         let settings = NodeSettings {
             turn_iterations: if seed.is_multiple_of(4) { 24 } else { 1 },
@@ -136,7 +137,7 @@ impl<'r, 'w> World<'r, 'w> {
             rack,
             settings,
             nodes: rack
-                .0
+                .nodes()
                 .iter()
                 .map(|memory| Some(Node::new(memory, keys(), settings)))
                 .collect(),
@@ -169,7 +170,7 @@ impl<'r, 'w> World<'r, 'w> {
     /// The node loses its memory, and all that it knows.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node] = None;
-        for word in self.rack.0[node].words() {
+        for word in self.rack.nodes()[node].words() {
             word.store(0, Ordering::Relaxed);
         }
     }
@@ -187,7 +188,7 @@ impl<'r, 'w> World<'r, 'w> {
             epoch: self.epochs[node],
             ..self.settings
         };
-        Node::new(&self.rack.0[node], keys(), settings)
+        Node::new(&self.rack.nodes()[node], keys(), settings)
     }
 
     pub fn ask(&mut self, caller: usize, query: &Query, iterations: u64) -> u64 {

@@ -1,8 +1,9 @@
 //! A reader and a writer in one thread, whose posts and iterations take turns as a seed says.
 
-use super::rack::{ROOT, Rack, served};
+use super::rack::{ROOT, rack, served};
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_offload::node::Rack;
 use nearfield_offload::traversal::{InMemory, Outcome, Query, Runner, Status};
 use nearfield_pool::chime::{ComputeNode, Locks, Options, Tree};
 use nearfield_pool::filtered::{Aggregates, Filter, ScanRange};
@@ -170,7 +171,7 @@ async fn write(tree: &Tree<Turns>, seed: u64) -> Result<(), PoolError> {
 /// read.
 pub fn run(seed: u64, options: Options, lines: bool) -> Result<u64, String> {
     let (nodes, endpoint) = served(1 + (seed % 2) as u16 * 3);
-    let rack = Rack::new(&nodes);
+    let rack = rack(&nodes);
     let ids = endpoint.nodes();
     let options = Options {
         shape: Shape {

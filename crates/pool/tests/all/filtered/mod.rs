@@ -13,7 +13,7 @@ use nearfield_pool::chime::{ComputeNode, Options, Tree};
 use nearfield_pool::filtered::{Aggregates, Filter, Programs, ScanRange};
 use nearfield_pool::layout::Shape;
 use network::Network;
-use rack::{ROOT, Rack, served};
+use rack::{ROOT, rack, served};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -145,7 +145,7 @@ fn programs_agree_with_a_btree_map_through_a_network_with_faults() {
     let mut repeated = 0;
     for seed in 0..seeds {
         let (nodes, endpoint) = served(if seed % 3 == 0 { 1 } else { 4 });
-        let rack = Rack::new(&nodes);
+        let rack = rack(&nodes);
         let compute_node = Arc::new(ComputeNode::new(options(seed)).expect("options"));
         let ids = endpoint.nodes();
         let tree = block_on(Tree::create(endpoint, &ids, ROOT, compute_node)).expect("a tree");
@@ -163,7 +163,7 @@ fn programs_agree_with_a_btree_map_through_a_network_with_faults() {
 fn programs_see_whole_leaves_beside_writers_in_other_threads() {
     const STABLE: u64 = 2_000;
     let (nodes, endpoint) = served(2);
-    let rack = Rack::new(&nodes);
+    let rack = rack(&nodes);
     let compute_node = Arc::new(ComputeNode::new(options(0)).expect("options"));
     let ids = &endpoint.nodes();
     let tree = Tree::create(endpoint.clone(), ids, ROOT, compute_node.clone());

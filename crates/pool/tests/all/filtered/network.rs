@@ -1,9 +1,10 @@
 //! Callers, a switch and memory nodes in virtual time, with loss, duplicates and late datagrams.
 
-use super::rack::{Rack, TENANT};
+use super::rack::TENANT;
 use nearfield_offload::net::{
     CallError, Caller, CallerSettings, Keys, Map, Node, NodeSettings, Sent, Switch,
 };
+use nearfield_offload::node::Rack;
 use nearfield_offload::traversal::{Outcome, Query, Runner};
 use nearfield_offload::wire::{Key, Place};
 use rand::rngs::SmallRng;
@@ -34,7 +35,7 @@ impl<'n> Network<'n> {
         let mut keys = Keys::new();
         keys.insert(TENANT, KEY);
         let mut map = Map::default();
-        for (node, memory) in (FIRST_NODE..).zip(&rack.0) {
+        for (node, memory) in (FIRST_NODE..).zip(rack.nodes()) {
             for range in memory.ranges().iter() {
                 map.give(range.start, range.bytes, Place(node))
                     .expect("no overlap");
@@ -47,7 +48,7 @@ impl<'n> Network<'n> {
         };
         let node = |memory| Node::new(memory, keys.clone(), settings);
         Network {
-            nodes: rack.0.iter().map(node).collect(),
+            nodes: rack.nodes().iter().map(node).collect(),
             switch: Switch::new(map, None),
             caller: Caller::new(CallerSettings::new(CALLER, SWITCH, TENANT, KEY)),
             faults,

@@ -3,8 +3,7 @@
 use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::{GlobalAddress, NodeId};
 use nearfield_fabric_testkit::ShmNodes;
-use nearfield_offload::node::{LocalMemory, Range, Ranges, Tenant};
-use nearfield_offload::traversal::{AccessError, NodeMemory};
+use nearfield_offload::node::{LocalMemory, Permission, Rack, Range, Ranges, Tenant};
 
 pub const TENANT: Tenant = Tenant(3);
 
@@ -17,39 +16,17 @@ pub fn served(nodes: u16) -> (ShmNodes, ShmEndpoint) {
     (nodes, endpoint)
 }
 
-/// The memory of all nodes.
-pub struct Rack<'n>(pub Vec<LocalMemory<'n>>);
-
-impl<'n> Rack<'n> {
-    pub fn new(nodes: &'n ShmNodes) -> Rack<'n> {
-        let memories = nodes.words().enumerate().map(|(number, words)| {
-            let start = GlobalAddress::new(NodeId(number as u16), 4096).to_bits();
-            let range = Range {
-                offset: 4096,
-                ..Range::whole(start, size_of_val(words) as u64 - 4096, TENANT)
-            };
-            let ranges = Ranges::new(vec![range]).expect("one range");
-            LocalMemory::new(words, ranges).expect("it lies in memory")
-        });
-        Rack(memories.collect())
-    }
-
-    fn node(&self, address: u64) -> Result<&LocalMemory<'n>, AccessError> {
-        let holds = |node: &&LocalMemory<'_>| node.ranges().find(address).is_some();
-        self.0.iter().find(holds).ok_or(AccessError::Absent)
-    }
-}
-
-impl NodeMemory for Rack<'_> {
-    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        self.node(address)?.of(TENANT).load(address, into)
-    }
-
-    fn check_store(&self, _: u64, _: usize) -> Result<(), AccessError> {
-        Err(AccessError::Denied)
-    }
-
-    fn store(&self, _: u64, _: &[u8]) -> Result<(), AccessError> {
-        Err(AccessError::Denied)
-    }
+/// The memory of all nodes, which programs only read.
+pub fn rack(nodes: &ShmNodes) -> Rack<'_> {
+    let memories = nodes.words().enumerate().map(|(number, words)| {
+        let start = GlobalAddress::new(NodeId(number as u16), 4096).to_bits();
+        let range = Range {
+            offset: 4096,
+            permission: Permission::Read,
+            ..Range::whole(start, size_of_val(words) as u64 - 4096, TENANT)
+        };
+        let ranges = Ranges::new(vec![range]).expect("one range");
+        LocalMemory::new(words, ranges).expect("it lies in memory")
+    });
+    Rack::new(memories.collect(), TENANT)
 }

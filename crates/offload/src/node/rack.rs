@@ -1,0 +1,45 @@
+//! Several memory nodes, whose memory this process reaches.
+
+use super::local::{LocalMemory, TenantMemory};
+use super::ranges::Tenant;
+use crate::traversal::{AccessError, NodeMemory};
+
+/// The memory of several nodes, as a tenant's programs see it that run in this process, or a caller
+/// that builds a structure there.
+#[derive(Clone, Debug)]
+pub struct Rack<'m> {
+    nodes: Vec<LocalMemory<'m>>,
+    tenant: Tenant,
+}
+
+impl<'m> Rack<'m> {
+    /// The memory of nodes that have no address in common.
+    pub fn new(nodes: Vec<LocalMemory<'m>>, tenant: Tenant) -> Rack<'m> {
+        Rack { nodes, tenant }
+    }
+
+    /// The nodes.
+    pub fn nodes(&self) -> &[LocalMemory<'m>] {
+        &self.nodes
+    }
+
+    fn of(&self, address: u64) -> Result<TenantMemory<'_>, AccessError> {
+        let holds = |node: &&LocalMemory<'_>| node.ranges().find(address).is_some();
+        let node = self.nodes.iter().find(holds).ok_or(AccessError::Absent)?;
+        Ok(node.of(self.tenant))
+    }
+}
+
+impl NodeMemory for Rack<'_> {
+    fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        self.of(address)?.load(address, into)
+    }
+
+    fn check_store(&self, address: u64, bytes: usize) -> Result<(), AccessError> {
+        self.of(address)?.check_store(address, bytes)
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        self.of(address)?.store(address, bytes)
+    }
+}
