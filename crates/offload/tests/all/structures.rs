@@ -14,32 +14,25 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+/// Operations of most tests, where looks through the network take no time.
 const STEPS: usize = 600;
 /// Few, so that operations meet.
 const KEYS: u64 = 150;
 
-/// Runs queries by the fastest engine, by the interpreter, and at memory nodes behind a network
-/// with faults, which have to agree.
+/// Runs queries by the fastest engine, by the interpreter, and at memory nodes behind a network,
+/// which have to agree.
 struct Runners<'r, 'w> {
     fast: InMemory<Rack<'w>>,
     slow: InMemory<Rack<'w>>,
-    network: World<'r, 'w>,
+    afar: Box<dyn FnMut(&Query) -> Outcome + 'r>,
 }
 
-impl<'r, 'w> Runners<'r, 'w> {
-    fn new(rack: &'r Rack<'w>, seed: u64) -> Runners<'r, 'w> {
-        Runners {
-            fast: InMemory::new(rack.clone()),
-            slow: InMemory::interpreting(rack.clone()),
-            network: World::new(rack, seed, Faults::USUAL),
-        }
-    }
-
+impl Runners<'_, '_> {
     fn run(&mut self, query: &Query) -> Outcome {
-        let Ok(fast) = self.fast.run(query, 100_000);
-        let Ok(slow) = self.slow.run(query, 100_000);
+        let Ok(fast) = self.fast.run(query, ITERATIONS);
+        let Ok(slow) = self.slow.run(query, ITERATIONS);
         assert_eq!(fast, slow);
-        assert_eq!(self.network.run(query, 100_000).unwrap(), fast);
+        assert_eq!((self.afar)(query), fast);
         assert_eq!(fast.status, Status::Done);
         fast
     }
@@ -49,120 +42,210 @@ impl<'r, 'w> Runners<'r, 'w> {
     }
 }
 
-/// Runs a test on one and on four nodes, with each seed.
-fn each(test: impl Fn(&mut SmallRng, &mut Arena<Rack<'_>>, &mut Runners<'_, '_>)) {
+/// More iterations than any look-up makes.
+pub const ITERATIONS: u64 = 100_000;
+
+/// What a test of a structure has.
+pub struct Setting<'r, 'w> {
+    steps: usize,
+    random: SmallRng,
+    arena: Arena<Rack<'w>>,
+    runners: Runners<'r, 'w>,
+}
+
+impl<'r, 'w> Setting<'r, 'w> {
+    /// On the nodes of a rack; `afar` runs queries behind a network.
+    pub fn new(
+        rack: &Rack<'w>,
+        seed: u64,
+        afar: impl FnMut(&Query) -> Outcome + 'r,
+    ) -> Setting<'r, 'w> {
+        Setting {
+            steps: STEPS,
+            random: SmallRng::seed_from_u64(seed),
+            arena: arena(rack),
+            runners: Runners {
+                fast: InMemory::new(rack.clone()),
+                slow: InMemory::interpreting(rack.clone()),
+                afar: Box::new(afar),
+            },
+        }
+    }
+
+    /// With a quarter of the operations, where a lost datagram takes milliseconds.
+    pub fn with_fewer_steps(mut self) -> Self {
+        self.steps = STEPS / 4;
+        self
+    }
+}
+
+/// Random operations on a structure and on its model.
+pub type Test = fn(&mut Setting<'_, '_>);
+
+/// Runs a test on one and on four nodes of a simulated network with faults, with each seed.
+fn each(test: Test) {
     seeds::each(3, |seed| {
         for nodes in [1, 4] {
             let words = words(nodes);
             let rack = rack(&words);
-            let mut random = SmallRng::seed_from_u64(seed);
-            let mut runners = Runners::new(&rack, seed);
-            test(&mut random, &mut arena(&rack), &mut runners);
+            let mut world = World::new(&rack, seed, Faults::USUAL);
+            let afar = |query: &Query| world.run(query, ITERATIONS).unwrap();
+            test(&mut Setting::new(&rack, seed, afar));
         }
     });
 }
 
-fn list(kind: ListKind) {
-    each(|random, arena, runners| {
-        let mut list = List::new(kind, arena).unwrap();
-        let mut model = VecDeque::new();
-        for _ in 0..STEPS {
-            let value = random.random_range(0..KEYS);
-            match random.random_range(0..3) {
-                0 => {
-                    list.push_front(arena, value).unwrap();
-                    model.push_front(value);
-                }
-                1 => {
-                    let at = model.iter().position(|&there| there == value);
-                    assert_eq!(list.remove(arena, value).unwrap(), at.is_some());
-                    at.map(|at| model.remove(at));
-                }
-                _ => {
-                    let found = runners.entry(list.find(value));
-                    let expected = model.contains(&value).then_some(value);
-                    assert_eq!(found.map(|entry| entry.key), expected);
-                }
+/// All structures: the paper's, where a map and a set are the same table or tree, and the B+ tree
+/// of its applications.
+pub const ALL: [Test; 14] = [
+    LIST,
+    FORWARD_LIST,
+    hash_table,
+    bimap,
+    b_tree,
+    b_plus_tree,
+    MAP,
+    MULTIMAP,
+    AVL,
+    AVL_MULTIPLE,
+    SPLAY,
+    SPLAY_MULTIPLE,
+    SCAPEGOAT,
+    SCAPEGOAT_MULTIPLE,
+];
+
+const LIST: Test = |setting| list(ListKind::Doubly, setting);
+const FORWARD_LIST: Test = |setting| list(ListKind::Forward, setting);
+const MAP: Test = |setting| tree((Balance::RedBlack, Keys::Unique), setting);
+const MULTIMAP: Test = |setting| tree((Balance::RedBlack, Keys::Multiple), setting);
+const AVL: Test = |setting| tree((Balance::Avl, Keys::Unique), setting);
+const AVL_MULTIPLE: Test = |setting| tree((Balance::Avl, Keys::Multiple), setting);
+const SPLAY: Test = |setting| tree((Balance::Splay, Keys::Unique), setting);
+const SPLAY_MULTIPLE: Test = |setting| tree((Balance::Splay, Keys::Multiple), setting);
+const SCAPEGOAT: Test = |setting| tree((Balance::Scapegoat, Keys::Unique), setting);
+const SCAPEGOAT_MULTIPLE: Test = |setting| tree((Balance::Scapegoat, Keys::Multiple), setting);
+
+fn list(kind: ListKind, setting: &mut Setting<'_, '_>) {
+    let Setting {
+        steps,
+        random,
+        arena,
+        runners,
+    } = setting;
+    let mut list = List::new(kind, arena).unwrap();
+    let mut model = VecDeque::new();
+    for _ in 0..*steps {
+        let value = random.random_range(0..KEYS);
+        match random.random_range(0..3) {
+            0 => {
+                list.push_front(arena, value).unwrap();
+                model.push_front(value);
+            }
+            1 => {
+                let at = model.iter().position(|&there| there == value);
+                assert_eq!(list.remove(arena, value).unwrap(), at.is_some());
+                at.map(|at| model.remove(at));
+            }
+            _ => {
+                let found = runners.entry(list.find(value));
+                let expected = model.contains(&value).then_some(value);
+                assert_eq!(found.map(|entry| entry.key), expected);
             }
         }
-    });
+    }
 }
 
 #[test]
 fn lists_find_values() {
-    list(ListKind::Doubly);
+    each(LIST);
 }
 
 #[test]
 fn forward_lists_find_values() {
-    list(ListKind::Forward);
+    each(FORWARD_LIST);
 }
 
 #[test]
 fn hash_maps_and_sets_find_keys() {
-    each(|random, arena, runners| {
-        // Few buckets, so that chains are long.
-        let mut map = HashTable::new(arena, 20).unwrap();
-        let mut model = HashMap::new();
-        for _ in 0..STEPS {
-            let (key, value) = (random.random_range(0..KEYS), random.random());
-            match random.random_range(0..4) {
-                0 => {
-                    let is_new = model.insert(key, value).is_none();
-                    assert_eq!(map.insert(arena, key, value).unwrap(), is_new);
-                }
-                1 => {
-                    let removed = model.remove(&key).is_some();
-                    assert_eq!(map.remove(arena, key).unwrap(), removed);
-                }
-                2 => {
-                    let count = random.random_range(1..=FIND_ALL_MAX);
-                    let keys: Vec<u64> = (0..count).map(|_| random.random_range(0..KEYS)).collect();
-                    let found = found_all(&runners.run(&map.find_all(&keys)));
-                    let expected = keys.iter().map(|key| model.get(key).copied());
-                    assert_eq!(found, expected.collect::<Vec<_>>());
-                }
-                _ => {
-                    let found = runners.entry(Some(map.find(key)));
-                    assert_eq!(found.map(|entry| entry.value), model.get(&key).copied());
-                }
+    each(hash_table);
+}
+
+fn hash_table(setting: &mut Setting<'_, '_>) {
+    let Setting {
+        steps,
+        random,
+        arena,
+        runners,
+    } = setting;
+    // Few buckets, so that chains are long.
+    let mut map = HashTable::new(arena, 20).unwrap();
+    let mut model = HashMap::new();
+    for _ in 0..*steps {
+        let (key, value) = (random.random_range(0..KEYS), random.random());
+        match random.random_range(0..4) {
+            0 => {
+                let is_new = model.insert(key, value).is_none();
+                assert_eq!(map.insert(arena, key, value).unwrap(), is_new);
+            }
+            1 => {
+                let removed = model.remove(&key).is_some();
+                assert_eq!(map.remove(arena, key).unwrap(), removed);
+            }
+            2 => {
+                let count = random.random_range(1..=FIND_ALL_MAX);
+                let keys: Vec<u64> = (0..count).map(|_| random.random_range(0..KEYS)).collect();
+                let found = found_all(&runners.run(&map.find_all(&keys)));
+                let expected = keys.iter().map(|key| model.get(key).copied());
+                assert_eq!(found, expected.collect::<Vec<_>>());
+            }
+            _ => {
+                let found = runners.entry(Some(map.find(key)));
+                assert_eq!(found.map(|entry| entry.value), model.get(&key).copied());
             }
         }
-    });
+    }
 }
 
 #[test]
 fn bimaps_find_both_sides() {
-    each(|random, arena, runners| {
-        let mut map = Bimap::new(arena, 30).unwrap();
-        let mut model: HashMap<u64, u64> = HashMap::new();
-        for _ in 0..STEPS {
-            let (left, right) = (random.random_range(0..KEYS), random.random_range(0..KEYS));
-            let there = |right| model.iter().find(|pair| *pair.1 == right);
-            match random.random_range(0..4) {
-                0 => {
-                    let is_new = !model.contains_key(&left) && there(right).is_none();
-                    assert_eq!(map.insert(arena, left, right).unwrap(), is_new);
-                    if is_new {
-                        model.insert(left, right);
-                    }
-                }
-                1 => {
-                    let removed = model.remove(&left).is_some();
-                    assert_eq!(map.remove_left(arena, left).unwrap(), removed);
-                }
-                2 => {
-                    let found = runners.entry(Some(map.find_left(left)));
-                    assert_eq!(found.map(|entry| entry.value), model.get(&left).copied());
-                }
-                _ => {
-                    let found = runners.entry(Some(map.find_right(right)));
-                    let expected = there(right).map(|pair| *pair.0);
-                    assert_eq!(found.map(|entry| entry.value), expected);
+    each(bimap);
+}
+
+fn bimap(setting: &mut Setting<'_, '_>) {
+    let Setting {
+        steps,
+        random,
+        arena,
+        runners,
+    } = setting;
+    let mut map = Bimap::new(arena, 30).unwrap();
+    let mut model: HashMap<u64, u64> = HashMap::new();
+    for _ in 0..*steps {
+        let (left, right) = (random.random_range(0..KEYS), random.random_range(0..KEYS));
+        let there = |right| model.iter().find(|pair| *pair.1 == right);
+        match random.random_range(0..4) {
+            0 => {
+                let is_new = !model.contains_key(&left) && there(right).is_none();
+                assert_eq!(map.insert(arena, left, right).unwrap(), is_new);
+                if is_new {
+                    model.insert(left, right);
                 }
             }
+            1 => {
+                let removed = model.remove(&left).is_some();
+                assert_eq!(map.remove_left(arena, left).unwrap(), removed);
+            }
+            2 => {
+                let found = runners.entry(Some(map.find_left(left)));
+                assert_eq!(found.map(|entry| entry.value), model.get(&left).copied());
+            }
+            _ => {
+                let found = runners.entry(Some(map.find_right(right)));
+                let expected = there(right).map(|pair| *pair.0);
+                assert_eq!(found.map(|entry| entry.value), expected);
+            }
         }
-    });
+    }
 }
 
 fn first(model: &BTreeMap<u64, VecDeque<u64>>, key: u64) -> Option<Entry> {
@@ -171,71 +254,75 @@ fn first(model: &BTreeMap<u64, VecDeque<u64>>, key: u64) -> Option<Entry> {
     Some(Entry { key, value })
 }
 
-fn tree(balance: Balance, keys: Keys) {
-    each(|random, arena, runners| {
-        let mut tree = SearchTree::new(balance, keys);
-        let mut model: BTreeMap<u64, VecDeque<u64>> = BTreeMap::new();
-        for step in 0..STEPS {
-            let (key, value) = (random.random_range(0..KEYS), random.random());
-            // It grows first, and shrinks then.
-            let inserts = if step < STEPS / 2 { 5 } else { 2 };
-            match random.random_range(0..10) {
-                kind if kind < inserts => {
-                    let values = model.entry(key).or_default();
-                    let is_new = values.is_empty() || keys == Keys::Multiple;
-                    if !is_new {
-                        values.clear();
-                    }
-                    values.push_back(value);
-                    assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
+fn tree((balance, keys): (Balance, Keys), setting: &mut Setting<'_, '_>) {
+    let Setting {
+        steps,
+        random,
+        arena,
+        runners,
+    } = setting;
+    let mut tree = SearchTree::new(balance, keys);
+    let mut model: BTreeMap<u64, VecDeque<u64>> = BTreeMap::new();
+    for step in 0..*steps {
+        let (key, value) = (random.random_range(0..KEYS), random.random());
+        // It grows first, and shrinks then.
+        let inserts = if step < *steps / 2 { 5 } else { 2 };
+        match random.random_range(0..10) {
+            kind if kind < inserts => {
+                let values = model.entry(key).or_default();
+                let is_new = values.is_empty() || keys == Keys::Multiple;
+                if !is_new {
+                    values.clear();
                 }
-                5..7 => {
-                    let removed = model.get_mut(&key).and_then(VecDeque::pop_front);
-                    model.retain(|_, values| !values.is_empty());
-                    assert_eq!(tree.remove(arena, key).unwrap(), removed.is_some());
-                }
-                _ => {
-                    let found = runners.entry(tree.lower_bound(key));
-                    assert_eq!(found, first(&model, key), "{key}");
-                }
+                values.push_back(value);
+                assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
+            }
+            5..7 => {
+                let removed = model.get_mut(&key).and_then(VecDeque::pop_front);
+                model.retain(|_, values| !values.is_empty());
+                assert_eq!(tree.remove(arena, key).unwrap(), removed.is_some());
+            }
+            _ => {
+                let found = runners.entry(tree.lower_bound(key));
+                assert_eq!(found, first(&model, key), "{key}");
             }
         }
-        for key in 0..=KEYS {
-            assert_eq!(
-                runners.entry(tree.lower_bound(key)),
-                first(&model, key),
-                "{key}"
-            );
-        }
-    });
+    }
+    for key in (0..=KEYS).step_by(STEPS / *steps) {
+        assert_eq!(
+            runners.entry(tree.lower_bound(key)),
+            first(&model, key),
+            "{key}"
+        );
+    }
 }
 
 #[test]
 fn maps_and_sets_find_lower_bounds() {
-    tree(Balance::RedBlack, Keys::Unique);
+    each(MAP);
 }
 
 #[test]
 fn multimaps_and_multisets_find_lower_bounds() {
-    tree(Balance::RedBlack, Keys::Multiple);
+    each(MULTIMAP);
 }
 
 #[test]
 fn avl_trees_find_lower_bounds() {
-    tree(Balance::Avl, Keys::Unique);
-    tree(Balance::Avl, Keys::Multiple);
+    each(AVL);
+    each(AVL_MULTIPLE);
 }
 
 #[test]
 fn splay_trees_find_lower_bounds() {
-    tree(Balance::Splay, Keys::Unique);
-    tree(Balance::Splay, Keys::Multiple);
+    each(SPLAY);
+    each(SPLAY_MULTIPLE);
 }
 
 #[test]
 fn scapegoat_trees_find_lower_bounds() {
-    tree(Balance::Scapegoat, Keys::Unique);
-    tree(Balance::Scapegoat, Keys::Multiple);
+    each(SCAPEGOAT);
+    each(SCAPEGOAT_MULTIPLE);
 }
 
 /// The iterations of a look-up are the depth, in trees whose keys arrive in order, too.
@@ -256,9 +343,9 @@ fn trees_stay_balanced() {
         for key in (0..4000).filter(|key| key % 4 != 0) {
             tree.remove(&mut arena, key).unwrap();
         }
-        let mut runners = Runners::new(&rack, 0);
+        let mut runner = InMemory::new(rack.clone());
         for key in 0..1000 {
-            let outcome = runners.run(&tree.lower_bound(key).unwrap());
+            let Ok(outcome) = runner.run(&tree.lower_bound(key).unwrap(), ITERATIONS);
             assert!(
                 outcome.iterations <= depth_max,
                 "{balance:?} {}",
@@ -270,28 +357,36 @@ fn trees_stay_balanced() {
 
 #[test]
 fn b_trees_find_lower_bounds() {
-    each(|random, arena, runners| {
-        let mut tree = BTree::new(arena).unwrap();
-        let mut model = BTreeMap::new();
-        for step in 0..3 * STEPS {
-            let (key, value) = (random.random_range(0..4 * KEYS), random.random());
-            let inserts = if step < STEPS { 6 } else { 2 };
-            match random.random_range(0..10) {
-                kind if kind < inserts => {
-                    let is_new = model.insert(key, value).is_none();
-                    assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
-                }
-                6..9 => {
-                    let removed = model.remove(&key).is_some();
-                    assert_eq!(tree.remove(arena, key).unwrap(), removed);
-                }
-                _ => {
-                    let found = runners.entry(Some(tree.lower_bound(key)));
-                    assert_eq!(found, above(&model, key));
-                }
+    each(b_tree);
+}
+
+fn b_tree(setting: &mut Setting<'_, '_>) {
+    let Setting {
+        steps,
+        random,
+        arena,
+        runners,
+    } = setting;
+    let mut tree = BTree::new(arena).unwrap();
+    let mut model = BTreeMap::new();
+    for step in 0..3 * *steps {
+        let (key, value) = (random.random_range(0..4 * KEYS), random.random());
+        let inserts = if step < *steps { 6 } else { 2 };
+        match random.random_range(0..10) {
+            kind if kind < inserts => {
+                let is_new = model.insert(key, value).is_none();
+                assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
+            }
+            6..9 => {
+                let removed = model.remove(&key).is_some();
+                assert_eq!(tree.remove(arena, key).unwrap(), removed);
+            }
+            _ => {
+                let found = runners.entry(Some(tree.lower_bound(key)));
+                assert_eq!(found, above(&model, key));
             }
         }
-    });
+    }
 }
 
 fn above(model: &BTreeMap<u64, u64>, key: u64) -> Option<Entry> {
@@ -301,46 +396,54 @@ fn above(model: &BTreeMap<u64, u64>, key: u64) -> Option<Entry> {
 
 #[test]
 fn b_plus_trees_find_scan_and_aggregate() {
-    each(|random, arena, runners| {
-        let mut tree = BPlusTree::new(arena).unwrap();
-        let mut model = BTreeMap::new();
-        for step in 0..2 * STEPS {
-            let (key, value) = (random.random_range(0..4 * KEYS), random.random());
-            let inserts = if step < STEPS { 6 } else { 2 };
-            match random.random_range(0..12) {
-                kind if kind < inserts => {
-                    let is_new = model.insert(key, value).is_none();
-                    assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
-                }
-                6..9 => {
-                    let removed = model.remove(&key).is_some();
-                    assert_eq!(tree.remove(arena, key).unwrap(), removed);
-                }
-                9 => {
-                    let found = runners.entry(Some(tree.lower_bound(key)));
-                    assert_eq!(found, above(&model, key));
-                }
-                10 => {
-                    let count = random.random_range(0..140usize);
-                    let outcome = runners.run(&tree.scan(key, count));
-                    let entries = model.range(key..).take(count.min(128));
-                    let expected: Vec<Entry> =
-                        entries.map(|(&key, &value)| Entry { key, value }).collect();
-                    assert_eq!(scanned(&outcome).collect::<Vec<_>>(), expected);
-                }
-                _ => {
-                    let end = key + random.random_range(0..KEYS);
-                    let outcome = runners.run(&tree.aggregate(key, end));
-                    let values = || model.range(key..end).map(|(_, &value)| value);
-                    let expected = Aggregates {
-                        count: values().count() as u64,
-                        sum: values().fold(0, u64::wrapping_add),
-                        min: values().min(),
-                        max: values().max(),
-                    };
-                    assert_eq!(aggregated(&outcome), expected);
-                }
+    each(b_plus_tree);
+}
+
+fn b_plus_tree(setting: &mut Setting<'_, '_>) {
+    let Setting {
+        steps,
+        random,
+        arena,
+        runners,
+    } = setting;
+    let mut tree = BPlusTree::new(arena).unwrap();
+    let mut model = BTreeMap::new();
+    for step in 0..2 * *steps {
+        let (key, value) = (random.random_range(0..4 * KEYS), random.random());
+        let inserts = if step < *steps { 6 } else { 2 };
+        match random.random_range(0..12) {
+            kind if kind < inserts => {
+                let is_new = model.insert(key, value).is_none();
+                assert_eq!(tree.insert(arena, key, value).unwrap(), is_new);
+            }
+            6..9 => {
+                let removed = model.remove(&key).is_some();
+                assert_eq!(tree.remove(arena, key).unwrap(), removed);
+            }
+            9 => {
+                let found = runners.entry(Some(tree.lower_bound(key)));
+                assert_eq!(found, above(&model, key));
+            }
+            10 => {
+                let count = random.random_range(0..140usize);
+                let outcome = runners.run(&tree.scan(key, count));
+                let entries = model.range(key..).take(count.min(128));
+                let expected: Vec<Entry> =
+                    entries.map(|(&key, &value)| Entry { key, value }).collect();
+                assert_eq!(scanned(&outcome).collect::<Vec<_>>(), expected);
+            }
+            _ => {
+                let end = key + random.random_range(0..KEYS);
+                let outcome = runners.run(&tree.aggregate(key, end));
+                let values = || model.range(key..end).map(|(_, &value)| value);
+                let expected = Aggregates {
+                    count: values().count() as u64,
+                    sum: values().fold(0, u64::wrapping_add),
+                    min: values().min(),
+                    max: values().max(),
+                };
+                assert_eq!(aggregated(&outcome), expected);
             }
         }
-    });
+    }
 }

@@ -2,13 +2,147 @@
 
 use super::world::{Faults, Planted, World};
 use crate::rack::{arena, rack, words};
-use nearfield_offload::structures::{Balance, Keys, SearchTree, entry};
-use nearfield_offload::traversal::Status;
+use nearfield_offload::node::Rack;
+use nearfield_offload::structures::{
+    Arena, BPlusTree, BTree, Balance, Bimap, Entry, HashTable, Keys, List, ListKind, SearchTree,
+    entry,
+};
+use nearfield_offload::traversal::{Query, Status};
 use nearfield_testkit::seeds;
-use rand::RngExt;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 
 const NODES: usize = 4;
+
+/// Keys are below.
+const KEYS: u64 = 125;
+
+/// A structure of random entries.
+struct Structure {
+    find: Box<dyn Fn(u64) -> Option<Query>>,
+    model: BTreeMap<u64, u64>,
+    /// Whether look-ups find the next entry where there is none with the key.
+    is_ordered: bool,
+}
+
+impl Structure {
+    fn expected(&self, key: u64) -> Option<Entry> {
+        let found = match self.is_ordered {
+            true => self.model.range(key..).next(),
+            false => self.model.get_key_value(&key),
+        };
+        found.map(|(&key, &value)| Entry { key, value })
+    }
+}
+
+type Memory<'w> = Arena<Rack<'w>>;
+
+/// Puts entries into a structure, and takes some of them out again.
+fn changed<'w, S>(
+    mut structure: S,
+    arena: &mut Memory<'w>,
+    keys: &[u64],
+    insert: impl Fn(&mut S, &mut Memory<'w>, u64),
+    remove: impl Fn(&mut S, &mut Memory<'w>, u64),
+) -> S {
+    keys.iter()
+        .for_each(|&key| insert(&mut structure, arena, key));
+    let gone = &keys[..keys.len() / 4];
+    gone.iter()
+        .for_each(|&key| remove(&mut structure, arena, key));
+    structure
+}
+
+/// How many structures [`structure`] knows.
+const STRUCTURES: u64 = 14;
+
+fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Structure {
+    let mut keys: Vec<u64> = (0..KEYS).collect();
+    keys.shuffle(random);
+    keys.truncate(60);
+    let value = |key: u64| if number < 2 { key } else { key * 7 + 1 };
+    let model = keys[keys.len() / 4..].iter();
+    let model = model.map(|&key| (key, value(key))).collect();
+    let balances = [
+        Balance::RedBlack,
+        Balance::Avl,
+        Balance::Splay,
+        Balance::Scapegoat,
+    ];
+    let find: Box<dyn Fn(u64) -> Option<Query>> = match number {
+        0 | 1 => {
+            let kind = [ListKind::Doubly, ListKind::Forward][number as usize];
+            let list = changed(
+                List::new(kind, arena).unwrap(),
+                arena,
+                &keys,
+                |list, arena, key| list.push_front(arena, key).unwrap(),
+                |list, arena, key| assert!(list.remove(arena, key).unwrap()),
+            );
+            Box::new(move |key| list.find(key))
+        }
+        2 => {
+            // Few buckets, so that chains are long.
+            let table = changed(
+                HashTable::new(arena, 10).unwrap(),
+                arena,
+                &keys,
+                |table, arena, key| assert!(table.insert(arena, key, value(key)).unwrap()),
+                |table, arena, key| assert!(table.remove(arena, key).unwrap()),
+            );
+            Box::new(move |key| Some(table.find(key)))
+        }
+        3 => {
+            let map = changed(
+                Bimap::new(arena, 10).unwrap(),
+                arena,
+                &keys,
+                |map, arena, key| assert!(map.insert(arena, key, value(key)).unwrap()),
+                |map, arena, key| assert!(map.remove_left(arena, key).unwrap()),
+            );
+            Box::new(move |key| Some(map.find_left(key)))
+        }
+        4 => {
+            let tree = changed(
+                BTree::new(arena).unwrap(),
+                arena,
+                &keys,
+                |tree, arena, key| assert!(tree.insert(arena, key, value(key)).unwrap()),
+                |tree, arena, key| assert!(tree.remove(arena, key).unwrap()),
+            );
+            Box::new(move |key| Some(tree.lower_bound(key)))
+        }
+        5 => {
+            let tree = changed(
+                BPlusTree::new(arena).unwrap(),
+                arena,
+                &keys,
+                |tree, arena, key| assert!(tree.insert(arena, key, value(key)).unwrap()),
+                |tree, arena, key| assert!(tree.remove(arena, key).unwrap()),
+            );
+            Box::new(move |key| Some(tree.lower_bound(key)))
+        }
+        _ => {
+            let balance = balances[number as usize / 2 % balances.len()];
+            let kind = [Keys::Unique, Keys::Multiple][number as usize % 2];
+            let tree = changed(
+                SearchTree::new(balance, kind),
+                arena,
+                &keys,
+                |tree, arena, key| assert!(tree.insert(arena, key, value(key)).unwrap()),
+                |tree, arena, key| assert!(tree.remove(arena, key).unwrap()),
+            );
+            Box::new(move |key| tree.lower_bound(key))
+        }
+    };
+    Structure {
+        find,
+        model,
+        is_ordered: number >= 4,
+    }
+}
 
 /// What callers were told.
 #[derive(Default)]
@@ -18,18 +152,13 @@ struct Told {
     lost: u64,
 }
 
-/// Looks keys of a tree up while a node dies and comes back: answers are right, or say that there
-/// is none. An error is a wrong one.
+/// Looks keys of a structure up while a node dies and comes back: answers are right, or say that
+/// there is none. An error is a wrong one.
 fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
     let words = words(NODES);
     let rack = rack(&words);
-    let mut arena = arena(&rack);
-    let mut tree = SearchTree::new(Balance::RedBlack, Keys::Unique);
-    let mut model = BTreeMap::new();
-    for key in 0..60 {
-        tree.insert(&mut arena, key * 2, key).unwrap();
-        model.insert(key * 2, key);
-    }
+    let mut random = SmallRng::seed_from_u64(seed);
+    let structure = structure(seed % STRUCTURES, &mut random, &mut arena(&rack));
     let mut world = World::new(&rack, seed, Faults::USUAL);
     world.plant(planted);
     let victim = world.random().random_range(0..NODES);
@@ -38,8 +167,8 @@ fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
         world.random().random_range(11..20),
     );
     for round in 0..30 {
-        let key = world.random().random_range(0..125);
-        let query = tree.lower_bound(key).unwrap();
+        let key = world.random().random_range(0..KEYS);
+        let query = (structure.find)(key).unwrap();
         let counter = world.ask(0, &query, 1000);
         if round == death {
             // In the middle of the traversal.
@@ -61,8 +190,7 @@ fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
             Err(_) => told.unanswered += 1,
             Ok(outcome) if outcome.status == Status::MemoryLost => told.lost += 1,
             Ok(outcome) if outcome.status == Status::Done => {
-                let found = entry(&outcome).map(|entry| (entry.key, entry.value));
-                let expected = model.range(key..).next().map(|(&key, &value)| (key, value));
+                let (found, expected) = (entry(&outcome), structure.expected(key));
                 if found != expected {
                     return Err(format!("{found:?} instead of {expected:?}"));
                 }
@@ -81,7 +209,7 @@ fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
 #[test]
 fn answers_are_right_or_missing_while_nodes_die() {
     let mut all = Told::default();
-    seeds::each(40, |seed| {
+    seeds::each(3 * STRUCTURES, |seed| {
         let mut told = Told::default();
         look_up(seed, Planted::Nothing, &mut told).unwrap();
         all.right += told.right;

@@ -4,6 +4,7 @@
 use super::once::write;
 use super::world::{KEY, keys};
 use crate::rack::{NODE_BYTES, TENANT, arena, rack, start, words};
+use crate::structures::{ALL, ITERATIONS, Setting};
 use nearfield_offload::net::udp::{
     Announcer, Client, Datagrams, place, serve_node, serve_switch, socket_towards,
 };
@@ -197,6 +198,23 @@ fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, retur
     }
 }
 
+/// Random operations on all structures, on one and on four nodes.
+fn structures(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync) {
+    for nodes in [1, 4] {
+        let words = words(nodes);
+        let rack = rack(&words);
+        let test = |mut client: Client<Faulty>, has_faults: bool| {
+            for (seed, test) in ALL.iter().enumerate() {
+                let afar = |query: &Query| client.run(query, ITERATIONS).unwrap();
+                test(&mut Setting::new(&rack, seed as u64, afar).with_fewer_steps());
+            }
+            let counters = client.counters();
+            assert!(!has_faults || counters.repeated > 0, "{counters:?}");
+        };
+        over_udp(&rack, one_of, at, &enter, test, false);
+    }
+}
+
 #[test]
 fn loopback_without_faults() {
     operations(0, "127.0.0.1:0".parse().unwrap(), |_| {}, false);
@@ -225,10 +243,9 @@ fn machines_with_loss_duplicates_and_reordering() {
     let std::net::IpAddr::V4(address) = machines.address(0) else {
         panic!("machines have IPv4 addresses");
     };
-    operations(
-        100,
-        SocketAddrV4::new(address, 7000),
-        |number| machines.enter(number),
-        false,
-    );
+    let (at, enter) = (SocketAddrV4::new(address, 7000), |number| {
+        machines.enter(number)
+    });
+    operations(100, at, enter, false);
+    structures(100, at, enter);
 }
