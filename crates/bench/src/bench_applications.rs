@@ -14,14 +14,21 @@ use std::time::Duration;
 /// Measure applications whose data lies at a memory node: a web service, an ordered table and a
 /// time series, on traversal programs, on paging, and on calls of native code.
 ///
-/// The memory node is in this process, and all requests go to it by UDP on the loopback interface.
-/// Every answer is checked. "RPC on a slow core" is modelled; all else is measured.
+/// The memory nodes are in this process, and all requests go to them by UDP on the loopback
+/// interface. On several, data lies in slabs at each of them in turn, programs go from node to node
+/// through a switch, "programs, returning" by way of the caller, and so do RPC's calls. Every
+/// answer is checked. "RPC on a slow core" is modelled; all else is measured.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Keys of each application
     #[arg(long, value_name = "N", default_value = "2M", value_parser = keys)]
     keys: u64,
+
+    /// Memory nodes that have the data; in front of several is a switch
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=16))]
+    nodes: u16,
 
     /// Callers at the same time, for rates
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -50,11 +57,14 @@ const EXAMPLES: &str = "\
 Examples:
   nearfield bench-applications
       2 million keys of each application; about six minutes.
+  nearfield bench-applications --nodes 4
+      The same on four memory nodes.
   nearfield bench-applications --quick --json applications.json
       A look at the command, and its rows for programs.";
 
 const QUICK: ApplicationsPlan = ApplicationsPlan {
     keys: 100_000,
+    nodes: 1,
     callers: 8,
     rounds: 1,
     turn: Duration::from_millis(300),
@@ -99,25 +109,31 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn report(arguments: &Arguments, interrupt: &Interrupt) -> Result<(), Box<dyn std::error::Error>> {
     let sink = Sink::open(arguments.json.as_deref(), None)?;
-    let callers = arguments.callers.into();
+    let (nodes, callers) = (arguments.nodes.into(), arguments.callers.into());
     let plan = match arguments.quick {
-        true => ApplicationsPlan { callers, ..QUICK },
+        true => ApplicationsPlan {
+            nodes,
+            callers,
+            ..QUICK
+        },
         false => ApplicationsPlan {
             keys: arguments.keys,
+            nodes,
             callers,
             rounds: arguments.rounds.into(),
             turn: arguments.seconds,
         },
     };
     print(&format!(
-        "{:<17} {:<20} {:>12} {:>11} {:>11} {:>11} {:>13} {:>12}",
+        "{:<17} {:<20} {:>12} {:>11} {:>11} {:>11} {:>13} {:>8} {:>12}",
         "application",
         "data by",
         "requests/s",
         "p50",
         "p99",
-        "node's time",
+        "nodes' time",
         "round trips",
+        "visits",
         "on the wire"
     ));
     let mut report = Report {
@@ -135,7 +151,8 @@ fn report(arguments: &Arguments, interrupt: &Interrupt) -> Result<(), Box<dyn st
     sink.write(&report, String::new)?;
     measured?;
     print(&format!(
-        "{} callers for rates, one for latencies. The node's time is that of its processor.",
+        "{} callers for rates, one for latencies. The nodes' time is that of their processor; \
+         visits are how often a node works for a request.",
         plan.callers
     ));
     print(&format!(
@@ -160,7 +177,7 @@ fn show(row: &Row<Measured>) {
         Kind::Measured | Kind::Counted => "",
     };
     print(&format!(
-        "{:<17} {:<20} {:>12} {:>11} {:>11} {:>11} {:>13} {:>12}{modelled}",
+        "{:<17} {:<20} {:>12} {:>11} {:>11} {:>11} {:>13} {:>8} {:>12}{modelled}",
         detail.application,
         row.peer,
         shown(row.rate_mops.map(|mops| mops * 1e6), 0, ""),
@@ -168,6 +185,7 @@ fn show(row: &Row<Measured>) {
         latency(|latency| latency.p99),
         shown(detail.node_us, 1, " µs"),
         shown(detail.round_trips, 2, ""),
+        shown(detail.visits, 2, ""),
         shown(detail.wire_bytes, 0, " B"),
     ));
 }

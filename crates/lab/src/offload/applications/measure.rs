@@ -1,8 +1,7 @@
 //! Rates and latencies of all deployments of an application.
 
-use super::super::structures::FIRST;
 use super::application::Application;
-use super::calls::Client;
+use super::calls::Servers;
 use super::deployment::Deployment;
 use super::deployments::{Cached, Kept, PageCache, Paging, Programs, Reserve, Rpc};
 use super::native::{NativeCode, TENANT};
@@ -13,7 +12,7 @@ use super::{ApplicationError, ApplicationsPlan, Measured};
 use crate::harness::{Completion, Durations, Interrupt, Latency, Sample, in_turns};
 use crate::report::{Kind, Row};
 use nearfield_offload::net::udp;
-use nearfield_offload::node::{LocalMemory, TenantMemory};
+use nearfield_offload::node::{LocalMemory, Rack, TenantMemory};
 use nearfield_offload::structures::Arena;
 use std::io;
 use std::ops::Range;
@@ -24,17 +23,29 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Programs,
+    /// Memory nodes return a traversal that leaves them to the caller: `pulse-acc` in the paper.
+    Returning,
     Paging,
     Rpc,
     CachedRpc,
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 4] = [Way::Programs, Way::Paging, Way::Rpc, Way::CachedRpc];
+    pub(super) const ALL: [Way; 5] = [
+        Way::Programs,
+        Way::Returning,
+        Way::Paging,
+        Way::Rpc,
+        Way::CachedRpc,
+    ];
+    /// Those of requests that have no key: what was found for one is kept for others.
+    pub(super) const WITHOUT_KEYS: [Way; 4] =
+        [Way::Programs, Way::Returning, Way::Paging, Way::Rpc];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Programs => "traversal programs",
+            Way::Returning => "programs, returning",
             Way::Paging => "paging with a cache",
             Way::Rpc => "RPC",
             Way::CachedRpc => "Cache+RPC",
@@ -47,13 +58,22 @@ const SLOW: &str = "RPC on a slow core";
 /// Queries by which the slow core is modelled.
 const MODELLED: usize = 200;
 
-/// The parts of a memory node's addresses besides the data of an application.
-#[derive(Clone, Debug)]
+/// The addresses of memory nodes, by what lies there. Each has an entry for each node.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
-    /// From which the node's own code allocates.
-    pub node: Range<u64>,
+    /// The data of an application.
+    pub data: Vec<Range<u64>>,
+    /// From which the nodes' own code allocates.
+    pub node: Vec<Range<u64>>,
     /// From which callers allocate.
-    pub callers: Range<u64>,
+    pub callers: Vec<Range<u64>>,
+}
+
+impl Parts {
+    /// Bytes for data.
+    fn data_bytes(&self) -> u64 {
+        self.data.iter().map(|part| part.end - part.start).sum()
+    }
 }
 
 /// What the callers of a machine share.
@@ -76,32 +96,38 @@ impl Machine {
 
     /// A caller that reaches its data in one of the ways.
     pub(super) fn caller(&self, way: Way, site: &Site<'_>) -> io::Result<Box<dyn Deployment>> {
-        let client = Client::new(site.calls)?;
+        let servers = Servers::new(&site.servers)?;
         let reserve = Arc::clone(&self.reserve);
         Ok(match way {
-            Way::Programs => Box::new(Programs {
-                runner: udp::Client::new(site.programs, TENANT, KEY, |_| ())?,
-                client,
+            Way::Programs | Way::Returning => Box::new(Programs {
+                runner: udp::Client::new(site.programs, TENANT, KEY, |settings| {
+                    settings.returns_to_caller = way == Way::Returning;
+                })?,
+                servers,
                 reserve,
             }),
-            Way::Paging => Box::new(Paging::new(client, Arc::clone(&self.pages), reserve)),
-            Way::Rpc => Box::new(Rpc { client }),
+            Way::Paging => Box::new(Paging::new(servers, Arc::clone(&self.pages), reserve)),
+            Way::Rpc => Box::new(Rpc { servers, reserve }),
             Way::CachedRpc => Box::new(Cached {
-                rpc: Rpc { client },
+                rpc: Rpc { servers, reserve },
                 kept: Arc::clone(&self.kept),
             }),
         })
     }
 }
 
-/// The native code of a memory node for an application.
-pub(super) fn native<'m>(
+/// The native code of each memory node for an application.
+pub(super) fn natives<'m>(
     application: &impl Application,
-    memory: &'m LocalMemory<'m>,
+    rack: &'m Rack<'m>,
     parts: &Parts,
-) -> NativeCode<'m> {
-    let heap: Arena<TenantMemory<'m>> = Arena::new(memory.of(TENANT), vec![parts.node.clone()]);
-    application.with_native(NativeCode::new(memory, heap))
+) -> Vec<NativeCode<'m>> {
+    let nodes = rack.nodes().iter().zip(&parts.node);
+    let native = |(memory, part): (&'m LocalMemory<'m>, &Range<u64>)| {
+        let heap: Arena<TenantMemory<'m>> = Arena::new(memory.of(TENANT), vec![part.clone()]);
+        application.with_native(NativeCode::new(memory, heap))
+    };
+    nodes.map(native).collect()
 }
 
 /// What came of the turns of a contestant.
@@ -112,6 +138,7 @@ struct Turns<S> {
     rates: Vec<f64>,
     node_us: Vec<f64>,
     round_trips: Vec<f64>,
+    visits: Vec<f64>,
     wire_bytes: Vec<f64>,
 }
 
@@ -237,6 +264,9 @@ fn turn<A: Application>(
     let cpu = after.cpu.saturating_sub(before.cpu);
     turns.node_us.push(cpu.as_secs_f64() * 1e6 / requests);
     turns
+        .visits
+        .push((after.sent - before.sent) as f64 / requests);
+    turns
         .wire_bytes
         .push((after.bytes - before.bytes) as f64 / requests);
     Ok(())
@@ -246,11 +276,12 @@ fn turn<A: Application>(
 pub(super) fn measure<A: Application>(
     application: &A,
     plan: &ApplicationsPlan,
-    (memory, parts): (&LocalMemory<'_>, &Parts),
+    (rack, parts): (&Rack<'_>, &Parts),
     ways: &[Way],
     interrupt: &Interrupt,
 ) -> Result<Vec<Row<Measured>>, ApplicationError> {
-    let data_bytes = parts.node.start - FIRST;
+    let nodes = rack.nodes().len();
+    let data_bytes = parts.data_bytes();
     let cache_bytes = data_bytes / super::CACHED_PART;
     let contestant = |(number, &way): (usize, &Way)| Turns {
         way,
@@ -261,12 +292,17 @@ pub(super) fn measure<A: Application>(
         rates: Vec::new(),
         node_us: Vec::new(),
         round_trips: Vec::new(),
+        visits: Vec::new(),
         wire_bytes: Vec::new(),
     };
-    let mut contestants: Vec<_> = ways.iter().enumerate().map(contestant).collect();
-    let native = native(application, memory, parts);
-    let reserve = Arc::new(Reserve::new(parts.callers.clone()));
-    let measured = beside(memory, native, |site| {
+    // No traversal leaves the only memory node.
+    let ways = ways
+        .iter()
+        .filter(|&&way| way != Way::Returning || nodes > 1);
+    let mut contestants: Vec<_> = ways.enumerate().map(contestant).collect();
+    let reserve = Arc::new(Reserve::new(&parts.callers));
+    let natives = natives(application, rack, parts);
+    let measured = beside(rack, natives, |site| {
         in_turns(plan.rounds, &mut contestants, interrupt, |_, turns| {
             // Others have changed data since this contestant's last turn, so that its caches are
             // empty again.
@@ -281,7 +317,7 @@ pub(super) fn measure<A: Application>(
     for request in application.requests(0).take(MODELLED) {
         queries.extend(application.query(&request));
     }
-    let slowdown = slowdown(memory, &queries)?;
+    let slowdown = slowdown(rack, &queries)?;
     let mut rows = Vec::new();
     for turns in contestants {
         let median = |values: Vec<f64>| Sample::new(values).map(|sample| sample.median());
@@ -294,13 +330,15 @@ pub(super) fn measure<A: Application>(
             detail: Measured {
                 application: application.name(),
                 callers: plan.callers,
+                nodes,
                 data_bytes,
                 cache_bytes: match turns.way {
                     Way::Paging | Way::CachedRpc => cache_bytes,
-                    Way::Programs | Way::Rpc => 0,
+                    Way::Programs | Way::Returning | Way::Rpc => 0,
                 },
                 node_us: median(turns.node_us),
                 round_trips: median(turns.round_trips),
+                visits: median(turns.visits),
                 wire_bytes: median(turns.wire_bytes),
             },
             kind: Kind::Measured,

@@ -1,10 +1,10 @@
-//! The paper's applications on traversal programs and on its rivals, on one memory node in this
+//! The paper's applications on traversal programs and on its rivals, on memory nodes in this
 //! process. All deployments reach the same memory by UDP on the loopback interface.
 //!
 //! An application is written once, against [`Deployment`](deployment::Deployment). `deployments/`
-//! has the ways to its data: programs at the memory node, paging, and calls of native code
+//! has the ways to its data: programs at the memory nodes, paging, and calls of native code
 //! (`native.rs`) with a cache at the caller and without. `calls/` is the rivals' protocol,
-//! `site.rs` the memory node. Every answer is checked.
+//! `slabs.rs` says which node has which data, `site.rs` has the nodes. Every answer is checked.
 
 mod application;
 mod calls;
@@ -15,6 +15,7 @@ mod native;
 mod ordered_table;
 mod sealer;
 mod site;
+mod slabs;
 mod slow_core;
 #[cfg(test)]
 mod tests;
@@ -30,11 +31,11 @@ use crate::workload::Mix;
 use measure::{Parts, Way};
 use native::TENANT;
 use nearfield_hardware::accelerator::TableError;
-use nearfield_offload::node::{LocalMemory, Permission, Range, RangeError, Ranges, TenantMemory};
-use nearfield_offload::structures::Arena;
+use nearfield_offload::node::{LocalMemory, Permission, Rack, Range, RangeError, Ranges};
 use ordered_table::OrderedTable;
 pub use sealer::SealError;
 use serde::{Deserialize, Serialize};
+use slabs::Slabs;
 use std::time::Duration;
 use time_series::TimeSeries;
 use web_service::{BuildError, WebService};
@@ -44,6 +45,8 @@ use web_service::{BuildError, WebService};
 pub struct ApplicationsPlan {
     /// Keys of each application.
     pub keys: u64,
+    /// Memory nodes that have its data, at least one.
+    pub nodes: usize,
     /// Callers at the same time, for rates.
     pub callers: usize,
     /// How often each contestant has its turn.
@@ -62,15 +65,19 @@ pub struct Measured {
     pub application: String,
     /// Callers at the same time, of the rate. Latencies are those of one alone.
     pub callers: usize,
+    /// Memory nodes that have its data.
+    pub nodes: usize,
     /// Bytes of memory that its data has.
     pub data_bytes: u64,
     /// Bytes of the callers' cache.
     pub cache_bytes: u64,
-    /// Microseconds of processor time at the memory node, for each request.
+    /// Microseconds of processor time at the memory nodes, for each request.
     pub node_us: Option<f64>,
     /// Round trips of a request.
     pub round_trips: Option<f64>,
-    /// Bytes of datagrams of a request, there and back.
+    /// How often a memory node has worked for a request.
+    pub visits: Option<f64>,
+    /// Bytes of datagrams of a request, into memory nodes and out of them.
     pub wire_bytes: Option<f64>,
 }
 
@@ -137,40 +144,40 @@ pub fn measure_applications(
     finished: &mut dyn FnMut(&[Row<Measured>]),
 ) -> Result<(), ApplicationError> {
     let (keys, streams) = (plan.keys, plan.callers * Way::ALL.len());
+    let nodes = plan.nodes.max(1);
     for mix in [Mix::YcsbA, Mix::YcsbB, Mix::YcsbC] {
         say(&format!(
             "filling the hash table of WebService {}",
             mix.name()
         ));
-        with_memory(web_service::bytes(keys), |memory, heap, parts| {
+        with_memory(web_service::bytes(keys), nodes, |rack, heap, parts| {
             let built = WebService::new(heap, keys, mix, streams);
             let application = built.map_err(because("WebService"))?;
             say(&format!("running WebService {}", mix.name()));
             let ways = &Way::ALL;
-            let rows = measure::measure(&application, plan, (memory, parts), ways, interrupt)?;
+            let rows = measure::measure(&application, plan, (rack, parts), ways, interrupt)?;
             finished(&rows);
             Ok(())
         })?;
     }
-    // Cache+RPC keeps what was found for a key; the others' requests have none.
-    let ways = [Way::Programs, Way::Paging, Way::Rpc];
+    let ways = &Way::WITHOUT_KEYS;
     say("filling the ordered table");
-    with_memory(ordered_table::bytes(keys), |memory, heap, parts| {
+    with_memory(ordered_table::bytes(keys), nodes, |rack, heap, parts| {
         let built = OrderedTable::new(heap, keys, streams);
         let application = built.map_err(because("the ordered table"))?;
         say("running the ordered table");
-        let rows = measure::measure(&application, plan, (memory, parts), &ways, interrupt)?;
+        let rows = measure::measure(&application, plan, (rack, parts), ways, interrupt)?;
         finished(&rows);
         Ok(())
     })?;
     say("filling the time series");
-    with_memory(time_series::bytes(keys), |memory, heap, parts| {
+    with_memory(time_series::bytes(keys), nodes, |rack, heap, parts| {
         let built = TimeSeries::new(heap, keys, 1);
         let series = built.map_err(because("the time series"))?;
         for seconds in WINDOWS {
             say(&format!("running windows of {seconds} s"));
             let application = series.with_seconds(seconds);
-            let rows = measure::measure(&application, plan, (memory, parts), &ways, interrupt)?;
+            let rows = measure::measure(&application, plan, (rack, parts), ways, interrupt)?;
             finished(&rows);
         }
         Ok(())
@@ -186,35 +193,51 @@ fn because(application: &'static str) -> impl FnOnce(BuildError) -> ApplicationE
 
 /// Where the data of a memory node begins: what lies before belongs to the node.
 const PAGE: u64 = 4096;
+/// The first addresses of two memory nodes that follow each other are so far apart.
+const NODE: u64 = 1 << 40;
 
-/// Calls `body` with a memory node for so many bytes of data: its memory, a heap in which the data
+/// Memory for each node, at the same time: each waits for large pages.
+fn memories(nodes: usize, bytes: u64) -> Result<Vec<BenchMemory>, OffloadError> {
+    std::thread::scope(|scope| {
+        let threads = (0..nodes).map(|_| scope.spawn(|| BenchMemory::new(bytes)));
+        let threads: Vec<_> = threads.collect();
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(memory) => memory,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    })
+}
+
+/// Calls `body` with memory nodes for so many bytes of data: their memory, a heap in which the data
 /// goes, and the parts for later allocations.
 fn with_memory<R>(
     data_bytes: u64,
-    body: impl FnOnce(
-        &LocalMemory<'_>,
-        &mut Arena<TenantMemory<'_>>,
-        &Parts,
-    ) -> Result<R, ApplicationError>,
+    nodes: usize,
+    body: impl FnOnce(&Rack<'_>, &mut Slabs<'_>, &Parts) -> Result<R, ApplicationError>,
 ) -> Result<R, ApplicationError> {
-    let data = data_bytes.next_multiple_of(PAGE);
+    let slab = slabs::slab_bytes(data_bytes, nodes);
+    let data = data_bytes.div_ceil(nodes as u64).next_multiple_of(slab);
     // What the insertions of a run may take.
     let each = (data / 4).max(1 << 20).next_multiple_of(PAGE);
-    let memory = BenchMemory::new(data + 2 * each)?;
-    let ranges = Ranges::new(vec![Range {
-        start: FIRST,
-        bytes: data + 2 * each,
-        offset: FIRST,
-        tenant: TENANT,
-        permission: Permission::Write,
-    }])?;
-    let local = LocalMemory::new(memory.words(), ranges)?;
-    let end = FIRST + data;
-    let whole = FIRST..end;
-    let mut heap = Arena::new(local.of(TENANT), vec![whole]);
-    let parts = Parts {
-        node: end..end + each,
-        callers: end + each..end + 2 * each,
-    };
-    body(&local, &mut heap, &parts)
+    let whole = data + 2 * each;
+    let memories = memories(nodes, whole)?;
+    let (mut locals, mut parts) = (Vec::new(), Parts::default());
+    for (memory, start) in memories.iter().zip((FIRST..).step_by(NODE as usize)) {
+        let range = Range {
+            start,
+            bytes: whole,
+            offset: FIRST,
+            tenant: TENANT,
+            permission: Permission::Write,
+        };
+        locals.push(LocalMemory::new(memory.words(), Ranges::new(vec![range])?)?);
+        let (end, behind) = (start + data, start + data + each);
+        parts.data.push(start..end);
+        parts.node.push(end..behind);
+        parts.callers.push(behind..behind + each);
+    }
+    let rack = Rack::new(locals, TENANT);
+    let mut heap = Slabs::new(&rack, &parts.data, slab);
+    body(&rack, &mut heap, &parts)
 }

@@ -14,8 +14,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Whose memory it is.
 pub(super) const TENANT: Tenant = Tenant(1);
 
-/// A program in native code: from the first address and a scratchpad to what it leaves there.
-type Routine = fn(&Nodes<'_>, u64, &mut Scratchpad) -> Option<()>;
+/// A program in native code: from an address and a scratchpad to what it leaves there. One that was
+/// left elsewhere goes on from the address and the scratchpad that it has left.
+type Routine = fn(&Nodes<'_>, u64, &mut Scratchpad) -> Result<(), Elsewhere>;
+
+/// The address of a node that does not lie in this memory.
+pub(super) struct Elsewhere(u64);
+
+/// What a traversal has come to at a memory node.
+pub(super) struct Traversed {
+    /// Where it goes on, at another memory node; 0 at its end.
+    pub next: u64,
+    pub scratchpad: Vec<u8>,
+}
 
 /// The native code of a memory node.
 pub(super) struct NativeCode<'m> {
@@ -50,21 +61,26 @@ impl<'m> NativeCode<'m> {
         self.memory.of(TENANT)
     }
 
-    /// The scratchpad that a program would leave; `None` if there is no native code for it, or it
-    /// leaves its memory.
+    /// What a program would come to; `None` if there is no native code for it, or it does not begin
+    /// here.
     pub(super) fn traverse(
         &self,
         program: ProgramHash,
         start: u64,
         scratchpad: &[u8],
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Traversed> {
         let &(_, routine, bytes) = self.all.iter().find(|(hash, ..)| *hash == program)?;
         if scratchpad.len() > bytes {
             return None;
         }
         let mut scratchpad = Scratchpad::new(scratchpad, bytes);
-        routine(&Nodes(self.memory), start, &mut scratchpad)?;
-        Some(scratchpad.0)
+        let next = match routine(&Nodes(self.memory), start, &mut scratchpad) {
+            Ok(()) => 0,
+            Err(Elsewhere(next)) if next != start => next,
+            Err(_) => return None,
+        };
+        let scratchpad = scratchpad.0;
+        Some(Traversed { next, scratchpad })
     }
 
     /// Inserts into the tree of a root, and returns the root that it has now.
@@ -83,7 +99,12 @@ pub(super) struct Nodes<'m>(&'m LocalMemory<'m>);
 impl Nodes<'_> {
     /// The words of a node.
     #[inline]
-    fn node(&self, address: u64, bytes: u64) -> Option<&[AtomicU64]> {
+    fn node(&self, address: u64, bytes: u64) -> Result<&[AtomicU64], Elsewhere> {
+        self.find(address, bytes).ok_or(Elsewhere(address))
+    }
+
+    #[inline]
+    fn find(&self, address: u64, bytes: u64) -> Option<&[AtomicU64]> {
         let range = self.0.ranges().find(address)?;
         let distance = address - range.start;
         if range.tenant != TENANT || range.bytes - distance < bytes {
@@ -125,13 +146,19 @@ impl Scratchpad {
 }
 
 /// [`chain_find_all`](nearfield_offload::structures::programs::chain_find_all).
-pub(super) fn find_all(nodes: &Nodes<'_>, _: u64, scratchpad: &mut Scratchpad) -> Option<()> {
+pub(super) fn find_all(
+    nodes: &Nodes<'_>,
+    _: u64,
+    scratchpad: &mut Scratchpad,
+) -> Result<(), Elsewhere> {
     let count = (scratchpad.get(FIND_ALL_BYTES) / 16).min(FIND_ALL_MAX as u64) as usize;
-    for number in 0..count {
+    let done = (scratchpad.get(0) / 16) as usize;
+    for number in done..count {
         let pair = FIND_ALL_PAIRS + 2 * number;
         let key = scratchpad.get(pair + 1);
         let (mut address, mut found) = (scratchpad.get(pair), None);
         while address != 0 && found.is_none() {
+            scratchpad.set(pair, address);
             let node = nodes.node(address, chain::BYTES)?;
             if word(node, chain::USED) != 0 && word(node, chain::KEY) == key {
                 found = Some(word(node, chain::VALUE));
@@ -140,13 +167,13 @@ pub(super) fn find_all(nodes: &Nodes<'_>, _: u64, scratchpad: &mut Scratchpad) -
         }
         scratchpad.set(pair, found.unwrap_or(0));
         scratchpad.set(pair + 1, found.is_some().into());
+        scratchpad.set(0, 16 * (number + 1) as u64);
     }
-    scratchpad.set(0, 16 * count as u64);
-    Some(())
+    Ok(())
 }
 
-/// The leaf that may have a key.
-fn leaf<'n>(nodes: &'n Nodes<'_>, root: u64, key: u64) -> Option<&'n [AtomicU64]> {
+/// The leaf that may have a key, below a node of its way.
+fn leaf<'n>(nodes: &'n Nodes<'_>, root: u64, key: u64) -> Result<&'n [AtomicU64], Elsewhere> {
     let mut node = nodes.node(root, b_plus::BYTES)?;
     while word(node, b_plus::IS_LEAF) == 0 {
         let count = word(node, b_plus::COUNT).min(ENTRIES_MAX as u64);
@@ -156,7 +183,7 @@ fn leaf<'n>(nodes: &'n Nodes<'_>, root: u64, key: u64) -> Option<&'n [AtomicU64]
             .unwrap_or(count);
         node = nodes.node(word(node, b_plus::CHILDREN + 8 * child), b_plus::BYTES)?;
     }
-    Some(node)
+    Ok(node)
 }
 
 /// Calls `visit` with entries from a key on until it answers false.
@@ -165,44 +192,57 @@ fn each_entry(
     root: u64,
     key: u64,
     mut visit: impl FnMut(u64, u64) -> bool,
-) -> Option<()> {
+) -> Result<(), Elsewhere> {
     let mut node = leaf(nodes, root, key)?;
     loop {
         for index in 0..word(node, b_plus::COUNT).min(ENTRIES_MAX as u64) {
             let entry = b_plus::ENTRIES + 16 * index;
             let here = word(node, entry);
             if here >= key && !visit(here, word(node, entry + 8)) {
-                return Some(());
+                return Ok(());
             }
         }
         match word(node, b_plus::NEXT) {
-            0 => return Some(()),
+            0 => return Ok(()),
             next => node = nodes.node(next, b_plus::BYTES)?,
         }
     }
 }
 
 /// [`b_plus_scan`](nearfield_offload::structures::programs::b_plus_scan).
-pub(super) fn scan(nodes: &Nodes<'_>, root: u64, scratchpad: &mut Scratchpad) -> Option<()> {
+pub(super) fn scan(
+    nodes: &Nodes<'_>,
+    node: u64,
+    scratchpad: &mut Scratchpad,
+) -> Result<(), Elsewhere> {
     let wanted = scratchpad.get(SCAN_WANTED).min(SCAN_MAX as u64) as usize;
-    let mut count = 0;
-    if wanted > 0 {
-        each_entry(nodes, root, scratchpad.get(0), |key, value| {
-            scratchpad.set(SCAN_ENTRIES + 2 * count, key);
-            scratchpad.set(SCAN_ENTRIES + 2 * count + 1, value);
-            count += 1;
-            count < wanted
-        })?;
+    let mut count = scratchpad.get(SCAN_COUNT) as usize;
+    if count >= wanted {
+        return Ok(());
     }
+    let reached = each_entry(nodes, node, scratchpad.get(0), |key, value| {
+        scratchpad.set(SCAN_ENTRIES + 2 * count, key);
+        scratchpad.set(SCAN_ENTRIES + 2 * count + 1, value);
+        count += 1;
+        count < wanted
+    });
     scratchpad.set(SCAN_COUNT, count as u64);
-    Some(())
+    reached
 }
 
 /// [`b_plus_aggregate`](nearfield_offload::structures::programs::b_plus_aggregate).
-pub(super) fn aggregate(nodes: &Nodes<'_>, root: u64, scratchpad: &mut Scratchpad) -> Option<()> {
+pub(super) fn aggregate(
+    nodes: &Nodes<'_>,
+    node: u64,
+    scratchpad: &mut Scratchpad,
+) -> Result<(), Elsewhere> {
     let (begin, end) = (scratchpad.get(0), scratchpad.get(AGGREGATE_END));
-    let (mut count, mut sum, mut least, mut greatest) = (0, 0_u64, u64::MAX, 0);
-    each_entry(nodes, root, begin, |key, value| {
+    let (mut count, mut sum) = (
+        scratchpad.get(AGGREGATE_COUNT),
+        scratchpad.get(AGGREGATE_SUM),
+    );
+    let (mut least, mut greatest) = (scratchpad.get(AGGREGATE_MIN), scratchpad.get(AGGREGATE_MAX));
+    let reached = each_entry(nodes, node, begin, |key, value| {
         if key >= end {
             return false;
         }
@@ -211,7 +251,7 @@ pub(super) fn aggregate(nodes: &Nodes<'_>, root: u64, scratchpad: &mut Scratchpa
         least = least.min(value);
         greatest = greatest.max(value);
         true
-    })?;
+    });
     for (place, value) in [
         (AGGREGATE_COUNT, count),
         (AGGREGATE_SUM, sum),
@@ -220,5 +260,5 @@ pub(super) fn aggregate(nodes: &Nodes<'_>, root: u64, scratchpad: &mut Scratchpa
     ] {
         scratchpad.set(place, value);
     }
-    Some(())
+    reached
 }

@@ -1,53 +1,68 @@
-//! A memory node in this process: one thread answers calls, another runs programs. All traffic goes
-//! over UDP on the loopback interface.
+//! Memory nodes in this process: of each, one thread answers calls, another runs programs. In front
+//! of several is a switch. All traffic goes over UDP on the loopback interface.
 
-use super::calls::serve;
+use super::calls::{Server, serve};
 use super::native::{NativeCode, TENANT};
 use crate::clock::thread_cpu_time;
-use nearfield_offload::net::udp::{Datagrams, serve_node};
-use nearfield_offload::net::{Keys, Node, NodeSettings};
-use nearfield_offload::node::LocalMemory;
+use nearfield_offload::net::udp::{Datagrams, serve_node, serve_switch};
+use nearfield_offload::net::{Keys, Map, Node, NodeSettings, Switch};
+use nearfield_offload::node::{LocalMemory, Rack};
 use nearfield_offload::wire::{Key, Place};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The tenant's key. Nobody else is on this machine's loopback interface.
 pub(super) const KEY: Key = Key([22; 32]);
 
-/// Where a memory node is, and what it has done.
+/// Where memory nodes are, and what they have done.
 pub(super) struct Site<'s> {
-    pub calls: SocketAddrV4,
+    pub servers: Vec<Server>,
+    /// Where programs are sent: the switch, or the only memory node.
     pub programs: SocketAddrV4,
-    counts: [&'s Counts; 2],
+    nodes: &'s [Sockets],
+}
+
+/// The sockets of a memory node.
+struct Sockets {
+    calls: Counted,
+    programs: Counted,
+    programs_at: SocketAddrV4,
+    server: Server,
 }
 
 /// What a thread of a memory node has done.
 #[derive(Debug, Default)]
 struct Counts {
+    sent: AtomicU64,
     bytes: AtomicU64,
     cpu_ns: AtomicU64,
 }
 
-/// What a memory node has done.
+/// What memory nodes have done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
+    /// Datagrams that they have sent.
+    pub sent: u64,
     /// Bytes of datagrams, in and out.
     pub bytes: u64,
-    /// Processor time of both threads.
+    /// Processor time of all their threads.
     pub cpu: Duration,
 }
 
 impl Site<'_> {
     pub(super) fn done(&self) -> Done {
         let sum = |of: fn(&Counts) -> &AtomicU64| -> u64 {
-            let counts = self.counts.iter();
-            counts
-                .map(|counts| of(counts).load(Ordering::Relaxed))
+            let sockets = self.nodes.iter();
+            sockets
+                .flat_map(|node| [&node.calls, &node.programs])
+                .map(|socket| of(&socket.counts).load(Ordering::Relaxed))
                 .sum()
         };
         Done {
+            sent: sum(|counts| &counts.sent),
             bytes: sum(|counts| &counts.bytes),
             cpu: Duration::from_nanos(sum(|counts| &counts.cpu_ns)),
         }
@@ -55,14 +70,15 @@ impl Site<'_> {
 }
 
 /// A socket whose traffic is counted, and the processor time of the thread that uses it.
-struct Counted<'c> {
+struct Counted {
     socket: UdpSocket,
-    counts: &'c Counts,
+    counts: Counts,
 }
 
-impl Datagrams for Counted<'_> {
+impl Datagrams for Counted {
     fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
         let bytes = datagram.len() as u64;
+        self.counts.sent.fetch_add(1, Ordering::Relaxed);
         self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.socket.send_datagram(to, datagram)
     }
@@ -93,37 +109,70 @@ fn listen() -> io::Result<(UdpSocket, SocketAddrV4)> {
     }
 }
 
-/// Runs a memory node while `body` runs.
+impl Sockets {
+    fn new(memory: &LocalMemory<'_>) -> io::Result<Sockets> {
+        let ((calls, at), (programs, programs_at)) = (listen()?, listen()?);
+        let counted = |socket| Counted {
+            socket,
+            counts: Counts::default(),
+        };
+        // A memory node has one range.
+        let range = memory.ranges().iter().next();
+        let addresses = range.map_or(0..0, |range| range.start..range.start + range.bytes);
+        Ok(Sockets {
+            calls: counted(calls),
+            programs: counted(programs),
+            programs_at,
+            server: Server { addresses, at },
+        })
+    }
+}
+
+/// Runs the memory nodes of a rack, each with its native code, while `body` runs.
 pub(super) fn beside<R>(
-    memory: &LocalMemory<'_>,
-    mut native: NativeCode<'_>,
+    rack: &Rack<'_>,
+    natives: Vec<NativeCode<'_>>,
     body: impl FnOnce(&Site<'_>) -> R,
 ) -> io::Result<R> {
-    let (calls, calls_at) = listen()?;
-    let (programs, programs_at) = listen()?;
+    let nodes = rack.nodes().iter().map(Sockets::new);
+    let nodes: Vec<Sockets> = nodes.collect::<io::Result<_>>()?;
+    let (mut map, mut programs) = (Map::default(), None);
+    for node in &nodes {
+        let Range { start, end } = node.server.addresses;
+        // No two memory nodes hold the same address.
+        let _ = map.give(start, end - start, node.programs_at.into());
+        programs = Some(node.programs_at);
+    }
+    let switch = (nodes.len() > 1).then(listen).transpose()?;
+    if let Some((_, at)) = &switch {
+        programs = Some(*at);
+    }
+    let site = Site {
+        servers: nodes.iter().map(|node| node.server.clone()).collect(),
+        programs: programs.ok_or(io::ErrorKind::AddrNotAvailable)?,
+        nodes: &nodes,
+    };
     let stop = AtomicBool::new(false);
-    let (of_calls, of_programs) = (Counts::default(), Counts::default());
     std::thread::scope(|scope| {
         let stop = &stop;
-        let counted = |socket, counts| Counted { socket, counts };
-        let calls = counted(calls, &of_calls);
-        let programs = counted(programs, &of_programs);
-        let calling = scope.spawn(move || serve(&mut native, &calls, stop));
-        let running = scope.spawn(move || {
-            let mut keys = Keys::new();
-            keys.insert(TENANT, KEY);
-            let mut node = Node::new(memory, keys, NodeSettings::default());
-            serve_node(&mut node, &programs, None, stop)
-        });
-        let site = Site {
-            calls: calls_at,
-            programs: programs_at,
-            counts: [&of_calls, &of_programs],
-        };
+        let mut threads = Vec::new();
+        for ((node, mut native), memory) in nodes.iter().zip(natives).zip(rack.nodes()) {
+            threads.push(scope.spawn(move || serve(&mut native, &node.calls, stop)));
+            threads.push(scope.spawn(move || {
+                let mut keys = Keys::new();
+                keys.insert(TENANT, KEY);
+                let mut programs = Node::new(memory, keys, NodeSettings::default());
+                serve_node(&mut programs, &node.programs, None, stop)
+            }));
+        }
+        if let Some((socket, _)) = switch {
+            let mut switch = Switch::new(map, None);
+            threads.push(scope.spawn(move || serve_switch(&mut switch, &socket, stop, |_| ())));
+        }
         // A panic of the body must not leave the threads running.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&site)));
         stop.store(true, Ordering::Relaxed);
-        for thread in [calling, running] {
+        for thread in threads {
             match thread.join() {
                 Ok(ended) => ended?,
                 Err(panic) => std::panic::resume_unwind(panic),

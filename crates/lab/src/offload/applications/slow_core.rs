@@ -1,12 +1,11 @@
 //! RPC on a slow core, modelled: what a core of a BlueField-2 takes for the applications'
 //! traversals beside a core of a Xeon, by the models of `nearfield_hardware`.
 
-use super::native::TENANT;
 use nearfield_hardware::Time;
 use nearfield_hardware::accelerator::cores::{Cores, Parameters};
 use nearfield_hardware::accelerator::{Node, Permission, Range, Table, TableError};
 use nearfield_offload::modelled::Offloaded;
-use nearfield_offload::node::LocalMemory;
+use nearfield_offload::node::Rack;
 use nearfield_offload::traversal::Query;
 use std::rc::Rc;
 
@@ -14,27 +13,21 @@ use std::rc::Rc;
 const ITERATIONS: u64 = 1 << 20;
 
 /// How many times as long the slow core works on these queries; `None` without queries.
-pub(super) fn slowdown(
-    memory: &LocalMemory<'_>,
-    queries: &[Query],
-) -> Result<Option<f64>, TableError> {
-    let slow = time(Parameters::ARM, memory, queries)?;
-    let fast = time(Parameters::XEON, memory, queries)?;
+pub(super) fn slowdown(rack: &Rack<'_>, queries: &[Query]) -> Result<Option<f64>, TableError> {
+    let slow = time(Parameters::ARM, rack, queries)?;
+    let fast = time(Parameters::XEON, rack, queries)?;
     Ok((fast > 0.0).then(|| slow / fast))
 }
 
 /// The nanoseconds that one core works on queries, one after the other.
-fn time(
-    parameters: Parameters,
-    memory: &LocalMemory<'_>,
-    queries: &[Query],
-) -> Result<f64, TableError> {
+fn time(parameters: Parameters, rack: &Rack<'_>, queries: &[Query]) -> Result<f64, TableError> {
     let range = |range: &nearfield_offload::node::Range| Range {
         start: range.start,
         end: range.start + range.bytes,
         permission: Permission::ReadWrite,
     };
-    let table = Table::new(memory.ranges().iter().map(range).collect())?;
+    let ranges = rack.nodes().iter().flat_map(|node| node.ranges().iter());
+    let table = Table::new(ranges.map(range).collect())?;
     let parameters = Parameters {
         cores: 1,
         // What is before and behind the core is the same for both.
@@ -42,7 +35,7 @@ fn time(
         ..parameters
     };
     let mut cores = Cores::new(parameters, table);
-    let memory = Rc::new(memory.of(TENANT));
+    let memory = Rc::new(rack.clone());
     let mut departures = Vec::new();
     for query in queries {
         cores.submit(Time::ZERO, Offloaded::new(query, &memory, ITERATIONS));

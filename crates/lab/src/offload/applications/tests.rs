@@ -3,20 +3,21 @@
 use super::application::Application;
 use super::deployment::{Deployment, DeploymentError, Then};
 use super::deployments::Reserve;
-use super::measure::{Machine, Parts, Way, native};
+use super::measure::{Machine, Parts, Way, natives};
 use super::native::TENANT;
 use super::ordered_table::{self, OrderedTable};
 use super::sealer::{Sealer, open};
 use super::site::beside;
+use super::slabs::Slabs;
 use super::time_series::{self, TimeSeries};
 use super::web_service::{self, OBJECT_BYTES, WebService, object};
-use super::{ApplicationsPlan, measure_applications, with_memory};
+use super::{ApplicationsPlan, Measured, measure_applications, with_memory};
 use crate::harness::Interrupt;
 use crate::offload::structures::{key, value};
-use crate::report::Kind;
+use crate::report::{Kind, Row};
 use crate::workload::{Mix, measurement};
-use nearfield_offload::node::{LocalMemory, TenantMemory};
-use nearfield_offload::structures::{Arena, BPlusTree, Entry};
+use nearfield_offload::node::Rack;
+use nearfield_offload::structures::{BPlusTree, Entry};
 use nearfield_offload::traversal::{Outcome, Query};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -111,14 +112,14 @@ impl Deployment for Faulty {
 /// Runs requests of an application by a deployment; how many answers `is_expected` refuses.
 fn mistakes<A: Application>(
     application: &A,
-    (memory, parts): (&LocalMemory<'_>, &Parts),
+    (rack, parts): (&Rack<'_>, &Parts),
     (way, fault): (Way, Fault),
     stream: usize,
     mut is_expected: impl FnMut(&A::Request, &A::Answer) -> bool,
 ) -> usize {
-    let native = native(application, memory, parts);
+    let natives = natives(application, rack, parts);
     // A small cache, out of which things fall.
-    let reserve = Arc::new(Reserve::new(parts.callers.clone()));
+    let reserve = Arc::new(Reserve::new(&parts.callers));
     let machine = Machine::new(400_000, &reserve);
     let run = |site: &super::site::Site<'_>| {
         let mut caller = Faulty {
@@ -143,32 +144,33 @@ fn mistakes<A: Application>(
             })
             .count()
     };
-    beside(memory, native, run).unwrap()
+    beside(rack, natives, run).unwrap()
 }
 
-/// Builds data, runs all deployments without a fault, and then one of them with each fault.
+/// Builds data, runs all deployments without a fault on one memory node and on three, and then on
+/// one with each fault.
 fn compare<A: Application>(
     bytes: u64,
     ways: &[Way],
     faults: &[Fault],
-    build: impl Fn(&mut Arena<TenantMemory<'_>>) -> A,
+    build: impl Fn(&mut Slabs<'_>) -> A,
     model: impl Fn(&A) -> Box<dyn FnMut(&A::Request, &A::Answer) -> bool>,
 ) {
     let none = Fault::None;
-    let found: Vec<_> = ways.iter().map(|&way| (way, none)).collect();
-    let planted = faults
-        .iter()
-        .flat_map(|&fault| ways.iter().map(move |&way| (way, fault)));
-    for (way, fault) in found.into_iter().chain(planted) {
-        with_memory(bytes, |memory, heap, parts| {
-            assert!(memory.ranges().iter().all(|range| range.tenant == TENANT));
+    let all = |nodes, fault| ways.iter().map(move |&way| (nodes, way, fault));
+    let found = all(1, none).chain(all(3, none));
+    let planted = faults.iter().flat_map(|&fault| all(1, fault));
+    for (nodes, way, fault) in found.chain(planted) {
+        with_memory(bytes, nodes, |rack, heap, parts| {
+            let mut ranges = rack.nodes().iter().flat_map(|node| node.ranges().iter());
+            assert!(ranges.all(|range| range.tenant == TENANT));
             let application = build(heap);
             let model = model(&application);
-            let mistakes = mistakes(&application, (memory, parts), (way, fault), 1, model);
+            let mistakes = mistakes(&application, (rack, parts), (way, fault), 1, model);
             assert_eq!(
                 mistakes > 0,
                 fault != Fault::None,
-                "{} {mistakes}",
+                "{} {mistakes}, {nodes}",
                 way.name()
             );
             Ok(())
@@ -184,7 +186,7 @@ fn web_service(mix: Mix) {
     } else {
         &both[1..]
     };
-    let build = |heap: &mut Arena<TenantMemory<'_>>| WebService::new(heap, KEYS, mix, 2).unwrap();
+    let build = |heap: &mut Slabs<'_>| WebService::new(heap, KEYS, mix, 2).unwrap();
     compare(
         web_service::bytes(KEYS),
         &Way::ALL,
@@ -235,9 +237,9 @@ fn web_service_c_is_answered_as_by_a_hash_map() {
 
 #[test]
 fn the_ordered_table_is_answered_as_by_a_b_tree_map() {
-    let ways = [Way::Programs, Way::Paging, Way::Rpc];
+    let ways = Way::WITHOUT_KEYS;
     let faults = [Fault::LosesWrites, Fault::ChangesAnswers];
-    let build = |heap: &mut Arena<TenantMemory<'_>>| OrderedTable::new(heap, KEYS, 2).unwrap();
+    let build = |heap: &mut Slabs<'_>| OrderedTable::new(heap, KEYS, 2).unwrap();
     compare(ordered_table::bytes(KEYS), &ways, &faults, build, |table| {
         let entry = |number| (key(number), value(key(number)));
         let mut model: BTreeMap<u64, u64> = (0..table.loaded()).map(entry).collect();
@@ -259,10 +261,9 @@ fn the_ordered_table_is_answered_as_by_a_b_tree_map() {
 
 #[test]
 fn the_time_series_is_answered_as_by_a_vector() {
-    let ways = [Way::Programs, Way::Paging, Way::Rpc];
+    let ways = Way::WITHOUT_KEYS;
     for seconds in [1, 8] {
-        let build =
-            move |heap: &mut Arena<TenantMemory<'_>>| TimeSeries::new(heap, KEYS, seconds).unwrap();
+        let build = move |heap: &mut Slabs<'_>| TimeSeries::new(heap, KEYS, seconds).unwrap();
         let faults = [Fault::ChangesAnswers];
         compare(time_series::bytes(KEYS), &ways, &faults, build, |_| {
             let all: Vec<u64> = (0..KEYS).map(|number| measurement(number).1).collect();
@@ -282,10 +283,10 @@ fn the_time_series_is_answered_as_by_a_vector() {
     }
 }
 
-#[test]
-fn a_small_run_measures_every_deployment_of_every_application() {
+fn small_run(nodes: usize) -> Vec<Row<Measured>> {
     let plan = ApplicationsPlan {
         keys: 10_000,
+        nodes,
         callers: 2,
         // In the second one, others have changed what a caller may have kept.
         rounds: 2,
@@ -294,8 +295,6 @@ fn a_small_run_measures_every_deployment_of_every_application() {
     let mut rows = Vec::new();
     let finished = &mut |some: &[_]| rows.extend_from_slice(some);
     measure_applications(&plan, &Interrupt::default(), &mut |_| (), finished).unwrap();
-    // Three mixes of WebService with five rows, the table and four windows with four.
-    assert_eq!(rows.len(), 3 * 5 + 5 * 4);
     for row in &rows {
         assert!(row.rate_mops.is_some_and(|rate| rate > 0.0), "{row:?}");
         assert!(
@@ -303,19 +302,48 @@ fn a_small_run_measures_every_deployment_of_every_application() {
             "{row:?}"
         );
         assert!(row.detail.node_us.is_some_and(|time| time > 0.0), "{row:?}");
+        assert_eq!(row.detail.nodes, nodes);
     }
-    let of = |application: &str, peer: &str| {
-        let mut rows = rows.iter();
-        rows.find(|row| row.detail.application == application && row.peer == peer)
-            .unwrap()
-    };
-    let trips = |application, peer| of(application, peer).detail.round_trips.unwrap();
+    rows
+}
+
+fn of<'r>(rows: &'r [Row<Measured>], application: &str, peer: &str) -> &'r Row<Measured> {
+    let mut rows = rows.iter();
+    rows.find(|row| row.detail.application == application && row.peer == peer)
+        .unwrap()
+}
+
+#[test]
+fn a_small_run_measures_every_deployment_of_every_application() {
+    let rows = small_run(1);
+    // Three mixes of WebService with five rows, the table and four windows with four.
+    assert_eq!(rows.len(), 3 * 5 + 5 * 4);
+    let trips = |application, peer| of(&rows, application, peer).detail.round_trips.unwrap();
     // One trip for the look-ups, one for the object.
     assert_eq!(trips("WebService C", "traversal programs"), 2.0);
     assert_eq!(trips("WebService C", "RPC"), 1.0);
     assert_eq!(trips("time series 8 s", "traversal programs"), 1.0);
     assert!(trips("time series 8 s", "paging with a cache") > 5.0);
-    let slow = of("time series 1 s", "RPC on a slow core");
+    let slow = of(&rows, "time series 1 s", "RPC on a slow core");
     assert_eq!(slow.kind, Kind::Modelled);
-    assert!(slow.detail.node_us > of("time series 1 s", "RPC").detail.node_us);
+    assert!(slow.detail.node_us > of(&rows, "time series 1 s", "RPC").detail.node_us);
+}
+
+#[test]
+fn on_several_nodes_programs_go_on_through_the_switch() {
+    let rows = small_run(3);
+    // The variant that returns to the caller is one more.
+    assert_eq!(rows.len(), 3 * 6 + 5 * 5);
+    let scans = |peer| {
+        let detail = &of(&rows, "ordered table E", peer).detail;
+        (detail.round_trips.unwrap(), detail.visits.unwrap())
+    };
+    let (trips, visits) = scans("traversal programs");
+    let (trips_returning, visits_returning) = scans("programs, returning");
+    // Scans are 19 of 20 requests. They cross, but the caller hears of it only where nodes return
+    // to it.
+    assert!(visits > trips + 1.0, "{trips} {visits}");
+    assert!(trips_returning > trips + 1.0, "{trips} {trips_returning}");
+    assert!((trips_returning - visits_returning).abs() < 0.2);
+    assert!(scans("RPC").0 > trips + 1.0);
 }

@@ -24,11 +24,14 @@ pub(in super::super) enum CallError {
     /// The node refuses.
     #[error("the memory node has refused the call")]
     Refused,
+    /// There is no such node.
+    #[error("no memory node holds the address {0:#x}")]
+    NoNode(u64),
 }
 
 /// Calls, one after the other.
 #[derive(Debug)]
-pub(in super::super) struct Client {
+pub(super) struct Client {
     socket: UdpSocket,
     server: Place,
     number: u64,
@@ -36,7 +39,7 @@ pub(in super::super) struct Client {
 }
 
 impl Client {
-    pub(in super::super) fn new(server: SocketAddrV4) -> io::Result<Client> {
+    pub(super) fn new(server: SocketAddrV4) -> io::Result<Client> {
         Ok(Client {
             socket: socket_towards(server.into())?,
             server: server.into(),
@@ -46,7 +49,7 @@ impl Client {
     }
 
     /// How many calls it has made.
-    pub(in super::super) fn calls(&self) -> u64 {
+    pub(super) fn calls(&self) -> u64 {
         self.number
     }
 
@@ -54,7 +57,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`CallError`].
-    pub(in super::super) fn call(&mut self, call: &Call<'_>) -> Result<&[u8], CallError> {
+    pub(super) fn call(&mut self, call: &Call<'_>) -> Result<&[u8], CallError> {
         self.number += 1;
         let datagram = call.encode(self.number);
         let begun = Instant::now();

@@ -41,7 +41,53 @@ const WRITE: u8 = 1;
 const TRAVERSE: u8 = 2;
 const INSERT: u8 = 3;
 
+/// What is answered to a traversal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Reached<'a> {
+    /// Where the traversal goes on, at another memory node; 0 at its end.
+    pub next: u64,
+    /// Whether the node has done what follows the traversal: not before its end, nor with bytes of
+    /// another node.
+    pub is_followed: bool,
+    /// The scratchpad without the zeros at its end.
+    pub scratchpad: &'a [u8],
+    /// The bytes that were to be read, if they were.
+    pub object: &'a [u8],
+}
+
+impl<'a> Reached<'a> {
+    pub(super) fn encode(&self, to: &mut Vec<u8>) {
+        to.extend(self.next.to_le_bytes());
+        to.push(self.is_followed.into());
+        to.extend((self.scratchpad.len() as u16).to_le_bytes());
+        to.extend(self.scratchpad);
+        to.extend(self.object);
+    }
+
+    pub(in super::super) fn decode(answer: &'a [u8]) -> Option<Reached<'a>> {
+        let mut bytes = Bytes(answer);
+        Some(Reached {
+            next: bytes.word()?,
+            is_followed: bytes.take()? == [1],
+            scratchpad: {
+                let length = u16::from_le_bytes(bytes.take()?);
+                bytes.slice(length.into())?
+            },
+            object: bytes.rest(),
+        })
+    }
+}
+
 impl Call<'_> {
+    /// The address that the memory node of the call holds.
+    pub(super) fn address(&self) -> u64 {
+        match *self {
+            Call::Read { address, .. } | Call::Write { address, .. } => address,
+            Call::Traverse { start, .. } => start,
+            Call::Insert { root, .. } => root,
+        }
+    }
+
     /// The bytes of the call with a number.
     pub(super) fn encode(&self, number: u64) -> Vec<u8> {
         let mut to = number.to_le_bytes().to_vec();
@@ -202,6 +248,16 @@ mod tests {
                 assert_eq!(decode(&call.encode(1)), Some((1, call)));
             }
         }
+        let reached = Reached {
+            next: 4096,
+            is_followed: true,
+            scratchpad: &[1, 2],
+            object: &[3],
+        };
+        let mut bytes = Vec::new();
+        reached.encode(&mut bytes);
+        assert_eq!(Reached::decode(&bytes), Some(reached));
+        assert_eq!(Reached::decode(&bytes[..12]), None);
         let mut wrong = Call::Insert {
             root: 1,
             key: 2,

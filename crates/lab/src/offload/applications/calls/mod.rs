@@ -6,8 +6,17 @@
 
 mod client;
 mod format;
+mod servers;
 mod service;
 
-pub(super) use client::{CallError, Client};
-pub(super) use format::{Call, Follow};
+pub(super) use client::CallError;
+pub(super) use format::{Call, Follow, Reached};
+pub(super) use servers::{Server, Servers};
 pub(super) use service::serve;
+
+/// A scratchpad without the zeros at its end.
+pub(super) fn trimmed(scratchpad: &[u8]) -> &[u8] {
+    let last = scratchpad.iter().rposition(|&byte| byte != 0);
+    let used = last.map_or(0, |last| last + 1);
+    scratchpad.get(..used).unwrap_or_default()
+}

@@ -1,7 +1,8 @@
 //! A memory node's side of calls.
 
-use super::super::native::NativeCode;
-use super::format::{Call, DATAGRAM_BYTES_MAX, Follow, decode};
+use super::super::native::{NativeCode, Traversed};
+use super::format::{Call, DATAGRAM_BYTES_MAX, Follow, Reached, decode};
+use super::trimmed;
 use nearfield_offload::net::udp::Datagrams;
 use nearfield_offload::traversal::NodeMemory;
 use std::io;
@@ -50,23 +51,30 @@ fn carry_out(native: &mut NativeCode<'_>, call: &Call<'_>, answer: &mut Vec<u8>)
             scratchpad,
             ref follow,
         } => {
-            let left = native.traverse(program, start, scratchpad)?;
-            let used = left
-                .iter()
-                .rposition(|&byte| byte != 0)
-                .map_or(0, |at| at + 1);
-            answer.extend((used as u16).to_le_bytes());
-            answer.extend(left.get(..used)?);
+            let Traversed {
+                next,
+                scratchpad: left,
+            } = native.traverse(program, start, scratchpad)?;
             let pointer = |word: u16| {
                 let at = 8 * usize::from(word);
                 let bytes = left.get(at..at + 8)?;
                 bytes.try_into().ok().map(u64::from_le_bytes)
             };
-            match *follow {
+            let mut object = Vec::new();
+            let followed = match *follow {
+                _ if next != 0 => None,
                 Follow::Nothing => Some(()),
-                Follow::Read { word, bytes } => read(memory, pointer(word)?, bytes, answer),
+                Follow::Read { word, bytes } => read(memory, pointer(word)?, bytes, &mut object),
                 Follow::Write { word, bytes } => write(memory, pointer(word)?, bytes),
-            }
+            };
+            let reached = Reached {
+                next,
+                is_followed: followed.is_some(),
+                scratchpad: trimmed(&left),
+                object: followed.map_or(&[], |()| &object),
+            };
+            reached.encode(answer);
+            Some(())
         }
         Call::Insert { root, key, value } => {
             answer.extend(native.insert(root, key, value)?.to_le_bytes());

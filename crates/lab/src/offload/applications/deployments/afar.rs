@@ -5,31 +5,31 @@ use super::super::deployment::{Deployment, DeploymentError, Then};
 use nearfield_offload::structures::{BPlusTree, Heap, HeapError};
 use nearfield_offload::traversal::AccessError;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// Memory that callers allocate from, all zero.
+/// Memory that callers allocate from, all zero, at each memory node in turn.
 #[derive(Debug)]
-pub(in super::super) struct Reserve {
-    next: AtomicU64,
-    end: u64,
-}
+pub(in super::super) struct Reserve(Mutex<VecDeque<Range<u64>>>);
 
 impl Reserve {
-    pub(in super::super) fn new(addresses: Range<u64>) -> Reserve {
-        Reserve {
-            next: addresses.start.into(),
-            end: addresses.end,
-        }
+    pub(in super::super) fn new(parts: &[Range<u64>]) -> Reserve {
+        Reserve(Mutex::new(parts.iter().cloned().collect()))
     }
 
     fn allocate(&self, bytes: u64) -> Result<u64, HeapError> {
-        let address = self.next.fetch_add(bytes, Ordering::Relaxed);
-        match address + bytes <= self.end {
-            true => Ok(address),
-            false => Err(HeapError::Full { bytes }),
+        let full = HeapError::Full { bytes };
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut part = parts.pop_front().ok_or(full)?;
+        let address = part.start;
+        if part.end - address < bytes {
+            // All parts have the same length, and are used alike.
+            return Err(full);
         }
+        part.start += bytes;
+        parts.push_back(part);
+        Ok(address)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Remote memory as swap space: traversals run at the caller, over pages that it keeps in a cache.
 //! Writes go to the memory node at once, and to pages in the cache.
 
-use super::super::calls::{Call, Client};
+use super::super::calls::{Call, Servers};
 use super::super::deployment::{Deployment, DeploymentError, Then, done};
 use super::afar::{self, Reserve};
 use super::programs::copy;
@@ -35,7 +35,7 @@ impl PageCache {
 
 /// Memory behind the cache.
 struct Pages {
-    client: RefCell<Client>,
+    servers: RefCell<Servers>,
     cache: Arc<PageCache>,
     failure: RefCell<Option<DeploymentError>>,
 }
@@ -65,8 +65,8 @@ impl Pages {
                 )?;
                 continue;
             }
-            let mut client = self.client.borrow_mut();
-            let answer = client.call(&Call::Read {
+            let mut servers = self.servers.borrow_mut();
+            let answer = servers.call(&Call::Read {
                 address: page * PAGE_BYTES,
                 bytes: PAGE_BYTES as u32,
             })?;
@@ -81,7 +81,7 @@ impl Pages {
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeploymentError> {
         let call = Call::Write { address, bytes };
-        self.client.borrow_mut().call(&call)?;
+        self.servers.borrow_mut().call(&call)?;
         let mut pages = self.cache.pages();
         for (page, place, part) in parts(address, bytes.len()) {
             let bytes = bytes.get(part).unwrap_or_default();
@@ -122,12 +122,12 @@ pub(in super::super) struct Paging {
 
 impl Paging {
     pub(in super::super) fn new(
-        client: Client,
+        servers: Servers,
         cache: Arc<PageCache>,
         reserve: Arc<Reserve>,
     ) -> Paging {
         let pages = Pages {
-            client: client.into(),
+            servers: servers.into(),
             cache,
             failure: RefCell::default(),
         };
@@ -165,6 +165,6 @@ impl Deployment for Paging {
     }
 
     fn round_trips(&self) -> u64 {
-        self.runner.memory.client.borrow().calls()
+        self.runner.memory.servers.borrow().calls()
     }
 }

@@ -1,6 +1,6 @@
-//! Traversal programs at the memory node. Objects are read and written by calls.
+//! Traversal programs at the memory nodes. Objects are read and written by calls.
 
-use super::super::calls::{Call, Client};
+use super::super::calls::{Call, Servers};
 use super::super::deployment::{Deployment, DeploymentError, Then, done};
 use super::afar::{self, Reserve};
 use nearfield_offload::net::udp;
@@ -13,7 +13,7 @@ const ITERATIONS: u64 = 1 << 20;
 
 pub(in super::super) struct Programs {
     pub runner: udp::Client,
-    pub client: Client,
+    pub servers: Servers,
     pub reserve: Arc<Reserve>,
 }
 
@@ -23,7 +23,7 @@ impl Deployment for Programs {
     }
 
     fn access(&mut self, address: u64, then: Then<'_>) -> Result<(), DeploymentError> {
-        access(&mut self.client, address, then)
+        access(&mut self.servers, address, then)
     }
 
     fn insert(
@@ -37,24 +37,25 @@ impl Deployment for Programs {
     }
 
     fn round_trips(&self) -> u64 {
-        self.runner.counters().asked + self.client.calls()
+        let counters = self.runner.counters();
+        counters.asked + counters.sent_on + self.servers.calls()
     }
 }
 
 /// Reads or writes bytes by a call.
 pub(super) fn access(
-    client: &mut Client,
+    servers: &mut Servers,
     address: u64,
     then: Then<'_>,
 ) -> Result<(), DeploymentError> {
     match then {
         Then::Read(into) => {
             let bytes = into.len() as u32;
-            let answer = client.call(&Call::Read { address, bytes })?;
+            let answer = servers.call(&Call::Read { address, bytes })?;
             copy(answer, into)
         }
         Then::Write(bytes) => {
-            client.call(&Call::Write { address, bytes })?;
+            servers.call(&Call::Write { address, bytes })?;
             Ok(())
         }
     }

@@ -1,0 +1,50 @@
+//! The memory nodes that a caller calls.
+
+use super::client::{CallError, Client};
+use super::format::Call;
+use std::io;
+use std::net::SocketAddrV4;
+use std::ops::Range;
+
+/// Where a memory node answers calls.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Server {
+    /// The addresses that it holds.
+    pub addresses: Range<u64>,
+    pub at: SocketAddrV4,
+}
+
+/// A caller's connections to all memory nodes.
+#[derive(Debug)]
+pub(in super::super) struct Servers(Vec<(Range<u64>, Client)>);
+
+impl Servers {
+    pub(in super::super) fn new(servers: &[Server]) -> io::Result<Servers> {
+        let client = |server: &Server| Ok((server.addresses.clone(), Client::new(server.at)?));
+        Ok(Servers(
+            servers.iter().map(client).collect::<io::Result<_>>()?,
+        ))
+    }
+
+    pub(in super::super) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// How many calls it has made.
+    pub(in super::super) fn calls(&self) -> u64 {
+        self.0.iter().map(|(_, client)| client.calls()).sum()
+    }
+
+    /// Makes a call at the memory node that holds its address, and returns what the answer is
+    /// about.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(in super::super) fn call(&mut self, call: &Call<'_>) -> Result<&[u8], CallError> {
+        let address = call.address();
+        let holds = |(addresses, _): &&mut (Range<u64>, Client)| addresses.contains(&address);
+        let holder = self.0.iter_mut().find(holds);
+        let (_, client) = holder.ok_or(CallError::NoNode(address))?;
+        client.call(call)
+    }
+}

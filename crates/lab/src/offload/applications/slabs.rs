@@ -1,0 +1,63 @@
+//! Which memory node has which data.
+
+use nearfield_offload::node::Rack;
+use nearfield_offload::structures::{Arena, Heap, HeapError};
+use std::ops::Range;
+
+/// Data goes to a memory node until a slab is full there, then to the next one, as in the paper's
+/// artifact.
+#[derive(Debug)]
+pub(super) struct Slabs<'m> {
+    nodes: Vec<Arena<Rack<'m>>>,
+    present: usize,
+    slab: u64,
+    left: u64,
+}
+
+/// Slabs of each memory node.
+const EACH: u64 = 16;
+/// The longest allocation.
+const LONGEST: u64 = 8192;
+
+/// The bytes of a slab: the data has some at each node, as the artifact's slabs of 1 GiB have.
+pub(super) fn slab_bytes(data_bytes: u64, nodes: usize) -> u64 {
+    let slabs = EACH * nodes as u64;
+    data_bytes.div_ceil(slabs.max(1)).next_multiple_of(LONGEST)
+}
+
+impl<'m> Slabs<'m> {
+    /// Nothing, in the parts of all memory nodes, at least one.
+    pub(super) fn new(rack: &Rack<'m>, parts: &[Range<u64>], slab: u64) -> Slabs<'m> {
+        let arena = |part: &Range<u64>| Arena::new(rack.clone(), vec![part.clone()]);
+        Slabs {
+            nodes: parts.iter().map(arena).collect(),
+            present: 0,
+            slab,
+            left: slab,
+        }
+    }
+}
+
+impl Heap for Slabs<'_> {
+    // All arenas reach all memory.
+    fn read(&self, address: u64) -> Result<u64, HeapError> {
+        self.nodes[self.present].read(address)
+    }
+
+    fn write(&mut self, address: u64, word: u64) -> Result<(), HeapError> {
+        self.nodes[self.present].write(address, word)
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<u64, HeapError> {
+        if self.left < bytes {
+            self.present = (self.present + 1) % self.nodes.len();
+            self.left = self.slab;
+        }
+        self.left = self.left.saturating_sub(bytes);
+        self.nodes[self.present].allocate(bytes)
+    }
+
+    fn free(&mut self, address: u64, bytes: u64) {
+        self.nodes[self.present].free(address, bytes);
+    }
+}
