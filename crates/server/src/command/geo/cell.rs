@@ -1,10 +1,11 @@
 //! Places on the earth, and the cells of a grid that is divided step by step.
 //!
 //! Each step halves the cells in both directions. A cell is numbered by its row and its column,
-//! whose bits alternate: so cells that are near each other have numbers that are near each other, as
-//! far as that goes, and the cells within a larger one are a range of numbers. A place of a sorted
-//! set has the number of its cell after 26 steps, in 52 bits, as its score: in both directions such a
-//! cell is 0.6 m at most. These are the numbers and the constants of Redis, as clients see them.
+//! whose bits alternate: so cells that are near each other have numbers that are near each other,
+//! as far as that goes, and the cells within a larger one are a range of numbers. A place of a
+//! sorted set has the number of its cell after 26 steps, in 52 bits, as its score: in both
+//! directions such a cell is 0.6 m at most. These are the numbers and the constants of Redis, as
+//! clients see them.
 
 use std::f64::consts::PI;
 

@@ -89,8 +89,8 @@ fn rectangle([width, height, unit]: [&[u8]; 3]) -> Result<(Form, f64), CommandEr
     Ok((Form::Box { width, height }, unit_m(unit)?))
 }
 
-/// The positions of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: what is searched, and where the
-/// result goes. Only the last of these is written to.
+/// The positions of the keys of `GEORADIUS` and `GEORADIUSBYMEMBER`: what is searched, and where
+/// the result goes. Only the last of these is written to.
 pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
     const OPTIONS: usize = 5;
     let behind = |name: &'static str| {
