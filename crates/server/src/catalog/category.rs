@@ -73,6 +73,7 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
         Group::Set => &["set"],
         Group::SortedSet => &["sortedset"],
         Group::Geo => &["geo"],
+        Group::HyperLogLog => &["hyperloglog"],
         Group::Transactions => &["transaction"],
         Group::PubSub => &["pubsub"],
         Group::Scripting => &["scripting"],

@@ -156,6 +156,8 @@ pub enum Group {
     SortedSet,
     /// Places on the earth.
     Geo,
+    /// Numbers of different elements.
+    HyperLogLog,
     /// Transactions.
     Transactions,
     /// Publishing and subscribing.
@@ -180,6 +182,7 @@ impl Group {
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
             Group::Geo => "geo",
+            Group::HyperLogLog => "hyperloglog",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",

@@ -24,6 +24,7 @@ mod generic;
 mod geo;
 mod hash;
 mod hotkeys;
+mod hyperloglog;
 mod introspection;
 mod latency;
 mod list;

@@ -2,9 +2,10 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, expiry, generic, geo, hash, hotkeys, introspection, list,
-    list_blocking, ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
-    sorted_set_algebra, sorted_set_pop, sorted_set_range, string, tier, transaction,
+    acl, bit, client, config, connection, expiry, generic, geo, hash, hotkeys, hyperloglog,
+    introspection, list, list_blocking, ordered, persistence, pubsub, scripting, server, set,
+    set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop, sorted_set_range, string, tier,
+    transaction,
 };
 use crate::catalog::Registry;
 use crate::config::Options;
@@ -15,6 +16,7 @@ use std::sync::LazyLock;
 const FAMILIES: &[&[Command]] = &[
     string::COMMANDS,
     bit::COMMANDS,
+    hyperloglog::COMMANDS,
     generic::COMMANDS,
     expiry::COMMANDS,
     ordered::COMMANDS,

@@ -21,7 +21,8 @@ fn page_of(group: Group) -> &'static str {
         | Group::Hash
         | Group::Set
         | Group::SortedSet
-        | Group::Geo => PAGES[0],
+        | Group::Geo
+        | Group::HyperLogLog => PAGES[0],
         Group::Transactions
         | Group::PubSub
         | Group::Scripting

@@ -13,6 +13,7 @@ mod durability;
 mod eviction;
 mod geo;
 mod handover;
+mod hyperloglog;
 mod linearizability;
 mod notes;
 mod pipelines;

@@ -1,0 +1,172 @@
+//! HyperLogLogs: strings that tell how many different elements they were given, about.
+
+mod registers;
+mod sparse;
+mod value;
+
+use super::{Answer, Call, Command, Flags, Group};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use registers::{REGISTERS, estimate, place};
+use value::Form;
+
+const GROUP: Group = Group::HyperLogLog;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    Command::new("pfadd", -2, pfadd)
+        .grows()
+        .fast()
+        .key(1)
+        .about(GROUP, "2.8.9", "O(1) for each element")
+        .summary("Gives elements to a HyperLogLog. Creates the key if it is not there."),
+    Command::new("pfcount", -2, pfcount)
+        .reads()
+        .keys_at(1, -1, 1)
+        .about(GROUP, "2.8.9", "O(N) for N keys")
+        .summary("Returns about how many different elements HyperLogLogs were given.")
+        .differs(
+            "Does not keep the number in the value, so it changes nothing, and counts each time.",
+        ),
+    Command::new("pfmerge", -2, pfmerge)
+        .grows()
+        .keys_at(1, -1, 1)
+        .about(GROUP, "2.8.9", "O(N) for N keys")
+        .summary("Gives a HyperLogLog the elements of others."),
+    Command::new("pfselftest", 1, pfselftest)
+        .flag(Flags::ADMIN)
+        .about(GROUP, "2.8.9", "O(1)")
+        .summary("Checks the estimate on elements whose number is known."),
+];
+
+/// The runs of a sparse form are not those of all registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Corrupt;
+
+impl From<Corrupt> for CommandError {
+    fn from(_: Corrupt) -> CommandError {
+        CommandError::text("INVALIDOBJ Corrupted HLL object detected")
+    }
+}
+
+/// The longest sparse value.
+fn sparse_max(call: &Call<'_>) -> usize {
+    let bytes = call.server.config.integer("hll-sparse-max-bytes");
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn pfadd(call: &mut Call<'_>) -> Answer {
+    let (key, elements) = (call.args[1], call.rest(2));
+    let (copy, expires_at_ms) = call.keys.read_string_and_expiry(key, |value, expiry| {
+        let copied = value.map(|value| match value::form(value)? {
+            // These are changed in place.
+            Form::Dense => Ok::<_, CommandError>(None),
+            Form::Sparse => Ok(Some(value.to_vec())),
+        });
+        (copied, expiry)
+    })?;
+    let is_changed = match copy.transpose()? {
+        Some(None) => call.keys.edit_string(key, |text| {
+            let value = text.extend_to(value::DENSE_BYTES);
+            let is_changed = value::add_dense(value, elements) > 0;
+            if is_changed {
+                value::set_stale(value);
+            }
+            is_changed
+        })?,
+        found => {
+            let (mut is_changed, sparse_max) = (found.is_none(), sparse_max(call));
+            let mut value = found.flatten().unwrap_or_else(value::empty);
+            for element in elements {
+                is_changed |= value::raise(&mut value, place(element), sparse_max)?;
+            }
+            if is_changed {
+                value::set_stale(&mut value);
+                call.keys.set_string(key, &value, expires_at_ms)?;
+            }
+            is_changed
+        }
+    };
+    if is_changed {
+        call.keys.changed(key, Class::String, "pfadd");
+    }
+    call.reply.integer(i64::from(is_changed));
+    Ok(())
+}
+
+fn pfcount(call: &mut Call<'_>) -> Answer {
+    let count = match *call.rest(1) {
+        [key] => call.keys.read_string(key, |value| match value {
+            Some(value) => Ok(value::count(value, value::form(value)?)?),
+            None => Ok::<_, CommandError>(0),
+        })??,
+        ref keys => {
+            let mut registers = [0; REGISTERS];
+            for key in keys {
+                merge(call, key, &mut registers)?;
+            }
+            estimate(&registers)
+        }
+    };
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+/// Raises registers to those of a key, if it is there, and says which form that has.
+fn merge(
+    call: &mut Call<'_>,
+    key: &[u8],
+    into: &mut registers::Registers,
+) -> Result<Option<Form>, CommandError> {
+    call.keys.read_string(key, |value| {
+        let Some(value) = value else { return Ok(None) };
+        let form = value::form(value)?;
+        value::merge(value, form, into)?;
+        Ok(Some(form))
+    })?
+}
+
+fn pfmerge(call: &mut Call<'_>) -> Answer {
+    let (target, mut registers, mut is_dense) = (call.args[1], [0; REGISTERS], false);
+    for key in call.rest(1) {
+        is_dense |= merge(call, key, &mut registers)? == Some(Form::Dense);
+    }
+    let sparse_max = sparse_max(call);
+    let (value, expires_at_ms) = call
+        .keys
+        .read_string_and_expiry(target, |value, expiry| (value.map(<[u8]>::to_vec), expiry))?;
+    let mut value = value.unwrap_or_else(value::empty);
+    if is_dense {
+        value::make_dense(&mut value)?;
+    }
+    for (index, &rank) in registers.iter().enumerate().filter(|(_, rank)| **rank > 0) {
+        value::raise(&mut value, (index, rank), sparse_max)?;
+    }
+    value::set_stale(&mut value);
+    call.keys.set_string(target, &value, expires_at_ms)?;
+    call.keys.changed(target, Class::String, "pfadd");
+    call.reply.ok();
+    Ok(())
+}
+
+fn pfselftest(call: &mut Call<'_>) -> Answer {
+    /// Five times the standard error.
+    const ERROR_MAX: f64 = 5.0 * 0.0081;
+    const SPARSE_MAX: usize = 3000;
+    let mut value = value::empty();
+    for number in 1..=100_000_u32 {
+        value::raise(&mut value, place(&number.to_le_bytes()), SPARSE_MAX)?;
+        if number.is_power_of_two() {
+            value::set_stale(&mut value);
+            let count = value::count(&value, value::form(&value)?)?;
+            let error = count as f64 / f64::from(number) - 1.0;
+            if error.abs() > ERROR_MAX {
+                return Err(CommandError::owned(format!(
+                    "ERR TESTFAILED {number} different elements are counted as {count}"
+                )));
+            }
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}

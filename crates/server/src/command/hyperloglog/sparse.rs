@@ -1,0 +1,232 @@
+//! The sparse form of registers: runs of equal ones, each in a byte or two.
+//!
+//! | bits | run |
+//! |---|---|
+//! | `00llllll` | `l + 1` registers that were given nothing |
+//! | `01llllll llllllll` | the same, of up to 16,384 registers |
+//! | `1rrrrrll` | `l + 1` registers of rank `r + 1` |
+//!
+//! What a change makes of the runs is what Redis makes of them, so that values are the same to the
+//! byte.
+
+use super::Corrupt;
+use super::registers::REGISTERS;
+
+/// The longest runs of each kind.
+const SHORT_GAP_MAX: usize = 64;
+const GAP_MAX: usize = REGISTERS;
+const RANKED_MAX: usize = 4;
+/// The highest rank of the form.
+const RANK_MAX: u8 = 32;
+/// How many runs are looked at after a change for some that are one.
+const MERGED_RUNS: usize = 5;
+
+/// Registers in a row, of one rank; of 0 if they were given nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) rank: u8,
+    pub(super) length: usize,
+}
+
+/// What a change makes of a sparse form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The register has that rank, or a higher one.
+    None,
+    Done,
+    /// It has to become dense first.
+    TooLarge,
+}
+
+impl Run {
+    /// Reads the run that begins `bytes`, and says how many bytes it takes.
+    fn read(bytes: &[u8]) -> Option<(Run, usize)> {
+        match *bytes {
+            [byte, ..] if byte & 0x80 != 0 => {
+                let (rank, length) = (byte >> 2 & 31, usize::from(byte & 3));
+                let run = Run {
+                    rank: rank + 1,
+                    length: length + 1,
+                };
+                Some((run, 1))
+            }
+            [high, low, ..] if high & 0x40 != 0 => {
+                let length = usize::from(high & 63) << 8 | usize::from(low);
+                let run = Run {
+                    rank: 0,
+                    length: length + 1,
+                };
+                Some((run, 2))
+            }
+            [byte, ..] if byte & 0x40 == 0 => {
+                let run = Run {
+                    rank: 0,
+                    length: usize::from(byte) + 1,
+                };
+                Some((run, 1))
+            }
+            _ => None,
+        }
+    }
+
+    fn write(self, out: &mut Vec<u8>) {
+        let length = self.length.wrapping_sub(1);
+        match self {
+            Run { length: 0, .. } => {}
+            Run {
+                rank: 0,
+                length: SHORT_GAP_MAX..,
+            } => match self.length {
+                SHORT_GAP_MAX => out.push(length as u8),
+                _ => out.extend([0x40 | (length >> 8) as u8, length as u8]),
+            },
+            Run { rank: 0, .. } => out.push(length as u8),
+            Run { rank, .. } => out.push(0x80 | (rank - 1) << 2 | length as u8),
+        }
+    }
+}
+
+/// The form of registers that were all given nothing.
+pub(super) fn empty() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let all = Run {
+        rank: 0,
+        length: GAP_MAX,
+    };
+    all.write(&mut bytes);
+    bytes
+}
+
+/// The runs of a form, each with the index of its first register.
+///
+/// # Errors
+/// They are more or fewer registers than there are.
+pub(super) fn runs(mut bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
+    let (mut runs, mut first) = (Vec::new(), 0);
+    while !bytes.is_empty() {
+        let (run, length) = Run::read(bytes).ok_or(Corrupt)?;
+        runs.push((first, run));
+        first += run.length;
+        bytes = bytes.get(length..).unwrap_or_default();
+    }
+    match first {
+        REGISTERS => Ok(runs),
+        _ => Err(Corrupt),
+    }
+}
+
+/// Raises a register to a rank, in the form that begins at `start`. The whole may be `bytes_max`
+/// bytes long.
+///
+/// # Errors
+/// The form has no such register.
+pub(super) fn raise(
+    bytes: &mut Vec<u8>,
+    start: usize,
+    (index, rank): (usize, u8),
+    bytes_max: usize,
+) -> Result<Change, Corrupt> {
+    if rank > RANK_MAX {
+        return Ok(Change::TooLarge);
+    }
+    let (mut first, mut at, mut before) = (0, start, start);
+    let (run, length) = loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let (run, length) = Run::read(rest).ok_or(Corrupt)?;
+        if index < first + run.length {
+            break (run, length);
+        }
+        before = at;
+        at += length;
+        first += run.length;
+    };
+    if run.rank >= rank {
+        return Ok(Change::None);
+    }
+    let mut divided = Vec::with_capacity(5);
+    let behind = first + run.length - index - 1;
+    for part in [
+        Run {
+            length: index - first,
+            ..run
+        },
+        Run { rank, length: 1 },
+        Run {
+            length: behind,
+            ..run
+        },
+    ] {
+        part.write(&mut divided);
+    }
+    let grows = divided.len() > length;
+    if grows && bytes.len() + divided.len() - length > bytes_max {
+        return Ok(Change::TooLarge);
+    }
+    bytes.splice(at..at + length, divided);
+    merge(bytes, before);
+    Ok(Change::Done)
+}
+
+/// Makes one run of neighbors of equal rank, among the next few.
+fn merge(bytes: &mut Vec<u8>, mut at: usize) {
+    for _ in 0..MERGED_RUNS {
+        let run = bytes.get(at..).and_then(Run::read);
+        let Some((run, length)) = run else { return };
+        if run.rank > 0
+            && let Some((next, _)) = bytes.get(at + 1..).and_then(Run::read)
+            && next.rank == run.rank
+            && next.length + run.length <= RANKED_MAX
+        {
+            let mut merged = Vec::new();
+            let length = next.length + run.length;
+            Run { length, ..run }.write(&mut merged);
+            bytes.splice(at..at + 2, merged);
+        } else {
+            at += length;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    #[test]
+    fn registers_are_raised_as_an_array_would_be() {
+        let mut random = SmallRng::seed_from_u64(1);
+        for _ in 0..50 {
+            let (mut bytes, mut registers) = (empty(), vec![0; REGISTERS]);
+            for _ in 0..400 {
+                // Many are near each other.
+                let index = match random.random_bool(0.5) {
+                    true => random.random_range(0..REGISTERS),
+                    false => random.random_range(0..60),
+                };
+                let rank = random.random_range(1..=4);
+                let change = raise(&mut bytes, 0, (index, rank), usize::MAX).unwrap();
+                let is_raised = registers[index] < rank;
+                assert_eq!(change == Change::Done, is_raised);
+                registers[index] = registers[index].max(rank);
+                let runs = runs(&bytes).unwrap().into_iter();
+                let read: Vec<u8> = runs
+                    .flat_map(|(_, run)| std::iter::repeat_n(run.rank, run.length))
+                    .collect();
+                assert_eq!(read, registers);
+            }
+        }
+    }
+
+    #[test]
+    fn forms_of_other_numbers_of_registers_are_refused() {
+        for bytes in [&[][..], &[0x7f], &[0x7f, 0xfe], &[0x7f, 0xff, 0], &[0x80]] {
+            assert!(runs(bytes).is_err(), "{bytes:?}");
+        }
+        let mut short = vec![0x80];
+        assert!(raise(&mut short, 0, (1, 1), usize::MAX).is_err());
+        let change = raise(&mut empty(), 0, (1, RANK_MAX + 1), usize::MAX);
+        assert_eq!(change, Ok(Change::TooLarge));
+        assert_eq!(raise(&mut empty(), 0, (1, 1), 3), Ok(Change::TooLarge));
+    }
+}

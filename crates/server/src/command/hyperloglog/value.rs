@@ -1,0 +1,175 @@
+//! A HyperLogLog as the bytes of a string, as Redis keeps it.
+//!
+//! A header of 16 bytes: `HYLL`, the form (0 dense, 1 sparse), three bytes of 0, and the number of
+//! elements that was counted last, whose highest bit says that it is no longer right. Dense
+//! registers have six bits each, the lowest first.
+
+use super::Corrupt;
+use super::registers::{REGISTERS, Registers, estimate, place};
+use super::sparse::{self, Change};
+use crate::error::CommandError;
+
+const MAGIC: &[u8] = b"HYLL";
+const HEADER_BYTES: usize = 16;
+const DENSE: u8 = 0;
+const SPARSE: u8 = 1;
+/// The last byte of the number.
+const STALE_AT: usize = HEADER_BYTES - 1;
+const REGISTER_BITS: usize = 6;
+pub(super) const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * REGISTER_BITS / 8;
+
+/// The form of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Dense,
+    Sparse,
+}
+
+/// The form of a string.
+///
+/// # Errors
+/// It is no HyperLogLog.
+pub(super) fn form(value: &[u8]) -> Result<Form, CommandError> {
+    let is_whole = value.len() >= HEADER_BYTES && value.starts_with(MAGIC);
+    match value.get(MAGIC.len()) {
+        Some(&SPARSE) if is_whole => Ok(Form::Sparse),
+        Some(&DENSE) if is_whole && value.len() == DENSE_BYTES => Ok(Form::Dense),
+        _ => Err(CommandError::text(
+            "WRONGTYPE Key is not a valid HyperLogLog string value.",
+        )),
+    }
+}
+
+/// A value without elements.
+pub(super) fn empty() -> Vec<u8> {
+    let mut value = MAGIC.to_vec();
+    value.push(SPARSE);
+    value.resize(HEADER_BYTES, 0);
+    value.extend(sparse::empty());
+    value
+}
+
+/// Says that the number of the header is no longer right.
+pub(super) fn set_stale(value: &mut [u8]) {
+    if let Some(byte) = value.get_mut(STALE_AT) {
+        *byte |= 0x80;
+    }
+}
+
+/// The bits before a register, as a byte and the bits within it.
+fn locate(index: usize) -> (usize, usize) {
+    let bits = index * REGISTER_BITS;
+    (HEADER_BYTES + bits / 8, bits % 8)
+}
+
+/// A register of a dense value.
+fn dense_register(value: &[u8], index: usize) -> u8 {
+    let (byte, bit) = locate(index);
+    let of = |at| u16::from(value.get(at).copied().unwrap_or(0));
+    ((of(byte) | of(byte + 1) << 8) >> bit & 63) as u8
+}
+
+/// Raises a register of a dense value to a rank, and says whether it was lower.
+pub(super) fn raise_dense(value: &mut [u8], index: usize, rank: u8) -> bool {
+    if dense_register(value, index) >= rank {
+        return false;
+    }
+    let (at, bit) = locate(index);
+    let (mask, rank) = (63_u16 << bit, u16::from(rank) << bit);
+    for (at, mask, rank) in [(at, mask, rank), (at + 1, mask >> 8, rank >> 8)] {
+        if let Some(byte) = value.get_mut(at) {
+            *byte = *byte & !(mask as u8) | rank as u8;
+        }
+    }
+    true
+}
+
+/// Gives each element to a dense value, and says how many have changed it.
+pub(super) fn add_dense(value: &mut [u8], elements: &[&[u8]]) -> usize {
+    let places = elements.iter().map(|element| place(element));
+    places
+        .filter(|&(index, rank)| raise_dense(value, index, rank))
+        .count()
+}
+
+/// Raises a register of a value of any form. A sparse one that becomes longer than `sparse_max`
+/// bytes becomes dense.
+///
+/// # Errors
+/// The sparse form is none.
+pub(super) fn raise(
+    value: &mut Vec<u8>,
+    (index, rank): (usize, u8),
+    sparse_max: usize,
+) -> Result<bool, Corrupt> {
+    if value.get(MAGIC.len()) == Some(&SPARSE) {
+        match sparse::raise(value, HEADER_BYTES, (index, rank), sparse_max)? {
+            Change::None => return Ok(false),
+            Change::Done => return Ok(true),
+            Change::TooLarge => make_dense(value)?,
+        }
+    }
+    Ok(raise_dense(value, index, rank))
+}
+
+/// Has a value be dense.
+///
+/// # Errors
+/// The sparse form is none.
+pub(super) fn make_dense(value: &mut Vec<u8>) -> Result<(), Corrupt> {
+    if value.get(MAGIC.len()) == Some(&DENSE) {
+        return Ok(());
+    }
+    let runs = sparse::runs(value.get(HEADER_BYTES..).unwrap_or_default())?;
+    let mut dense = value.get(..HEADER_BYTES).unwrap_or_default().to_vec();
+    dense[MAGIC.len()] = DENSE;
+    dense.resize(DENSE_BYTES, 0);
+    for (first, run) in runs.into_iter().filter(|(_, run)| run.rank > 0) {
+        for index in first..first + run.length {
+            raise_dense(&mut dense, index, run.rank);
+        }
+    }
+    *value = dense;
+    Ok(())
+}
+
+/// Raises registers to those of a value.
+///
+/// # Errors
+/// The sparse form is none.
+pub(super) fn merge(value: &[u8], form: Form, into: &mut Registers) -> Result<(), Corrupt> {
+    let mut raise = |index: usize, rank: u8| {
+        if let Some(register) = into.get_mut(index) {
+            *register = rank.max(*register);
+        }
+    };
+    match form {
+        Form::Dense => {
+            for index in 0..REGISTERS {
+                raise(index, dense_register(value, index));
+            }
+        }
+        Form::Sparse => {
+            for (first, run) in sparse::runs(value.get(HEADER_BYTES..).unwrap_or_default())? {
+                (first..first + run.length).for_each(|index| raise(index, run.rank));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many different elements a value was given, about.
+///
+/// # Errors
+/// The sparse form is none.
+pub(super) fn count(value: &[u8], form: Form) -> Result<u64, Corrupt> {
+    let number = value.get(HEADER_BYTES - 8..HEADER_BYTES);
+    let number = number.and_then(|bytes| bytes.try_into().ok());
+    let number = number.map_or(u64::MAX, u64::from_le_bytes);
+    if number >> 63 == 0 {
+        return Ok(number);
+    }
+    let mut registers = [0; REGISTERS];
+    merge(value, form, &mut registers)?;
+    Ok(estimate(&registers))
+}

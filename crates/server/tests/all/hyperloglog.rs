@@ -1,0 +1,92 @@
+//! HyperLogLogs are the same to the byte as those of Debian's redis-server, but for the number that
+//! is kept in their header, after each of many random commands.
+//!
+//! `NEARFIELD_SEED` sets the seed. Without redis-server the test says so and checks nothing.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::saving::saving_into;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::io::Write;
+
+const COMMANDS: usize = 3000;
+const KEYS: u32 = 4;
+/// Where the number is.
+const NUMBER: std::ops::Range<usize> = 8..16;
+
+/// A command, and the key that it changes.
+fn command(random: &mut SmallRng) -> (Vec<String>, String) {
+    let mut key = || format!("k{}", random.random_range(0..KEYS));
+    let (target, source) = (key(), key());
+    let words = match random.random_range(0..100) {
+        0 => vec!["DEL".to_owned(), target.clone()],
+        1..5 => ["PFMERGE", &target, &source].map(str::to_owned).to_vec(),
+        5..10 => ["PFCOUNT", &target, &source].map(str::to_owned).to_vec(),
+        10..15 => ["PFCOUNT", &target].map(str::to_owned).to_vec(),
+        _ => {
+            // Sparse ones grow slowly, and some become dense.
+            let count = random.random_range(0..20);
+            let elements = (0..count).map(|_| random.random::<u16>().to_string());
+            let words = ["PFADD", &target].map(str::to_owned).into_iter();
+            words.chain(elements).collect()
+        }
+    };
+    (words, target)
+}
+
+fn ask(connection: &mut Connection, words: &[String]) -> Value {
+    let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+    connection.command(&words).unwrap()
+}
+
+/// The value of a key without the number in it.
+fn value(connection: &mut Connection, key: &str) -> Value {
+    match connection.command(&[b"GET", key.as_bytes()]).unwrap() {
+        Value::Bulk(mut bytes) => {
+            bytes.drain(NUMBER);
+            Value::Bulk(bytes)
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn values_are_those_of_redis_to_the_byte() {
+    let redis = match Redis::start(&[]) {
+        Ok(redis) => redis,
+        Err(reason) => {
+            // Past the harness, which keeps what tests that pass print.
+            let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
+            return;
+        }
+    };
+    let seed = std::env::var("NEARFIELD_SEED").map_or(1, |text| text.parse().unwrap());
+    let mut random = SmallRng::seed_from_u64(seed);
+    let folder = Folder::new();
+    let ours = Nearfield::start(saving_into(&folder, 1));
+    let mut both = [ours.connect(), Connection::open(redis.address).unwrap()];
+    let (mut sparse, mut dense) = (0, 0);
+    for _ in 0..COMMANDS {
+        let (words, key) = command(&mut random);
+        let [one, other] = both.each_mut().map(|it| ask(it, &words));
+        assert_eq!(one, other, "seed {seed}: {}", words.join(" "));
+        let [one, other] = both.each_mut().map(|it| value(it, &key));
+        assert!(
+            one == other,
+            "seed {seed}: {} changes {key}",
+            words.join(" ")
+        );
+        match one {
+            Value::Bulk(bytes) if bytes.len() > 10_000 => dense += 1,
+            Value::Bulk(bytes) if bytes.len() > 500 => sparse += 1,
+            _ => {}
+        }
+    }
+    assert!(sparse > 100 && dense > 100, "{sparse} {dense}");
+}
