@@ -1,24 +1,11 @@
 //! The program that public conformance suites run.
 
+use crate::examples::example;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// Cargo builds the examples of a package with its tests.
-fn example() -> PathBuf {
-    let mut path = std::env::current_exe().unwrap();
-    path.pop();
-    path.pop();
-    path.push("examples/conformance");
-    assert!(
-        path.exists(),
-        "{path:?} is not built: run cargo test without --test"
-    );
-    path
-}
-
 fn run(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(example())
+    let mut child = Command::new(example("conformance"))
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -6,6 +6,7 @@ mod bytes;
 mod c_programs;
 mod conformance;
 mod differential;
+mod examples;
 mod executors;
 mod instructions;
 mod modelled;
