@@ -84,6 +84,8 @@ pub struct Interleaved<'m, T> {
     free: Vec<u32>,
     /// Lanes of this turn that have ended, in their order.
     ended: Vec<(usize, Status)>,
+    /// So many lanes, the first ones, have their nodes prefetched.
+    fetched: usize,
     capacity: usize,
 }
 
@@ -102,6 +104,7 @@ impl<'m, T> Interleaved<'m, T> {
             slots: Vec::new(),
             free: Vec::new(),
             ended: Vec::new(),
+            fetched: 0,
             capacity,
         }
     }
@@ -144,7 +147,11 @@ impl<'m, T> Interleaved<'m, T> {
             self.slots.push(Slot::new(job.engine));
         }
         let lane = self.slots[number as usize].begin(self.memory, number, job);
-        prefetch_node(&lane);
+        // Alone, it has nobody to wait with.
+        if self.lanes.is_empty() {
+            prefetch_node(&lane);
+            self.fetched = 1;
+        }
         self.lanes.push(lane);
         Ok(())
     }
@@ -152,6 +159,11 @@ impl<'m, T> Interleaved<'m, T> {
     /// Each traversal makes one iteration. `end` receives those that end.
     #[inline]
     pub fn turn(&mut self, mut end: impl FnMut(Ended<'_, T>)) {
+        // Those that were admitted since the last turn. Between two of them the processor had
+        // hundreds of instructions to execute, too many to see both prefetches at once.
+        for lane in self.lanes.iter().skip(self.fetched) {
+            prefetch_node(lane);
+        }
         let mut start = 0;
         while start < self.lanes.len() {
             let behind = self.lanes.len().min(start + LANES);
@@ -171,6 +183,7 @@ impl<'m, T> Interleaved<'m, T> {
                 end(ended);
             }
         }
+        self.fetched = self.lanes.len();
     }
 
     /// Some lanes make one iteration.
