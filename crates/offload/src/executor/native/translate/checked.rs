@@ -1,7 +1,7 @@
 //! Any code: each access calls a function that checks it, and backward jumps and calls spend a
 //! budget.
 
-use super::{Accesses, Translation, blocks};
+use super::{Accesses, Translation, enter, finish};
 use crate::executor::machine::CALL_DEPTH_MAX;
 use crate::executor::native::call::{ACCESS, BUDGET, CALL_DEPTH, Context};
 use crate::isa::{Code, Instruction, Register, STACK_BYTES, Size};
@@ -35,18 +35,11 @@ pub fn resolve_signature(signature: &mut Signature, pointer: Type) {
 pub fn translate(code: &Code, function: &mut Function, names: Names) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
-    let registers = std::array::from_fn(|_| builder.declare_var(types::I64));
     let (budget, depth) = (
         builder.declare_var(types::I64),
         builder.declare_var(types::I64),
     );
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    let (context, machine) = match *builder.block_params(entry) {
-        [context, machine] => (context, machine),
-        _ => unreachable!("the signature has two parameters"),
-    };
+    let [context, machine] = enter(&mut builder);
     let fault = builder.create_block();
     for kind in [types::I64; 4] {
         builder.append_block_param(fault, kind);
@@ -60,18 +53,11 @@ pub fn translate(code: &Code, function: &mut Function, names: Names) {
         fault,
         exit: None,
     };
-    let mut translation = Translation {
-        blocks: blocks(code, &mut builder),
-        builder,
-        code,
-        registers,
-        accesses,
-    };
+    let mut translation = Translation::new(builder, code, accesses);
     translation.begin();
     translation.instructions();
     translation.end();
-    translation.builder.seal_all_blocks();
-    translation.builder.finalize();
+    finish(translation.builder);
 }
 
 /// What checked code uses.

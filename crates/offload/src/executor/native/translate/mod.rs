@@ -54,6 +54,15 @@ fn blocks(code: &Code, builder: &mut FunctionBuilder<'_>) -> Vec<Option<Block>> 
     begins.into_iter().map(block).collect()
 }
 
+/// Begins the body of a function, whose parameters are returned.
+fn enter<const PARAMETERS: usize>(builder: &mut FunctionBuilder<'_>) -> [Value; PARAMETERS] {
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    let parameters = builder.block_params(entry).try_into();
+    parameters.unwrap_or_else(|_| unreachable!("the signature has {PARAMETERS} parameters"))
+}
+
 /// A translation under way.
 pub struct Translation<'t, A> {
     builder: FunctionBuilder<'t>,
@@ -62,6 +71,24 @@ pub struct Translation<'t, A> {
     blocks: Vec<Option<Block>>,
     registers: [Variable; 11],
     accesses: A,
+}
+
+impl<'t, A> Translation<'t, A> {
+    fn new(mut builder: FunctionBuilder<'t>, code: &'t Code, accesses: A) -> Translation<'t, A> {
+        Translation {
+            blocks: blocks(code, &mut builder),
+            registers: std::array::from_fn(|_| builder.declare_var(types::I64)),
+            builder,
+            code,
+            accesses,
+        }
+    }
+}
+
+/// Ends the body of a function.
+fn finish(mut builder: FunctionBuilder<'_>) {
+    builder.seal_all_blocks();
+    builder.finalize();
 }
 
 impl<A: Accesses> Translation<'_, A> {

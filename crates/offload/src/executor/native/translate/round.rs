@@ -2,7 +2,7 @@
 //! that only reads, so that what an iteration takes beside the program is a few instructions.
 
 use super::verified::{Verified, body};
-use super::{Translation, blocks};
+use super::{Translation, enter, finish};
 use crate::executor::lane::{Lane, Near};
 use crate::program::Program;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -31,14 +31,7 @@ const NEXT: usize = offset_of!(Lane, next);
 pub fn translate(program: &Program, function: &mut Function) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
-    let registers = std::array::from_fn(|_| builder.declare_var(types::I64));
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    let (lanes, end, stops) = match *builder.block_params(entry) {
-        [lanes, end, stops] => (lanes, end, stops),
-        _ => unreachable!("the signature has three parameters"),
-    };
+    let [lanes, end, stops] = enter(&mut builder);
     let head = builder.create_block();
     let lane = builder.append_block_param(head, types::I64);
     let count = builder.append_block_param(head, types::I64);
@@ -59,21 +52,15 @@ pub fn translate(program: &Program, function: &mut Function) {
     );
     let distance = builder.ins().isub(node, origin);
     let address = builder.ins().iadd(first, distance);
-    let code = program.code();
-    let mut translation = Translation {
-        blocks: blocks(code, &mut builder),
-        builder,
-        code,
-        registers,
-        accesses: Verified {
-            program,
-            node: current,
-            // Such a program has no allocation, and no stores are noted.
-            allocation: none,
-            stores: none,
-            exit: Some(done),
-        },
+    let accesses = Verified {
+        program,
+        node: current,
+        // Such a program has no allocation, and no stores are noted.
+        allocation: none,
+        stores: none,
+        exit: Some(done),
     };
+    let mut translation = Translation::new(builder, program.code(), accesses);
     body(&mut translation, [current, scratchpad, address, none, none]);
     let mut builder = translation.builder;
 
@@ -85,8 +72,7 @@ pub fn translate(program: &Program, function: &mut Function) {
         head,
     };
     rest.translate(&mut builder, next, count);
-    builder.seal_all_blocks();
-    builder.finalize();
+    finish(builder);
 }
 
 /// What follows the program: the lane goes on or stops, and the next one's turn comes.

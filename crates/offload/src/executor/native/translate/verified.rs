@@ -1,6 +1,6 @@
 //! A verified program: accesses go straight to the windows, and stores are noted.
 
-use super::{Accesses, Translation, blocks};
+use super::{Accesses, Translation, enter, finish};
 use crate::executor::stores::Stores;
 use crate::isa::{Register, STACK_BYTES, Size};
 use crate::program::{Access, Program, Window};
@@ -23,35 +23,20 @@ pub fn signature(signature: &mut Signature, pointer: Type) {
 pub fn translate(program: &Program, function: &mut Function) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
-    let registers = std::array::from_fn(|_| builder.declare_var(types::I64));
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    let parameters = match *builder.block_params(entry) {
-        [a, b, c, d, e, f] => [a, b, c, d, e, f],
-        _ => unreachable!("the signature has six parameters"),
+    let [node, scratchpad, address, allocation, region, stores] = enter(&mut builder);
+    let accesses = Verified {
+        program,
+        node,
+        allocation,
+        stores,
+        exit: None,
     };
-    let [node, scratchpad, address, allocation, region, stores] = parameters;
-    let code = program.code();
-    let mut translation = Translation {
-        blocks: blocks(code, &mut builder),
-        builder,
-        code,
-        registers,
-        accesses: Verified {
-            program,
-            node,
-            allocation,
-            stores,
-            exit: None,
-        },
-    };
+    let mut translation = Translation::new(builder, program.code(), accesses);
     body(
         &mut translation,
         [node, scratchpad, address, allocation, region],
     );
-    translation.builder.seal_all_blocks();
-    translation.builder.finalize();
+    finish(translation.builder);
 }
 
 /// Goes from the present block to the code of a program, with `arguments` in registers 1 to 5.
