@@ -76,7 +76,13 @@ impl<'s> Executor<'s> {
 
     /// The account of a command, which begins when the last one has ended.
     fn account(&mut self, command: &'static Command, args: &[&[u8]]) -> Account {
-        let number = match self.latest {
+        let number = self.number(command, args);
+        Account::after(command, number, self.ended.take())
+    }
+
+    /// The number of a command.
+    fn number(&mut self, command: &'static Command, args: &[&[u8]]) -> usize {
+        match self.latest {
             Some(latest) if std::ptr::eq(latest.command, command) => latest.number,
             _ => {
                 let number = number_of(command);
@@ -93,8 +99,7 @@ impl<'s> Executor<'s> {
                 });
                 number
             }
-        };
-        Account::after(command, number, self.ended.take())
+        }
     }
 
     /// Finds a command and checks the number of its arguments.
@@ -146,6 +151,7 @@ impl<'s> Executor<'s> {
         };
         let effects = &mut self.effects;
         effects.clear();
+        effects.origin = 0;
         effects.observed = keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
         let mut keys = Keys::new(keyspace, access, database, now_ms, effects);
@@ -167,13 +173,24 @@ impl<'s> Executor<'s> {
         reply: &mut Reply,
     ) -> Option<Wait> {
         let start = reply.len();
-        let skip = client.replies;
+        let before = client.replies;
+        if before == Replies::SkipNext {
+            // Unless the command says otherwise.
+            client.replies = Replies::On;
+        }
         let admitted = self
             .admit(client, reply.protocol(), args)
             .and_then(|command| {
                 self.check_memory(client, command, now_ms)?;
                 Ok(command)
             });
+        let number = match &admitted {
+            Ok(command) => Some(self.number(command, args)),
+            Err(_) => lookup(args).ok().map(number_of),
+        };
+        client.shared.listed.note(number);
+        let is_told =
+            client.transaction.is_none() && admitted.as_ref().is_ok_and(|it| is_told(it, args));
         let wait = match admitted {
             Ok(command) if must_queue(client, command) => {
                 let words = args.iter().map(|word| word.to_vec()).collect();
@@ -199,18 +216,18 @@ impl<'s> Executor<'s> {
                 None
             }
         };
-        if skip == Replies::SkipNext {
-            client.replies = Replies::On;
-        }
         if client.transaction.is_none()
             && let Some(choice) = &mut client.tracking
             && !std::mem::take(&mut choice.caching_is_new)
         {
             choice.caching = None;
         }
-        // `CLIENT REPLY ON` is answered.
-        if skip == Replies::SkipNext || client.replies != Replies::On {
-            reply.truncate(start);
+        if before != Replies::On || client.replies != Replies::On {
+            let is_error = reply.bytes().get(start) == Some(&b'-');
+            let is_answered = client.replies == Replies::On && before != Replies::SkipNext;
+            if !is_answered && (!is_told || is_error) {
+                reply.truncate(start);
+            }
         }
         wait
     }
@@ -250,10 +267,16 @@ impl<'s> Executor<'s> {
         now_ms: u64,
     ) -> Result<(), CommandError> {
         let server = self.server;
+        client.script.lacks_memory = false;
         if !server
             .eviction
             .may_be_over(&server.keyspace, &server.access)
         {
+            return Ok(());
+        }
+        if matches!(command.name, "eval" | "evalsha" | "fcall") && client.transaction.is_none() {
+            // What it may do is decided when it writes.
+            client.script.lacks_memory = !self.make_room(now_ms);
             return Ok(());
         }
         let denied = |command: &Command| command.flags.has(Flags::DENYOOM);
@@ -468,6 +491,14 @@ fn not_while_subscribed(command: &Command, args: &[&[u8]]) -> CommandError {
     ))
 }
 
+/// True if a command is answered also to a client that wants no answers: `CLIENT REPLY ON`, and
+/// what confirms subscriptions.
+fn is_told(command: &Command, args: &[&[u8]]) -> bool {
+    let confirms = command.group == Group::PubSub && command.flags.has(Flags::SUBSCRIBER);
+    let is_on = || args.get(2).is_some_and(|word| command::is(word, "on"));
+    confirms || command.name == "reply" && is_on()
+}
+
 fn must_queue(client: &Client, command: &Command) -> bool {
     client.transaction.is_some() && !command.flags.has(Flags::IN_MULTI)
 }
@@ -520,6 +551,16 @@ impl Server {
         }
     }
 
+    /// Counts a command that has waited, and is answered that it has in vain.
+    pub fn count_wait_in_vain(&self, waiter: &Waiter) {
+        let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
+        if let Ok(command) = lookup(&args) {
+            let thread = waiter.client.thread();
+            self.statistics
+                .count(thread, number_of(command), 1, Duration::ZERO);
+        }
+    }
+
     /// Executes the commands of those who wait for a key, in their order.
     fn serve_waiting(
         &self,
@@ -541,7 +582,7 @@ impl Server {
                 if !is_waited_for(command, keys.kind(key)) {
                     return false;
                 }
-                let account = &mut Account::of(command);
+                let account = &mut Account::of(command).shown_before();
                 let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
                 if wait.is_some() {
                     return false;

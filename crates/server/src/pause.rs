@@ -3,6 +3,7 @@
 use crate::connection::Clients;
 use crate::singly::{Reason, Singly};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
 /// Which commands are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,8 @@ pub enum PauseMode {
 #[derive(Debug, Default)]
 pub struct Pause {
     state: Mutex<Option<(PauseMode, u64)>>,
+    /// Clients whose commands are held back.
+    held: AtomicIsize,
 }
 
 impl Pause {
@@ -37,6 +40,16 @@ impl Pause {
         *self.state.lock() = None;
         singly.set(Reason::Pause, false);
         clients.wake_all();
+    }
+
+    /// Notes that so many more clients are held back, or so many fewer.
+    pub fn note_held(&self, clients: isize) {
+        self.held.fetch_add(clients, Ordering::Relaxed);
+    }
+
+    /// How many clients are held back.
+    pub fn held(&self) -> usize {
+        usize::try_from(self.held.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     /// What is held back now, and until when. Ends a pause whose time is over.

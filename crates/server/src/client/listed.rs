@@ -53,6 +53,16 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// Notes the number of the last command; `None` is one that is not known.
+    #[inline]
+    pub fn note(&self, number: Option<usize>) {
+        let number = number.map_or(0, |number| number as u32 + 1);
+        // Mostly the same again, so that it need not be written.
+        if self.last_command.load(Relaxed) != number {
+            self.last_command.store(number, Relaxed);
+        }
+    }
+
     /// A client that has said nothing yet.
     pub fn new() -> Listed {
         Listed {

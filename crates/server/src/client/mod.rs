@@ -54,6 +54,8 @@ pub struct Client {
     /// The position in the log behind what it has changed last. It is answered when the log is
     /// safe up to there.
     pub logged_up_to: u64,
+    /// What is noted while it runs a script.
+    pub script: ScriptState,
 }
 
 /// A transaction that is being queued.
@@ -65,6 +67,17 @@ pub struct Transaction {
     pub refused: bool,
     /// Whether there was no memory for its commands when it was to be executed.
     pub without_memory: bool,
+}
+
+/// What the server notes while it runs a client's script.
+#[derive(Debug, Default)]
+pub struct ScriptState {
+    /// Whether commands are executed by a script now.
+    pub runs: bool,
+    /// Whether there was no memory for what it writes when it began.
+    pub lacks_memory: bool,
+    /// What its last command was refused with.
+    pub refused: Option<String>,
 }
 
 /// Whether a client is answered (`CLIENT REPLY`).
@@ -123,6 +136,7 @@ impl Client {
             subscriptions: Subscriptions::default(),
             tracking: None,
             logged_up_to: 0,
+            script: ScriptState::default(),
         }
     }
 

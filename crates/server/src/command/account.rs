@@ -1,7 +1,7 @@
 //! The accounting of executed commands: counters, the slow log, latencies, the keys that a caching
 //! client has read. It also shows commands to monitors.
 
-use super::{Command, Flags, find, number_of};
+use super::{Command, Flags, Group, find, is, number_of};
 use crate::client::Client;
 use crate::error::CommandError;
 use crate::keyspace::Observer;
@@ -17,11 +17,37 @@ pub struct Account {
     command: &'static Command,
     started: Option<Instant>,
     ended: Option<Instant>,
+    /// Whether monitors have seen it.
+    is_shown: bool,
 }
 
 /// True if nobody is shown the command.
 fn is_hidden(command: &Command) -> bool {
-    command.flags.has(Flags::SECRET) || command.flags.has(Flags::ADMIN) || command.name == "exec"
+    let is_shown_in_part = matches!(command.name, "auth" | "hello");
+    command.flags.has(Flags::SECRET) && !is_shown_in_part
+        || command.flags.has(Flags::ADMIN)
+        || command.name == "exec"
+}
+
+/// The words of a command without passwords.
+fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let secret = match command.name {
+        "auth" => 1..args.len(),
+        "hello" => {
+            let auth = args.iter().position(|word| is(word, "auth"));
+            auth.map_or(0..0, |at| at + 1..at + 3)
+        }
+        _ => 0..0,
+    };
+    let words = args.iter().enumerate();
+    let word = |(at, word): (usize, &&'a [u8])| -> &'a [u8] {
+        if secret.contains(&at) {
+            b"(redacted)"
+        } else {
+            word
+        }
+    };
+    words.map(word).collect()
 }
 
 impl Account {
@@ -38,6 +64,15 @@ impl Account {
             command,
             started: ended,
             ended: None,
+            is_shown: false,
+        }
+    }
+
+    /// The same of a command that goes on after it has waited, so that it was shown before.
+    pub fn shown_before(self) -> Account {
+        Account {
+            is_shown: true,
+            ..self
         }
     }
 
@@ -53,11 +88,10 @@ impl Account {
 
     /// Notes that the command begins.
     pub fn begin(&mut self, server: &Server, client: &Client, args: &[&[u8]]) {
-        if server.singly.has(Reason::Monitor) && !is_hidden(self.command) {
-            server.monitors.show(&server.clients, client, args);
+        if server.singly.has(Reason::Monitor) && !self.is_shown && !is_hidden(self.command) {
+            let words = without_secrets(self.command, args);
+            server.monitors.show(&server.clients, client, &words);
         }
-        let last = &client.shared.listed.last_command;
-        last.store(self.number as u32 + 1, Ordering::Relaxed);
         self.started.get_or_insert_with(Instant::now);
     }
 
@@ -100,7 +134,17 @@ impl Account {
         server.statistics.count(thread, self.number, 1, took);
         if let Err(error) = answer {
             server.statistics.count_failed(thread, self.number);
-            server.statistics.count_error(&error.to_string());
+            let error = error.to_string();
+            // What a script's command was refused with has been counted.
+            let is_counted = command.group == Group::Scripting
+                && client
+                    .script
+                    .refused
+                    .as_ref()
+                    .is_some_and(|it| error.starts_with(it.as_str()));
+            if !is_counted {
+                server.statistics.count_error(&error);
+            }
         }
         if command.name == "exec" {
             // Its commands have been noted one by one.

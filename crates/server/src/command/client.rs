@@ -484,6 +484,7 @@ fn unblock(call: &mut Call<'_>) -> Answer {
         call.reply.integer(0);
         return Ok(());
     };
+    call.server.count_wait_in_vain(&waiter);
     let answer = if with_error {
         let mut reply = Reply::new(waiter.protocol);
         reply.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");

@@ -1,8 +1,9 @@
 //! Runs the implementation of a command, and notes its use of keys.
 
-use super::{Account, Answer, Call, Command, Flags, Planned, Run};
+use super::{Account, Answer, Call, Command, Flags, Group, Planned, Run};
 use crate::blocking::Wait;
 use crate::client::Client;
+use crate::error::CommandError;
 use crate::keyspace::Keys;
 use crate::resp::Reply;
 use crate::server::Server;
@@ -91,6 +92,14 @@ pub fn invoke(
             .changes
             .fetch_add(changes, Ordering::Relaxed);
     }
+    // A script may answer an error by itself.
+    let answer = match reply.bytes().get(start..) {
+        Some([b'-', text @ ..]) if answer.is_ok() && command.group == Group::Scripting => {
+            let text = String::from_utf8_lossy(text.trim_ascii_end());
+            Err(CommandError::owned(text.into_owned()))
+        }
+        _ => answer,
+    };
     account.end(server, client, args, &answer, wait.is_some());
     if let Err(error) = answer {
         reply.truncate(start);

@@ -12,6 +12,8 @@ pub struct ScriptHost<'h, 'c> {
     pub call: &'h mut Call<'c>,
     /// Whether commands that write are refused.
     pub only_reads: bool,
+    /// Whether commands that may take memory are refused, until one has written.
+    pub lacks_memory: bool,
 }
 
 impl Host for ScriptHost<'_, '_> {
@@ -20,7 +22,13 @@ impl Host for ScriptHost<'_, '_> {
         std::mem::swap(reply, self.call.reply);
         self.call.run_nested(command, args);
         std::mem::swap(reply, self.call.reply);
+        if let [b'-', text @ ..] = reply.bytes() {
+            let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
+            self.call.client.script.refused = Some(text);
+        }
         if command.flags.has(Flags::WRITE) {
+            // It may go on, so that it is executed as a whole.
+            self.lacks_memory = false;
             self.call.server.scripts.watchdog.note_write();
         }
         Ok(())
@@ -49,13 +57,17 @@ impl ScriptHost<'_, '_> {
         if command.flags.has(Flags::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned());
         }
-        if self.only_reads && command.flags.has(Flags::WRITE) {
+        let tells_others = matches!(command.name, "publish" | "spublish");
+        if self.only_reads && (tells_others || command.flags.has(Flags::WRITE)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
         }
         // A script that has written may go on, so that it is executed as a whole.
         if self.call.keys.effects().logged.is_empty() {
             let admitted = self.call.server.admit_write(command);
             admitted.map_err(|error| error.to_string())?;
+        }
+        if self.lacks_memory && command.flags.has(Flags::DENYOOM) {
+            return Err(CommandError::OutOfMemory.to_string());
         }
         let acl = &self.call.server.acl;
         let checked = self.call.client.check(acl, command, args, Context::Lua);

@@ -175,10 +175,24 @@ fn run(
         ));
     }
     let only_reads = only_reads || script.writes == Some(false);
+    let lacks_memory = call.client.script.lacks_memory && !script.may_exceed_memory;
+    if lacks_memory && script.writes == Some(true) {
+        return Err(CommandError::text(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > \
+             'maxmemory'",
+        ));
+    }
     let server = call.server;
     let database = call.client.database;
-    let mut host = ScriptHost { call, only_reads };
+    call.client.script.runs = true;
+    call.client.script.refused = None;
+    let mut host = ScriptHost {
+        call,
+        only_reads,
+        lacks_memory,
+    };
     let ran = server.scripts.run(&script, &mut host, keys, arguments);
+    call.client.script.runs = false;
     call.client.database = database;
     ran
 }

@@ -84,6 +84,9 @@ impl Parameter {
                     Ok(value.to_owned())
                 }
                 (None, Some(bytes)) => Ok(bytes.to_string()),
+                (Some(percent), _) if percent.parse::<u64>().is_ok() => {
+                    Err("percentage argument must be less or equal to 100".into())
+                }
                 _ => Err("argument must be a memory or percent value".into()),
             },
             Kind::Enumeration(words) => {

@@ -53,7 +53,10 @@ pub fn clients(page: &mut Page<'_>) {
     page.field("maxclients", server.config.hot.maxclients.load(Relaxed));
     page.field("client_recent_max_input_buffer", input);
     page.field("client_recent_max_output_buffer", output);
-    page.field("blocked_clients", server.blocked.len());
+    page.field(
+        "blocked_clients",
+        server.blocked.len() + server.pause.held(),
+    );
     page.field("tracking_clients", server.tracking.counts().clients);
     page.field("clients_in_timeout_table", 0);
 }

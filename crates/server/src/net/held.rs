@@ -7,6 +7,11 @@ use crate::pause::PauseMode;
 use crate::server::Server;
 use crate::singly::Reason;
 
+/// True if commands are held back.
+pub(super) fn is_paused(server: &Server, now_ms: u64) -> bool {
+    server.singly.has(Reason::Pause) && server.pause.current(&server.singly, now_ms).is_some()
+}
+
 /// True if a command of a client has to wait.
 #[inline]
 pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], now_ms: u64) -> bool {
@@ -16,25 +21,40 @@ pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], now_ms: 
     match server.pause.current(&server.singly, now_ms) {
         None => false,
         Some((PauseMode::All, _)) => true,
-        Some((PauseMode::Write, _)) => may_write(client, args),
+        Some((PauseMode::Write, _)) => may_write(server, client, args),
     }
 }
 
+/// Has a client wait.
+pub(super) fn hold(server: &Server, held: &mut Vec<u64>, client: &Client) {
+    held.push(client.shared.id);
+    server.pause.note_held(1);
+}
+
 /// True if a command may change keys, or would be sent to a replica.
-fn may_write(client: &Client, args: &[&[u8]]) -> bool {
+fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
     let Ok(command) = lookup(args) else {
         return false;
     };
     let queued = |words: &Vec<Vec<u8>>| {
         let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        may_write(client, &args)
+        may_write(server, client, &args)
     };
     match (command.name, &client.transaction) {
         ("exec", Some(transaction)) => {
             // Without the transaction, as EXEC is not queued.
             transaction.commands.iter().any(queued)
         }
-        ("publish" | "spublish" | "eval" | "evalsha" | "fcall" | "pfcount", _) => true,
+        ("eval" | "evalsha", _) => {
+            let text = args.get(1).copied().unwrap_or_default();
+            let script = match command.name {
+                "eval" => server.scripts.load(text).ok(),
+                _ => server.scripts.find(text),
+            };
+            // One that is none is refused, which changes nothing.
+            script.is_some_and(|script| script.writes != Some(false))
+        }
+        ("publish" | "spublish" | "fcall", _) => true,
         _ => command.flags.has(Flags::WRITE),
     }
 }
@@ -50,6 +70,7 @@ impl IoThread<'_> {
         if current.is_some() {
             return;
         }
+        server.pause.note_held(-(self.held.len() as isize));
         for id in std::mem::take(&mut self.held) {
             if let Some(&index) = self.by_client.get(&id) {
                 self.connections.0[index].waiting = false;

@@ -665,7 +665,7 @@ impl<'s> IoThread<'s> {
                 let parser = &connection.parser;
                 let request = rest.get(..end).unwrap_or_default();
                 match self.round.add(index as u32, database, parser, request) {
-                    Added::Yes if !self.round.is_full() => {}
+                    Added::Yes if self.round.note_and_has_room(&connection.client) => {}
                     added => break (rest, end, added),
                 }
             };
@@ -696,7 +696,7 @@ impl<'s> IoThread<'s> {
             if held::is_held(self.server, client, &args, self.now_ms) {
                 // It is read again when commands may go on.
                 *waiting = true;
-                self.held.push(client.shared.id);
+                held::hold(self.server, &mut self.held, client);
                 return used - end;
             }
             let wait = self.executor.run(client, &args, self.now_ms, reply);
@@ -834,7 +834,8 @@ impl<'s> IoThread<'s> {
     }
 
     fn housekeeping(&mut self) {
-        if self.number == 0 {
+        // Nothing changes while what writes is held back.
+        if self.number == 0 && !held::is_paused(self.server, self.now_ms) {
             self.expiry.tick(&mut self.executor, self.now_ms);
         }
         self.count_buffers();
@@ -847,6 +848,7 @@ impl<'s> IoThread<'s> {
             if let Some(waiter) = self.server.blocked.remove_if(id, is_due)
                 && let Some(&index) = self.by_client.get(&id)
             {
+                self.server.count_wait_in_vain(&waiter);
                 self.resume(index, &waiter.wait.in_vain);
             }
         }

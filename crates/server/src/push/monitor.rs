@@ -62,7 +62,7 @@ impl Monitors {
 fn line(client: &Client, args: &[&[u8]]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default();
-    let who = if client.shared.id == 0 {
+    let who = if client.script.runs || client.shared.id == 0 {
         "lua"
     } else {
         &client.shared.peer

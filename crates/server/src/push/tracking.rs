@@ -140,12 +140,12 @@ impl Tracking {
                 readers.push(id);
             }
         }
-        while keys_max > 0 && state.readers.len() > keys_max {
-            let Some(key) = state.readers.keys().next().cloned() else {
-                break;
-            };
-            state.tell_readers(clients, &key, None);
-        }
+        state.shrink(clients, keys_max);
+    }
+
+    /// Has the table have `keys_max` keys at most; 0 is no limit.
+    pub fn shrink(&self, clients: &Clients, keys_max: usize) {
+        self.state.lock().shrink(clients, keys_max);
     }
 
     /// Tells clients which keys have been written, by the client `origin`.
@@ -160,9 +160,15 @@ impl Tracking {
         if keys.is_empty() {
             return;
         }
+        let over = |key: &&&[u8]| {
+            let is_over = |event: &&Event| event.class == Class::Expired && event.key == **key;
+            events.iter().any(|event| is_over(&event))
+        };
         let mut state = self.state.lock();
         for key in &keys {
-            state.tell_readers(clients, key, Some(origin));
+            // That its time is over is nobody's doing.
+            let origin = (!over(&key)).then_some(origin);
+            state.tell_readers(clients, key, origin);
         }
         state.tell_prefixes(clients, &keys, origin);
     }
@@ -189,6 +195,15 @@ impl Tracking {
 }
 
 impl State {
+    fn shrink(&mut self, clients: &Clients, keys_max: usize) {
+        while keys_max > 0 && self.readers.len() > keys_max {
+            let Some(key) = self.readers.keys().next().cloned() else {
+                break;
+            };
+            self.tell_readers(clients, &key, None);
+        }
+    }
+
     fn tell_readers(&mut self, clients: &Clients, key: &[u8], origin: Option<u64>) {
         let Some(readers) = self.readers.remove(key) else {
             return;

@@ -95,14 +95,17 @@ fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Result<()> {
         }
         return Ok(());
     }
-    let mut pairs = Vec::new();
+    // Lua can hold few values at once for us, so that they are counted first.
+    let mut count = 0;
     for pair in table.pairs::<Value, Value>() {
-        pairs.push(pair?);
+        pair?;
+        count += 1;
     }
-    encode::write_map_len(out, pairs.len() as u32).map_err(failed)?;
-    for (key, value) in &pairs {
-        write(out, key, depth + 1)?;
-        write(out, value, depth + 1)?;
+    encode::write_map_len(out, count).map_err(failed)?;
+    for pair in table.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        write(out, &key, depth + 1)?;
+        write(out, &value, depth + 1)?;
     }
     Ok(())
 }

@@ -32,6 +32,8 @@ pub struct Script {
     pub code: Vec<u8>,
     /// Whether it has said that it does not write, or may; `None` if it has said nothing.
     pub writes: Option<bool>,
+    /// Whether it has said that it may take memory when there is none.
+    pub may_exceed_memory: bool,
 }
 
 impl Script {
@@ -47,6 +49,7 @@ impl Script {
                 digest,
                 code,
                 writes: None,
+                may_exceed_memory: false,
             });
         }
         let Some(end) = memchr::memchr(b'\n', text) else {
@@ -59,7 +62,7 @@ impl Script {
         if engine != "#!lua" {
             return refused(format!("ERR Unexpected engine in script shebang: {engine}"));
         }
-        let mut writes = true;
+        let (mut writes, mut may_exceed_memory) = (true, false);
         for word in words {
             let Some(flags) = word.strip_prefix("flags=") else {
                 return refused(format!("ERR Unknown lua shebang option: {word}"));
@@ -67,8 +70,9 @@ impl Script {
             for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
                 match flag {
                     "no-writes" => writes = false,
+                    "allow-oom" => may_exceed_memory = true,
                     // There is no cluster and no replica that could be stale.
-                    "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
+                    "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
                     flag => {
                         return refused(format!("ERR Unexpected flag in script shebang: {flag}"));
                     }
@@ -80,6 +84,7 @@ impl Script {
             digest,
             code: code.to_vec(),
             writes: Some(writes),
+            may_exceed_memory,
         })
     }
 

@@ -45,6 +45,8 @@ impl Server {
         let slow = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
         self.singly
             .set(Reason::SlowLog, (0..SINGLY_BELOW_US).contains(&slow));
+        let keys_max = hot.tracking_table_max_keys.load(Ordering::Relaxed);
+        self.tracking.shrink(&self.clients, keys_max as usize);
         let size = |name| usize::try_from(self.config.integer(name)).unwrap_or(0);
         self.keyspace.set_limits(|limits| {
             limits.hash_entries_max = size("hash-max-listpack-entries");

@@ -55,6 +55,8 @@ impl Selection {
 pub(super) fn bitcount(call: &mut Call<'_>) -> Answer {
     let selection = match *call.rest(2) {
         [] => Selection::ALL,
+        // As in Valkey.
+        [start] => Selection::parse(start, b"-1", None)?,
         [start, end] => Selection::parse(start, end, None)?,
         [start, end, unit] => Selection::parse(start, end, Some(unit))?,
         _ => return Err(CommandError::Syntax),

@@ -310,6 +310,15 @@ impl Round {
         Ok(kind)
     }
 
+    /// Notes the command that was added last, which is of this client. Says whether there is room
+    /// for more.
+    #[inline]
+    pub fn note_and_has_room(&self, client: &Client) -> bool {
+        let last = self.tallies.get(self.tally).map(|tally| tally.number);
+        client.shared.listed.note(last);
+        !self.is_full()
+    }
+
     /// The place of the tally of the command of this number.
     fn tally_of(&mut self, number: usize) -> usize {
         let mut tallies = self.tallies.iter();

@@ -615,7 +615,8 @@ fn read_hot(server: &Nearfield, connection: &mut Connection, keys: u64, reads: u
         }
         connection.send(&request).unwrap();
         for _ in 0..50 {
-            assert!(matches!(connection.receive().unwrap(), Value::Bulk(_)));
+            let reply = connection.receive().unwrap();
+            assert!(matches!(reply, Value::Bulk(_)), "{reply}");
         }
     }
     1.0 - (cold_served() - before) as f64 / reads as f64
