@@ -302,7 +302,8 @@ fn by_program(
         if interleaved.active() == 0 {
             return (right, iterations);
         }
-        interleaved.turn(|ended| {
+        // What is alone does not wait for turns of others.
+        interleaved.turn_alone(usize::MAX, |ended| {
             iterations += ended.iterations;
             right &= ended.status == Status::Done
                 && word(ended.scratchpad, FOUND) == 1

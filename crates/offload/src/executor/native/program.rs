@@ -16,7 +16,7 @@ use std::mem::{ManuallyDrop, transmute};
 use std::sync::Arc;
 
 type Iteration = unsafe extern "C" fn(*mut u8, *mut u8, u64, *mut u8, u64, *mut Stores) -> u64;
-type Round = unsafe extern "C" fn(*mut Lane, *mut Lane, *mut *mut Lane) -> usize;
+type Round = unsafe extern "C" fn(*mut Lane, *mut Lane, *mut *mut Lane, u64) -> usize;
 
 /// A program that the processor executes.
 ///
@@ -121,7 +121,8 @@ impl NativeProgram {
         }
     }
 
-    /// Each of the lanes makes an iteration on its node where that lies. `stops`, which has to have
+    /// Each of the lanes makes an iteration on its node where that lies; up to `repeats` more are
+    /// made as long as a lane goes on, by the first one first. `stops`, which has to have
     /// room for all, becomes a list of those that stop, as their [`Lane::next`] says, and their
     /// number is returned; the others are at their next nodes. `None` if there is no lane, or the
     /// program changes memory: it is not run so.
@@ -140,6 +141,7 @@ impl NativeProgram {
         &self,
         lanes: &mut [Lane],
         stops: &mut [*mut Lane],
+        repeats: usize,
     ) -> Option<usize> {
         let round = self.round?;
         if lanes.is_empty() || lanes.len() > stops.len() {
@@ -150,7 +152,7 @@ impl NativeProgram {
         // These bytes may change at any time; the loads are the processor's own, to which no rule
         // of Rust applies. The program does not access the allocation, and stores into neither
         // window whose stores are noted. Each lane stops once at most, and there is room for all.
-        let count = unsafe { round(lanes.start, lanes.end, stops.as_mut_ptr()) };
+        let count = unsafe { round(lanes.start, lanes.end, stops.as_mut_ptr(), repeats as u64) };
         // What the next iteration loads is not older than what this one has loaded.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         Some(count)

@@ -228,8 +228,7 @@ impl<'m> Node<'m> {
         let mut left = self.settings.turn_iterations.max(1);
         let turn = self.turn.map(FairMutex::lock);
         while left > 0 && ended.is_empty() && self.interleaved.active() > 0 {
-            left = left.saturating_sub(self.interleaved.active());
-            self.interleaved.turn(|end| {
+            let made = self.interleaved.turn_alone(left, |end| {
                 let Ended {
                     tag,
                     status,
@@ -239,6 +238,7 @@ impl<'m> Node<'m> {
                 } = end;
                 ended.push((tag, status, (address, scratchpad.to_vec()), iterations));
             });
+            left = left.saturating_sub(made);
         }
         drop(turn);
         for (work, status, state, iterations) in ended {

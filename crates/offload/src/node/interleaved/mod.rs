@@ -158,7 +158,19 @@ impl<'m, T> Interleaved<'m, T> {
 
     /// Each traversal makes one iteration. `end` receives those that end.
     #[inline]
-    pub fn turn(&mut self, mut end: impl FnMut(Ended<'_, T>)) {
+    pub fn turn(&mut self, end: impl FnMut(Ended<'_, T>)) {
+        self.turn_alone(1, end);
+    }
+
+    /// As [`turn`](Interleaved::turn), but a traversal that is alone makes up to `iterations`, at
+    /// least one: there is no other that would use the time in which its next node is loaded.
+    /// Returns how many iterations were made at the most.
+    #[inline]
+    pub fn turn_alone(&mut self, iterations: usize, mut end: impl FnMut(Ended<'_, T>)) -> usize {
+        let (repeats, before) = match &self.lanes[..] {
+            [lane] => (iterations.saturating_sub(1), lane.left),
+            _ => (0, 0),
+        };
         // Those that were admitted since the last turn. Between two of them the processor had
         // hundreds of instructions to execute, too many to see both prefetches at once.
         for lane in self.lanes.iter().skip(self.fetched) {
@@ -167,12 +179,16 @@ impl<'m, T> Interleaved<'m, T> {
         let mut start = 0;
         while start < self.lanes.len() {
             let behind = self.lanes.len().min(start + LANES);
-            self.run(start, behind);
+            self.run(start, behind, repeats);
             for lane in &self.lanes[start..behind] {
                 prefetch_node(lane);
             }
             start = behind;
         }
+        let made = match &self.lanes[..] {
+            [lane] => (before - lane.left).max(1) as usize,
+            lanes => lanes.len(),
+        };
         // The last lane takes the place of one that has ended. It has not ended itself, as later
         // ones were taken out before.
         while let Some((index, status)) = self.ended.pop() {
@@ -184,11 +200,12 @@ impl<'m, T> Interleaved<'m, T> {
             }
         }
         self.fetched = self.lanes.len();
+        made
     }
 
-    /// Some lanes make one iteration.
+    /// Some lanes make one iteration, and `repeats` more as long as native code goes on.
     #[inline]
-    fn run(&mut self, mut start: usize, behind: usize) {
+    fn run(&mut self, mut start: usize, behind: usize, repeats: usize) {
         while start < behind {
             let group = self.lanes[start].group;
             let same = |lane: &&Lane| lane.group == group;
@@ -197,7 +214,7 @@ impl<'m, T> Interleaved<'m, T> {
                 _ => self.lanes[start..behind].iter().take_while(same).count(),
             };
             if count > 0 {
-                self.run_natively(start, count);
+                self.run_natively(start, count, repeats);
                 start += count;
             } else {
                 self.run_alone(start);
@@ -207,7 +224,7 @@ impl<'m, T> Interleaved<'m, T> {
     }
 
     #[cfg(not(feature = "native"))]
-    fn run_natively(&mut self, _: usize, _: usize) {}
+    fn run_natively(&mut self, _: usize, _: usize, _: usize) {}
 
     /// An iteration of a traversal that native code does not run on its node.
     #[cold]

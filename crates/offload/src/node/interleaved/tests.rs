@@ -58,3 +58,75 @@ fn slots_keep_nothing_of_other_tenants_and_programs() {
     assert_eq!(run(&small, 1, 0x1000, &[7; 99]), done(&[7; 8]));
     assert_eq!(run(&small, 1, 0x10fc, &[8; 8]), (Status::Split, vec![8; 8]));
 }
+
+/// A list of nodes, each with the address of the next one and a number.
+fn list(count: u64) -> Vec<AtomicU64> {
+    let words = (0..count).flat_map(|number| {
+        let next = if number + 1 < count {
+            0x1000 + 16 * (number + 1)
+        } else {
+            0
+        };
+        [next, number]
+    });
+    words.map(AtomicU64::new).collect()
+}
+
+/// Whether a traversal is alone, and how many iterations it may make at once, changes neither its
+/// end nor how many it makes.
+#[test]
+fn one_that_is_alone_comes_to_the_same_end() {
+    const COUNT: u64 = 50;
+    let words = list(COUNT);
+    let bytes = size_of_val(&words[..]) as u64;
+    let ranges = Ranges::new(vec![Range::whole(0x1000, bytes, Tenant(1))]).expect("one range");
+    let memory = LocalMemory::new(&words, ranges).expect("in memory");
+    let code =
+        "ldxdw r0, [r1]\n ldxdw r6, [r1+8]\n ldxdw r7, [r2]\n add r7, r6\n stxdw [r2], r7\n exit";
+    let program = Program::verify(assemble(code).expect("code"), Declaration::scratchpad(8));
+    let engine = Engine::new(program.expect("a program").into());
+    let sum = |until: u64| (0..until).sum::<u64>().to_le_bytes().to_vec();
+    for limit in [1, 7, COUNT, COUNT + 1, u64::MAX] {
+        let made = limit.min(COUNT);
+        let status = match limit < COUNT {
+            true => Status::IterationLimit,
+            false => Status::Done,
+        };
+        for (alone, iterations) in [(true, 1), (true, 7), (true, 1000), (false, 1000)] {
+            let mut interleaved = Interleaved::new(&memory, 2);
+            for tag in 0..if alone { 1 } else { 2 } {
+                let job = Job {
+                    engine: &engine,
+                    tenant: Tenant(1),
+                    address: 0x1000,
+                    scratchpad: &[0; 8],
+                    iterations: limit,
+                    tag,
+                };
+                assert!(interleaved.admit(job).is_ok());
+            }
+            let (mut ended, mut all, mut turns) = (Vec::new(), 0, 0);
+            while interleaved.active() > 0 {
+                turns += 1;
+                let here = interleaved.turn_alone(iterations, |end| {
+                    ended.push((end.status, end.iterations, end.scratchpad.to_vec()));
+                });
+                assert!(here <= if alone { iterations } else { 2 });
+                all += here as u64;
+            }
+            let lanes = ended.len() as u64;
+            assert_eq!(lanes, if alone { 1 } else { 2 });
+            assert!(
+                ended.iter().all(|end| *end == (status, made, sum(made))),
+                "{ended:?}"
+            );
+            assert_eq!(all, lanes * made);
+            let each = if alone && cfg!(feature = "native") {
+                iterations as u64
+            } else {
+                1
+            };
+            assert_eq!(turns, made.div_ceil(each), "{limit} {iterations}");
+        }
+    }
+}

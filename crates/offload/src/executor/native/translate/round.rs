@@ -12,10 +12,12 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::mem::offset_of;
 
-/// The first lane, the end of the last one, and where pointers to those go that stop; the result is
-/// how many do.
+/// The first lane, the end of the last one, where pointers to those go that stop, and how many
+/// iterations lanes make beyond the first of each, from the first lane on; the result is how many
+/// stop.
 pub fn signature(signature: &mut Signature, pointer: Type) {
-    signature.params.extend([pointer; 3].map(AbiParam::new));
+    let kinds = [pointer, pointer, pointer, types::I64];
+    signature.params.extend(kinds.map(AbiParam::new));
     signature.returns.push(AbiParam::new(types::I64));
 }
 
@@ -31,12 +33,13 @@ const NEXT: usize = offset_of!(Lane, next);
 pub fn translate(program: &Program, function: &mut Function) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
-    let [lanes, end, stops] = enter(&mut builder);
+    let [lanes, end, stops, repeats] = enter(&mut builder);
     let head = builder.create_block();
     let lane = builder.append_block_param(head, types::I64);
     let count = builder.append_block_param(head, types::I64);
+    let left = builder.append_block_param(head, types::I64);
     let none = builder.ins().iconst(types::I64, 0);
-    builder.ins().jump(head, &arguments([lanes, none]));
+    builder.ins().jump(head, &arguments([lanes, none, repeats]));
 
     builder.switch_to_block(head);
     let done = builder.create_block();
@@ -69,17 +72,20 @@ pub fn translate(program: &Program, function: &mut Function) {
         lane,
         end,
         stops,
+        repeats: left,
         head,
     };
     rest.translate(&mut builder, next, count);
     finish(builder);
 }
 
-/// What follows the program: the lane goes on or stops, and the next one's turn comes.
+/// What follows the program: the lane goes on or stops, and the next one's turn comes, unless the
+/// lane goes on and repeats are left.
 struct Rest {
     lane: Value,
     end: Value,
     stops: Value,
+    repeats: Value,
     head: Block,
 }
 
@@ -105,7 +111,20 @@ impl Rest {
         let origin = field(builder, lane, ORIGIN);
         let node = builder.ins().iadd(origin, distance);
         set_field(builder, lane, NODE, node);
-        builder.ins().jump(behind, &arguments([count]));
+        let repeats = builder.create_block();
+        let one = arguments([count]);
+        builder.ins().brif(self.repeats, repeats, &[], behind, &one);
+
+        builder.switch_to_block(repeats);
+        // What the next iteration loads is not older than what this one has loaded. x86 keeps the
+        // order of loads.
+        if !cfg!(target_arch = "x86_64") {
+            builder.ins().fence();
+        }
+        let less = builder.ins().iadd_imm(self.repeats, -1);
+        builder
+            .ins()
+            .jump(self.head, &arguments([lane, count, less]));
 
         builder.switch_to_block(stops);
         set_field(builder, lane, NEXT, next);
@@ -119,7 +138,7 @@ impl Rest {
         let following = builder.ins().iadd_imm(lane, size_of::<Lane>() as i64);
         let is_last = builder.ins().icmp(IntCC::Equal, following, self.end);
         let ends = builder.create_block();
-        let again = arguments([following, counted]);
+        let again = arguments([following, counted, self.repeats]);
         builder.ins().brif(is_last, ends, &[], self.head, &again);
         builder.switch_to_block(ends);
         builder.ins().return_(&[counted]);
