@@ -38,6 +38,18 @@ impl<'m> Slabs<'m> {
     }
 }
 
+impl<'m> Slabs<'m> {
+    /// How many memory nodes there are.
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The memory of one node, for data that shall not leave it.
+    pub(super) fn at(&mut self, node: usize) -> &mut Arena<Rack<'m>> {
+        &mut self.nodes[node]
+    }
+}
+
 impl Heap for Slabs<'_> {
     // All arenas reach all memory.
     fn read(&self, address: u64) -> Result<u64, HeapError> {

@@ -1,6 +1,9 @@
 //! WebService: a request looks 32 keys up in a hash table, and gets the object of the last one,
 //! compressed and encrypted; an update replaces the object. YCSB's mixes A, B and C.
 //!
+//! The table is partitioned by keys over memory nodes, so that no chain leaves a node. A request
+//! looks up all keys of one node before those of the next.
+//!
 //! Source: the paper's application, after AIFM's front end, where a request has 32 look-ups and an
 //! object of 8 KiB. The objects are as many as in the artifact, one for 60 keys.
 
@@ -9,13 +12,15 @@ use super::application::Application;
 use super::deployment::{Deployment, DeploymentError, Then};
 use super::native::{self, NativeCode};
 use super::sealer::Sealer;
+use super::slabs::Slabs;
 use crate::error::LabError;
 use crate::workload::{Mix, Op, StreamSpec, Streams, hash};
-use nearfield_offload::structures::programs::FIND_ALL_PAIRS;
+use nearfield_offload::program::Program;
+use nearfield_offload::structures::programs::{FIND_ALL_BYTES, FIND_ALL_PAIRS};
 use nearfield_offload::structures::{HashTable, Heap, HeapError, found_all};
 use nearfield_offload::traversal::Query;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Look-ups of a request.
 const KEYS: usize = 32;
@@ -29,7 +34,9 @@ const LOCKS: usize = 256;
 
 pub(super) struct WebService {
     mix: Mix,
-    table: HashTable,
+    /// The part of the table at each memory node.
+    tables: Vec<HashTable>,
+    find_all: Arc<Program>,
     /// The address of each object.
     objects: Vec<u64>,
     /// How often each object was replaced.
@@ -55,6 +62,11 @@ pub(super) struct Answer {
     pub message: Option<(u64, Vec<u8>)>,
 }
 
+/// The memory node of a key.
+fn part(key: u64, nodes: usize) -> usize {
+    (key % nodes as u64) as usize
+}
+
 /// Bytes that the table and objects of so many keys take, and some more.
 pub(super) fn bytes(keys: u64) -> u64 {
     // An entry has 32 bytes, and two of three buckets have one of their own.
@@ -64,7 +76,7 @@ pub(super) fn bytes(keys: u64) -> u64 {
 impl WebService {
     /// With so many keys, and streams of requests that differ.
     pub(super) fn new(
-        heap: &mut impl Heap,
+        heap: &mut Slabs<'_>,
         keys: u64,
         mix: Mix,
         streams: usize,
@@ -82,10 +94,14 @@ impl WebService {
             .map(allocate)
             .collect::<Result<_, HeapError>>()?;
         // The artifact's load is 1.49.
-        let mut table = HashTable::new(heap, keys * 100 / 149)?;
+        let nodes = heap.count();
+        let buckets = keys * 100 / 149 / nodes as u64;
+        let tables = (0..nodes).map(|node| HashTable::new(heap.at(node), buckets));
+        let mut tables = tables.collect::<Result<Vec<HashTable>, HeapError>>()?;
         for number in 0..keys {
             let of = objects.get((number % objects.len() as u64) as usize);
-            table.insert(heap, key(number), of.copied().unwrap_or_default())?;
+            let node = part(key(number), nodes);
+            tables[node].insert(heap.at(node), key(number), of.copied().unwrap_or_default())?;
         }
         let streams = StreamSpec {
             mix,
@@ -98,7 +114,8 @@ impl WebService {
         };
         Ok(WebService {
             mix,
-            table,
+            find_all: tables[0].find_all(&[]).program,
+            tables,
             versions: objects.iter().map(|_| AtomicU64::new(0)).collect(),
             objects,
             locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
@@ -109,6 +126,16 @@ impl WebService {
     /// The object of a key's number.
     pub(super) fn object_of(&self, number: u64) -> u64 {
         number % self.objects.len() as u64
+    }
+
+    /// [`HashTable::find_all`] over all parts of the table.
+    fn find_all(&self, keys: &[u64]) -> Query {
+        let bucket = |key| self.tables[part(key, self.tables.len())].find(key).start;
+        let mut words = vec![0; FIND_ALL_PAIRS];
+        words[FIND_ALL_BYTES] = 16 * keys.len() as u64;
+        words.extend(keys.iter().flat_map(|&key| [bucket(key), key]));
+        let first = words.get(FIND_ALL_PAIRS).copied().unwrap_or_default();
+        Query::new(&self.find_all, first, &words)
     }
 
     fn version(&self, object: u64) -> &AtomicU64 {
@@ -133,14 +160,18 @@ impl WebService {
         }
         // The last one leads to the object.
         let last = keys.len().saturating_sub(1);
-        let asked: Vec<usize> = (0..keys.len())
+        let mut asked: Vec<usize> = (0..keys.len())
             .filter(|&at| at == last || values.get(at).is_some_and(Option::is_none))
             .collect();
+        if self.tables.len() > 1 {
+            let part = |at: usize| part(keys[at], self.tables.len());
+            asked.sort_by_key(|&at| (part(at) == part(last), part(at), at));
+        }
         let missing: Vec<u64> = asked
             .iter()
             .filter_map(|&at| keys.get(at).copied())
             .collect();
-        let query = self.table.find_all(&missing);
+        let query = self.find_all(&missing);
         let word = FIND_ALL_PAIRS + 2 * (missing.len() - 1);
         let outcome = deployment.run_then(&query, word, then)?;
         for ((&at, &key), found) in asked.iter().zip(&missing).zip(found_all(&outcome)) {
@@ -203,7 +234,7 @@ impl Application for WebService {
 
     fn query(&self, request: &Request) -> Option<Query> {
         let keys: Vec<u64> = request.numbers.iter().map(|&number| key(number)).collect();
-        Some(self.table.find_all(&keys))
+        Some(self.find_all(&keys))
     }
 
     fn serve(
@@ -257,7 +288,7 @@ impl Application for WebService {
     }
 
     fn with_native<'m>(&self, native: NativeCode<'m>) -> NativeCode<'m> {
-        native.with(&self.table.find_all(&[]).program, native::find_all)
+        native.with(&self.find_all, native::find_all)
     }
 }
 
