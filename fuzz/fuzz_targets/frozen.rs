@@ -31,5 +31,6 @@ fn check(object: &Object) {
         Object::Hash(hash) => hash.check_invariants(),
         Object::Set(set) => set.check_invariants(),
         Object::SortedSet(set) => set.check_invariants(),
+        Object::Stream(stream) => stream.check_invariants(),
     }
 }

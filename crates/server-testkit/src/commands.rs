@@ -14,9 +14,12 @@
 //!   only numbers of few binary digits are used;
 //! - bytes of zero in place of a number, which Redis takes for the end of the text;
 //! - ranges by members of sorted sets whose scores differ, which are not specified;
+//! - XADD with `*`, and whatever else takes its time from the clock, but for what is compared by
+//!   `near`;
 //! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
 
 use super::reply::Value;
+use super::stream_commands;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
@@ -66,7 +69,7 @@ pub enum Mode {
     Scan,
     /// A cursor, and pairs in any order, in one flat array.
     ScanPairs,
-    /// Numbers so far from each other at most.
+    /// Numbers so far from each other at most, also within arrays and maps.
     Near(i64),
 }
 
@@ -76,6 +79,17 @@ impl Mode {
         match (self, ours, redis) {
             (Mode::Near(distance), Value::Integer(ours), Value::Integer(redis)) => {
                 (*ours < 0) == (*redis < 0) && ours.abs_diff(*redis) <= distance.unsigned_abs()
+            }
+            (Mode::Near(_), Value::Array(ours), Value::Array(redis)) => {
+                let mut pairs = ours.iter().zip(redis);
+                ours.len() == redis.len() && pairs.all(|(ours, redis)| self.same(ours, redis))
+            }
+            (Mode::Near(_), Value::Map(ours), Value::Map(redis)) => {
+                let mut pairs = ours.iter().zip(redis);
+                let same = |(ours, redis): (&(Value, Value), &(Value, Value))| {
+                    ours.0 == redis.0 && self.same(&ours.1, &redis.1)
+                };
+                ours.len() == redis.len() && pairs.all(same)
             }
             (Mode::Exact | Mode::Near(_), ours, redis) => ours == redis,
             (mode, ours, redis) => mode.sorted(ours.clone()) == mode.sorted(redis.clone()),
@@ -582,7 +596,10 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
         let count = random.random_range(1..=KEYS.len());
         return Some(KEYS[random.random_range(0..count)].to_vec());
     }
-    let (_, words) = KINDS.iter().find(|(kind, _)| *kind == name)?;
+    let (_, words) = KINDS
+        .iter()
+        .chain(stream_commands::KINDS)
+        .find(|(kind, _)| *kind == name)?;
     Some(
         words[random.random_range(0..words.len())]
             .as_bytes()
@@ -739,7 +756,7 @@ impl Generator {
     /// A generator of commands that are `known`, which prefers some families.
     pub fn new(mut random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
         let mut families = Vec::new();
-        for (family, lines) in COMMANDS {
+        for (family, lines) in COMMANDS.iter().chain(stream_commands::COMMANDS) {
             let templates: Vec<Template> = lines
                 .lines()
                 .filter_map(|line| Template::read(line, known))

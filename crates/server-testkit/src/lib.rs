@@ -19,3 +19,4 @@ pub mod script;
 pub mod state;
 pub mod steps;
 pub mod stir;
+mod stream_commands;

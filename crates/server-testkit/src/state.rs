@@ -1,7 +1,7 @@
 //! The content of a server, for comparisons.
 
 use nearfield_server::keyspace::{Keyspace, Payload, Record};
-use nearfield_server::object::{Kind, Object};
+use nearfield_server::object::{Kind, Object, Stream, StreamId};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -60,6 +60,7 @@ fn describe(object: &Object) -> String {
             .map(|(field, value)| format!("{}={}", text(field), text(value)))
             .collect(),
         Object::Set(set) => set.iter().map(|member| text(&member)).collect(),
+        Object::Stream(stream) => return describe_stream(stream),
         Object::SortedSet(sorted_set) => sorted_set
             .iter()
             .map(|(member, score)| format!("{}={score:?}", text(member)))
@@ -67,4 +68,24 @@ fn describe(object: &Object) -> String {
     };
     words.sort();
     format!("{} {words:?}", object.kind().name())
+}
+
+/// All of a stream but how entries lie in nodes, and when consumers were seen: that of a consumer
+/// who was given nothing is not logged.
+fn describe_stream(stream: &Stream) -> String {
+    let mut parts = stream.parts();
+    parts.nodes.clear();
+    for consumer in parts.groups.iter_mut().flat_map(|it| &mut it.consumers) {
+        consumer.seen_ms = 0;
+    }
+    let entries = stream.range(StreamId::MIN, StreamId::MAX, false);
+    let entries = entries.map(|entry| {
+        let mut text = entry.id.to_string();
+        entry.for_each(|field, value| {
+            text += &format!(" {}={}", field.escape_ascii(), value.escape_ascii());
+        });
+        text
+    });
+    let entries: Vec<String> = entries.collect();
+    format!("stream {entries:?} {parts:?}")
 }

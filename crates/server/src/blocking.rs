@@ -23,6 +23,8 @@ pub struct Wait {
     pub until_ms: Option<u64>,
     /// What the client is answered if it has waited in vain.
     pub in_vain: Vec<u8>,
+    /// The command that is executed then, if it is not the one that was sent.
+    pub words: Option<Words>,
 }
 
 /// A client that waits.

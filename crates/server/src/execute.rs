@@ -398,11 +398,12 @@ impl<'s> Executor<'s> {
         let wait = invoke(server, keys, client, &mut account, args, reply, false);
         if let Some(wait) = &wait {
             server.keyspace.set_observed(Observer::Blocked, true);
+            let sent = || args.iter().map(|word| word.to_vec()).collect();
             server.blocked.add(Waiter {
                 client: Arc::clone(&client.shared),
                 database,
                 protocol: reply.protocol(),
-                words: args.iter().map(|word| word.to_vec()).collect(),
+                words: wait.words.clone().unwrap_or_else(sent),
                 wait: wait.clone(),
             });
         }
@@ -509,6 +510,8 @@ fn is_waited_for(command: &Command, kind: Result<Option<Kind>, CommandError>) ->
     match command.group {
         Group::List => kind == Ok(Some(Kind::List)),
         Group::SortedSet => kind == Ok(Some(Kind::SortedSet)),
+        // Who waits for a group is told that it is gone.
+        Group::Stream => command.name == "xreadgroup" || kind == Ok(Some(Kind::Stream)),
         _ => true,
     }
 }

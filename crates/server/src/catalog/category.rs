@@ -74,6 +74,7 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
         Group::SortedSet => &["sortedset"],
         Group::Geo => &["geo"],
         Group::HyperLogLog => &["hyperloglog"],
+        Group::Stream => &["stream"],
         Group::Transactions => &["transaction"],
         Group::PubSub => &["pubsub"],
         Group::Scripting => &["scripting"],

@@ -158,6 +158,8 @@ pub enum Group {
     Geo,
     /// Numbers of different elements.
     HyperLogLog,
+    /// Streams.
+    Stream,
     /// Transactions.
     Transactions,
     /// Publishing and subscribing.
@@ -183,6 +185,7 @@ impl Group {
             Group::SortedSet => "sorted-set",
             Group::Geo => "geo",
             Group::HyperLogLog => "hyperloglog",
+            Group::Stream => "stream",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",
             Group::Scripting => "scripting",
@@ -222,7 +225,7 @@ impl Spec {
     pub fn is_for_pools(&self) -> bool {
         let is_for_strings = !matches!(
             self.group,
-            Group::List | Group::Hash | Group::Set | Group::SortedSet | Group::Geo
+            Group::List | Group::Hash | Group::Set | Group::SortedSet | Group::Geo | Group::Stream
         );
         is_for_strings && !self.flags.has(Flags::UNSHARED)
     }

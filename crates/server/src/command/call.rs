@@ -52,6 +52,7 @@ impl<'c> Call<'c> {
             keys: keys.iter().map(|key| key.to_vec()).collect(),
             until_ms: (timeout_ms > 0).then(|| self.keys.now_ms().saturating_add(timeout_ms)),
             in_vain: in_vain.take(),
+            words: None,
         });
     }
 

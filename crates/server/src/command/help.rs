@@ -15,5 +15,5 @@ pub fn help(call: &mut Call<'_>, lines: &[&str]) {
         call.reply.simple(line);
     }
     call.reply.simple("HELP");
-    call.reply.simple("    Print this help.");
+    call.reply.simple("    Prints this help.");
 }

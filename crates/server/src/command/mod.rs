@@ -43,6 +43,7 @@ mod sorted_set;
 mod sorted_set_algebra;
 mod sorted_set_pop;
 mod sorted_set_range;
+mod stream;
 mod string;
 mod tier;
 mod tracking;

@@ -1,5 +1,6 @@
 //! The commands of a script, each within the call of the script.
 
+use super::stream::may_wait;
 use super::{Call, Command, Flags, lookup, registry};
 use crate::acl::log::Context;
 use crate::error::CommandError;
@@ -60,6 +61,12 @@ impl ScriptHost<'_, '_> {
         let tells_others = matches!(command.name, "publish" | "spublish");
         if self.only_reads && (tells_others || command.flags.has(Flags::WRITE)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
+        }
+        if matches!(command.name, "xread" | "xreadgroup") && may_wait(args) {
+            let name = String::from_utf8_lossy(args.first().copied().unwrap_or_default());
+            return Err(format!(
+                "ERR {name} command is not allowed with BLOCK option from scripts"
+            ));
         }
         // A script that has written may go on, so that it is executed as a whole.
         if self.call.keys.effects().logged.is_empty() {

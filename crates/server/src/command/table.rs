@@ -4,8 +4,8 @@ use super::spec::{Command, Run};
 use super::{
     acl, bit, client, config, connection, expiry, generic, geo, hash, hotkeys, hyperloglog,
     introspection, list, list_blocking, ordered, persistence, pubsub, scripting, server, set,
-    set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop, sorted_set_range, string, tier,
-    transaction,
+    set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop, sorted_set_range, stream, string,
+    tier, transaction,
 };
 use crate::catalog::Registry;
 use crate::config::Options;
@@ -51,7 +51,8 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::n
 
 /// All commands, family by family.
 pub fn all() -> impl Iterator<Item = &'static Command> {
-    FAMILIES.iter().flat_map(|family| family.iter())
+    let families = FAMILIES.iter().chain(stream::COMMANDS);
+    families.flat_map(|family| family.iter())
 }
 
 /// Finds a command by its name in any case.

@@ -19,6 +19,8 @@ pub enum Class {
     Hash,
     /// `z`
     SortedSet,
+    /// `t`
+    Stream,
     /// `x`
     Expired,
     /// `e`

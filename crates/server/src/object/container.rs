@@ -1,6 +1,6 @@
 //! The interface that all types of objects share.
 
-use super::{Hash, Kind, List, Object, Set, SortedSet, Text};
+use super::{Hash, Kind, List, Object, Set, SortedSet, Stream, Text};
 use nearfield_tiers::Heap;
 
 /// A type of objects.
@@ -77,6 +77,15 @@ container!(
     SortedSet,
     of_heap(SortedSet::new_in),
     SortedSet::is_empty
+);
+
+container!(
+    Stream,
+    Stream,
+    Stream,
+    of_heap(Stream::new_in),
+    // A stream without entries has a last identifier and groups; its key stays.
+    |_: &Stream| false
 );
 
 /// A container's constructor, given a heap to share.

@@ -8,7 +8,7 @@
 //! in its own module (`freeze` and `thaw`). Thawing trusts nothing: what is no object is
 //! [`Damaged`].
 
-use super::{Hash, Kind, List, Object, Set, SortedSet, Text};
+use super::{Hash, Kind, List, Object, Set, SortedSet, Stream, Text};
 use nearfield_tiers::Heap;
 
 /// Bytes are not those of a frozen object.
@@ -93,6 +93,7 @@ impl Object {
             Object::Hash(hash) => hash.freeze(out),
             Object::Set(set) => set.freeze(out),
             Object::SortedSet(sorted_set) => sorted_set.freeze(out),
+            Object::Stream(stream) => stream.freeze(out),
         }
     }
 
@@ -126,9 +127,10 @@ impl Object {
                 let set = SortedSet::thaw(&mut source, heap);
                 set.map(|it| Object::SortedSet(Box::new(it)))
             }
+            Kind::Stream => Stream::thaw(&mut source, &heap).map(|it| Object::Stream(Box::new(it))),
         };
         object
-            .filter(|object| source.left() == 0 && !object.is_empty())
+            .filter(|object| source.left() == 0 && (kind == Kind::Stream || !object.is_empty()))
             .ok_or(Damaged(kind))
     }
 }
@@ -137,7 +139,7 @@ impl Object {
 mod tests {
     use super::*;
     use crate::object::testing::{bytes, for_each_seed};
-    use crate::object::{ChunkLimit, Container, Limits};
+    use crate::object::{ChunkLimit, Container, Limits, stream};
     use rand::RngExt;
     use rand::rngs::SmallRng;
 
@@ -169,6 +171,7 @@ mod tests {
             Kind::Hash => Hash::create(heap).wrap(),
             Kind::Set => Set::create(heap).wrap(),
             Kind::SortedSet => SortedSet::create(heap).wrap(),
+            Kind::Stream => stream::testing::made(random, heap).wrap(),
         };
         for _ in 0..count {
             let removes = random.random_bool(0.3);
@@ -199,6 +202,7 @@ mod tests {
                         set.remove(&other);
                     }
                 }
+                Object::Stream(_) => {}
                 Object::SortedSet(set) => {
                     let score = [-0.0, 0.0, 1.5, f64::INFINITY, f64::NEG_INFINITY];
                     let score = score[random.random_range(0..score.len())];
@@ -245,6 +249,7 @@ mod tests {
                     cursor
                 });
             }
+            Object::Stream(stream) => pair(format!("{:?}", stream.parts()).as_bytes(), b""),
             Object::SortedSet(set) => {
                 for (member, score) in set.iter() {
                     pair(member, &score.to_le_bytes());
@@ -271,6 +276,7 @@ mod tests {
             Object::Hash(hash) => hash.check_invariants(),
             Object::Set(set) => set.check_invariants(),
             Object::SortedSet(set) => set.check_invariants(),
+            Object::Stream(stream) => stream.check_invariants(),
         }
     }
 

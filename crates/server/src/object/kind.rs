@@ -13,16 +13,19 @@ pub enum Kind {
     Set,
     /// A sorted set.
     SortedSet,
+    /// A stream.
+    Stream,
 }
 
 impl Kind {
     /// All types.
-    pub const ALL: [Kind; 5] = [
+    pub const ALL: [Kind; 6] = [
         Kind::String,
         Kind::List,
         Kind::Hash,
         Kind::Set,
         Kind::SortedSet,
+        Kind::Stream,
     ];
 
     /// The type's name in the protocol.
@@ -33,6 +36,7 @@ impl Kind {
             Kind::Hash => "hash",
             Kind::Set => "set",
             Kind::SortedSet => "zset",
+            Kind::Stream => "stream",
         }
     }
 }

@@ -24,6 +24,10 @@ pub struct Limits {
     pub sorted_set_bytes_max: usize,
     /// What a chunk of a list holds (`list-max-listpack-size`).
     pub list_chunk: ChunkLimit,
+    /// Bytes of a node of a stream (`stream-node-max-bytes`); 0: no limit.
+    pub stream_node_bytes_max: usize,
+    /// Entries of a node of a stream (`stream-node-max-entries`); 0: no limit.
+    pub stream_node_entries_max: usize,
 }
 
 impl Default for Limits {
@@ -37,6 +41,8 @@ impl Default for Limits {
             sorted_set_entries_max: 128,
             sorted_set_bytes_max: 64,
             list_chunk: ChunkLimit::from_setting(-2),
+            stream_node_bytes_max: 4096,
+            stream_node_entries_max: 100,
         }
     }
 }
@@ -45,7 +51,7 @@ impl Default for Limits {
 /// themselves: reads wait for nobody and write nothing.
 #[derive(Debug)]
 pub struct SharedLimits {
-    values: [AtomicUsize; 9],
+    values: [AtomicUsize; 11],
     /// One change at a time.
     changing: Mutex<()>,
 }
@@ -76,6 +82,8 @@ impl SharedLimits {
                 bytes_max: value(7),
                 entries_max: value(8),
             },
+            stream_node_bytes_max: value(9),
+            stream_node_entries_max: value(10),
         }
     }
 
@@ -92,7 +100,7 @@ impl SharedLimits {
 }
 
 impl Limits {
-    fn values(&self) -> [usize; 9] {
+    fn values(&self) -> [usize; 11] {
         [
             self.hash_entries_max,
             self.hash_bytes_max,
@@ -103,6 +111,8 @@ impl Limits {
             self.sorted_set_bytes_max,
             self.list_chunk.bytes_max,
             self.list_chunk.entries_max,
+            self.stream_node_bytes_max,
+            self.stream_node_entries_max,
         ]
     }
 }

@@ -1,4 +1,4 @@
-//! The containers behind typed keys: lists, hashes, sets and sorted sets.
+//! The containers behind typed keys: lists, hashes, sets, sorted sets and streams.
 //!
 //! Each container takes all its memory from the heap that it is given, says how much that is, and
 //! can be built again in another heap, so that an object can move to another tier of memory. Small
@@ -17,6 +17,7 @@ mod packed;
 mod ranked_tree;
 mod set;
 mod sorted_set;
+pub mod stream;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -31,6 +32,7 @@ pub use list::{Iter as ListIter, List};
 pub use node::{Part, PartOf, Parted, Unread};
 pub use set::{Member, Members, Set};
 pub use sorted_set::{Entries, SortedSet};
+pub use stream::{Stream, StreamId};
 pub use text::Text;
 
 use nearfield_tiers::Heap;
@@ -47,6 +49,8 @@ pub enum Object {
     Set(Box<Set<Heap>>),
     /// A sorted set.
     SortedSet(Box<SortedSet<Heap>>),
+    /// A stream.
+    Stream(Box<Stream>),
 }
 
 impl Object {
@@ -58,6 +62,7 @@ impl Object {
             Object::Hash(_) => Kind::Hash,
             Object::Set(_) => Kind::Set,
             Object::SortedSet(_) => Kind::SortedSet,
+            Object::Stream(_) => Kind::Stream,
         }
     }
 
@@ -69,10 +74,11 @@ impl Object {
             Object::Hash(hash) => hash.encoding(),
             Object::Set(set) => set.encoding(),
             Object::SortedSet(sorted_set) => sorted_set.encoding(),
+            Object::Stream(_) => "stream",
         }
     }
 
-    /// The number of elements, fields or members; of a string, of bytes.
+    /// The number of elements, fields, members or entries; of a string, of bytes.
     pub fn len(&self) -> usize {
         match self {
             Object::Text(text) => text.bytes().len(),
@@ -80,6 +86,7 @@ impl Object {
             Object::Hash(hash) => hash.len(),
             Object::Set(set) => set.len(),
             Object::SortedSet(sorted_set) => sorted_set.len(),
+            Object::Stream(stream) => stream.len(),
         }
     }
 
@@ -89,7 +96,8 @@ impl Object {
     }
 
     /// The bytes taken from its heap, those of the box, and those of nodes in cold tiers. Constant
-    /// time, except that it is linear in the chunks of a list.
+    /// time, except that it is linear in the chunks of a list, and in the nodes and consumers of a
+    /// stream.
     pub fn memory_bytes(&self) -> usize {
         let cold = self.parted().map_or(0, Parted::cold_bytes);
         let in_box = match self {
@@ -98,6 +106,7 @@ impl Object {
             Object::Hash(_) => size_of::<Hash<Heap>>(),
             Object::Set(_) => size_of::<Set<Heap>>(),
             Object::SortedSet(_) => size_of::<SortedSet<Heap>>(),
+            Object::Stream(_) => size_of::<Stream>(),
         };
         in_box + self.heap_bytes() + cold
     }
@@ -110,6 +119,7 @@ impl Object {
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::SortedSet(sorted_set) => sorted_set.memory_bytes(),
+            Object::Stream(stream) => stream.memory_bytes(),
         }
     }
 
@@ -124,6 +134,7 @@ impl Object {
             Object::SortedSet(sorted_set) => {
                 Object::SortedSet(Box::new(sorted_set.rebuild_in(heap)))
             }
+            Object::Stream(stream) => Object::Stream(Box::new(stream.rebuild_in(heap))),
         }
     }
 }

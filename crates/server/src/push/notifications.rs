@@ -17,6 +17,7 @@ fn bit(class: Class) -> u32 {
         Class::SortedSet => 1 << 7,
         Class::Expired => 1 << 8,
         Class::Evicted => 1 << 9,
+        Class::Stream => 1 << 10,
         Class::New => 1 << 14,
     }
 }

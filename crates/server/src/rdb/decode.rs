@@ -4,6 +4,7 @@ use super::error::Error;
 use super::format::{Value, kind};
 use super::packed::{Pairs, intset, listpack, ziplist, zipmap};
 use super::source::Source;
+use super::stream;
 use std::io::Read;
 
 /// How many elements memory is reserved for before any of them has been read.
@@ -51,6 +52,9 @@ pub(super) fn read<R: Read>(
         })?),
         kind::SORTED_SET_ZIPLIST => Value::SortedSet(scored(source, ziplist::read)?),
         kind::SORTED_SET_LISTPACK => Value::SortedSet(scored(source, listpack::read)?),
+        kind::STREAM | kind::STREAM_2 | kind::STREAM_3 => {
+            Value::Stream(Box::new(stream::read(type_byte, source)?))
+        }
         _ => {
             return Err(Error::BadEncoding {
                 what: "type of a value",
@@ -62,7 +66,7 @@ pub(super) fn read<R: Read>(
 }
 
 /// Reads a number and that many elements.
-fn repeated<R: Read, T>(
+pub(super) fn repeated<R: Read, T>(
     source: &mut Source<R>,
     mut element: impl FnMut(&mut Source<R>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {

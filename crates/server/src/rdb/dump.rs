@@ -41,7 +41,7 @@ fn payload(value: &Value) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// `UnknownVersion` of a newer Redis; `ChecksumMismatch`; `Truncated`, `BadLength`, `BadEncoding`,
 /// `BadCompression`, `BadScore` and `EmptyContainer` if it is intact and yet no value;
-/// `Unsupported` for streams, values of modules and hashes whose fields expire.
+/// `Unsupported` for values of modules and hashes whose fields expire.
 pub fn restore(payload: &[u8]) -> Result<Value, Error> {
     let truncated = Error::Truncated {
         offset: payload.len() as u64,

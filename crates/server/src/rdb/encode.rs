@@ -3,6 +3,7 @@
 use super::error::Error;
 use super::format::{Value, kind};
 use super::sink::Sink;
+use super::stream;
 use std::io::Write;
 
 /// The type that stands before the value.
@@ -13,6 +14,7 @@ pub(super) fn type_byte(value: &Value) -> u8 {
         Value::Set(_) => kind::SET,
         Value::Hash(_) => kind::HASH,
         Value::SortedSet(_) => kind::SORTED_SET,
+        Value::Stream(_) => kind::STREAM_2,
     }
 }
 
@@ -33,6 +35,7 @@ pub(super) fn write<W: Write>(value: &Value, sink: &mut Sink<W>) -> Result<(), E
                 sink.string(value)?;
             }
         }
+        Value::Stream(parts) => stream::write(parts, sink)?,
         Value::SortedSet(members) => {
             sink.length(members.len() as u64)?;
             for (member, score) in members {

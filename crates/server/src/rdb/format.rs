@@ -1,6 +1,7 @@
 //! The numbers of the format, and the values it holds.
 
 use super::error::Error;
+use crate::object::stream::StreamParts;
 use std::ops::RangeInclusive;
 
 pub(super) const MAGIC: &[u8] = b"REDIS";
@@ -85,7 +86,6 @@ pub(super) mod kind {
     pub fn unsupported(type_byte: u8) -> Option<&'static str> {
         match type_byte {
             MODULE_OPAQUE | MODULE => Some("value of a module"),
-            STREAM | STREAM_2 | STREAM_3 => Some("stream"),
             HASH_EXPIRING_OF_CANDIDATE..=HASH_EXPIRING_LISTPACK => {
                 Some("hash with fields that expire")
             }
@@ -115,13 +115,15 @@ pub enum Value {
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
     /// The members and their scores, in no order. A score may be infinite, and is a number.
     SortedSet(Vec<(Vec<u8>, f64)>),
+    /// A stream, whose parts fit together. It may be empty.
+    Stream(Box<StreamParts<'static>>),
 }
 
 impl Value {
     /// Whether it is a container without elements, which no key may have.
     pub(super) fn is_empty_container(&self) -> bool {
         match self {
-            Self::String(_) => false,
+            Self::String(_) | Self::Stream(_) => false,
             Self::List(elements) | Self::Set(elements) => elements.is_empty(),
             Self::Hash(fields) => fields.is_empty(),
             Self::SortedSet(members) => members.is_empty(),

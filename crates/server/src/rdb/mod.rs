@@ -35,6 +35,7 @@ mod reader;
 mod sink;
 mod skip;
 mod source;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -41,7 +41,7 @@ pub enum Item {
     End,
 }
 
-/// What becomes of streams, values of modules, and hashes whose fields expire.
+/// What becomes of values of modules, and hashes whose fields expire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsupported {
     /// Reading ends with an error that names the key.

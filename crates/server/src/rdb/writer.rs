@@ -4,6 +4,8 @@ use super::encode;
 use super::error::Error;
 use super::format::{MAGIC, Value, WRITE_VERSIONS, check_version, kind, opcode};
 use super::sink::Sink;
+use super::stream;
+use crate::object::stream::StreamParts;
 use std::io::Write;
 
 /// What a snapshot holds of a key beside its value.
@@ -193,6 +195,17 @@ impl<W: Write> Writer<W> {
         }
         self.remaining -= 1;
         encode::score(score, &mut self.sink)
+    }
+
+    /// Writes a stream.
+    pub fn stream(
+        &mut self,
+        key: &[u8],
+        parts: &StreamParts<'_>,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("stream", kind::STREAM_2, key, attributes)?;
+        stream::write(parts, &mut self.sink)
     }
 
     /// Writes the end and the checksum, and flushes the output.

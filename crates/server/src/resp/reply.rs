@@ -328,6 +328,16 @@ impl Reply {
         });
     }
 
+    /// Ends the second of three parts of an answer, which is an array that was begun at `mark`: the
+    /// first part, a text, goes before it.
+    pub fn end_claim(&mut self, mark: Mark, first: &str, length: usize) {
+        self.end(mark, |reply| {
+            reply.array(3);
+            reply.bulk(first.as_bytes());
+            reply.array(length);
+        });
+    }
+
     fn end(&mut self, mark: Mark, head: impl FnOnce(&mut Reply)) {
         let end = self.out.len();
         head(self);

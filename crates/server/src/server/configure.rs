@@ -56,6 +56,8 @@ impl Server {
             limits.set_bytes_max = size("set-max-listpack-value");
             limits.sorted_set_entries_max = size("zset-max-listpack-entries");
             limits.sorted_set_bytes_max = size("zset-max-listpack-value");
+            limits.stream_node_bytes_max = size("stream-node-max-bytes");
+            limits.stream_node_entries_max = size("stream-node-max-entries");
             let chunk = self.config.integer("list-max-listpack-size");
             limits.list_chunk = ChunkLimit::from_setting(chunk as i32);
         });

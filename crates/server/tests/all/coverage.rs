@@ -22,7 +22,8 @@ fn page_of(group: Group) -> &'static str {
         | Group::Set
         | Group::SortedSet
         | Group::Geo
-        | Group::HyperLogLog => PAGES[0],
+        | Group::HyperLogLog
+        | Group::Stream => PAGES[0],
         Group::Transactions
         | Group::PubSub
         | Group::Scripting

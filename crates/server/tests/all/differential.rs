@@ -174,7 +174,12 @@ fn episode(seed: u64, known: fn(&[u8]) -> bool) -> Episode {
             read(&[b"SMEMBERS", key], Mode::Unordered);
             read(&[b"HGETALL", key], Mode::Pairs);
             read(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"], Mode::Exact);
+            read(&[b"XRANGE", key, b"-", b"+"], Mode::Exact);
             read(&[b"PEXPIRETIME", key], Mode::Near(20_000));
+        }
+        for key in [&b"k1"[..], b"k2", b"x1", b"x2", b"x3"] {
+            let words = [&b"XINFO"[..], b"STREAM", key, b"FULL", b"COUNT", b"0"];
+            read(&words, Mode::Near(20_000));
         }
     }
     Episode { resp3, commands }

@@ -21,5 +21,6 @@ mod pool;
 mod rdb;
 mod replay;
 mod scan;
+mod streams;
 mod tiers;
 mod tls;

@@ -21,6 +21,7 @@ pub(super) fn dump(call: &mut Call<'_>) -> Answer {
 
 fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, CommandError> {
     let value = keys.read_object(key, found, |object| match object {
+        Object::Stream(stream) => Value::Stream(Box::new(stream.parts().into_owned())),
         Object::Text(text) => Value::String(text.bytes().to_vec()),
         Object::List(list) => Value::List(list.iter().map(<[u8]>::to_vec).collect()),
         Object::Hash(hash) => {
@@ -48,7 +49,7 @@ fn has_duplicates(value: &Value) -> bool {
         names.collect::<HashSet<_>>().len() < length
     }
     match value {
-        Value::String(_) | Value::List(_) => false,
+        Value::String(_) | Value::List(_) | Value::Stream(_) => false,
         Value::Set(members) => any(members.iter()),
         Value::Hash(fields) => any(fields.iter().map(|(field, _)| field)),
         Value::SortedSet(members) => any(members.iter().map(|(member, _)| member)),

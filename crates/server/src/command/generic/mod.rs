@@ -121,7 +121,7 @@ pub const COMMANDS: &[Command] = &[
         .summary("Creates a key from what DUMP has returned.")
         .differs(
             "IDLETIME and FREQ are checked and ignored: how keys are used is not stored \
-             with them. Streams and values of modules are refused.",
+             with them. Values of modules are refused.",
         ),
     Command::new("sort", -2, sort::sort)
         .unshared()

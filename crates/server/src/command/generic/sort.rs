@@ -200,7 +200,7 @@ fn elements(keys: &mut Keys<'_>, key: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Kin
         Object::List(list) => Some(list.iter().map(<[u8]>::to_vec).collect()),
         Object::Set(set) => Some(set.iter().map(|member| member.to_vec()).collect()),
         Object::SortedSet(set) => Some(set.iter().map(|(member, _)| member.to_vec()).collect()),
-        Object::Text(_) | Object::Hash(_) => None,
+        Object::Text(_) | Object::Hash(_) | Object::Stream(_) => None,
     })?;
     let elements = elements.flatten().ok_or(CommandError::WrongType)?;
     Ok((elements, Some(found.kind)))

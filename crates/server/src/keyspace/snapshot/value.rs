@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use crate::keyspace::Keys;
-use crate::object::{Container, Hash, List, Object, Set, SortedSet, Unread};
+use crate::object::{Container, Hash, List, Object, Set, SortedSet, Stream, Unread};
 use crate::rdb::{Attributes, Error, Value, Writer};
 use std::io::Write;
 
@@ -35,6 +35,7 @@ pub fn write<W: Write>(
             writer.begin_set(key, count, attributes)?;
             set.iter().try_for_each(|member| writer.element(&member))
         }
+        Object::Stream(stream) => writer.stream(key, &stream.parts(), attributes),
         Object::SortedSet(sorted_set) => {
             writer.begin_sorted_set(key, count, attributes)?;
             // With falling scores Redis reads it fastest.
@@ -88,6 +89,14 @@ pub fn put(
             }
             sorted_set.wrap()
         }
+        Value::Stream(parts) => match Stream::of_parts(&parts, heap) {
+            Some(stream) => stream.wrap(),
+            None => {
+                return Err(CommandError::text(
+                    "ERR the parts of a stream do not fit together",
+                ));
+            }
+        },
     };
     keys.put_object(key, object, expires_at_ms)
 }

@@ -194,7 +194,7 @@ impl Kind {
         let writes = command.flags.has(Flags::WRITE);
         let reads_object = matches!(
             command.spec.group,
-            Group::List | Group::Hash | Group::Set | Group::SortedSet | Group::Geo
+            Group::List | Group::Hash | Group::Set | Group::SortedSet | Group::Geo | Group::Stream
         );
         Kind {
             batchable,

@@ -6,7 +6,7 @@
 
 mod chunk;
 mod nodes;
-mod ring;
+pub(super) mod ring;
 #[cfg(test)]
 mod tests;
 

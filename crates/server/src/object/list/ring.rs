@@ -7,7 +7,7 @@ use allocator_api2::vec::Vec;
 const SLOTS_MIN: usize = 1;
 
 /// The elements lie in slots one behind the other, and the last slot is followed by the first.
-pub(super) struct Ring<T, A: Allocator> {
+pub(in crate::object) struct Ring<T, A: Allocator> {
     slots: Vec<Option<T>, A>,
     /// The slot of the first element.
     first: usize,
@@ -15,7 +15,7 @@ pub(super) struct Ring<T, A: Allocator> {
 }
 
 impl<T, A: Allocator> Ring<T, A> {
-    pub(super) fn new_in(heap: A) -> Self {
+    pub(in crate::object) fn new_in(heap: A) -> Self {
         Ring {
             slots: Vec::new_in(heap),
             first: 0,
@@ -23,15 +23,15 @@ impl<T, A: Allocator> Ring<T, A> {
         }
     }
 
-    pub(super) fn heap(&self) -> &A {
+    pub(in crate::object) fn heap(&self) -> &A {
         self.slots.allocator()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::object) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(in crate::object) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Option<T>>()
     }
 
@@ -46,7 +46,7 @@ impl<T, A: Allocator> Ring<T, A> {
     }
 
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<&T> {
+    pub(in crate::object) fn get(&self, index: usize) -> Option<&T> {
         if index >= self.len {
             return None;
         }
@@ -54,7 +54,7 @@ impl<T, A: Allocator> Ring<T, A> {
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+    pub(in crate::object) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         if index >= self.len {
             return None;
         }
@@ -63,29 +63,29 @@ impl<T, A: Allocator> Ring<T, A> {
     }
 
     #[inline]
-    pub(super) fn last_mut(&mut self) -> Option<&mut T> {
+    pub(in crate::object) fn last_mut(&mut self) -> Option<&mut T> {
         self.get_mut(self.len.wrapping_sub(1))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(in crate::object) fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len).filter_map(|index| self.get(index))
     }
 
-    pub(super) fn push_back(&mut self, element: T) {
+    pub(in crate::object) fn push_back(&mut self, element: T) {
         self.reserve();
         let slot = self.slot(self.len);
         self.slots[slot] = Some(element);
         self.len += 1;
     }
 
-    pub(super) fn push_front(&mut self, element: T) {
+    pub(in crate::object) fn push_front(&mut self, element: T) {
         self.reserve();
         self.first = self.slot(self.slots.len() - 1);
         self.slots[self.first] = Some(element);
         self.len += 1;
     }
 
-    pub(super) fn pop_back(&mut self) -> Option<T> {
+    pub(in crate::object) fn pop_back(&mut self) -> Option<T> {
         self.len = self.len.checked_sub(1)?;
         let slot = self.slot(self.len);
         let element = self.slots[slot].take();
@@ -93,7 +93,7 @@ impl<T, A: Allocator> Ring<T, A> {
         element
     }
 
-    pub(super) fn pop_front(&mut self) -> Option<T> {
+    pub(in crate::object) fn pop_front(&mut self) -> Option<T> {
         self.len = self.len.checked_sub(1)?;
         let element = self.slots[self.first].take();
         self.first = self.slot(1);
@@ -102,12 +102,29 @@ impl<T, A: Allocator> Ring<T, A> {
     }
 
     /// Puts an element before that of `index`. Linear in those behind it.
-    pub(super) fn insert(&mut self, index: usize, element: T) {
+    pub(in crate::object) fn insert(&mut self, index: usize, element: T) {
         self.push_back(element);
         for index in (index + 1..self.len).rev() {
             let (slot, before) = (self.slot(index), self.slot(index - 1));
             self.slots.swap(slot, before);
         }
+    }
+
+    /// Removes the element of `index`. Linear in those to the nearer end.
+    pub(in crate::object) fn remove(&mut self, index: usize) -> Option<T> {
+        if index >= self.len {
+            return None;
+        }
+        let swap = |ring: &mut Self, one: usize, other: usize| {
+            let (one, other) = (ring.slot(one), ring.slot(other));
+            ring.slots.swap(one, other);
+        };
+        if index < self.len / 2 {
+            (0..index).rev().for_each(|it| swap(self, it, it + 1));
+            return self.pop_front();
+        }
+        (index + 1..self.len).for_each(|it| swap(self, it, it - 1));
+        self.pop_back()
     }
 
     fn reserve(&mut self) {

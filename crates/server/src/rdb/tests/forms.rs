@@ -532,29 +532,9 @@ fn versions_1_to_12_are_read() {
     assert!(matches!(begin(b"REDIS001"), Error::Truncated { offset: 8 }));
 }
 
-/// Streams in their three forms, a module's value, and hashes whose fields expire, behind a key.
+/// A module's value, and hashes whose fields expire, behind a key.
 fn unsupported_values() -> Vec<(u8, Vec<u8>)> {
-    let stream = |counters: &[u8], entries_read: &[u8], active: &[u8]| {
-        let parts: [&[u8]; 10] = [
-            b"\x01\x10ABCDEFGHABCDEFGH\x03any\x02\x40\x99\x05",
-            counters,
-            b"\x01\x05group\x07\x08",
-            entries_read,
-            b"\x01ABCDEFGHABCDEFGHtimetime\x09",
-            b"\x01\x08consumer",
-            b"timetime",
-            active,
-            b"\x02ABCDEFGHABCDEFGH",
-            b"ABCDEFGHABCDEFGH",
-        ];
-        parts.concat()
-    };
-    let counters = b"\x01\x02\x03\x04\x05";
-    let unread = b"\x81\xff\xff\xff\xff\xff\xff\xff\xff";
     vec![
-        (15, stream(b"", b"", b"")),
-        (19, stream(counters, unread, b"")),
-        (21, stream(counters, b"\x01", b"timetime")),
         (
             7,
             b"\x81MODULEID\x01\x02\x02\x40\x03\x03fltt\x04doubleee\x05\x02hi\x00".to_vec(),
@@ -633,4 +613,82 @@ fn keys_of_empty_containers_are_passed_over() {
     let read: Result<Vec<_>, _> = reader.by_ref().collect();
     assert_eq!(read.unwrap().len(), 2);
     assert_eq!(reader.empty(), 5);
+}
+
+/// A stream of one entry and a group that has it pending, in a form with or without counters, the
+/// number of entries read, and the time at which the consumer was active.
+fn stream(counters: &[u8], entries_read: &[u8], active: &[u8]) -> Vec<u8> {
+    let master: [&[u8]; 5] = [b"\x01", b"\x00", b"\x01", b"\x81f", b"\x00"];
+    let entry: [&[u8]; 5] = [b"\x02", b"\x00", b"\x00", b"\x81v", b"\x04"];
+    let node = listpack(&[master, entry].concat());
+    let id = [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3];
+    let parts: [&[u8]; 17] = [
+        b"\x01\x10",
+        &id,
+        &string(&node),
+        b"\x01\x07\x04",
+        counters,
+        b"\x01\x05group\x07\x03",
+        entries_read,
+        b"\x01",
+        &id,
+        b"\x05\0\0\0\0\0\0\0",
+        b"\x09",
+        b"\x01\x08consumer",
+        b"\x06\0\0\0\0\0\0\0",
+        active,
+        b"\x01",
+        &id,
+        b"",
+    ];
+    parts.concat()
+}
+
+#[test]
+fn streams_are_read_in_their_three_forms() {
+    let counters = b"\x07\x03\x02\x01\x08";
+    let unread = b"\x81\xff\xff\xff\xff\xff\xff\xff\xff";
+    let read = |type_byte: u8, body: &[u8]| {
+        let file = file(&[&[type_byte, 4][..], b"name", body].concat());
+        items(&file, Unsupported::Refuse)
+    };
+    for (type_byte, body, added, entries_read) in [
+        (15, stream(b"", b"", b""), 1, Some(1)),
+        (19, stream(counters, unread, b""), 8, None),
+        (21, stream(counters, b"\x04", b"timetime"), 8, Some(4)),
+    ] {
+        let items = read(type_byte, &body).unwrap();
+        let Some(Item::Entry {
+            value: Value::Stream(parts),
+            ..
+        }) = items.first()
+        else {
+            panic!("no stream of type {type_byte}: {items:?}");
+        };
+        let id = |ms, seq| crate::object::StreamId { ms, seq };
+        assert_eq!((parts.len, parts.last_id), (1, id(7, 4)));
+        assert_eq!((parts.first_id, parts.entries_added), (id(7, 3), added));
+        let [group] = &parts.groups[..] else {
+            panic!("no group");
+        };
+        assert_eq!(group.entries_read, entries_read);
+        assert_eq!(group.pending, [(id(7, 3), 5, 9)]);
+        assert_eq!(group.consumers[0].pending, [id(7, 3)]);
+        assert_eq!(group.consumers[0].seen_ms, 6);
+    }
+    // What does not fit together is refused, wherever it is.
+    let sound = stream(counters, unread, b"");
+    for at in 0..sound.len() {
+        for bit in 0..8 {
+            let mut body = sound.clone();
+            body[at] ^= 1 << bit;
+            if let Err(error) = read(19, &body) {
+                assert!(!matches!(error, Error::Io { .. }), "{error}");
+            }
+        }
+    }
+    let mut orphan = sound.clone();
+    let last = orphan.len() - 1;
+    orphan[last] ^= 1;
+    assert!(matches!(read(19, &orphan), Err(Error::BadLength { .. })));
 }

@@ -1,5 +1,6 @@
 //! Packed values and files made by hand, and random values.
 
+use crate::object::stream::testing::made;
 use crate::rdb::{Attributes, Error, Item, Reader, Unsupported, Value, Writer};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
@@ -122,7 +123,11 @@ fn random_score(random: &mut impl Rng) -> f64 {
 /// A value that is no empty container.
 pub fn random_value(random: &mut SmallRng) -> Value {
     let count = 1 + (random.random_range(0..300) >> random.random_range(0..9));
-    match random.random_range(0..5) {
+    match random.random_range(0..6) {
+        4 => {
+            let stream = made(random, &nearfield_tiers::Heap::new());
+            Value::Stream(Box::new(stream.parts().into_owned()))
+        }
         0 => Value::String(random_string(random)),
         1 => Value::List((0..count).map(|_| random_string(random)).collect()),
         2 => Value::Set((0..count).map(|_| random_string(random)).collect()),
@@ -213,6 +218,7 @@ fn write_by_element(
                 writer.element(value)?;
             }
         }
+        Value::Stream(parts) => writer.stream(key, parts, attributes)?,
         Value::SortedSet(members) => {
             writer.begin_sorted_set(key, members.len() as u64, attributes)?;
             for (member, score) in members {

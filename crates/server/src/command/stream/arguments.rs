@@ -1,0 +1,127 @@
+//! The arguments of commands that read what is new.
+
+use crate::command::arguments::Words;
+use crate::command::{Call, integer, is};
+use crate::error::CommandError;
+
+/// The positions of the keys: half of what is behind `STREAMS`.
+pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
+    let mut at = 1;
+    while let Some(word) = args.get(at) {
+        if is(word, "block") || is(word, "count") {
+            at += 2;
+        } else if is(word, "group") {
+            at += 3;
+        } else if is(word, "noack") {
+            at += 1;
+        } else if is(word, "streams") {
+            let behind = args.len() - at - 1;
+            if behind == 0 || behind % 2 == 1 {
+                break;
+            }
+            return (at + 1..at + 1 + behind / 2).collect();
+        } else {
+            break;
+        }
+    }
+    Vec::new()
+}
+
+/// True if a command says that it may wait, as none within a script does.
+pub fn may_wait(args: &[&[u8]]) -> bool {
+    let mut at = 1;
+    while let Some(word) = args.get(at) {
+        at += match () {
+            () if is(word, "block") => return true,
+            () if is(word, "streams") => return false,
+            () if is(word, "count") => 2,
+            () if is(word, "group") => 3,
+            () => 1,
+        };
+    }
+    false
+}
+
+/// The arguments of `XREAD` and `XREADGROUP`.
+pub(super) struct Arguments<'a> {
+    pub group: Option<(&'a [u8], &'a [u8])>,
+    pub count: Option<usize>,
+    pub block_ms: Option<u64>,
+    pub no_ack: bool,
+    pub keys: Words<'a>,
+    pub from: Words<'a>,
+}
+
+/// Reads the arguments.
+///
+/// # Errors
+/// They are not those of the command.
+pub(super) fn parse<'a>(call: &Call<'a>, for_group: bool) -> Result<Arguments<'a>, CommandError> {
+    let args = call.args;
+    let mut parsed = Arguments {
+        group: None,
+        count: None,
+        block_ms: None,
+        no_ack: false,
+        keys: &[],
+        from: &[],
+    };
+    let mut at = 1;
+    while let Some(&word) = args.get(at) {
+        let more = args.len() - at - 1;
+        if is(word, "block") && more > 0 {
+            at += 1;
+            parsed.block_ms = Some(block_ms(args[at])?);
+        } else if is(word, "count") && more > 0 {
+            at += 1;
+            let count = integer(args[at])?;
+            parsed.count = usize::try_from(count).ok().filter(|&count| count > 0);
+        } else if is(word, "streams") && more > 0 {
+            let words = call.rest(at + 1);
+            if words.len() % 2 == 1 {
+                return Err(CommandError::text(
+                    "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must \
+                     be specified.",
+                ));
+            }
+            (parsed.keys, parsed.from) = words.split_at(words.len() / 2);
+            break;
+        } else if is(word, "group") && more >= 2 {
+            if !for_group {
+                return Err(CommandError::text(
+                    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD \
+                     instead.",
+                ));
+            }
+            parsed.group = Some((args[at + 1], args[at + 2]));
+            at += 2;
+        } else if is(word, "noack") {
+            if !for_group {
+                return Err(CommandError::text(
+                    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD \
+                     instead.",
+                ));
+            }
+            parsed.no_ack = true;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    if parsed.keys.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    if for_group && parsed.group.is_none() {
+        return Err(CommandError::text(
+            "ERR Missing GROUP option for XREADGROUP",
+        ));
+    }
+    Ok(parsed)
+}
+
+/// How long to wait, in milliseconds.
+fn block_ms(argument: &[u8]) -> Result<u64, CommandError> {
+    let no_integer = CommandError::text("ERR timeout is not an integer or out of range");
+    let ms = crate::number::parse_integer(argument).ok_or(no_integer)?;
+    u64::try_from(ms).map_err(|_| CommandError::text("ERR timeout is negative"))
+}

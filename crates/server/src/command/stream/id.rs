@@ -1,0 +1,175 @@
+//! Identifiers of entries as clients write them.
+
+use crate::error::CommandError;
+use crate::object::StreamId;
+
+const INVALID: CommandError =
+    CommandError::text("ERR Invalid stream ID specified as stream command argument");
+const INVALID_START: CommandError = CommandError::text("ERR invalid start ID for the interval");
+const INVALID_END: CommandError = CommandError::text("ERR invalid end ID for the interval");
+/// Longer ones are refused.
+const LENGTH_MAX: usize = 127;
+
+/// A number as C's `strtoull` reads it, after Redis has refused those with a minus sign: spaces, a
+/// sign and zeros may come first, and a negative number counts from 2^64 on downwards.
+fn number(text: &[u8]) -> Option<u64> {
+    let canonical = crate::number::parse_integer(text);
+    if let Some(number) = canonical {
+        return u64::try_from(number).ok();
+    }
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = text.iter().position(|byte| !is_space(byte))?;
+    let text = &text[start..];
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value = 0_u64;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(digit.into())?;
+    }
+    Some(if negative {
+        value.wrapping_neg()
+    } else {
+        value
+    })
+}
+
+/// What was written: both numbers, or a time alone, or a time with `*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A whole identifier.
+    Whole(StreamId),
+    /// `ms`, without a second number.
+    Time(u64),
+    /// `ms-*`.
+    Next(u64),
+}
+
+fn written(argument: &[u8]) -> Result<Written, CommandError> {
+    if argument.len() > LENGTH_MAX {
+        return Err(INVALID);
+    }
+    // Redis sees a text up to its first byte of zero.
+    let text = argument.split(|&byte| byte == 0).next().unwrap_or_default();
+    match text.iter().position(|&byte| byte == b'-') {
+        None => number(text).map(Written::Time).ok_or(INVALID),
+        Some(at) => {
+            let ms = number(&text[..at]).ok_or(INVALID)?;
+            let seq = &text[at + 1..];
+            if seq == b"*" {
+                return Ok(Written::Next(ms));
+            }
+            let seq = number(seq).ok_or(INVALID)?;
+            Ok(Written::Whole(StreamId { ms, seq }))
+        }
+    }
+}
+
+/// Reads the identifier of a new entry.
+///
+/// # Errors
+/// It is none.
+pub fn new_id(argument: &[u8]) -> Result<Written, CommandError> {
+    written(argument)
+}
+
+/// Reads an identifier; without a second number this is `seq`.
+///
+/// # Errors
+/// It is none.
+pub fn strict(argument: &[u8], seq: u64) -> Result<StreamId, CommandError> {
+    match written(argument)? {
+        Written::Whole(id) => Ok(id),
+        Written::Time(ms) => Ok(StreamId { ms, seq }),
+        Written::Next(_) => Err(INVALID),
+    }
+}
+
+/// As [`strict`], and `-` and `+` are the least and the greatest identifier.
+///
+/// # Errors
+/// It is none.
+pub fn any(argument: &[u8], seq: u64) -> Result<StreamId, CommandError> {
+    match argument {
+        b"-" => Ok(StreamId::MIN),
+        b"+" => Ok(StreamId::MAX),
+        argument => strict(argument, seq),
+    }
+}
+
+/// Reads an end of an interval: an identifier, or one that is not part of it, behind `(`.
+fn bound(
+    argument: &[u8],
+    seq: u64,
+    beside: fn(StreamId) -> Option<StreamId>,
+    invalid: CommandError,
+) -> Result<StreamId, CommandError> {
+    match argument {
+        [b'(', rest @ ..] if !rest.is_empty() => beside(strict(rest, seq)?).ok_or(invalid),
+        argument => any(argument, seq),
+    }
+}
+
+/// Reads the first identifier of an interval.
+///
+/// # Errors
+/// It is none.
+pub fn start(argument: &[u8]) -> Result<StreamId, CommandError> {
+    bound(argument, 0, StreamId::next, INVALID_START)
+}
+
+/// Reads the last identifier of an interval.
+///
+/// # Errors
+/// It is none.
+pub fn end(argument: &[u8]) -> Result<StreamId, CommandError> {
+    bound(argument, u64::MAX, StreamId::previous, INVALID_END)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_read_as_redis_reads_them() {
+        let id = |ms, seq| Some(StreamId { ms, seq });
+        for (text, expected) in [
+            (&b"5-3"[..], id(5, 3)),
+            (b"5", id(5, 9)),
+            (b"05-007", id(5, 7)),
+            (b" 5-+3", id(5, 3)),
+            (
+                b"18446744073709551615-18446744073709551615",
+                Some(StreamId::MAX),
+            ),
+            (b"1--05", id(1, u64::MAX - 4)),
+            (b"5\0-3", id(5, 9)),
+            (b"18446744073709551616", None),
+            (b"1--5", None),
+            (b"-", None),
+            (b"+", None),
+            (b"", None),
+            (b"5-", None),
+            (b"5-3 ", None),
+            (b"5-*", None),
+            (&[b'1'; 128], None),
+        ] {
+            assert_eq!(strict(text, 9).ok(), expected, "{}", text.escape_ascii());
+        }
+        assert_eq!(new_id(b"7-*"), Ok(Written::Next(7)));
+        assert_eq!(start(b"(5-3").ok(), id(5, 4));
+        assert_eq!(end(b"(5-0").ok(), id(4, u64::MAX));
+        assert_eq!(end(b"(0-0"), Err(INVALID_END));
+        assert_eq!([start(b"("), start(b"(-")], [Err(INVALID), Err(INVALID)]);
+        assert_eq!(end(b"+"), Ok(StreamId::MAX));
+    }
+}

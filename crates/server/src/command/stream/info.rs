@@ -1,0 +1,226 @@
+//! Facts about streams, groups and consumers.
+
+use super::GROUP;
+use super::group::{text, wrong_subcommand};
+use super::range::{put_entry, put_id};
+use crate::command::help::help;
+use crate::command::{Answer, Call, Command, Flags, integer, is};
+use crate::error::CommandError;
+use crate::object::stream::{Entry, Group, Progress};
+use crate::object::{Stream, StreamId};
+use crate::resp::Reply;
+
+pub(super) const COMMANDS: &[Command] = &[Command::container("xinfo", SUBCOMMANDS)
+    .about(GROUP, "5.0.0", "Depends on subcommand.")
+    .summary("A container for commands that tell facts about streams.")];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("consumers", 4, consumers)
+        .reads()
+        .key(2)
+        .about(GROUP, "5.0.0", "O(N) for N consumers")
+        .summary("Returns facts about the consumers of a group."),
+    Command::new("groups", 3, groups)
+        .reads()
+        .key(2)
+        .about(GROUP, "5.0.0", "O(N) for N groups")
+        .summary("Returns facts about the groups of a stream."),
+    Command::new("help", 2, about)
+        .flag(Flags::LOADING)
+        .about(GROUP, "5.0.0", "O(1)")
+        .summary("Returns a text about the subcommands."),
+    Command::new("stream", -3, stream)
+        .reads()
+        .key(2)
+        .about(GROUP, "5.0.0", "O(N) for N nodes")
+        .summary("Returns facts about a stream."),
+];
+
+/// Entries that `FULL` shows unless it is told how many.
+const USUAL_COUNT: usize = 10;
+
+fn read(call: &mut Call<'_>, put: impl FnOnce(&mut Reply, &Stream) -> Answer) -> Answer {
+    let reply = &mut *call.reply;
+    call.keys.read::<Stream, _>(call.args[2], |stream| {
+        put(reply, stream.ok_or(CommandError::NoSuchKey)?)
+    })?
+}
+
+fn consumers(call: &mut Call<'_>) -> Answer {
+    let (key, name, now_ms) = (call.args[2], call.args[3], call.keys.now_ms() as i64);
+    read(call, |reply, stream| {
+        let Some(group) = stream.group(name) else {
+            let (name, key) = (text(name), text(key));
+            return Err(CommandError::owned(format!(
+                "NOGROUP No such consumer group '{name}' for key name '{key}'"
+            )));
+        };
+        reply.array(group.consumer_count());
+        for (_, consumer) in group.consumers() {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(consumer.name());
+            reply.bulk(b"pending");
+            reply.count(consumer.pending_count());
+            reply.bulk(b"idle");
+            reply.integer(now_ms.saturating_sub(consumer.seen_ms).max(0));
+        }
+        Ok(())
+    })
+}
+
+fn put_number(reply: &mut Reply, number: Option<i64>) {
+    match number {
+        Some(number) => reply.integer(number),
+        None => reply.null(),
+    }
+}
+
+/// Answers how far a group has come.
+fn put_progress(reply: &mut Reply, group: &Group, progress: &Progress) {
+    reply.bulk(b"last-delivered-id");
+    put_id(reply, group.last_id);
+    reply.bulk(b"entries-read");
+    put_number(reply, group.entries_read.map(|read| read as i64));
+    reply.bulk(b"lag");
+    put_number(reply, group.lag(progress));
+}
+
+fn groups(call: &mut Call<'_>) -> Answer {
+    read(call, |reply, stream| {
+        let progress = stream.progress();
+        reply.array(stream.groups().len());
+        for group in stream.groups() {
+            reply.map(6);
+            reply.bulk(b"name");
+            reply.bulk(group.name());
+            reply.bulk(b"consumers");
+            reply.count(group.consumer_count());
+            reply.bulk(b"pending");
+            reply.count(group.pending_count());
+            put_progress(reply, group, &progress);
+        }
+        Ok(())
+    })
+}
+
+fn stream(call: &mut Call<'_>) -> Answer {
+    if call.args.len() > 3 {
+        // A key that is not there, or of another type, is told before bad options.
+        read(call, |_, _| Ok(()))?;
+    }
+    let full = match *call.rest(3) {
+        [] => None,
+        [full] if is(full, "full") => Some(USUAL_COUNT),
+        [full, count, number] if is(full, "full") && is(count, "count") => {
+            let count = usize::try_from(integer(number)?).unwrap_or(USUAL_COUNT);
+            // 0: all of them.
+            Some(if count == 0 { usize::MAX } else { count })
+        }
+        _ => return Err(wrong_subcommand(call)),
+    };
+    read(call, |reply, stream| {
+        let progress = stream.progress();
+        reply.map(if full.is_some() { 9 } else { 10 });
+        reply.bulk(b"length");
+        reply.count(stream.len());
+        reply.bulk(b"radix-tree-keys");
+        reply.count(stream.node_count());
+        reply.bulk(b"radix-tree-nodes");
+        reply.count(stream.radix_nodes());
+        reply.bulk(b"last-generated-id");
+        put_id(reply, progress.last_id);
+        reply.bulk(b"max-deleted-entry-id");
+        put_id(reply, progress.max_deleted);
+        reply.bulk(b"entries-added");
+        reply.integer(progress.entries_added as i64);
+        reply.bulk(b"recorded-first-entry-id");
+        put_id(reply, progress.first_id);
+        match full {
+            None => put_edges(reply, stream),
+            Some(count) => put_all(reply, stream, &progress, count),
+        }
+        Ok(())
+    })
+}
+
+fn put_edges(reply: &mut Reply, stream: &Stream) {
+    reply.bulk(b"groups");
+    reply.count(stream.groups().len());
+    let mut edge = |name: &str, entry: Option<Entry<'_>>| {
+        reply.bulk(name.as_bytes());
+        match entry {
+            Some(entry) => put_entry(reply, &entry),
+            None => reply.null(),
+        }
+    };
+    edge("first-entry", stream.first());
+    edge("last-entry", stream.last());
+}
+
+fn put_all(reply: &mut Reply, stream: &Stream, progress: &Progress, count: usize) {
+    reply.bulk(b"entries");
+    let (mark, mut length) = (reply.begin(), 0);
+    for entry in stream
+        .range(StreamId::MIN, StreamId::MAX, false)
+        .take(count)
+    {
+        put_entry(reply, &entry);
+        length += 1;
+    }
+    reply.end_array(mark, length);
+    reply.bulk(b"groups");
+    reply.array(stream.groups().len());
+    for group in stream.groups() {
+        reply.map(7);
+        reply.bulk(b"name");
+        reply.bulk(group.name());
+        put_progress(reply, group, progress);
+        reply.bulk(b"pel-count");
+        reply.count(group.pending_count());
+        reply.bulk(b"pending");
+        reply.array(group.pending_count().min(count));
+        for pending in group.pending_from(StreamId::MIN).take(count) {
+            reply.array(4);
+            put_id(reply, pending.id);
+            let consumer = group.consumer(pending.consumer);
+            reply.bulk(consumer.map_or(&[][..], |consumer| consumer.name()));
+            reply.integer(pending.delivered_ms);
+            reply.integer(pending.deliveries as i64);
+        }
+        reply.bulk(b"consumers");
+        reply.array(group.consumer_count());
+        for (number, consumer) in group.consumers() {
+            reply.map(4);
+            reply.bulk(b"name");
+            reply.bulk(consumer.name());
+            reply.bulk(b"seen-time");
+            reply.integer(consumer.seen_ms);
+            reply.bulk(b"pel-count");
+            reply.count(consumer.pending_count());
+            reply.bulk(b"pending");
+            reply.array(consumer.pending_count().min(count));
+            for pending in group.pending_of(number, StreamId::MIN).take(count) {
+                reply.array(3);
+                put_id(reply, pending.id);
+                reply.integer(pending.delivered_ms);
+                reply.integer(pending.deliveries as i64);
+            }
+        }
+    }
+}
+
+fn about(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "CONSUMERS <key> <groupname>",
+            "    Show consumers of <groupname>.",
+            "GROUPS <key>",
+            "    Show the stream consumer groups.",
+            "STREAM <key> [FULL [COUNT <count>]",
+            "    Show information about the stream.",
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Streams, one file for what belongs together.
+
+mod add;
+mod arguments;
+mod claim;
+mod group;
+mod id;
+mod info;
+mod pending;
+mod range;
+mod read;
+mod trim;
+
+pub use arguments::may_wait;
+
+use super::{Command, Group};
+
+const GROUP: Group = Group::Stream;
+
+/// The families' rows of the command table.
+pub const COMMANDS: &[&[Command]] = &[
+    add::COMMANDS,
+    trim::COMMANDS,
+    range::COMMANDS,
+    group::COMMANDS,
+    read::COMMANDS,
+    pending::COMMANDS,
+    claim::COMMANDS,
+    info::COMMANDS,
+];

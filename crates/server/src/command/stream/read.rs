@@ -1,0 +1,341 @@
+//! Reading what is new, for one client or for a group of consumers, and waiting for it.
+
+use super::GROUP;
+use super::arguments::{Arguments, keys, parse};
+use super::group::{read_text, text};
+use super::id::strict;
+use super::range::{put_entry, put_id};
+use crate::command::{Answer, Call, Command, Flags};
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::object::stream::Pending;
+use crate::object::{Container, Stream, StreamId};
+use crate::resp::reply::Mark;
+use crate::resp::{Protocol, Reply};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("xread", -4, xread)
+        .reads()
+        .flag(WAITS)
+        .keys_found(keys)
+        .about(GROUP, "5.0.0", "O(N) for N entries")
+        .summary("Returns the entries of streams behind others. Waits until there are any."),
+    Command::new("xreadgroup", -7, xreadgroup)
+        .writes()
+        .flag(WAITS)
+        .keys_found(keys)
+        .about(
+            GROUP,
+            "5.0.0",
+            "O(N log M) for N entries, and M that are pending",
+        )
+        .summary("Returns new or pending entries to a consumer. Waits until there are any."),
+];
+
+const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
+
+/// What is read of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// Entries behind this one; to a group, those that are pending.
+    Behind(StreamId),
+    /// `$`: what comes from now on.
+    New,
+    /// `>`: what the group has not been given.
+    Undelivered,
+}
+
+fn xread(call: &mut Call<'_>) -> Answer {
+    let arguments = parse(call, false)?;
+    let mut from = Vec::with_capacity(arguments.keys.len());
+    for (&key, &word) in arguments.keys.iter().zip(arguments.from) {
+        check_type(call, key)?;
+        from.push(match word {
+            b"$" => From::New,
+            b">" => {
+                return Err(CommandError::text(
+                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP \
+                     <group> <consumer> option.",
+                ));
+            }
+            word => From::Behind(strict(word, 0)?),
+        });
+    }
+    let limit = arguments.count.unwrap_or(usize::MAX);
+    let (mark, mut served) = (call.reply.begin(), 0);
+    for (&key, from) in arguments.keys.iter().zip(&mut from) {
+        let reply = &mut *call.reply;
+        call.keys.read::<Stream, _>(key, |stream| {
+            let last = stream.map_or(StreamId::MIN, Stream::last_id);
+            let From::Behind(behind) = *from else {
+                *from = From::Behind(last);
+                return;
+            };
+            let Some((stream, start)) = stream.zip(behind.next()) else {
+                return;
+            };
+            let mut entries = stream
+                .range(start, StreamId::MAX, false)
+                .take(limit)
+                .peekable();
+            if entries.peek().is_none() {
+                return;
+            }
+            served += 1;
+            begin_stream(reply, key);
+            let (mark, mut length) = (reply.begin(), 0);
+            for entry in entries {
+                put_entry(reply, &entry);
+                length += 1;
+            }
+            reply.end_array(mark, length);
+        })?;
+    }
+    if served > 0 {
+        end_streams(call.reply, mark, served);
+        return Ok(());
+    }
+    let Some(block_ms) = arguments.block_ms else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    call.wait_for(arguments.keys, block_ms, |reply| reply.null_array());
+    if let Some(wait) = &mut call.wait {
+        // `$` is what was the last one when the client began to wait.
+        let (keys, ids) = (arguments.keys.iter(), from.iter());
+        let ids = ids.map(|from| match from {
+            From::Behind(id) => id.to_string().into_bytes(),
+            _ => b"$".to_vec(),
+        });
+        let before = call.args.len() - 2 * arguments.keys.len();
+        let words = call.args.iter().take(before).chain(keys);
+        let words = words.map(|word| word.to_vec()).chain(ids);
+        wait.words = Some(words.collect());
+    }
+    Ok(())
+}
+
+/// Begins the entries of one stream: a pair of RESP2's array, or of RESP3's map.
+fn begin_stream(reply: &mut Reply, key: &[u8]) {
+    if reply.protocol() == Protocol::Resp2 {
+        reply.array(2);
+    }
+    reply.bulk(key);
+}
+
+fn end_streams(reply: &mut Reply, mark: Mark, count: usize) {
+    match reply.protocol() {
+        Protocol::Resp2 => reply.end_array(mark, count),
+        Protocol::Resp3 => reply.end_map(mark, count),
+    }
+}
+
+fn check_type(call: &mut Call<'_>, key: &[u8]) -> Answer {
+    match call.keys.kind(key)? {
+        Some(kind) if kind != Stream::KIND => Err(CommandError::WrongType),
+        _ => Ok(()),
+    }
+}
+
+fn xreadgroup(call: &mut Call<'_>) -> Answer {
+    let arguments = parse(call, true)?;
+    let Some((group, _)) = arguments.group else {
+        return Err(CommandError::Syntax);
+    };
+    let mut from = Vec::with_capacity(arguments.keys.len());
+    for (&key, &word) in arguments.keys.iter().zip(arguments.from) {
+        check_type(call, key)?;
+        let has_group =
+            |stream: Option<&Stream>| stream.is_some_and(|it| it.group(group).is_some());
+        if !call.keys.read::<Stream, _>(key, has_group)? {
+            let (key, group) = (text(key), text(group));
+            return Err(CommandError::owned(format!(
+                "NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP \
+                 option"
+            )));
+        }
+        from.push(match word {
+            b"$" => {
+                return Err(CommandError::text(
+                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read \
+                     the history of this consumer by specifying a proper ID, or use the > ID to \
+                     get new messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            b">" => From::Undelivered,
+            word => From::Behind(strict(word, 0)?),
+        });
+    }
+    let (mark, mut served) = (call.reply.begin(), 0);
+    for (&key, from) in arguments.keys.iter().zip(from) {
+        served += usize::from(serve(call, &arguments, key, from)?);
+    }
+    if served > 0 {
+        end_streams(call.reply, mark, served);
+    } else if let Some(block_ms) = arguments.block_ms {
+        call.wait_for(arguments.keys, block_ms, |reply| reply.null_array());
+    } else {
+        call.reply.null_array();
+    }
+    Ok(())
+}
+
+/// What was done to a group, to be logged.
+struct Delivered {
+    created: bool,
+    answered: bool,
+    ids: Vec<StreamId>,
+    /// The group's last identifier and the number of entries read, if they have changed.
+    advanced: Option<(StreamId, Option<u64>)>,
+}
+
+/// Answers what a consumer gets of one stream, and says whether that is anything.
+fn serve(
+    call: &mut Call<'_>,
+    arguments: &Arguments<'_>,
+    key: &[u8],
+    from: From,
+) -> Result<bool, CommandError> {
+    let Some((name, consumer)) = arguments.group else {
+        return Ok(false);
+    };
+    let now_ms = call.keys.now_ms() as i64;
+    let limit = arguments.count.unwrap_or(usize::MAX);
+    let reply = &mut *call.reply;
+    let delivered = call.keys.edit_present::<Stream, _>(key, |stream| {
+        let progress = stream.progress();
+        let last_id = stream.group(name)?.last_id;
+        let has_new = from == From::Undelivered && progress.len > 0 && progress.last_id > last_id;
+        let has_any = has_new
+            && stream
+                .range(last_id.next()?, StreamId::MAX, false)
+                .next()
+                .is_some();
+        if from == From::Undelivered && !has_new {
+            return None;
+        }
+        let (number, created) = stream.group_mut(name)?.find_or_create(consumer, now_ms);
+        stream.group_mut(name)?.see(number, now_ms);
+        let mut delivered = Delivered {
+            created,
+            answered: true,
+            ids: Vec::new(),
+            advanced: None,
+        };
+        if let From::Behind(id) = from {
+            begin_stream(reply, key);
+            put_history(reply, stream, name, number, id, limit);
+            return Some(delivered);
+        }
+        if !has_any {
+            delivered.answered = false;
+            return Some(delivered);
+        }
+        begin_stream(reply, key);
+        let mark = reply.begin();
+        for entry in stream
+            .range(last_id.next()?, StreamId::MAX, false)
+            .take(limit)
+        {
+            put_entry(reply, &entry);
+            delivered.ids.push(entry.id);
+        }
+        reply.end_array(mark, delivered.ids.len());
+        let group = stream.group_mut(name)?;
+        for &id in &delivered.ids {
+            group.advance(id, &progress);
+            if !arguments.no_ack {
+                group.set_pending(Pending {
+                    id,
+                    consumer: number,
+                    delivered_ms: now_ms,
+                    deliveries: 1,
+                });
+            }
+        }
+        delivered.advanced = Some((group.last_id, group.entries_read));
+        Some(delivered)
+    })?;
+    let Some(delivered) = delivered.flatten() else {
+        return Ok(false);
+    };
+    log(call, key, arguments, &delivered);
+    Ok(delivered.answered)
+}
+
+/// Answers what a consumer has not acknowledged behind an identifier.
+fn put_history(
+    reply: &mut Reply,
+    stream: &Stream,
+    group: &[u8],
+    consumer: u32,
+    behind: StreamId,
+    limit: usize,
+) {
+    let (mark, mut length) = (reply.begin(), 0);
+    if let Some((group, start)) = stream.group(group).zip(behind.next()) {
+        for pending in group.pending_of(consumer, start).take(limit) {
+            match stream.get(pending.id) {
+                Some(entry) => put_entry(reply, &entry),
+                None => {
+                    // It was deleted.
+                    reply.array(2);
+                    put_id(reply, pending.id);
+                    reply.null_array();
+                }
+            }
+            length += 1;
+        }
+    }
+    reply.end_array(mark, length);
+}
+
+/// Has the log say what was delivered.
+fn log(call: &mut Call<'_>, key: &[u8], arguments: &Arguments<'_>, delivered: &Delivered) {
+    let Some((group, consumer)) = arguments.group else {
+        return;
+    };
+    let now = call.keys.now_ms().to_string();
+    if delivered.created {
+        call.keys
+            .changed(key, Class::Stream, "xgroup-createconsumer");
+        let words = [&b"XGROUP"[..], b"CREATECONSUMER", key, group, consumer];
+        call.keys.effects().log_instead(&words);
+    }
+    let Some((last_id, read)) = delivered.advanced else {
+        return;
+    };
+    let effects = call.keys.effects();
+    effects.changes += 1;
+    if !effects.logging {
+        return;
+    }
+    for id in delivered.ids.iter().filter(|_| !arguments.no_ack) {
+        let id = id.to_string();
+        effects.log_instead(&[
+            &b"XCLAIM"[..],
+            key,
+            group,
+            consumer,
+            b"0",
+            id.as_bytes(),
+            b"TIME",
+            now.as_bytes(),
+            b"RETRYCOUNT",
+            b"1",
+            b"FORCE",
+            b"JUSTID",
+        ]);
+    }
+    let (last_id, read) = (last_id.to_string(), read_text(read));
+    let words = [
+        &b"XGROUP"[..],
+        b"SETID",
+        key,
+        group,
+        last_id.as_bytes(),
+        b"ENTRIESREAD",
+        read.as_bytes(),
+    ];
+    effects.log_instead(&words);
+}

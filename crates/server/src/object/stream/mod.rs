@@ -1,0 +1,276 @@
+//! Streams: entries of fields and values, in the order of their identifiers, and groups of
+//! consumers that share them.
+//!
+//! Entries lie in nodes of some kilobytes (`node.rs`), in their order. An entry is found by a
+//! binary search for its node and a walk over that.
+
+mod group;
+mod id;
+mod listpack;
+mod node;
+mod parts;
+mod progress;
+mod range;
+mod sorted;
+#[cfg(test)]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod trim;
+
+pub use group::{Consumer, Group, Pending};
+pub use id::StreamId;
+pub use node::Entry;
+pub use parts::{ConsumerParts, GroupParts, StreamParts};
+pub use progress::Progress;
+pub use trim::{Bound, Trim};
+
+use super::Limits;
+use super::list::ring::Ring;
+use allocator_api2::vec::Vec;
+use nearfield_tiers::Heap;
+use node::Node;
+
+/// Fields and values of an entry take at most so much together.
+pub const ENTRY_BYTES_MAX: usize = 1 << 30;
+
+/// Entries in the order of their identifiers, and groups of consumers.
+pub struct Stream {
+    /// Each has entries that are not deleted.
+    nodes: Ring<Node, Heap>,
+    len: u64,
+    last_id: StreamId,
+    max_deleted: StreamId,
+    entries_added: u64,
+    /// In the order of their names.
+    groups: Vec<Group, Heap>,
+}
+
+impl Stream {
+    /// An empty stream.
+    pub fn new_in(heap: Heap) -> Stream {
+        Stream {
+            nodes: Ring::new_in(heap.clone()),
+            len: 0,
+            last_id: StreamId::MIN,
+            max_deleted: StreamId::MIN,
+            entries_added: 0,
+            groups: Vec::new_in(heap),
+        }
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is no entry. Its key stays all the same.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The last identifier that an entry got.
+    pub fn last_id(&self) -> StreamId {
+        self.last_id
+    }
+
+    /// What it knows about the entries that it has had.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            len: self.len,
+            first_id: self.first().map_or(StreamId::MIN, |entry| entry.id),
+            last_id: self.last_id,
+            max_deleted: self.max_deleted,
+            entries_added: self.entries_added,
+        }
+    }
+
+    /// Sets the counters, as `XSETID` does.
+    pub fn set_last_id(&mut self, id: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
+        self.last_id = id;
+        self.entries_added = added.unwrap_or(self.entries_added);
+        self.max_deleted = max_deleted.unwrap_or(self.max_deleted);
+    }
+
+    /// Appends an entry of `words`, which are fields and values. Its identifier must be greater
+    /// than the last one.
+    pub fn append(&mut self, limits: &Limits, id: StreamId, words: &[&[u8]]) {
+        debug_assert!(id > self.last_id);
+        let bytes: usize = words.iter().map(|word| word.len()).sum();
+        let usual_bytes = match limits.stream_node_bytes_max {
+            0 => ENTRY_BYTES_MAX,
+            max => max.min(ENTRY_BYTES_MAX),
+        };
+        let entries_max = limits.stream_node_entries_max as u64;
+        let heap = self.groups.allocator().clone();
+        let is_full = |node: &Node| {
+            node.bytes().len() + bytes >= usual_bytes
+                || entries_max > 0 && node.total() >= entries_max
+        };
+        match self.nodes.last_mut() {
+            Some(node) if !is_full(node) => node.append(id, words, usual_bytes),
+            last => {
+                if let Some(last) = last {
+                    last.shrink();
+                }
+                let mut node = Node::begin(id, words, usual_bytes, heap);
+                node.append(id, words, usual_bytes);
+                self.nodes.push_back(node);
+            }
+        }
+        self.len += 1;
+        self.entries_added += 1;
+        self.last_id = id;
+    }
+
+    /// The last node that begins at `id` or before.
+    fn node_of(&self, id: StreamId) -> Option<usize> {
+        let (mut low, mut high) = (0, self.nodes.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.nodes.get(middle) {
+                Some(node) if node.first <= id => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low.checked_sub(1)
+    }
+
+    /// Deletes an entry, and says whether it was there. Linear in a node; if that has no other
+    /// entry, in the nodes to the nearer end.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let Some(index) = self.node_of(id) else {
+            return false;
+        };
+        let Some(node) = self.nodes.get_mut(index) else {
+            return false;
+        };
+        let found = node.entries().find(|entry| entry.id >= id);
+        let Some(at) = found
+            .filter(|it| it.id == id && !it.is_deleted)
+            .map(|it| it.at)
+        else {
+            return false;
+        };
+        if node.live() == 1 {
+            self.nodes.remove(index);
+        } else {
+            node.delete(&[at]);
+        }
+        self.len -= 1;
+        self.max_deleted = self.max_deleted.max(id);
+        true
+    }
+
+    /// The number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The number of nodes that Redis's radix tree has with the same nodes of entries.
+    pub fn radix_nodes(&self) -> usize {
+        let nodes = self.nodes.iter();
+        let keys: std::vec::Vec<[u8; 16]> = nodes.map(|node| node.first.to_bytes()).collect();
+        radix_nodes(&keys, 0)
+    }
+
+    // ---- Groups ----------------------------------------------------------------------------
+
+    /// Where the group of a name is, or would be.
+    fn group_place(&self, name: &[u8]) -> Result<usize, usize> {
+        self.groups.binary_search_by(|group| group.name().cmp(name))
+    }
+
+    /// The groups, in the order of their names.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The group of a name.
+    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+        self.groups.get(self.group_place(name).ok()?)
+    }
+
+    /// The group of a name, to be changed.
+    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
+        let at = self.group_place(name).ok()?;
+        self.groups.get_mut(at)
+    }
+
+    /// Creates a group, and says whether there was none of that name.
+    pub fn create_group(&mut self, name: &[u8], last_id: StreamId, read: Option<u64>) -> bool {
+        let Err(at) = self.group_place(name) else {
+            return false;
+        };
+        let heap = self.groups.allocator().clone();
+        self.groups
+            .insert(at, Group::new(name, last_id, read, &heap));
+        true
+    }
+
+    /// Removes a group with all that is pending in it, and says whether it was there.
+    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+        let at = self.group_place(name);
+        at.is_ok_and(|at| {
+            self.groups.remove(at);
+            true
+        })
+    }
+
+    // ---- Memory ----------------------------------------------------------------------------
+
+    /// The bytes taken from the heap. Linear in nodes and consumers.
+    pub fn memory_bytes(&self) -> usize {
+        let nodes: usize = self.nodes.iter().map(Node::memory_bytes).sum();
+        let groups: usize = self.groups.iter().map(Group::memory_bytes).sum();
+        let heads = self.groups.capacity() * size_of::<Group>();
+        self.nodes.memory_bytes() + nodes + heads + groups
+    }
+
+    /// A copy that takes its memory from `heap`.
+    pub fn rebuild_in(&self, heap: Heap) -> Stream {
+        let mut copy = Stream::new_in(heap.clone());
+        for node in self.nodes.iter() {
+            copy.nodes.push_back(node.rebuild_in(heap.clone()));
+        }
+        copy.len = self.len;
+        copy.last_id = self.last_id;
+        copy.max_deleted = self.max_deleted;
+        copy.entries_added = self.entries_added;
+        for group in &self.groups {
+            copy.groups.push(group.rebuild_in(&heap));
+        }
+        copy
+    }
+
+    /// Panics unless all is as it ought to be.
+    pub fn check_invariants(&self) {
+        let parts = self.parts();
+        assert_eq!(
+            parts.sound_first_id(),
+            Some(parts.first_id),
+            "a stream is damaged"
+        );
+        assert!(self.nodes.iter().all(|node| node.live() > 0));
+    }
+}
+
+/// The nodes of a radix tree of sorted keys of 16 bytes: one where a run of bytes has one end only,
+/// one where keys part, and one for each key.
+fn radix_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else {
+        return 1;
+    };
+    if depth == first.len() {
+        return 1;
+    }
+    let same = first[depth..].iter().zip(&last[depth..]);
+    let same = same.take_while(|(one, other)| one == other).count();
+    if same > 0 {
+        return 1 + radix_nodes(keys, depth + same);
+    }
+    let groups = keys.chunk_by(|one, other| one[depth] == other[depth]);
+    1 + groups
+        .map(|group| radix_nodes(group, depth + 1))
+        .sum::<usize>()
+}

@@ -1,0 +1,346 @@
+//! Nodes: some successive entries of a stream in one listpack, as Redis has them.
+//!
+//! ```text
+//! live  deleted  fields  field ... 0                          the master entry
+//! flags  ms  seq  [count]  (field value | value) ...  elements     each entry
+//! ```
+//!
+//! `ms` and `seq` are differences to the node's first identifier. An entry with the fields of the
+//! master entry has its values only. `elements` counts those of the entry before it. A deleted
+//! entry is marked by a flag.
+
+use super::StreamId;
+use super::listpack::{Element, HEAD_BYTES, Listpack, is_end, read, read_checked};
+use nearfield_tiers::Heap;
+
+const DELETED: i64 = 1;
+const SAME_FIELDS: i64 = 2;
+
+pub(super) struct Node {
+    /// The identifier that those of entries are differences to: that of the first entry.
+    pub(super) first: StreamId,
+    listpack: Listpack,
+}
+
+/// The counters and the fields at the beginning of a node.
+#[derive(Clone, Copy)]
+struct Master {
+    live: i64,
+    deleted: i64,
+    deleted_at: usize,
+    fields: i64,
+    fields_at: usize,
+    entries_at: usize,
+}
+
+/// An entry, and where it lies.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    /// Its identifier.
+    pub id: StreamId,
+    pub(super) is_deleted: bool,
+    pub(super) at: usize,
+    bytes: &'a [u8],
+    /// How many fields it has, and where the first of them, or of their values, begins.
+    fields: i64,
+    fields_at: usize,
+    /// Where the fields are, if they are those of the master entry.
+    shared_at: Option<usize>,
+}
+
+impl Entry<'_> {
+    /// The number of fields.
+    pub fn len(&self) -> usize {
+        self.fields as usize
+    }
+
+    /// True if there are no fields, as in no entry that a client has made.
+    pub fn is_empty(&self) -> bool {
+        self.fields == 0
+    }
+
+    /// Visits the fields with their values.
+    pub fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) {
+        let (mut at, mut shared) = (self.fields_at, self.shared_at);
+        let (mut one, mut other) = (itoa::Buffer::new(), itoa::Buffer::new());
+        for _ in 0..self.fields {
+            let from = shared.as_mut().unwrap_or(&mut at);
+            let Some((field, next)) = read(self.bytes, *from) else {
+                return;
+            };
+            *from = next;
+            let Some((value, next)) = read(self.bytes, at) else {
+                return;
+            };
+            at = next;
+            visit(field.text(&mut one), value.text(&mut other));
+        }
+    }
+}
+
+/// Reads an integer, and where it ends.
+fn integer(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    let (element, next) = read(bytes, at)?;
+    Some((element.integer()?, next))
+}
+
+fn skip(bytes: &[u8], mut at: usize, count: i64) -> Option<usize> {
+    for _ in 0..count {
+        at = read(bytes, at)?.1;
+    }
+    Some(at)
+}
+
+impl Node {
+    /// A node whose master entry has the fields of `words`, which are fields and values. It has no
+    /// entry yet.
+    pub(super) fn begin(first: StreamId, words: &[&[u8]], usual_bytes: usize, heap: Heap) -> Node {
+        let mut listpack = Listpack::new_in(heap);
+        let mut appending = listpack.append(usual_bytes);
+        appending.integer(0);
+        appending.integer(0);
+        appending.integer((words.len() / 2) as i64);
+        words.iter().step_by(2).for_each(|it| appending.string(it));
+        appending.integer(0);
+        appending.finish();
+        Node { first, listpack }
+    }
+
+    /// Appends an entry of `words`, which are fields and values.
+    pub(super) fn append(&mut self, id: StreamId, words: &[&[u8]], usual_bytes: usize) {
+        let Some(master) = self.master() else { return };
+        let same = self.has_fields(&master, words);
+        let fields = (words.len() / 2) as i64;
+        let mut appending = self.listpack.append(usual_bytes);
+        appending.integer(if same { SAME_FIELDS } else { 0 });
+        appending.integer(id.ms.wrapping_sub(self.first.ms) as i64);
+        appending.integer(id.seq.wrapping_sub(self.first.seq) as i64);
+        if same {
+            let values = words.iter().skip(1).step_by(2);
+            values.for_each(|it| appending.string(it));
+            appending.integer(3 + fields);
+        } else {
+            appending.integer(fields);
+            words.iter().for_each(|it| appending.string(it));
+            appending.integer(4 + 2 * fields);
+        }
+        appending.finish();
+        self.listpack.replace(HEAD_BYTES, master.live + 1);
+    }
+
+    fn has_fields(&self, master: &Master, words: &[&[u8]]) -> bool {
+        if master.fields != (words.len() / 2) as i64 {
+            return false;
+        }
+        let (mut at, mut digits) = (master.fields_at, itoa::Buffer::new());
+        words.iter().step_by(2).all(|word| {
+            let Some((field, next)) = read(self.bytes(), at) else {
+                return false;
+            };
+            at = next;
+            field.text(&mut digits) == *word
+        })
+    }
+
+    fn master(&self) -> Option<Master> {
+        let bytes = self.bytes();
+        let (live, deleted_at) = integer(bytes, HEAD_BYTES)?;
+        let (deleted, at) = integer(bytes, deleted_at)?;
+        let (fields, fields_at) = integer(bytes, at)?;
+        let entries_at = skip(bytes, fields_at, fields.checked_add(1)?)?;
+        Some(Master {
+            live,
+            deleted,
+            deleted_at,
+            fields,
+            fields_at,
+            entries_at,
+        })
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.listpack.bytes()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.listpack.memory_bytes()
+    }
+
+    /// Gives back what is not needed.
+    pub(super) fn shrink(&mut self) {
+        self.listpack.shrink();
+    }
+
+    /// The number of entries that are not deleted.
+    pub(super) fn live(&self) -> u64 {
+        integer(self.bytes(), HEAD_BYTES).map_or(0, |(live, _)| live as u64)
+    }
+
+    /// The number of all entries.
+    pub(super) fn total(&self) -> u64 {
+        let master = self.master();
+        master.map_or(0, |it| (it.live + it.deleted) as u64)
+    }
+
+    /// All entries, also those that are deleted.
+    pub(super) fn entries(&self) -> Entries<'_> {
+        let master = self.master();
+        Entries {
+            first: self.first,
+            bytes: self.bytes(),
+            at: master.map_or(usize::MAX, |it| it.entries_at),
+            fields: master.map_or(0, |it| it.fields),
+            fields_at: master.map_or(0, |it| it.fields_at),
+        }
+    }
+
+    /// The identifier of the last entry, which may be deleted.
+    pub(super) fn last_id(&self) -> StreamId {
+        self.entries().last().map_or(self.first, |entry| entry.id)
+    }
+
+    /// Marks the entries at `places` as deleted, which are not yet.
+    pub(super) fn delete(&mut self, places: &[usize]) {
+        // Flags take one byte, whatever they are, so that nothing moves.
+        for &at in places {
+            let flags = integer(self.bytes(), at).map_or(0, |(flags, _)| flags);
+            self.listpack.replace(at, flags | DELETED);
+        }
+        let Some(master) = self.master() else { return };
+        let count = places.len() as i64;
+        // The later one first, as the earlier one may move it.
+        let deleted = master.deleted + count;
+        self.listpack.replace(master.deleted_at, deleted);
+        self.listpack.replace(HEAD_BYTES, master.live - count);
+    }
+
+    /// A copy in another heap.
+    pub(super) fn rebuild_in(&self, heap: Heap) -> Node {
+        Node {
+            first: self.first,
+            listpack: Listpack::copy_in(self.bytes(), heap),
+        }
+    }
+
+    /// The node of bytes that may be anything: `None` if they are no node.
+    pub(super) fn parse(first: StreamId, bytes: &[u8], heap: Heap) -> Option<Node> {
+        is_sound(first, bytes).then(|| Node {
+            first,
+            listpack: Listpack::copy_in(bytes, heap),
+        })
+    }
+}
+
+/// Whether bytes are a node whose first identifier is `first`, with entries in ascending order.
+fn is_sound(first: StreamId, bytes: &[u8]) -> bool {
+    check(first, bytes).is_some()
+}
+
+fn check(first: StreamId, bytes: &[u8]) -> Option<()> {
+    let total = u32::from_le_bytes(*bytes.first_chunk()?);
+    if total as usize != bytes.len() || !bytes.ends_with(&[0xff]) {
+        return None;
+    }
+    let announced = u16::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
+    let mut count = 0_usize;
+    let mut next = |at: &mut usize| -> Option<Element<'_>> {
+        let (element, next) = read_checked(bytes, *at)?;
+        *at = next;
+        count += 1;
+        Some(element)
+    };
+    let mut at = HEAD_BYTES;
+    let live = next(&mut at)?.integer()?;
+    let deleted = next(&mut at)?.integer()?;
+    let fields = next(&mut at)?.integer()?;
+    if live < 0 || deleted < 0 || fields < 0 {
+        return None;
+    }
+    for _ in 0..fields {
+        next(&mut at)?;
+    }
+    if next(&mut at)?.integer()? != 0 {
+        return None;
+    }
+    let (mut found_live, mut found_deleted) = (0, 0);
+    let mut last: Option<StreamId> = None;
+    while !is_end(bytes, at) {
+        let flags_at = at;
+        let flags = next(&mut at)?.integer()?;
+        // A flag in a longer form could not be changed in its place.
+        if !(0..=DELETED | SAME_FIELDS).contains(&flags) || at != flags_at + 2 {
+            return None;
+        }
+        let ms = first.ms.wrapping_add(next(&mut at)?.integer()? as u64);
+        let seq = first.seq.wrapping_add(next(&mut at)?.integer()? as u64);
+        let id = StreamId { ms, seq };
+        if id < first || last.is_some_and(|last| id <= last) {
+            return None;
+        }
+        last = Some(id);
+        let (elements, own) = match flags & SAME_FIELDS {
+            0 => {
+                let own = next(&mut at)?.integer()?;
+                (own.checked_mul(2)?, own.checked_mul(2)?.checked_add(4)?)
+            }
+            _ => (fields, fields.checked_add(3)?),
+        };
+        if elements < 0 {
+            return None;
+        }
+        for _ in 0..elements {
+            next(&mut at)?;
+        }
+        if next(&mut at)?.integer()? != own {
+            return None;
+        }
+        if flags & DELETED == 0 {
+            found_live += 1;
+        } else {
+            found_deleted += 1;
+        }
+    }
+    let counts_all = announced == u16::MAX || usize::from(announced) == count;
+    (counts_all && found_live == live && found_deleted == deleted).then_some(())
+}
+
+/// The entries of a node, in their order.
+pub(super) struct Entries<'a> {
+    first: StreamId,
+    bytes: &'a [u8],
+    at: usize,
+    fields: i64,
+    fields_at: usize,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let (bytes, at) = (self.bytes, self.at);
+        let (flags, next) = integer(bytes, at)?;
+        let (ms, next) = integer(bytes, next)?;
+        let (seq, next) = integer(bytes, next)?;
+        let id = StreamId {
+            ms: self.first.ms.wrapping_add(ms as u64),
+            seq: self.first.seq.wrapping_add(seq as u64),
+        };
+        let same = flags & SAME_FIELDS != 0;
+        let (fields, fields_at) = match same {
+            true => (self.fields, next),
+            false => integer(bytes, next)?,
+        };
+        let elements = if same { fields } else { 2 * fields };
+        // The number of the entry's elements stands behind them.
+        self.at = skip(bytes, fields_at, elements + 1)?;
+        Some(Entry {
+            id,
+            is_deleted: flags & DELETED != 0,
+            at,
+            bytes,
+            fields,
+            fields_at,
+            shared_at: same.then_some(self.fields_at),
+        })
+    }
+}

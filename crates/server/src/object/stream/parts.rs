@@ -1,0 +1,262 @@
+//! Streams taken apart, for snapshots and cold tiers.
+
+use super::group::{Group, Pending};
+use super::node::Node;
+use super::{Stream, StreamId};
+use crate::object::frozen::{Source, put_bytes, put_number};
+use nearfield_tiers::Heap;
+use std::borrow::Cow;
+
+/// A stream taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamParts<'a> {
+    /// The nodes: the first identifier of each, and a listpack.
+    pub nodes: Vec<(StreamId, Cow<'a, [u8]>)>,
+    /// The number of entries.
+    pub len: u64,
+    /// The last identifier that an entry got.
+    pub last_id: StreamId,
+    /// The identifier of the first entry.
+    pub first_id: StreamId,
+    /// The greatest identifier that was deleted.
+    pub max_deleted: StreamId,
+    /// How many entries were ever added.
+    pub entries_added: u64,
+    /// The groups, in the order of their names.
+    pub groups: Vec<GroupParts>,
+}
+
+/// A group taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupParts {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The last identifier that was delivered.
+    pub last_id: StreamId,
+    /// How many entries have been read; `None` if that is not known.
+    pub entries_read: Option<u64>,
+    /// What is pending: identifier, time of delivery, number of deliveries.
+    pub pending: Vec<(StreamId, i64, u64)>,
+    /// The consumers, in the order of their names.
+    pub consumers: Vec<ConsumerParts>,
+}
+
+/// A consumer taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConsumerParts {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// When it did something last, in ms since 1970.
+    pub seen_ms: i64,
+    /// The identifiers of what it has not acknowledged.
+    pub pending: Vec<StreamId>,
+}
+
+impl Stream {
+    /// The stream taken apart. Entries are lent, groups copied.
+    pub fn parts(&self) -> StreamParts<'_> {
+        let progress = self.progress();
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|node| (node.first, Cow::Borrowed(node.bytes())));
+        StreamParts {
+            nodes: nodes.collect(),
+            len: self.len,
+            last_id: self.last_id,
+            first_id: progress.first_id,
+            max_deleted: self.max_deleted,
+            entries_added: self.entries_added,
+            groups: self.groups.iter().map(group_parts).collect(),
+        }
+    }
+
+    /// The stream of parts that may be anything: `None` if they do not fit together.
+    pub fn of_parts(parts: &StreamParts<'_>, heap: &Heap) -> Option<Stream> {
+        let mut stream = Stream::new_in(heap.clone());
+        let mut last: Option<StreamId> = None;
+        for (first, bytes) in &parts.nodes {
+            let node = Node::parse(*first, bytes, heap.clone())?;
+            if last.is_some_and(|last| *first <= last) {
+                return None;
+            }
+            last = Some(node.last_id());
+            stream.len += node.live();
+            // Redis has no node whose entries are all deleted, and neither have we.
+            if node.live() > 0 {
+                stream.nodes.push_back(node);
+            }
+        }
+        if stream.len != parts.len || last.is_some_and(|last| last > parts.last_id) {
+            return None;
+        }
+        stream.last_id = parts.last_id;
+        stream.max_deleted = parts.max_deleted;
+        stream.entries_added = parts.entries_added;
+        for group in &parts.groups {
+            let at = stream.group_place(&group.name).err()?;
+            let group = group_of_parts(group, heap)?;
+            stream.groups.insert(at, group);
+        }
+        Some(stream)
+    }
+}
+
+fn group_parts(group: &Group) -> GroupParts {
+    let pending = group.pending_from(StreamId::MIN);
+    let consumers = group.consumers().map(|(number, consumer)| ConsumerParts {
+        name: consumer.name().to_vec(),
+        seen_ms: consumer.seen_ms,
+        pending: group
+            .pending_of(number, StreamId::MIN)
+            .map(|it| it.id)
+            .collect(),
+    });
+    GroupParts {
+        name: group.name().to_vec(),
+        last_id: group.last_id,
+        entries_read: group.entries_read,
+        pending: pending
+            .map(|it| (it.id, it.delivered_ms, it.deliveries))
+            .collect(),
+        consumers: consumers.collect(),
+    }
+}
+
+fn group_of_parts(parts: &GroupParts, heap: &Heap) -> Option<Group> {
+    let mut group = Group::new(&parts.name, parts.last_id, parts.entries_read, heap);
+    let mut owners = std::collections::BTreeMap::new();
+    for consumer in &parts.consumers {
+        let (number, is_new) = group.find_or_create(&consumer.name, consumer.seen_ms);
+        if !is_new {
+            return None;
+        }
+        for id in &consumer.pending {
+            // One that two consumers have is nobody's.
+            if owners.insert(*id, number).is_some() {
+                return None;
+            }
+        }
+    }
+    if owners.len() != parts.pending.len() {
+        return None;
+    }
+    for &(id, delivered_ms, deliveries) in &parts.pending {
+        let consumer = owners.remove(&id)?;
+        group.set_pending(Pending {
+            id,
+            consumer,
+            delivered_ms,
+            deliveries,
+        });
+    }
+    Some(group)
+}
+
+impl StreamParts<'_> {
+    /// The same parts with entries of their own.
+    pub fn into_owned(self) -> StreamParts<'static> {
+        let nodes = self.nodes.into_iter();
+        StreamParts {
+            nodes: nodes
+                .map(|(id, bytes)| (id, Cow::Owned(bytes.into_owned())))
+                .collect(),
+            len: self.len,
+            last_id: self.last_id,
+            first_id: self.first_id,
+            max_deleted: self.max_deleted,
+            entries_added: self.entries_added,
+            groups: self.groups,
+        }
+    }
+
+    /// The identifier of the first entry, `0-0` if there is none; `None` if the parts do not fit
+    /// together.
+    pub fn sound_first_id(&self) -> Option<StreamId> {
+        let stream = Stream::of_parts(self, &Heap::new())?;
+        Some(stream.progress().first_id)
+    }
+}
+
+fn put_id(out: &mut Vec<u8>, id: StreamId) {
+    out.extend_from_slice(&id.to_bytes());
+}
+
+fn id(source: &mut Source<'_>) -> Option<StreamId> {
+    let bytes = source.take(16)?;
+    Some(StreamId::from_bytes(bytes.try_into().ok()?))
+}
+
+fn i64_of(source: &mut Source<'_>) -> Option<i64> {
+    Some(i64::from_le_bytes(source.take(8)?.try_into().ok()?))
+}
+
+impl Stream {
+    /// Appends the stream as [`thaw`](Stream::thaw) takes it.
+    pub(in crate::object) fn freeze(&self, out: &mut Vec<u8>) {
+        let parts = self.parts();
+        put_number(out, parts.nodes.len());
+        for (first, bytes) in &parts.nodes {
+            put_id(out, *first);
+            put_bytes(out, bytes);
+        }
+        put_number(out, parts.len as usize);
+        put_id(out, parts.last_id);
+        put_id(out, parts.max_deleted);
+        put_number(out, parts.entries_added as usize);
+        put_number(out, parts.groups.len());
+        for group in &parts.groups {
+            put_bytes(out, &group.name);
+            put_id(out, group.last_id);
+            put_number(out, group.entries_read.map_or(0, |read| read as usize + 1));
+            put_number(out, group.pending.len());
+            for (id, delivered_ms, deliveries) in &group.pending {
+                put_id(out, *id);
+                out.extend_from_slice(&delivered_ms.to_le_bytes());
+                put_number(out, *deliveries as usize);
+            }
+            put_number(out, group.consumers.len());
+            for consumer in &group.consumers {
+                put_bytes(out, &consumer.name);
+                out.extend_from_slice(&consumer.seen_ms.to_le_bytes());
+                put_number(out, consumer.pending.len());
+                consumer.pending.iter().for_each(|id| put_id(out, *id));
+            }
+        }
+    }
+
+    /// A stream that was frozen.
+    pub(in crate::object) fn thaw(source: &mut Source<'_>, heap: &Heap) -> Option<Stream> {
+        let mut parts = StreamParts::default();
+        for _ in 0..source.count()? {
+            let first = id(source)?;
+            parts.nodes.push((first, Cow::Borrowed(source.bytes()?)));
+        }
+        parts.len = source.number()? as u64;
+        parts.last_id = id(source)?;
+        parts.max_deleted = id(source)?;
+        parts.entries_added = source.number()? as u64;
+        for _ in 0..source.count()? {
+            let mut group = GroupParts {
+                name: source.bytes()?.to_vec(),
+                last_id: id(source)?,
+                entries_read: (source.number()? as u64).checked_sub(1),
+                ..GroupParts::default()
+            };
+            for _ in 0..source.count()? {
+                let (id, delivered_ms) = (id(source)?, i64_of(source)?);
+                let deliveries = source.number()? as u64;
+                group.pending.push((id, delivered_ms, deliveries));
+            }
+            for _ in 0..source.count()? {
+                let (name, seen_ms) = (source.bytes()?.to_vec(), i64_of(source)?);
+                let ids = (0..source.count()?).map(|_| id(source));
+                group.consumers.push(ConsumerParts {
+                    name,
+                    seen_ms,
+                    pending: ids.collect::<Option<_>>()?,
+                });
+            }
+            parts.groups.push(group);
+        }
+        Stream::of_parts(&parts, heap)
+    }
+}

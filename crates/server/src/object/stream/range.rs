@@ -1,0 +1,89 @@
+//! Reading ranges of entries.
+
+use super::node::{Entries, Entry};
+use super::{Stream, StreamId};
+
+/// Entries between two identifiers, in either direction.
+pub struct Range<'s> {
+    stream: &'s Stream,
+    start: StreamId,
+    end: StreamId,
+    /// The node that comes next; none if there is none.
+    node: Option<usize>,
+    current: Walk<'s>,
+}
+
+enum Walk<'s> {
+    Forward(Option<Entries<'s>>),
+    /// A listpack is read from its beginning, so that a node is walked as a whole first.
+    Backward(std::vec::IntoIter<Entry<'s>>),
+}
+
+impl<'s> Iterator for Range<'s> {
+    type Item = Entry<'s>;
+
+    fn next(&mut self) -> Option<Entry<'s>> {
+        loop {
+            let entry = match &mut self.current {
+                Walk::Forward(entries) => entries.as_mut().and_then(Iterator::next),
+                Walk::Backward(entries) => entries.next_back(),
+            };
+            match (entry, &self.current) {
+                (Some(entry), Walk::Forward(_)) if entry.id > self.end => return None,
+                (Some(entry), Walk::Backward(_)) if entry.id < self.start => return None,
+                (Some(entry), _) if entry.is_deleted => {}
+                (Some(entry), _) if entry.id < self.start || entry.id > self.end => {}
+                (Some(entry), _) => return Some(entry),
+                (None, _) => {
+                    let index = self.node?;
+                    let node = self.stream.nodes.get(index)?;
+                    match &mut self.current {
+                        Walk::Forward(entries) => {
+                            *entries = Some(node.entries());
+                            self.node = Some(index + 1);
+                        }
+                        Walk::Backward(entries) => {
+                            *entries = node.entries().collect::<Vec<_>>().into_iter();
+                            self.node = index.checked_sub(1);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// The entries from `start` to `end`, both included; from the last one on if `reverse`.
+    pub fn range(&self, start: StreamId, end: StreamId, reverse: bool) -> Range<'_> {
+        let node = match reverse {
+            false => Some(self.node_of(start).unwrap_or(0)),
+            true => self.node_of(end),
+        };
+        Range {
+            stream: self,
+            start,
+            end,
+            node,
+            current: match reverse {
+                false => Walk::Forward(None),
+                true => Walk::Backward(Vec::new().into_iter()),
+            },
+        }
+    }
+
+    /// The first entry.
+    pub fn first(&self) -> Option<Entry<'_>> {
+        self.range(StreamId::MIN, StreamId::MAX, false).next()
+    }
+
+    /// The last entry.
+    pub fn last(&self) -> Option<Entry<'_>> {
+        self.range(StreamId::MIN, StreamId::MAX, true).next()
+    }
+
+    /// The entry of an identifier.
+    pub fn get(&self, id: StreamId) -> Option<Entry<'_>> {
+        self.range(id, id, false).next()
+    }
+}

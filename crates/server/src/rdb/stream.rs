@@ -1,0 +1,167 @@
+//! Streams: their nodes as they are, counters, and groups of consumers.
+//!
+//! ```text
+//! nodes  (identifier listpack) ...  entries  last
+//!   [first  greatest deleted  added]                                  since 7.0
+//! groups  (name  last  [read]  pending  consumers) ...
+//! pending:    count  (identifier time deliveries) ...
+//! consumers:  count  (name  seen  [active]  count  identifier ...) ...
+//! ```
+//!
+//! `active` came with 7.2. It is read and forgotten: Redis 7.0 does not know it.
+
+use super::decode::repeated;
+use super::error::Error;
+use super::format::kind;
+use super::sink::Sink;
+use super::source::Source;
+use crate::object::StreamId;
+use crate::object::stream::{ConsumerParts, GroupParts, Progress, StreamParts};
+use std::borrow::Cow;
+use std::io::{Read, Write};
+
+/// The number of entries read, where it is not known.
+const NOT_KNOWN: u64 = u64::MAX;
+
+/// Writes what stands behind the type and the key, in the form of Redis 7.0.
+pub(super) fn write<W: Write>(parts: &StreamParts<'_>, sink: &mut Sink<W>) -> Result<(), Error> {
+    sink.length(parts.nodes.len() as u64)?;
+    for (first, listpack) in &parts.nodes {
+        sink.string(&first.to_bytes())?;
+        sink.string(listpack)?;
+    }
+    sink.length(parts.len)?;
+    put_id(parts.last_id, sink)?;
+    put_id(parts.first_id, sink)?;
+    put_id(parts.max_deleted, sink)?;
+    sink.length(parts.entries_added)?;
+    sink.length(parts.groups.len() as u64)?;
+    for group in &parts.groups {
+        sink.string(&group.name)?;
+        put_id(group.last_id, sink)?;
+        sink.length(group.entries_read.unwrap_or(NOT_KNOWN))?;
+        sink.length(group.pending.len() as u64)?;
+        for (id, delivered_ms, deliveries) in &group.pending {
+            sink.bytes(&id.to_bytes())?;
+            sink.bytes(&delivered_ms.to_le_bytes())?;
+            sink.length(*deliveries)?;
+        }
+        sink.length(group.consumers.len() as u64)?;
+        for consumer in &group.consumers {
+            sink.string(&consumer.name)?;
+            sink.bytes(&consumer.seen_ms.to_le_bytes())?;
+            sink.length(consumer.pending.len() as u64)?;
+            for id in &consumer.pending {
+                sink.bytes(&id.to_bytes())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put_id<W: Write>(id: StreamId, sink: &mut Sink<W>) -> Result<(), Error> {
+    sink.length(id.ms)?;
+    sink.length(id.seq)
+}
+
+/// Reads a stream and checks that its parts fit together.
+pub(super) fn read<R: Read>(
+    type_byte: u8,
+    source: &mut Source<R>,
+) -> Result<StreamParts<'static>, Error> {
+    let offset = source.offset();
+    let has_counters = type_byte != kind::STREAM;
+    let has_active_times = type_byte == kind::STREAM_3;
+    let nodes = repeated(source, |source| {
+        let offset = source.offset();
+        let first = source.string()?;
+        let first = <[u8; 16]>::try_from(first).map_err(|first| Error::BadLength {
+            what: "first identifier of a stream's node",
+            length: first.len() as u64,
+            offset,
+        })?;
+        let listpack = Cow::Owned(source.string()?);
+        Ok((StreamId::from_bytes(first), listpack))
+    })?;
+    let mut parts = StreamParts {
+        nodes,
+        len: source.length()?,
+        last_id: id(source)?,
+        ..StreamParts::default()
+    };
+    if has_counters {
+        parts.first_id = id(source)?;
+        parts.max_deleted = id(source)?;
+        parts.entries_added = source.length()?;
+    } else {
+        parts.entries_added = parts.len;
+    }
+    parts.groups = repeated(source, |source| {
+        group(has_counters, has_active_times, source)
+    })?;
+    let Some(first_id) = parts.sound_first_id() else {
+        return Err(Error::BadLength {
+            what: "parts of a stream",
+            length: parts.len,
+            offset,
+        });
+    };
+    parts.first_id = first_id;
+    if !has_counters {
+        let progress = Progress {
+            len: parts.len,
+            first_id,
+            last_id: parts.last_id,
+            max_deleted: parts.max_deleted,
+            entries_added: parts.entries_added,
+        };
+        for group in &mut parts.groups {
+            group.entries_read = progress.read_up_to(group.last_id);
+        }
+    }
+    Ok(parts)
+}
+
+fn group<R: Read>(
+    has_counters: bool,
+    has_active_times: bool,
+    source: &mut Source<R>,
+) -> Result<GroupParts, Error> {
+    let name = source.string()?;
+    let last_id = id(source)?;
+    let read = match has_counters {
+        true => source.length()?,
+        false => NOT_KNOWN,
+    };
+    let pending = repeated(source, |source| {
+        let id = StreamId::from_bytes(source.array()?);
+        Ok((id, i64::from_le_bytes(source.array()?), source.length()?))
+    })?;
+    let consumers = repeated(source, |source| {
+        let name = source.string()?;
+        let seen_ms = i64::from_le_bytes(source.array()?);
+        if has_active_times {
+            source.array::<8>()?;
+        }
+        let pending = repeated(source, |source| Ok(StreamId::from_bytes(source.array()?)))?;
+        Ok(ConsumerParts {
+            name,
+            seen_ms,
+            pending,
+        })
+    })?;
+    Ok(GroupParts {
+        name,
+        last_id,
+        entries_read: (read != NOT_KNOWN).then_some(read),
+        pending,
+        consumers,
+    })
+}
+
+fn id<R: Read>(source: &mut Source<R>) -> Result<StreamId, Error> {
+    Ok(StreamId {
+        ms: source.length()?,
+        seq: source.length()?,
+    })
+}
