@@ -183,7 +183,6 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
 /// What was done to a group, to be logged.
 struct Delivered {
     created: bool,
-    answered: bool,
     ids: Vec<StreamId>,
     /// The group's last identifier and the number of entries read, if they have changed.
     advanced: Option<(StreamId, Option<u64>)>,
@@ -205,12 +204,7 @@ fn serve(
     let delivered = call.keys.edit_present::<Stream, _>(key, |stream| {
         let progress = stream.progress();
         let last_id = stream.group(name)?.last_id;
-        let has_new = from == From::Undelivered && progress.len > 0 && progress.last_id > last_id;
-        let has_any = has_new
-            && stream
-                .range(last_id.next()?, StreamId::MAX, false)
-                .next()
-                .is_some();
+        let has_new = stream.last().is_some_and(|last| last.id > last_id);
         if from == From::Undelivered && !has_new {
             return None;
         }
@@ -218,17 +212,12 @@ fn serve(
         stream.group_mut(name)?.see(number, now_ms);
         let mut delivered = Delivered {
             created,
-            answered: true,
             ids: Vec::new(),
             advanced: None,
         };
         if let From::Behind(id) = from {
             begin_stream(reply, key);
             put_history(reply, stream, name, number, id, limit);
-            return Some(delivered);
-        }
-        if !has_any {
-            delivered.answered = false;
             return Some(delivered);
         }
         begin_stream(reply, key);
@@ -260,7 +249,7 @@ fn serve(
         return Ok(false);
     };
     log(call, key, arguments, &delivered);
-    Ok(delivered.answered)
+    Ok(true)
 }
 
 /// Answers what a consumer has not acknowledged behind an identifier.
