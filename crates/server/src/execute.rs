@@ -533,7 +533,7 @@ impl Server {
     pub fn announce(&self, effects: &mut Effects, databases: &mut Databases, now_ms: u64) {
         while !effects.events.is_empty() {
             let events = std::mem::take(&mut effects.events);
-            for event in &events {
+            for event in events.iter().filter(|event| event.is_change) {
                 self.watches.touch(event.database, &event.key);
             }
             if self.keyspace.is_observed_by(Observer::Notifications) {

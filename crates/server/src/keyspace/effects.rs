@@ -40,6 +40,8 @@ pub struct Event {
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
+    /// Whether the value is another one for those who watch the key, or cache it.
+    pub is_change: bool,
 }
 
 /// The effects of one command, collected while it runs.

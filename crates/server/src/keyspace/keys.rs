@@ -861,12 +861,26 @@ impl<'c> Keys<'c> {
         }
     }
 
+    /// As [`changed`](Keys::changed), but those who watch or cache the key are not told, as what it
+    /// holds is the same for them.
+    pub fn changed_aside(&mut self, key: &[u8], class: Class, name: &'static str) {
+        self.effects.changes += 1;
+        if self.effects.observed {
+            let event = Event {
+                is_change: false,
+                ..self.event(key, class, name)
+            };
+            self.effects.events.push(event);
+        }
+    }
+
     fn event(&self, key: &[u8], class: Class, name: &'static str) -> Event {
         Event {
             class,
             name,
             database: self.database,
             key: key.to_vec(),
+            is_change: true,
         }
     }
 }

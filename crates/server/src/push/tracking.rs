@@ -153,7 +153,7 @@ impl Tracking {
         let mut seen = HashSet::new();
         let mut keys = Vec::new();
         for event in events {
-            if event.class != Class::New && seen.insert(event.key.as_slice()) {
+            if event.class != Class::New && event.is_change && seen.insert(event.key.as_slice()) {
                 keys.push(event.key.as_slice());
             }
         }

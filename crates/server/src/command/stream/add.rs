@@ -177,7 +177,7 @@ fn xsetid(call: &mut Call<'_>) -> Answer {
         Ok(())
     })?;
     set.ok_or(CommandError::NoSuchKey)??;
-    call.keys.changed(key, Class::Stream, "xsetid");
+    call.keys.changed_aside(key, Class::Stream, "xsetid");
     call.reply.ok();
     Ok(())
 }

@@ -116,7 +116,7 @@ impl Claim {
         let (key, group, consumer) = (call.args[1], call.args[2], call.args[3]);
         if done.created {
             call.keys
-                .changed(key, Class::Stream, "xgroup-createconsumer");
+                .changed_aside(key, Class::Stream, "xgroup-createconsumer");
         }
         let effects = call.keys.effects();
         effects.changes += (done.claimed.len() + done.deleted.len()) as u64;

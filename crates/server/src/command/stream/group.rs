@@ -148,7 +148,7 @@ fn create(call: &mut Call<'_>) -> Answer {
             "BUSYGROUP Consumer Group name already exists",
         ));
     };
-    call.keys.changed(key, Class::Stream, "xgroup-create");
+    call.keys.changed_aside(key, Class::Stream, "xgroup-create");
     let (id, read) = (id.to_string(), read_text(options.read));
     let words = [
         &b"XGROUP"[..],
@@ -197,7 +197,7 @@ fn set_id(call: &mut Call<'_>) -> Answer {
         Ok::<_, CommandError>(())
     })?;
     set?;
-    call.keys.changed(key, Class::Stream, "xgroup-setid");
+    call.keys.changed_aside(key, Class::Stream, "xgroup-setid");
     call.reply.ok();
     Ok(())
 }
@@ -209,7 +209,8 @@ fn destroy(call: &mut Call<'_>) -> Answer {
         .edit_present::<Stream, _>(key, |stream| stream.remove_group(name))?;
     let removed = removed.ok_or(NO_KEY)?;
     if removed {
-        call.keys.changed(key, Class::Stream, "xgroup-destroy");
+        call.keys
+            .changed_aside(key, Class::Stream, "xgroup-destroy");
     }
     call.reply.integer(removed.into());
     Ok(())
@@ -228,7 +229,7 @@ fn create_consumer(call: &mut Call<'_>) -> Answer {
     })?;
     if created {
         call.keys
-            .changed(key, Class::Stream, "xgroup-createconsumer");
+            .changed_aside(key, Class::Stream, "xgroup-createconsumer");
     }
     call.reply.integer(created.into());
     Ok(())
@@ -240,7 +241,8 @@ fn delete_consumer(call: &mut Call<'_>) -> Answer {
         stream.group_mut(name)?.remove_consumer(consumer)
     })?;
     if pending.is_some() {
-        call.keys.changed(key, Class::Stream, "xgroup-delconsumer");
+        call.keys
+            .changed_aside(key, Class::Stream, "xgroup-delconsumer");
     }
     call.reply.count(pending.unwrap_or(0));
     Ok(())

@@ -287,7 +287,7 @@ fn log(call: &mut Call<'_>, key: &[u8], arguments: &Arguments<'_>, delivered: &D
     let now = call.keys.now_ms().to_string();
     if delivered.created {
         call.keys
-            .changed(key, Class::Stream, "xgroup-createconsumer");
+            .changed_aside(key, Class::Stream, "xgroup-createconsumer");
         let words = [&b"XGROUP"[..], b"CREATECONSUMER", key, group, consumer];
         call.keys.effects().log_instead(&words);
     }
