@@ -47,7 +47,7 @@ impl Scale {
             keys: 300_000,
             clients: PAPER_CLIENTS,
             compute_nodes: 10,
-            operations: 64_000,
+            operations: 120_000,
             warming: 3,
             coarse: true,
             seed: 1,
