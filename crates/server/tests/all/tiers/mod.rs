@@ -328,7 +328,7 @@ fn values_that_move_to_the_memory_of_a_node_and_back_are_answered_as_values_that
     ];
     let server = Nearfield::start(small(&kinds, &folders[1], 1));
     let mut moved = Moved::new();
-    for seed in 1..20 {
+    for seed in 1..50 {
         let played = play([&plain, &server], seed, |_| ());
         for (course, count) in played.unwrap_or_else(|error| panic!("{error}")) {
             *moved.entry(course).or_default() += count;
