@@ -18,9 +18,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Whether an entry from `id` on was deleted, before the last one.
+    /// Whether an entry from `id` on was deleted, between the first and the last one.
     pub fn has_gaps_from(&self, id: StreamId) -> bool {
-        self.len > 0 && self.max_deleted != StreamId::MIN && id <= self.max_deleted
+        let is_within = self.max_deleted >= self.first_id;
+        self.len > 0 && self.max_deleted != StreamId::MIN && is_within && id <= self.max_deleted
     }
 
     /// The number of entries that were added up to `id`, if it can be told.
