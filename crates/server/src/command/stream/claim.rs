@@ -6,7 +6,7 @@ use super::id::{start, strict};
 use super::range::{put_entry, put_id};
 use crate::command::{Answer, Call, Command, integer, is};
 use crate::error::CommandError;
-use crate::keyspace::Class;
+use crate::keyspace::{Class, Effects};
 use crate::number::parse_integer;
 use crate::object::stream::Pending;
 use crate::object::{Stream, StreamId};
@@ -129,21 +129,8 @@ impl Claim {
         }
         let time = self.delivered_ms.to_string();
         for (id, deliveries) in &done.claimed {
-            let (id, deliveries) = (id.to_string(), deliveries.to_string());
-            effects.log_instead(&[
-                &b"XCLAIM"[..],
-                key,
-                group,
-                consumer,
-                b"0",
-                id.as_bytes(),
-                b"TIME",
-                time.as_bytes(),
-                b"RETRYCOUNT",
-                deliveries.as_bytes(),
-                b"FORCE",
-                b"JUSTID",
-            ]);
+            let texts = [id.to_string(), time.clone(), deliveries.to_string()];
+            log_delivery(effects, [key, group, consumer], &texts);
         }
         for id in &done.deleted {
             let id = id.to_string();
@@ -336,4 +323,26 @@ fn auto_count(value: &[u8]) -> Result<usize, CommandError> {
         1..=COUNT_MAX => Ok(count as usize),
         _ => Err(refused),
     }
+}
+
+/// Has the log say that an entry was delivered to a consumer: its id, when, and how often so far.
+pub(super) fn log_delivery(
+    effects: &mut Effects,
+    [key, group, consumer]: [&[u8]; 3],
+    [id, time, deliveries]: &[String; 3],
+) {
+    effects.log_instead(&[
+        &b"XCLAIM"[..],
+        key,
+        group,
+        consumer,
+        b"0",
+        id.as_bytes(),
+        b"TIME",
+        time.as_bytes(),
+        b"RETRYCOUNT",
+        deliveries.as_bytes(),
+        b"FORCE",
+        b"JUSTID",
+    ]);
 }

@@ -2,6 +2,7 @@
 
 use super::GROUP;
 use super::arguments::{Arguments, keys, parse};
+use super::claim::log_delivery;
 use super::group::{read_text, text};
 use super::id::strict;
 use super::range::{put_entry, put_id};
@@ -29,7 +30,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "5.0.0",
             "O(N log M) for N entries, and M that are pending",
         )
-        .summary("Returns new or pending entries to a consumer. Waits until there are any."),
+        .summary("Returns new or pending entries to a consumer. Waits until there are any.")
+        .differs("A client that waits is told NOGROUP if the key or its group goes."),
 ];
 
 const WAITS: Flags = Flags(Flags::BLOCKING.0 | Flags::EXCLUSIVE.0);
@@ -300,21 +302,8 @@ fn log(call: &mut Call<'_>, key: &[u8], arguments: &Arguments<'_>, delivered: &D
         return;
     }
     for id in delivered.ids.iter().filter(|_| !arguments.no_ack) {
-        let id = id.to_string();
-        effects.log_instead(&[
-            &b"XCLAIM"[..],
-            key,
-            group,
-            consumer,
-            b"0",
-            id.as_bytes(),
-            b"TIME",
-            now.as_bytes(),
-            b"RETRYCOUNT",
-            b"1",
-            b"FORCE",
-            b"JUSTID",
-        ]);
+        let texts = [id.to_string(), now.clone(), "1".to_owned()];
+        log_delivery(effects, [key, group, consumer], &texts);
     }
     let (last_id, read) = (last_id.to_string(), read_text(read));
     let words = [
