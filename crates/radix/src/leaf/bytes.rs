@@ -1,6 +1,7 @@
 //! The entries of trees of byte strings: in blocks of [strings](super::strings).
 
 use super::read::write_each;
+use super::reclaim::free_later;
 use super::strings::{self, Candidates, Found, Latch, STRINGS_MAX, Strings};
 use super::{Entries, Known, Lookup, ModifyLeaf, ReadLeaf, Reclaim, Room, Scan, Symbols};
 use crate::change::{Altered, Change};
@@ -366,7 +367,10 @@ impl ModifyLeaf for Bytes {
 
 impl Reclaim for Bytes {
     unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]) {
-        let guard = crossbeam_epoch::pin();
+        // SAFETY: no thread but this one reaches the blocks through the tree, and those that reach
+        // them by a shortcut only read. This one reads them before it frees them.
+        let guard = unsafe { crossbeam_epoch::unprotected() };
+        let mut in_tables = Vec::new();
         for (i, &node) in unlinked.iter().enumerate() {
             if let Some(&coming) = unlinked.get(i + FREED_AHEAD)
                 && coming.is_leaf()
@@ -378,19 +382,21 @@ impl Reclaim for Bytes {
                 memory.free_node(node);
                 continue;
             }
-            let block = Strings::latched(memory, node, &guard);
+            let block = Strings::latched(memory, node, guard);
             // Those that were removed as well: they may have been inserted before.
             let hashes = || block.all_keys().map(Self::hash);
             if shortcuts.purge(node, hashes) {
-                let memory = Arc::clone(memory);
-                // SAFETY: the closure owns what it uses, and may run on any thread. It runs after
-                // all guards are gone under which the leaf could be found in a shortcut table.
-                unsafe { guard.defer_unchecked(move || strings::free(&memory, node)) };
+                in_tables.push(node);
             } else {
                 // SAFETY: as promised by the caller, and there is no table that could lead to the
                 // leaf.
                 unsafe { strings::free(memory, node) };
             }
+        }
+        if !in_tables.is_empty() {
+            // SAFETY: no shortcut leads to them any more, and no thread adds one, so that after
+            // another grace period no thread reads them.
+            unsafe { free_later(memory, in_tables, strings::free) };
         }
     }
 

@@ -12,6 +12,7 @@ mod jumps;
 mod limits;
 mod model;
 mod pipeline;
+mod reclaim;
 mod recorded;
 mod runs;
 mod shortcuts;
