@@ -6,6 +6,7 @@
 //!   them.
 //! - [`keys`]: small key sets with difficult shapes.
 //! - [`seeds`]: the seeds that a test runs.
+//! - [`stop`]: stopping threads that work beside a test.
 //!
 //! Tests of several processes share [`etcd`], and [`machines`] in network namespaces.
 //!
@@ -36,3 +37,4 @@ pub mod machines;
 pub mod model;
 mod panics;
 pub mod seeds;
+pub mod stop;

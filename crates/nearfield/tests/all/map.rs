@@ -5,6 +5,7 @@ use nearfield::{
     Bytes, Combine, EngineOptions, Error, MAX_KEY_BYTES, Map, TypedMap, Updated, WordMap,
 };
 use nearfield_testkit::keys::{self, ByteKeys, Sample};
+use nearfield_testkit::stop::AtEnd;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +57,7 @@ fn held_values_are_whole_beside_writers() {
                 }
             });
         }
+        let _stop = AtEnd(done);
         for number in 0..20_000 {
             let key = &keys[number as usize * 7 % keys.len()];
             map.insert(key, &Bytes::seal(number)).expect("insert");
@@ -63,7 +65,6 @@ fn held_values_are_whole_beside_writers() {
                 map.remove(key).expect("remove");
             }
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 

@@ -4,6 +4,7 @@
 use crate::ranges::Model;
 use nearfield::{Bytes, Map, MapForm, WordMap, Words};
 use nearfield_testkit::keys::{self, Random, Sample};
+use nearfield_testkit::stop::AtEnd;
 use rand::RngExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -122,6 +123,7 @@ fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
                 }
             });
         }
+        let _stop = AtEnd(&done);
         for round in 0..60 {
             let (mut front, mut back) = (Vec::new(), Vec::new());
             let mut range = map.range(..);
@@ -142,9 +144,10 @@ fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
             }
             back.reverse();
             front.extend(back);
+            let wrong = front.windows(2).find(|pair| pair[0].0 >= pair[1].0);
             assert!(
-                front.is_sorted_by(|a, b| a.0 < b.0),
-                "keys out of order or met twice"
+                wrong.is_none(),
+                "keys out of order or met twice, {backwards} from the back: {wrong:?}"
             );
             front.retain(|(key, _)| stable.contains_key(key));
             let missed = stable.len() - front.len();
@@ -153,7 +156,6 @@ fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
                 "{missed} stable keys missed"
             );
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 

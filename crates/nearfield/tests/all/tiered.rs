@@ -5,6 +5,7 @@ use nearfield::{
 };
 use nearfield_testkit::concurrent::{self, Config};
 use nearfield_testkit::model;
+use nearfield_testkit::stop::AtEnd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 fn map(folder: &tempfile::TempDir, memory_bytes: u64, file_bytes: u64) -> Map<Bytes, Tiered> {
@@ -143,6 +144,7 @@ fn comparisons_in_batches_hold_while_values_move() {
                 shaken.shake(b"key");
             }
         });
+        let _stop = AtEnd(&stop);
         for version in 0..3_000 {
             let mut batch = Batch::<Bytes>::new();
             let first = batch.update(b"key", Some(&value(version)), b"between");
@@ -159,7 +161,6 @@ fn comparisons_in_batches_hold_while_values_move() {
             let updated = map.update(b"key", Some(&next), &next);
             assert_eq!(updated, Ok(Updated::Applied));
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert_moved(&map.tiers());
     map.check_invariants();

@@ -10,6 +10,7 @@ use nearfield_pool::chime;
 use nearfield_pool::store::{OpenError, Store, StoreForm, StoreOptions};
 use nearfield_testkit::concurrent::{self, Config};
 use nearfield_testkit::model;
+use nearfield_testkit::stop::AtEnd;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -419,10 +420,10 @@ fn values_are_whole_while_others_replace_them() {
                 key = (key + 1) % OVERWRITTEN;
             }
         });
+        let _stop = AtEnd(&done);
         for round in 1..=20 {
             put_all(&store, round);
         }
-        done.store(true, Relaxed);
     });
     assert!(nodes.allocated_bytes() < 64 << 20, "memory was used again");
 }

@@ -2,6 +2,7 @@
 
 use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
 use nearfield_radix::rivals::{Design, Rival};
+use nearfield_testkit::stop::AtEnd;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -25,6 +26,7 @@ fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>)
                 }
             });
         }
+        let _stop = AtEnd(&done);
         let mut batch = Batch::<Words>::new();
         for direction in [Direction::Ascending, Direction::Descending] {
             for _ in 0..SCANS / 2 {
@@ -41,7 +43,6 @@ fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>)
                 ));
             }
         }
-        done.store(true, Ordering::Relaxed);
     });
     index.check_invariants();
 }

@@ -10,6 +10,7 @@ use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
 };
+use nearfield_testkit::stop::AtEnd;
 use std::net::SocketAddr;
 
 /// A connection whose client waits in a command, and the client's number.
@@ -101,11 +102,12 @@ fn nothing_is_lost_where_waiting_ends_while_something_comes() {
             received
         };
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(receive)).collect();
+        let stopping = AtEnd(&done);
         let mut pusher = connect(address);
         for number in 0..PUSHED {
             ask_number(&mut pusher, &format!("RPUSH key {number}"));
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(stopping);
         clients.into_iter().map(|it| it.join().unwrap()).sum()
     });
     let left = ask_number(&mut connect(address), "LLEN key");

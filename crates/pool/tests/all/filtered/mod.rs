@@ -12,6 +12,7 @@ use nearfield_pool::PoolIndex;
 use nearfield_pool::chime::{ComputeNode, Options, Tree};
 use nearfield_pool::filtered::{Aggregates, Filter, Programs, ScanRange};
 use nearfield_pool::layout::Shape;
+use nearfield_testkit::stop::AtEnd;
 use network::Network;
 use rack::{ROOT, rack, served};
 use rand::rngs::SmallRng;
@@ -191,6 +192,7 @@ fn programs_see_whole_leaves_beside_writers_in_other_threads() {
                 }
             });
         }
+        let stopping = AtEnd(stop);
         let expected: Aggregates = (1..=STABLE).map(|number| 1_000 + number).collect();
         let range = ScanRange::new(&key(0), &key(u64::MAX));
         let mut programs = InMemory::new(rack);
@@ -200,7 +202,7 @@ fn programs_see_whole_leaves_beside_writers_in_other_threads() {
                 block_on(tree.aggregate(&range, &filter, Some(&mut programs)))
             })
             .collect();
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         for result in results {
             assert_eq!(result, Ok(expected));
         }
