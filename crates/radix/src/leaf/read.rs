@@ -43,7 +43,24 @@ impl<K: Ord + Copy> Scan<K> {
     /// True if a key does not lie before the near bound.
     #[inline]
     pub fn is_past(&self, key: K) -> bool {
-        match (self.from, self.direction) {
+        self.is_past_bound(self.from, key)
+    }
+
+    /// True if a key lies behind the last one that was read, or else, if none was, not before the
+    /// near bound.
+    ///
+    /// Entries of one terminal come in order. Those of the next may not: a block that has died
+    /// shows what it had, and the one before it may have been read after it had taken over the
+    /// range. It then had all entries that are in the range since the scan began, so that those of
+    /// the dead one are left out.
+    #[inline]
+    pub fn is_next(&self, last: Option<K>, key: K) -> bool {
+        self.is_past_bound(last.map_or(self.from, Bound::Excluded), key)
+    }
+
+    #[inline]
+    fn is_past_bound(&self, from: Bound<K>, key: K) -> bool {
+        match (from, self.direction) {
             (Bound::Unbounded, _) => true,
             (Bound::Included(from), Direction::Ascending) => key >= from,
             (Bound::Excluded(from), Direction::Ascending) => key > from,
@@ -158,11 +175,12 @@ pub(super) fn write_each<'g, F: ReadLeaf>(
     writer: &mut EntriesWriter<'_, F>,
 ) -> ControlFlow<()> {
     let (from, direction) = (scan.from, scan.direction);
+    let mut is_first = true;
     F::entries(memory, terminal, from, direction, guard, |key, value| {
-        // Entries come in order: none lies before the bound after one that does not.
-        if last.is_none() && !scan.is_past(key) {
+        if is_first && !scan.is_next(*last, key) {
             return ControlFlow::Continue(());
         }
+        is_first = false;
         if scan.is_behind(key) {
             return ControlFlow::Break(());
         }

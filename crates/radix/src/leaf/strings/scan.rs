@@ -158,13 +158,16 @@ pub fn write_entries<'g>(
     loop {
         let block = Strings::at(memory, leaf, guard);
         let (mut first, mut behind) = (0, block.count());
-        if last.is_none()
-            && let Bound::Included(from) | Bound::Excluded(from) = scan.from
-        {
-            first = block.likely_rank(from);
-            if first < behind && !scan.is_past(block.key(first)) {
-                first += 1;
+        let is_next = |position| scan.is_next(*last, block.key(position));
+        if let Some(last) = *last {
+            if behind > 0 && !is_next(0) {
+                first = block.rank(last);
             }
+        } else if let Bound::Included(from) | Bound::Excluded(from) = scan.from {
+            first = block.likely_rank(from);
+        }
+        if first < behind && !is_next(first) {
+            first += 1;
         }
         let mut ended = false;
         if scan.to != Bound::Unbounded {
