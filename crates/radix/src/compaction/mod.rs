@@ -4,14 +4,16 @@
 //! A thread moves a few blocks whenever it is called. In each round:
 //!
 //! ```text
-//!   rest ──▶ settle ──▶ move ──▶ free ──▶ rest
+//!   rest ──▶ settle ──▶ move ──▶ leave ──▶ free ──▶ rest
 //! ```
 //!
 //! - *Settle*: the memory to be emptied is chosen, and no block is created there any more. The
 //!   round goes on when each thread that was writing then has finished. From then on all blocks
 //!   there are whole.
 //! - *Move*: each block is copied under the lock of the node above it, as if it had grown.
-//! - *Free*: when no thread can read the old blocks any more, their memory is given back.
+//! - *Leave*: threads leave the old blocks, until none can read them any more.
+//! - *Free*: whichever thread meets them first frees them then. When all threads that may be at it
+//!   have finished, the memory is given back.
 
 use crate::counters::Off;
 use crate::leaf::{ModifyLeaf, ReadLeaf, copy_block, units_of_block};
@@ -52,7 +54,10 @@ impl Tree<Bytes> {
             Phase::Move(spans, span, unit) => {
                 self.move_blocks(spans, (span, unit), blocks, &mut round.copied)
             }
-            Phase::Free(spans, left) if is_over(&left) => {
+            Phase::Leave(spans, left) if is_over(&left) => {
+                Phase::Free(spans, Self::after_all_threads())
+            }
+            Phase::Free(spans, freed) if is_over(&freed) => {
                 // SAFETY: `take_sparse` has chosen the spans. A block of strings is freed after the
                 // last thread has left it, also one that has come by a shortcut.
                 let given_back = unsafe { self.memory.release_emptied(&spans) };
@@ -110,7 +115,7 @@ impl Tree<Bytes> {
                 // The old blocks are retired before, so that they are freed first.
                 drop(guard);
                 self.collect();
-                return Phase::Free(spans, Self::after_all_threads());
+                return Phase::Leave(spans, Self::after_all_threads());
             };
             let leaf = Ref::new(Kind::Leaf, piece);
             unit = at + units_of_block(&self.memory, leaf);

@@ -31,6 +31,8 @@ pub enum Phase {
     /// Spans, the one that is being emptied, and the unit there up to which it is.
     Move(Vec<u32>, usize, usize),
     /// Spans, and whether all threads have left the old blocks.
+    Leave(Vec<u32>, Arc<AtomicBool>),
+    /// Spans, and whether all threads that may be freeing the old blocks have finished.
     Free(Vec<u32>, Arc<AtomicBool>),
 }
 

@@ -154,6 +154,11 @@ impl Span {
         std::mem::offset_of!(Span, bits) + at / 64 * 8
     }
 
+    /// True if it has an owner, who may change at any time.
+    pub fn is_owned(&self) -> bool {
+        self.count.load(Ordering::Relaxed) & OWNED != 0
+    }
+
     /// The units in use; exact while no thread takes or frees any.
     pub fn used(&self) -> usize {
         let count = self.count.load(Ordering::Relaxed) & !OWNED;

@@ -38,10 +38,12 @@ impl Pieces {
     /// pieces have been unpinned.
     pub fn take_sparse(&self, region: &Region) -> Vec<u32> {
         let count = self.count(region);
-        // The mean use of the spans of a group that have any.
+        // The mean use of the spans of a group that have any. Those from which a thread takes pieces
+        // cannot be had: a group of which no other is in use would be chosen in vain.
         let mean = |group: usize| {
             let spans = (group * GROUP..(group + 1) * GROUP).map(|span| self.span(span as u32));
-            let used = spans.map(Span::used).filter(|&used| used > 0);
+            let free = spans.filter(|span| !span.is_owned());
+            let used = free.map(Span::used).filter(|&used| used > 0);
             let (count, sum) = used.fold((0, 0), |(count, sum), used| (count + 1, sum + used));
             usize::checked_div(sum, count)
         };

@@ -238,3 +238,33 @@ fn memory_of_free_spans_is_given_back_and_used_again() {
     pieces.into_iter().for_each(|piece| memory.free(piece));
     assert_eq!(memory.live(), 0);
 }
+
+/// The sparsest memory may be that from which a thread takes pieces. It cannot be emptied, others
+/// can.
+#[test]
+fn sparse_spans_are_found_beside_one_that_is_owned() {
+    const SPANS: u32 = 96;
+    let memory = Memory::new(usize::MAX);
+    let span_of = |piece: &Piece| piece.first / SPAN_UNITS as u32;
+    let mut pieces = vec![memory.allocate(64, 1).expect("memory")];
+    while span_of(pieces.last().expect("one")) < SPANS - 1 {
+        pieces.push(memory.allocate(64, 1).expect("memory"));
+    }
+    // The last of three groups keeps only what its last span has, which is owned.
+    let (mut number, mut kept) = (0, Vec::new());
+    for piece in pieces {
+        number += 1;
+        let stays = match span_of(&piece) {
+            0..64 => number % 3 > 0,
+            span => span == SPANS - 1,
+        };
+        match stays {
+            true => kept.push(piece),
+            false => memory.free(piece),
+        }
+    }
+    let taken = memory.pieces.take_sparse(&memory.region);
+    let in_use = |&&span: &&u32| memory.pieces.span(span).used() > 0;
+    assert!(taken.iter().filter(in_use).count() > 20, "{taken:?}");
+    kept.into_iter().for_each(|piece| memory.free(piece));
+}
