@@ -471,9 +471,10 @@ impl<'g, F: LeafForm> Reader<'g, F> for Write<'_, '_, 'g, F> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::change::Change;
+    use crate::counters::Off;
     use crate::leaf::ReadLeaf;
-    use crate::radix::Radix;
-    use nearfield_core::{Batch, Bytes, OrderedIndex};
+    use nearfield_core::{Batch, Bytes};
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use std::collections::BTreeSet;
@@ -485,19 +486,24 @@ mod tests {
     }
 
     fn stays(number: u16) -> bool {
-        number % 50 == 0
+        number.is_multiple_of(50)
+    }
+
+    fn modify(tree: &Tree<Bytes>, number: u16, change: Change<&[u8]>) {
+        let (key, guard) = (key_of(number), tree.writer());
+        let changed = tree.modify(&key[..], &guard, &mut Off, &mut |_| change);
+        changed.expect("memory");
     }
 
     /// Runs of keys come and go, but for some that stay.
-    fn change(index: &Radix<Bytes>, rng: &mut SmallRng) {
+    fn change(tree: &Tree<Bytes>, rng: &mut SmallRng) {
         for _ in 0..rng.random_range(1..20) {
             let start = rng.random_range(0..KEYS);
             let run = start..KEYS.min(start + rng.random_range(1..100));
             let removes = rng.random();
             for number in run {
-                let key = key_of(number);
                 if removes && !stays(number) {
-                    index.remove(&key).expect("remove");
+                    modify(tree, number, Change::Remove);
                 } else {
                     // A long value has a block of its own.
                     let length = match rng.random_bool(0.1) {
@@ -505,7 +511,7 @@ mod tests {
                         false => rng.random_range(0..40),
                     };
                     let value = vec![1; length];
-                    index.insert(&key, &value).expect("insert");
+                    modify(tree, number, Change::Set(&value));
                 }
             }
         }
@@ -516,19 +522,19 @@ mod tests {
         let mut rng = SmallRng::seed_from_u64(11);
         let mut disturbed = 0;
         for episode in 0..400 {
-            let index = Radix::<Bytes>::new().expect("address space");
+            let tree = &Tree::<Bytes>::new(usize::MAX).expect("address space");
             for number in (0..KEYS).filter(|&number| stays(number)) {
-                index.insert(&key_of(number), &[0]).expect("insert");
+                modify(tree, number, Change::Set(&[0]));
             }
-            change(&index, &mut rng);
-            let (tree, guard) = (&index.tree, crossbeam_epoch::pin());
+            change(tree, &mut rng);
+            let guard = crossbeam_epoch::pin();
             let mut scratch = Scratch::default();
             let begun =
                 tree.begin_chunk(Bound::Unbounded, direction, 1 << 20, &mut scratch, &guard);
             assert!(begun, "nothing has changed yet");
             while tree.expand(direction, &mut scratch) {}
             let items = scratch.items.clone();
-            change(&index, &mut rng);
+            change(tree, &mut rng);
             let scan = Scan {
                 from: Bound::Unbounded,
                 to: Bound::Unbounded,

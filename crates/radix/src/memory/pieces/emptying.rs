@@ -38,8 +38,8 @@ impl Pieces {
     /// pieces have been unpinned.
     pub fn take_sparse(&self, region: &Region) -> Vec<u32> {
         let count = self.count(region);
-        // The mean use of the spans of a group that have any. Those from which a thread takes pieces
-        // cannot be had: a group of which no other is in use would be chosen in vain.
+        // The mean use of the spans of a group that have any. Those from which a thread takes
+        // pieces cannot be had: a group of which no other is in use would be chosen in vain.
         let mean = |group: usize| {
             let spans = (group * GROUP..(group + 1) * GROUP).map(|span| self.span(span as u32));
             let free = spans.filter(|span| !span.is_owned());
