@@ -13,7 +13,6 @@ use crate::keyspace::{Access, Databases, Effects, Keys, Observer};
 use crate::object::Kind;
 use crate::push::notifications;
 use crate::resp::{Protocol, Reply};
-use crate::script;
 use crate::server::Server;
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -54,6 +53,9 @@ pub struct Executor<'s> {
     /// When it ended, if nothing else was done since.
     ended: Option<Instant>,
     random: SmallRng,
+    /// Whether it stands in for a thread whose script runs for long. It runs none itself, even if
+    /// that is over by now, as nobody would stand in for it.
+    stands_in: bool,
 }
 
 impl<'s> Executor<'s> {
@@ -66,7 +68,21 @@ impl<'s> Executor<'s> {
             latest: None,
             ended: None,
             random: rand::make_rng(),
+            stands_in: false,
         }
+    }
+
+    /// The same, which refuses all that is refused while a script runs for long.
+    pub fn standing_in(self) -> Executor<'s> {
+        Executor {
+            stands_in: true,
+            ..self
+        }
+    }
+
+    /// True if it [stands in](Executor::standing_in) for another.
+    pub fn stands_in(&self) -> bool {
+        self.stands_in
     }
 
     /// Says that something else was done since the last command, which is no time of the next.
@@ -254,6 +270,11 @@ impl<'s> Executor<'s> {
         {
             return Err(not_while_subscribed(command, args));
         }
+        let watchdog = &self.server.scripts.watchdog;
+        let is_busy = self.stands_in || watchdog.is_slow();
+        if is_busy && !command.flags.has(Flags::ALLOW_BUSY) {
+            return Err(CommandError::text(watchdog.busy()));
+        }
         self.server.admit_write(command)?;
         command.admit_on(self.server.keyspace.is_shared())?;
         Ok(command)
@@ -379,7 +400,7 @@ impl<'s> Executor<'s> {
             match self.execute_shared(client, command, args, key, now_ms, reply) {
                 Shared::Executed(wait) => return wait,
                 Shared::Busy => {
-                    refuse_while_busy(client, command, reply);
+                    refuse_while_busy(server, client, command, reply);
                     return None;
                 }
                 Shared::Observed => {}
@@ -388,7 +409,7 @@ impl<'s> Executor<'s> {
         self.pause();
         let mut account = self.account(command, args);
         let Some(mut databases) = server.exclude_unless_busy() else {
-            refuse_while_busy(client, command, reply);
+            refuse_while_busy(server, client, command, reply);
             return None;
         };
         let effects = &mut self.effects;
@@ -396,6 +417,11 @@ impl<'s> Executor<'s> {
         let access = Access::Exclusive(&mut databases);
         let keys = Keys::new(&server.keyspace, access, database, now_ms, effects);
         let wait = invoke(server, keys, client, &mut account, args, reply, false);
+        if server.scripts.watchdog.is_given_up() {
+            // Neither success nor an error would be true.
+            client.shared.killed.store(true, Ordering::Release);
+            effects.clear();
+        }
         if let Some(wait) = &wait {
             server.keyspace.set_observed(Observer::Blocked, true);
             let sent = || args.iter().map(|word| word.to_vec()).collect();
@@ -469,14 +495,14 @@ enum Shared {
 
 /// Refuses a command while a script runs for long. A transaction that cannot be executed now is
 /// over, as the client cannot tell what has become of it otherwise.
-fn refuse_while_busy(client: &mut Client, command: &Command, reply: &mut Reply) {
+fn refuse_while_busy(server: &Server, client: &mut Client, command: &Command, reply: &mut Reply) {
+    let reason = server.scripts.watchdog.busy();
     if command.name == "exec" && client.transaction.take().is_some() {
-        let reason = script::BUSY;
         reply.error(&format!(
             "EXECABORT Transaction discarded because of: {reason}"
         ));
     } else {
-        reply.error(script::BUSY);
+        reply.error(reason);
     }
 }
 

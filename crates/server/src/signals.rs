@@ -1,6 +1,7 @@
 //! The server's reactions to signals.
 //!
-//! SIGTERM and SIGINT end it: what has been read is answered, what is kept on disk is made safe.
+//! SIGTERM and SIGINT end it: what has been read is answered, what is kept on disk is made safe. A
+//! script that runs for long is ended.
 //! A second one ends it at once. SIGHUP has it open its log file and read its certificates again.
 
 use crate::logging::Target;

@@ -72,6 +72,16 @@ impl Serving {
         assert!(sent.expect("kill").success());
     }
 
+    /// The status that it ends with.
+    fn status(&mut self) -> Option<i32> {
+        let mut status = None;
+        until(|| {
+            status = self.child.try_wait().expect("a child");
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+
     fn ask(&self, port: u16, request: &str) -> String {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a server");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -118,12 +128,25 @@ fn sigterm_ends_it_and_sighup_opens_the_log_again() {
         "+PONG\r\n+OK\r\n"
     );
     serving.signal("-TERM");
-    let mut status = None;
-    until(|| {
-        status = serving.child.try_wait().expect("a child");
-        status.is_some()
-    });
-    assert_eq!(status.and_then(|status| status.code()), Some(0));
+    assert_eq!(serving.status(), Some(0));
+}
+
+#[test]
+fn the_first_sigterm_ends_it_while_scripts_run_that_do_not_end() {
+    for script in ["", "redis.call('set','key','value')"] {
+        let mut serving = Serving::start("endless");
+        let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, serving.port)).expect("a server");
+        let request = format!(
+            "CONFIG SET busy-reply-threshold 20\r\nEVAL \"{script} while true do end\" 0\r\n"
+        );
+        client.write_all(request.as_bytes()).expect("it is sent");
+        until(|| {
+            let answer = serving.ask(serving.port, "PING\r\nQUIT\r\n");
+            answer.starts_with("-BUSY")
+        });
+        serving.signal("-TERM");
+        assert_eq!(serving.status(), Some(0));
+    }
 }
 
 #[test]

@@ -48,6 +48,9 @@ impl Flags {
     /// Passes values on as they are, which leaves them in their tiers.
     pub const PASSES_ON: Flags = Flags(1 << 20);
 
+    /// Possible while a script runs for long.
+    pub const ALLOW_BUSY: Flags = Flags(1 << 21);
+
     /// Not possible with keys that other servers change as well.
     pub const UNSHARED: Flags = Flags(1 << 18);
     /// Changes each of its keys by itself where other servers change them as well.

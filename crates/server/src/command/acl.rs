@@ -18,6 +18,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("auth", -2, auth)
         .fast()
         .flag(Flags::NO_PHASE)
+        .flag(Flags::ALLOW_BUSY)
         .flag(Flags::NO_AUTH)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::LOADING)

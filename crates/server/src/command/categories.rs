@@ -16,6 +16,7 @@ const FLAGS: &[(Flags, &str)] = &[
     (Flags::NO_AUTH, "no_auth"),
     (Flags::FAST, "fast"),
     (Flags::NO_MULTI, "no_multi"),
+    (Flags::ALLOW_BUSY, "allow_busy"),
 ];
 
 impl Command {

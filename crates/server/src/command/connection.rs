@@ -37,6 +37,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::SUBSCRIBER)
         .flag(Flags::IN_MULTI)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Closes the connection."),
     Command::new("hello", -1, hello)
@@ -45,16 +46,17 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NO_AUTH)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::SECRET)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "6.0.0", "O(1)")
         .summary("Handshakes with the server and chooses the version of the protocol."),
     Command::new("reset", 1, reset)
         .fast()
-        .flag(Flags::EXCLUSIVE)
-        .flag(Flags::LOADING)
+        .flag(ALWAYS)
         .flag(Flags::NO_AUTH)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::SUBSCRIBER)
         .flag(Flags::IN_MULTI)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Brings the connection back to what it was when it began."),
     Command::new("time", 1, time)
@@ -212,7 +214,7 @@ fn introduce(call: &mut Call<'_>) {
 
 fn reset(call: &mut Call<'_>) -> Answer {
     call.client.transaction = None;
-    super::transaction::forget_watches(call);
+    super::transaction::leave_watches(call.server, call.client);
     super::pubsub::unsubscribe_silently(call);
     let server = call.server;
     server.tracking.leave(&server.keyspace, call.client);

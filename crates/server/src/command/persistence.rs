@@ -54,6 +54,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NOSCRIPT)
         .flag(Flags::NO_MULTI)
         .flag(Flags::LOADING)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "1.0.0", "O(N) for N keys if they are saved")
         .summary("Saves the keys if save points are set, and stops the server.")
         .differs(
@@ -178,6 +179,10 @@ fn shutdown(call: &mut Call<'_>) -> Answer {
         } else {
             CommandError::text("ERR No shutdown in progress.")
         });
+    }
+    let watchdog = &call.server.scripts.watchdog;
+    if wanted != Some(false) && watchdog.is_slow() {
+        return Err(CommandError::text(watchdog.busy()));
     }
     if !persistence::shut_down(call.server, wanted, force) {
         return Err(CommandError::text(

@@ -3,7 +3,7 @@
 use super::script_host::ScriptHost;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::error::CommandError;
-use crate::script::{Script, ScriptError};
+use crate::script::{Running, Script, ScriptError};
 use std::sync::Arc;
 
 const GROUP: Group = Group::Scripting;
@@ -69,12 +69,9 @@ const SCRIPT: &[Command] = &[
     Command::new("kill", 2, kill)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.6.0", "O(1)")
-        .summary("Ends the script that runs.")
-        .differs(
-            "Only a client of another thread than the script's is heard while it runs, and only \
-             such clients are told that the server is busy.",
-        ),
+        .summary("Ends the script that runs."),
     Command::new("debug", 3, debug)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
@@ -92,6 +89,7 @@ const FUNCTION: &[Command] = &[
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Lists no libraries."),
     row("stats", 2, function_stats)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Counts no functions."),
     row("load", -3, no_functions)
@@ -101,6 +99,7 @@ const FUNCTION: &[Command] = &[
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Finds no library."),
     row("kill", 2, function_kill)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "7.0.0", "O(1)")
         .summary("Finds no function that runs."),
     help_row(function_help),
@@ -191,7 +190,10 @@ fn run(
         only_reads,
         lacks_memory,
     };
-    let ran = server.scripts.run(&script, &mut host, keys, arguments);
+    let thread = host.call.client.shared.thread();
+    let ran = server
+        .scripts
+        .run(&script, thread, &mut host, keys, arguments);
     call.client.script.runs = false;
     call.client.database = database;
     ran
@@ -229,7 +231,12 @@ fn flush(call: &mut Call<'_>) -> Answer {
 }
 
 fn kill(call: &mut Call<'_>) -> Answer {
-    let killed = call.server.scripts.watchdog.kill();
+    end_running(call, Running::Script)
+}
+
+/// Ends what runs, if it is this.
+fn end_running(call: &mut Call<'_>, running: Running) -> Answer {
+    let killed = call.server.scripts.watchdog.kill(running);
     killed.map_err(|error| CommandError::owned(error.to_string()))?;
     call.reply.ok();
     Ok(())
@@ -277,6 +284,10 @@ fn function_list(call: &mut Call<'_>) -> Answer {
 }
 
 fn function_stats(call: &mut Call<'_>) -> Answer {
+    let watchdog = &call.server.scripts.watchdog;
+    if watchdog.is_slow() && watchdog.running() == Running::Script {
+        return Err(CommandError::text(watchdog.busy()));
+    }
     call.reply.map(2);
     call.reply.bulk(b"running_script");
     call.reply.null();
@@ -295,10 +306,8 @@ fn function_delete(_: &mut Call<'_>) -> Answer {
     Err(CommandError::text("ERR Library not found"))
 }
 
-fn function_kill(_: &mut Call<'_>) -> Answer {
-    Err(CommandError::text(
-        "NOTBUSY No scripts in execution right now.",
-    ))
+fn function_kill(call: &mut Call<'_>) -> Answer {
+    end_running(call, Running::Function)
 }
 
 fn write_help(call: &mut Call<'_>, lines: &[&str]) -> Answer {

@@ -18,6 +18,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "1.2.0", "O(1)")
         .summary("Starts a transaction."),
     Command::new("exec", 1, exec)
@@ -28,9 +29,10 @@ pub const COMMANDS: &[Command] = &[
         .summary("Executes all commands in a transaction."),
     Command::new("discard", 1, discard)
         .fast()
-        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.0.0", "O(N) for N watched keys")
         .summary("Discards a transaction."),
     Command::new("watch", -2, watch)
@@ -43,13 +45,15 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "2.2.0", "O(1) for each key")
         .summary("Watches keys, so that a transaction fails if one is changed.")
         .differs(
-            "On a pool, a key that has its old value and time again counts as unchanged, and a \
+            "While a script runs for long it is refused, as it needs the keys; Redis lets it run. \
+             On a pool, a key that has its old value and time again counts as unchanged, and a \
              transaction that changes another key than all those watched is refused.",
         ),
     Command::new("unwatch", 1, unwatch)
         .fast()
-        .flag(Flags::EXCLUSIVE)
+        .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
+        .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.2.0", "O(N) for N watched keys")
         .summary("Forgets all watched keys."),
 ];
@@ -173,7 +177,7 @@ fn discard(call: &mut Call<'_>) -> Answer {
     if call.client.transaction.take().is_none() {
         return Err(CommandError::text("ERR DISCARD without MULTI"));
     }
-    forget_watches(call);
+    leave_watches(call.server, call.client);
     call.reply.ok();
     Ok(())
 }
@@ -207,7 +211,7 @@ fn watch(call: &mut Call<'_>) -> Answer {
 }
 
 fn unwatch(call: &mut Call<'_>) -> Answer {
-    forget_watches(call);
+    leave_watches(call.server, call.client);
     call.reply.ok();
     Ok(())
 }
@@ -215,17 +219,29 @@ fn unwatch(call: &mut Call<'_>) -> Answer {
 /// Ends the transaction of a client whose EXEC is refused for `error`, and answers why.
 pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> CommandError {
     client.transaction = None;
-    // That keys are observed for nobody ends with the next one who forgets some, as this here is
-    // in no phase.
-    let watched = std::mem::take(&mut client.watched);
-    server.watches.remove(&watched, &client.shared);
-    client.shared.watch_broken.store(false, Ordering::Relaxed);
+    leave_watches(server, client);
     let error = error.to_string();
     let why = error.strip_prefix("ERR ").unwrap_or(&error);
     CommandError::owned(format!("EXECABORT Transaction discarded because of: {why}"))
 }
 
-/// Ends the watching of all keys of the client, and returns them.
+/// Ends the watching of all keys of a client, in no phase.
+pub fn leave_watches(server: &Server, client: &mut Client) {
+    let watched = std::mem::take(&mut client.watched);
+    server.watches.remove(&watched, &client.shared);
+    client.shared.watch_broken.store(false, Ordering::Relaxed);
+    // If the keyspace is not free, the next one who forgets some ends that keys are observed for
+    // nobody.
+    if !watched.is_empty()
+        && let Some(_alone) = server.keyspace.try_exclude()
+        && server.watches.is_empty()
+    {
+        server.keyspace.set_observed(Observer::Watch, false);
+    }
+}
+
+/// Ends the watching of all keys of the client, which has the keyspace to itself, and returns
+/// them.
 pub fn forget_watches(call: &mut Call<'_>) -> Vec<WatchedKey> {
     let watched = std::mem::take(&mut call.client.watched);
     call.server.watches.remove(&watched, &call.client.shared);

@@ -40,6 +40,19 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// The number of the client that it concerns, if that has been served before.
+    pub fn client(&self) -> Option<u64> {
+        match self {
+            Message::Serve(_) | Message::Adopt(_) => None,
+            Message::Deliver { client, .. }
+            | Message::Resume { client, .. }
+            | Message::Fetched { client, .. }
+            | Message::Close { client } => Some(*client),
+        }
+    }
+}
+
 /// Where a thread receives messages. Clones are the same mailbox.
 #[derive(Clone, Debug)]
 pub struct Mailbox {

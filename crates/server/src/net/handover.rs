@@ -45,7 +45,7 @@ impl IoThread<'_> {
     /// Gives connections to other threads: `target` says to which, by the place of each among
     /// those that can be given.
     fn give_away(&mut self, target: impl Fn(usize) -> Option<usize>) {
-        let all = self.connections.0.iter();
+        let all = self.connections.iter();
         let movable = all.filter(|(_, connection)| connection.may_move());
         let chosen: Vec<(usize, usize)> = movable
             .enumerate()
@@ -55,11 +55,14 @@ impl IoThread<'_> {
             let Some(mailbox) = self.server.clients.mailboxes().get(target) else {
                 return;
             };
-            let source = self.connections.0[index].source();
-            if self.poll.registry().deregister(source).is_err() {
+            let served = &mut *self.served;
+            let source = served.connections[index].source();
+            if served.poll.registry().deregister(source).is_err() {
                 continue;
             }
-            let connection = self.connections.0.remove(index);
+            let Some(connection) = served.connections.remove(index) else {
+                continue;
+            };
             let shared = std::sync::Arc::clone(&connection.client.shared);
             self.by_client.remove(&shared.id);
             // In this order: who sends something to the new thread finds the connection there
@@ -72,10 +75,11 @@ impl IoThread<'_> {
     /// Serves a connection that another thread has given away.
     pub(super) fn adopt(&mut self, connection: Connection) {
         let id = connection.client.shared.id;
-        let index = self.connections.0.insert(connection);
+        let index = self.connections.insert(connection);
         self.by_client.insert(id, index);
-        let registered = self.poll.registry().register(
-            self.connections.0[index].source(),
+        let served = &mut *self.served;
+        let registered = served.poll.registry().register(
+            served.connections[index].source(),
             Token(index),
             Interest::READABLE | Interest::WRITABLE,
         );

@@ -4,6 +4,7 @@ use super::thread::IoThread;
 use crate::client::Client;
 use crate::command::{Flags, lookup};
 use crate::pause::PauseMode;
+use crate::script::Script;
 use crate::server::Server;
 use crate::singly::Reason;
 
@@ -15,7 +16,8 @@ pub(super) fn is_paused(server: &Server, now_ms: u64) -> bool {
 /// True if a command of a client has to wait.
 #[inline]
 pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], now_ms: u64) -> bool {
-    if !server.singly.has(Reason::Pause) {
+    // While a script runs for long it is refused, and waits for nothing.
+    if !server.singly.has(Reason::Pause) || server.scripts.watchdog.is_slow() {
         return false;
     }
     match server.pause.current(&server.singly, now_ms) {
@@ -47,12 +49,12 @@ fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
         }
         ("eval" | "evalsha", _) => {
             let text = args.get(1).copied().unwrap_or_default();
-            let script = match command.name {
-                "eval" => server.scripts.load(text).ok(),
-                _ => server.scripts.find(text),
-            };
             // One that is none is refused, which changes nothing.
-            script.is_some_and(|script| script.writes != Some(false))
+            match command.name {
+                // The engine is not asked, as another thread's script may have it for long.
+                "eval" => Script::parse(text, String::new()).is_ok_and(|it| it.may_write()),
+                _ => server.scripts.find(text).is_some_and(|it| it.may_write()),
+            }
         }
         ("publish" | "spublish" | "fcall", _) => true,
         _ => command.flags.has(Flags::WRITE),
@@ -62,7 +64,7 @@ fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
 impl IoThread<'_> {
     /// Executes what was held back, once nothing is.
     pub(super) fn let_go(&mut self) {
-        if self.held.is_empty() {
+        if self.held.is_empty() && self.released.is_empty() {
             return;
         }
         let server = self.server;
@@ -71,9 +73,11 @@ impl IoThread<'_> {
             return;
         }
         server.pause.note_held(-(self.held.len() as isize));
-        for id in std::mem::take(&mut self.held) {
+        let held = std::mem::take(&mut self.held);
+        self.released.extend(held);
+        while let Some(id) = self.released.pop_front() {
             if let Some(&index) = self.by_client.get(&id) {
-                self.connections.0[index].waiting = false;
+                self.connections[index].waiting = false;
                 self.process_input(index);
             }
         }

@@ -5,6 +5,7 @@
 //! strings that follow each other, of all its connections, into one batch on the index, executes
 //! other commands in between, and sends the replies.
 
+mod connections;
 mod expiry;
 mod handover;
 mod held;
@@ -12,7 +13,9 @@ mod limits;
 mod listener;
 mod parked;
 mod reads;
+mod relief;
 mod round;
+mod serve;
 mod thread;
 
-pub use thread::{ServeError, serve};
+pub use serve::{ServeError, serve};

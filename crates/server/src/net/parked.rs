@@ -106,17 +106,18 @@ impl IoThread<'_> {
     /// for in the keyspace when the commands before it have been executed.
     pub(super) fn fetch(&mut self, index: usize, used: usize, rest: &[u8]) -> bool {
         let server = self.server;
-        let connection = &self.connections.0[index];
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
         let client = &connection.client;
-        self.scout.keys.clear();
-        self.scout.count = 0;
+        served.scout.keys.clear();
+        served.scout.count = 0;
         // Which part of the object of each of the keys is touched.
         let mut parts = Vec::new();
         // Commands that were queued before are executed when EXEC comes.
         let queued = client.transaction.iter().flat_map(|it| &it.commands);
         for words in queued {
             let args: SmallVec<[&[u8]; 16]> = words.iter().map(Vec::as_slice).collect();
-            self.scout.add(&args, &mut parts);
+            served.scout.add(&args, &mut parts);
         }
         let mut parser = Parser::new();
         let mut end = 0;
@@ -133,31 +134,33 @@ impl IoThread<'_> {
                 .filter_map(|place| ahead.get(place.clone()))
                 .collect();
             end += length;
-            self.scout.add(&args, &mut parts);
-            if self.scout.count >= KEYS_MAX {
+            served.scout.add(&args, &mut parts);
+            if served.scout.count >= KEYS_MAX {
                 break;
             }
         }
-        let held = match self.scout.count {
+        let held = match served.scout.count {
             0 => Vec::new(),
             // While a script is running, values are read when they are met.
             _ => match server.keyspace.try_share() {
-                Some(databases) => self.scout.hold(server, &databases, client.database, &parts),
+                Some(databases) => {
+                    let scout = &mut served.scout;
+                    scout.hold(server, &databases, client.database, &parts)
+                }
                 None => Vec::new(),
             },
         };
         // At least what comes next is executed without another look.
-        self.connections.0[index].fetched_bytes = used + end.max(1);
+        connection.fetched_bytes = used + end.max(1);
         if held.is_empty() {
             return false;
         }
-        let connection = &mut self.connections.0[index];
-        let until_ms = self.now_ms + PATIENCE.as_millis() as u64;
+        let until_ms = served.now_ms + PATIENCE.as_millis() as u64;
         connection.waiting = true;
         connection.fetching = Some((until_ms, held.iter().map(Held::place).collect()));
         let shared = &connection.client.shared;
-        self.parked.push_back((until_ms, shared.id));
-        match &mut self.reads {
+        served.parked.push_back((until_ms, shared.id));
+        match &mut served.reads {
             Some(reads) => reads.ask(&server.keyspace.cold, shared.id, held),
             None => server.fetcher.ask(Arc::clone(shared), held),
         }
@@ -166,7 +169,7 @@ impl IoThread<'_> {
 
     /// Goes on with a connection whose values are there, or will not come.
     pub(super) fn go_on_with(&mut self, index: usize) {
-        let connection = &mut self.connections.0[index];
+        let connection = &mut self.connections[index];
         if connection.fetching.take().is_none() {
             return;
         }
@@ -177,7 +180,7 @@ impl IoThread<'_> {
         }
         self.process_input(index);
         // It may wait again, for what comes next.
-        if let Some(connection) = self.connections.0.get_mut(index)
+        if let Some(connection) = self.connections.get_mut(index)
             && ends
         {
             if connection.fetching.is_some() {
@@ -199,7 +202,7 @@ impl IoThread<'_> {
             let Some(&index) = self.by_client.get(&id) else {
                 continue;
             };
-            let fetching = self.connections.0[index].fetching.as_ref();
+            let fetching = self.connections[index].fetching.as_ref();
             let Some((until, places)) = fetching else {
                 continue;
             };

@@ -1,36 +1,35 @@
 //! A thread that serves connections.
 
+use super::connections::Connections;
 use super::expiry::Expiry;
-use super::listener::{Listener, listen};
+use super::listener::Listener;
 use super::parked::Scout;
-use super::reads::{Reads, rings};
-use super::round::{Added, Clients, Round};
+use super::reads::Reads;
+use super::relief::may_run_script;
+use super::round::{Added, Round};
 use super::{held, limits};
 use crate::blocking::Wait;
 use crate::client::{Client, ClientShared};
 use crate::clock::now_ms;
-use crate::connection::tls::TlsError;
 use crate::connection::{Connection, Mailbox, Message, Received, Transport};
 use crate::execute::Executor;
 use crate::keyspace::Keyspace;
-use crate::log::NotDurable;
-use crate::persistence::load::LoadError;
+use crate::resp::RequestLimits;
 use crate::resp::request::{ProtocolError, Step};
-use crate::resp::{Reply, RequestLimits};
 use crate::server::Server;
-use crate::{command, persistence};
-use mio::{Events, Interest, Poll, Token, Waker};
-use slab::Slab;
+use mio::{Events, Interest, Poll, Token};
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-const WAKER: Token = Token(usize::MAX);
+pub(super) const WAKER: Token = Token(usize::MAX);
 const READS: Token = Token(usize::MAX - 1);
 /// Listeners have the tokens from here on.
 const FIRST_LISTENER: usize = usize::MAX - 64;
@@ -61,105 +60,6 @@ const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because prote
     authentication password for the default user. NOTE: You only need to do one of the above \
     things in order for the server to start accepting connections from the outside.\r\n";
 
-/// Why the server does not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// What is on disk cannot be read.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The log does not hold all that was done, and clients were not answered therefore.
-    #[error(transparent)]
-    NotDurable(#[from] NotDurable),
-    /// A socket in the file system cannot be listened on.
-    #[error("cannot listen on {}: {source}", path.display())]
-    Socket {
-        /// The socket.
-        path: std::path::PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// There is no TLS.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The system gives no means to wait for sockets, or no thread.
-    #[error("the system refused {what}: {source}")]
-    System {
-        /// What was asked for.
-        what: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
-}
-
-/// Listens, calls `ready` with the addresses, and serves until [`Server::stop`] is called.
-///
-/// # Errors
-/// The server could not start. What happens to single connections ends these only.
-pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
-    let system = |what| move |source| ServeError::System { what, source };
-    let listeners = listen(server)?;
-    let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
-    persistence::start(server, command::repeat)?;
-    let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
-    for _ in 0..server.options.threads.max(1) {
-        let poll = Poll::new().map_err(system("a means to wait for sockets"))?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(system("a waker"))?;
-        mailboxes.push(Mailbox::new(waker));
-        polls.push(poll);
-    }
-    server.clients.set_mailboxes(mailboxes);
-    let mailboxes = server.clients.mailboxes();
-    let reads = rings(server, polls.len());
-    let by_rings = reads.is_some();
-    let mut reads = reads.into_iter().flatten();
-    std::thread::scope(|scope| {
-        let mut first = None;
-        if let Err(source) = persistence::spawn(server, scope, by_rings) {
-            server.stop();
-            return Err(ServeError::System {
-                what: "a thread",
-                source,
-            });
-        }
-        for (number, (poll, mailbox)) in polls.into_iter().zip(mailboxes).enumerate() {
-            let thread = IoThread::new(server, number, poll, mailbox, reads.next());
-            if number == 0 {
-                first = Some(thread);
-                continue;
-            }
-            let name = format!("nearfield-io-{number}");
-            let started = std::thread::Builder::new()
-                .name(name)
-                .spawn_scoped(scope, move || thread.run(Vec::new()));
-            if let Err(source) = started {
-                server.stop();
-                return Err(ServeError::System {
-                    what: "a thread",
-                    source,
-                });
-            }
-        }
-        server.serving.store(true, Ordering::Release);
-        ready(&addresses);
-        if let Some(thread) = first {
-            thread.run(listeners);
-        }
-        Ok(())
-    })?;
-    // If this fails, some commands are not in the log, and their clients had no answer.
-    server.log.flush()?;
-    Ok(())
-}
-
 /// True if the other end of a connection is on this machine.
 fn is_from_here(stream: &Transport) -> bool {
     let Some(stream) = stream.tcp() else {
@@ -169,26 +69,15 @@ fn is_from_here(stream: &Transport) -> bool {
     peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
-/// The connections of one thread. Apart from the rest, so that a round can answer them while the
-/// thread goes through its own.
-pub(super) struct Connections(pub(super) Slab<Connection>);
-
-impl Clients for Connections {
-    fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply) {
-        let connection = &mut self.0[connection as usize];
-        (&mut connection.client, &mut connection.reply)
-    }
-}
-
-pub(super) struct IoThread<'s> {
-    pub(super) server: &'s Server,
-    pub(super) number: usize,
+/// What a thread serves. It is behind a mutex that the thread holds, except while a command runs
+/// that may take long (see [`relief`](super::relief)).
+pub(super) struct Served {
     pub(super) poll: Poll,
-    mailbox: &'s Mailbox,
+    /// Those of the first thread.
+    listeners: Vec<Listener>,
     pub(super) connections: Connections,
     /// Which connection a client has.
     pub(super) by_client: hashbrown::HashMap<u64, usize>,
-    executor: Executor<'s>,
     round: Round,
     /// Looks ahead in what connections have sent.
     pub(super) scout: Scout,
@@ -197,17 +86,28 @@ pub(super) struct IoThread<'s> {
     /// Clients whose commands wait for values, and when that is too long, in milliseconds since
     /// 1970.
     pub(super) parked: VecDeque<(u64, u64)>,
+    /// Messages that were taken out of the mailbox.
+    pub(super) mail: VecDeque<Message>,
+    /// The client whose connection is away, and the messages for it that have come since.
+    pub(super) away: Option<u64>,
+    pub(super) kept: Vec<Message>,
+    /// Whether another thread has served the connections since one is away.
+    pub(super) was_lent: bool,
     /// Connections with something to send.
-    dirty: Vec<usize>,
+    pub(super) dirty: Vec<usize>,
     /// Connections of which more can be read at once.
     pub(super) unread: Vec<usize>,
     scratch: Vec<u8>,
     pub(super) now_ms: u64,
+    /// When it was last looked for new connections that nobody was told of.
+    accepted_at_ms: u64,
     /// What the connections held when it was counted, and when that was.
     buffers: (usize, u64),
     next_thread: usize,
     /// Clients whose commands are held back.
     pub(super) held: Vec<u64>,
+    /// Clients whose commands were held back and now go on.
+    pub(super) released: VecDeque<u64>,
     /// When idle clients were last looked for, in milliseconds since 1970.
     looked_at_ms: u64,
     /// When clients have waited long enough, the soonest first, with their numbers.
@@ -220,33 +120,36 @@ pub(super) struct IoThread<'s> {
     expiry: Expiry,
 }
 
-impl<'s> IoThread<'s> {
-    fn new(
-        server: &'s Server,
-        number: usize,
+impl Served {
+    /// What a thread of `server` serves, before the first client comes.
+    pub fn new(
+        server: &Server,
         poll: Poll,
-        mailbox: &'s Mailbox,
         reads: Option<Reads>,
-    ) -> Self {
-        IoThread {
-            server,
-            number,
+        listeners: Vec<Listener>,
+    ) -> Served {
+        Served {
             poll,
-            mailbox,
-            connections: Connections(Slab::new()),
+            listeners,
+            connections: Connections::default(),
             by_client: hashbrown::HashMap::new(),
-            executor: Executor::new(server, number),
             round: Round::new(server.keyspace.is_shared()),
             scout: Scout::default(),
             reads,
             parked: VecDeque::new(),
+            mail: VecDeque::new(),
+            away: None,
+            kept: Vec::new(),
+            was_lent: false,
             dirty: Vec::new(),
             unread: Vec::new(),
-            scratch: vec![0; READ_BYTES],
+            scratch: Vec::new(),
             now_ms: now_ms(),
+            accepted_at_ms: 0,
             buffers: (0, 0),
             next_thread: 0,
             held: Vec::new(),
+            released: VecDeque::new(),
             looked_at_ms: 0,
             deadlines: BinaryHeap::new(),
             active: server.balance.active(),
@@ -254,11 +157,62 @@ impl<'s> IoThread<'s> {
             expiry: Expiry::default(),
         }
     }
+}
 
-    fn run(mut self, mut listeners: Vec<Listener>) {
-        for (number, listener) in listeners.iter_mut().enumerate() {
+/// Who serves: the thread of the connections, or one that stands in for it.
+pub(super) struct IoThread<'s> {
+    pub(super) server: &'s Server,
+    /// The number of the thread whose connections these are.
+    pub(super) number: usize,
+    pub(super) mailbox: &'s Mailbox,
+    pub(super) executor: Executor<'s>,
+    /// Where what is served is found again after it was lent.
+    pub(super) desk: &'s Mutex<Served>,
+    pub(super) served: MutexGuard<'s, Served>,
+}
+
+impl Deref for IoThread<'_> {
+    type Target = Served;
+
+    #[inline]
+    fn deref(&self) -> &Served {
+        &self.served
+    }
+}
+
+impl DerefMut for IoThread<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Served {
+        &mut self.served
+    }
+}
+
+impl<'s> IoThread<'s> {
+    /// Who serves `served`, what lies at the `desk` of a thread of this number.
+    pub(super) fn new(
+        server: &'s Server,
+        number: usize,
+        mailbox: &'s Mailbox,
+        desk: &'s Mutex<Served>,
+        served: MutexGuard<'s, Served>,
+        executor: Executor<'s>,
+    ) -> Self {
+        IoThread {
+            server,
+            number,
+            mailbox,
+            executor,
+            desk,
+            served,
+        }
+    }
+
+    /// Serves until the server stops.
+    pub(super) fn run(mut self) {
+        let served = &mut *self.served;
+        for (number, listener) in served.listeners.iter_mut().enumerate() {
             let token = Token(FIRST_LISTENER + number);
-            if let Err(error) = listener.register(self.poll.registry(), token) {
+            if let Err(error) = listener.register(served.poll.registry(), token) {
                 tracing::error!("cannot wait for connections: {error}");
                 self.server.stop();
             }
@@ -270,61 +224,72 @@ impl<'s> IoThread<'s> {
             self.server.stop();
         }
         let mut events = Events::with_capacity(1024);
-        let mut accept_at_ms = 0;
         while !self.server.stopping.load(Ordering::Acquire) {
-            self.go_on_with_read();
-            let timeout = self.timeout();
-            if let Err(error) = self.poll.poll(&mut events, Some(timeout))
-                && error.kind() != ErrorKind::Interrupted
-            {
-                tracing::error!("cannot wait for sockets: {error}");
-                self.server.stop();
-            }
-            self.now_ms = now_ms();
-            self.server.access.advance();
-            for index in std::mem::take(&mut self.unread) {
-                self.receive(index);
-            }
-            for event in &events {
-                match event.token() {
-                    WAKER => self.read_mail(),
-                    // It is looked at before the thread sleeps again.
-                    READS => {}
-                    Token(token) if token >= FIRST_LISTENER => {
-                        if let Some(listener) = listeners.get(token - FIRST_LISTENER) {
-                            self.accept(listener);
-                        }
-                    }
-                    Token(index) => {
-                        if event.is_writable() {
-                            self.resume_sending(index);
-                        }
-                        if event.is_read_closed()
-                            && let Some(connection) = self.connections.0.get_mut(index)
-                        {
-                            connection.ends = true;
-                        }
-                        if event.is_readable() || event.is_read_closed() || event.is_error() {
-                            self.receive(index);
-                        }
-                    }
-                }
-            }
-            // A connection that could not be accepted, for want of descriptors, is not told of
-            // again.
-            if self.now_ms.abs_diff(accept_at_ms) >= TICK.as_millis() as u64 {
-                accept_at_ms = self.now_ms;
-                for listener in &listeners {
-                    self.accept(listener);
-                }
-            }
-            self.finish_round();
-            self.housekeeping();
+            self.turn(&mut events);
+            self.balance();
         }
     }
 
-    fn accept(&mut self, listener: &Listener) {
-        while let Some(stream) = listener.accept(self.server) {
+    /// Waits for something to do, and does it.
+    pub(super) fn turn(&mut self, events: &mut Events) {
+        self.go_on_with_read();
+        let timeout = self.timeout();
+        if let Err(error) = self.poll.poll(events, Some(timeout))
+            && error.kind() != ErrorKind::Interrupted
+        {
+            tracing::error!("cannot wait for sockets: {error}");
+            self.server.stop();
+        }
+        self.now_ms = now_ms();
+        self.server.access.advance();
+        if !self.mail.is_empty() {
+            self.read_mail();
+        }
+        for index in std::mem::take(&mut self.unread) {
+            self.receive(index);
+        }
+        for event in &*events {
+            match event.token() {
+                WAKER => self.read_mail(),
+                // It is looked at before the thread sleeps again.
+                READS => {}
+                Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER),
+                Token(index) => {
+                    if event.is_writable() {
+                        self.resume_sending(index);
+                    }
+                    if event.is_read_closed()
+                        && let Some(connection) = self.connections.get_mut(index)
+                    {
+                        connection.ends = true;
+                    }
+                    if event.is_readable() || event.is_read_closed() || event.is_error() {
+                        self.receive(index);
+                    }
+                }
+            }
+        }
+        // A connection that could not be accepted, for want of descriptors, is not told of
+        // again.
+        if self.now_ms.abs_diff(self.accepted_at_ms) >= TICK.as_millis() as u64 {
+            self.accepted_at_ms = self.now_ms;
+            self.accept_all();
+        }
+        self.finish_round();
+        self.housekeeping();
+    }
+
+    /// Accepts the connections that wait on any listener.
+    pub(super) fn accept_all(&mut self) {
+        for number in 0..self.listeners.len() {
+            self.accept(number);
+        }
+    }
+
+    /// Accepts the connections that wait on a listener.
+    fn accept(&mut self, number: usize) {
+        let accept = |it: &Self| it.listeners.get(number)?.accept(it.server);
+        while let Some(stream) = accept(self) {
             let Some(stream) = limits::admit(self.server, stream) else {
                 continue;
             };
@@ -365,10 +330,11 @@ impl<'s> IoThread<'s> {
         self.server.clients.lock().insert(id, Arc::clone(&shared));
         let mut client = Client::new(shared, true);
         client.welcome(&self.server.acl);
-        let index = self.connections.0.insert(Connection::new(stream, client));
+        let index = self.connections.insert(Connection::new(stream, client));
         self.by_client.insert(id, index);
-        let registered = self.poll.registry().register(
-            self.connections.0[index].source(),
+        let served = &mut *self.served;
+        let registered = served.poll.registry().register(
+            served.connections[index].source(),
             Token(index),
             Interest::READABLE | Interest::WRITABLE,
         );
@@ -380,10 +346,9 @@ impl<'s> IoThread<'s> {
     pub(super) fn close(&mut self, index: usize) {
         // Commands of the round may still be answered to this connection.
         self.execute_round();
-        if !self.connections.0.contains(index) {
+        let Some(mut connection) = self.connections.remove(index) else {
             return;
-        }
-        let mut connection = self.connections.0.remove(index);
+        };
         limits::dismiss(self.server);
         connection.source().close();
         let _ = self.poll.registry().deregister(connection.source());
@@ -391,24 +356,28 @@ impl<'s> IoThread<'s> {
         self.server.forget(&mut connection.client);
     }
 
-    fn read_mail(&mut self) {
-        let (deliveries, others): (Vec<_>, Vec<_>) = self
-            .mailbox
-            .empty()
-            .into_iter()
-            .partition(|message| matches!(message, Message::Deliver { .. }));
+    pub(super) fn read_mail(&mut self) {
+        let sent = self.mailbox.empty().into_iter();
+        let (deliveries, others): (Vec<_>, Vec<_>) =
+            sent.partition(|message| matches!(message, Message::Deliver { .. }));
         // What is delivered comes first: a client that then goes on may end its subscriptions,
         // and is to find what was published before.
+        self.mail.extend(deliveries.into_iter().chain(others));
         let mut fetched = Vec::new();
-        for message in deliveries.into_iter().chain(others) {
+        while let Some(message) = self.mail.pop_front() {
+            if message.client().is_some() && message.client() == self.away {
+                self.kept.push(message);
+                continue;
+            }
             match message {
                 Message::Serve(stream) => self.add(stream),
                 Message::Deliver { client, bytes } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         self.execute_round();
-                        let connection = &mut self.connections.0[index];
+                        let served = &mut *self.served;
+                        let connection = &mut served.connections[index];
                         connection.reply.raw(&bytes);
-                        if connection.is_over_output_limit(self.server, self.now_ms) {
+                        if connection.is_over_output_limit(self.server, served.now_ms) {
                             self.close(index);
                         } else {
                             self.mark_dirty(index);
@@ -421,7 +390,7 @@ impl<'s> IoThread<'s> {
                     if let Some(&index) = self.by_client.get(&client) {
                         // Another client's command has executed this one's.
                         let position = self.server.log.position();
-                        self.connections.0[index].client.logged_up_to = position;
+                        self.connections[index].client.logged_up_to = position;
                         self.resume(index, &answer);
                     } else {
                         self.forward(client, Message::Resume { client, answer });
@@ -451,7 +420,7 @@ impl<'s> IoThread<'s> {
 
     /// Closes a connection whose client sends no more; what it has just asked is answered first.
     fn end(&mut self, index: usize) {
-        match self.connections.0.get_mut(index) {
+        match self.connections.get_mut(index) {
             Some(connection) if connection.fetching.is_some() => {
                 connection.ends_after_fetch = true;
             }
@@ -463,7 +432,7 @@ impl<'s> IoThread<'s> {
     }
 
     pub(super) fn mark_dirty(&mut self, index: usize) {
-        let connection = &mut self.connections.0[index];
+        let connection = &mut self.connections[index];
         if !connection.dirty {
             connection.dirty = true;
             self.dirty.push(index);
@@ -471,10 +440,9 @@ impl<'s> IoThread<'s> {
     }
 
     /// Reads what has come on a connection and executes it, or has the round do so.
-    fn receive(&mut self, index: usize) {
+    pub(super) fn receive(&mut self, index: usize) {
         if self
             .connections
-            .0
             .get(index)
             .is_some_and(Connection::is_killed)
         {
@@ -482,7 +450,8 @@ impl<'s> IoThread<'s> {
             return;
         }
         for _ in 0..READS_MAX {
-            let Some(connection) = self.connections.0.get_mut(index) else {
+            let served = &mut *self.served;
+            let Some(connection) = served.connections.get_mut(index) else {
                 return;
             };
             if connection.waiting && connection.input.len() > READ_BYTES {
@@ -492,14 +461,16 @@ impl<'s> IoThread<'s> {
             }
             let full;
             if connection.input.is_empty() && !connection.waiting {
-                let mut scratch = std::mem::take(&mut self.scratch);
+                let mut scratch = std::mem::take(&mut served.scratch);
+                // It is somebody else's if the connections were lent.
+                scratch.resize(READ_BYTES, 0);
                 match connection.receive(&mut scratch) {
                     Received::Bytes(count) => {
                         full = count == scratch.len() || connection.ends();
                         connection.count_received(&self.server.statistics, count);
                         let bytes = scratch.get(..count).unwrap_or_default();
                         let used = self.process(index, bytes);
-                        if let Some(connection) = self.connections.0.get_mut(index) {
+                        if let Some(connection) = self.connections.get_mut(index) {
                             let rest = bytes.get(used..).unwrap_or_default();
                             if !rest.is_empty() {
                                 connection.input.extend_from_slice(rest);
@@ -531,7 +502,7 @@ impl<'s> IoThread<'s> {
                 connection.count_received(&self.server.statistics, count);
                 if count > 0 {
                     // Who sends a long request is not idle.
-                    connection.client.shared.touch(self.now_ms);
+                    connection.client.shared.touch(served.now_ms);
                 }
                 input.truncate(length + count);
                 connection.input = input;
@@ -543,7 +514,7 @@ impl<'s> IoThread<'s> {
                     return;
                 }
                 self.process_input(index);
-                let connection = self.connections.0.get(index);
+                let connection = self.connections.get(index);
                 if connection.is_some_and(|it| it.is_over_query_limit(self.server)) {
                     self.close(index);
                     return;
@@ -553,19 +524,19 @@ impl<'s> IoThread<'s> {
                 return;
             }
         }
-        if self.connections.0.contains(index) {
+        if self.connections.contains(index) {
             self.unread.push(index);
         }
     }
 
     /// Executes what a connection has kept.
     pub(super) fn process_input(&mut self, index: usize) {
-        let Some(connection) = self.connections.0.get_mut(index) else {
+        let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
         let mut input = std::mem::take(&mut connection.input);
         let used = self.process(index, &input);
-        if let Some(connection) = self.connections.0.get_mut(index) {
+        if let Some(connection) = self.connections.get_mut(index) {
             input.drain(..used);
             // What is left may stay for long.
             if input.capacity() / 2 > input.len() {
@@ -580,7 +551,7 @@ impl<'s> IoThread<'s> {
     /// they were.
     fn process(&mut self, index: usize, bytes: &[u8]) -> usize {
         let used = self.process_requests(index, bytes);
-        if let Some(connection) = self.connections.0.get_mut(index) {
+        if let Some(connection) = self.connections.get_mut(index) {
             // What does not wait for values is looked at again when there is more of it.
             connection.fetched_bytes = match &connection.fetching {
                 Some(_) => connection.fetched_bytes.saturating_sub(used),
@@ -595,7 +566,8 @@ impl<'s> IoThread<'s> {
         let mut used = 0;
         let has_files = self.server.keyspace.cold.has_files();
         loop {
-            let Some(connection) = self.connections.0.get_mut(index) else {
+            let served = &mut *self.served;
+            let Some(connection) = served.connections.get_mut(index) else {
                 return bytes.len();
             };
             if connection.waiting || connection.client.closing {
@@ -634,10 +606,12 @@ impl<'s> IoThread<'s> {
                 if for_batches
                     && connection.dirty
                     && connection.parser.is_between_requests()
-                    && let Some(end) = self.round.add_again(index as u32, database, rest, &limits)
+                    && let Some(end) = served
+                        .round
+                        .add_again(index as u32, database, rest, &limits)
                 {
                     used += end;
-                    if self.round.is_full() {
+                    if served.round.is_full() {
                         break (rest, end, Added::Yes);
                     }
                     continue;
@@ -656,16 +630,16 @@ impl<'s> IoThread<'s> {
                 }
                 if !connection.dirty {
                     connection.dirty = true;
-                    connection.client.shared.touch(self.now_ms);
-                    self.dirty.push(index);
+                    connection.client.shared.touch(served.now_ms);
+                    served.dirty.push(index);
                 }
                 if !for_batches {
                     break (rest, end, Added::Never);
                 }
                 let parser = &connection.parser;
                 let request = rest.get(..end).unwrap_or_default();
-                match self.round.add(index as u32, database, parser, request) {
-                    Added::Yes if self.round.note_and_has_room(&connection.client) => {}
+                match served.round.add(index as u32, database, parser, request) {
+                    Added::Yes if served.round.note_and_has_room(&connection.client) => {}
                     added => break (rest, end, added),
                 }
             };
@@ -676,46 +650,62 @@ impl<'s> IoThread<'s> {
             }
             if added == Added::Later {
                 // The round is empty now. It takes the request, or never does.
-                let parser = &self.connections.0[index].parser;
+                let served = &mut *self.served;
+                let parser = &served.connections[index].parser;
                 let request = rest.get(..end).unwrap_or_default();
-                if self.round.add(index as u32, database, parser, request) == Added::Yes {
+                if served.round.add(index as u32, database, parser, request) == Added::Yes {
                     continue;
                 }
             }
-            let Connection {
-                client,
-                reply,
-                parser,
-                waiting,
-                ..
-            } = &mut self.connections.0[index];
-            let mut args = SmallVec::<[&[u8]; 16]>::new();
-            for position in 0..parser.argument_count() {
-                args.push(parser.argument(rest, position));
-            }
-            if held::is_held(self.server, client, &args, self.now_ms) {
-                // It is read again when commands may go on.
-                *waiting = true;
-                held::hold(self.server, &mut self.held, client);
+            if !self.run_alone(index, rest) {
                 return used - end;
             }
-            let wait = self.executor.run(client, &args, self.now_ms, reply);
-            *waiting = wait.is_some();
-            drop(args);
-            client.show(*waiting);
-            if let Some(until) = wait.and_then(|wait| wait.until_ms) {
-                let id = client.shared.id;
-                self.deadlines.push(Reverse((until, id)));
-            }
-            self.send_early(index);
         }
+    }
+
+    /// Executes the command that the connection's parser has found in `bytes`. False if it is held
+    /// back: it is then read again when commands may go on.
+    fn run_alone(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let served = &mut *self.served;
+        let Connection {
+            client,
+            reply,
+            parser,
+            waiting,
+            ..
+        } = &mut served.connections[index];
+        let args: SmallVec<[&[u8]; 16]> = parser.arguments(bytes).collect();
+        if held::is_held(self.server, client, &args, served.now_ms) {
+            *waiting = true;
+            held::hold(self.server, &mut served.held, client);
+            return false;
+        }
+        let name = args.first().copied().unwrap_or_default();
+        let wait = if may_run_script(name) && !self.executor.stands_in() {
+            drop(args);
+            self.run_lending(index, bytes)
+        } else {
+            let wait = self.executor.run(client, &args, served.now_ms, reply);
+            drop(args);
+            wait
+        };
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
+        connection.waiting = wait.is_some();
+        connection.client.show(connection.waiting);
+        if let Some(until) = wait.and_then(|wait| wait.until_ms) {
+            let id = connection.client.shared.id;
+            served.deadlines.push(Reverse((until, id)));
+        }
+        self.send_early(index);
+        true
     }
 
     /// Tells a client that it does not speak the protocol, and hears no more of it.
     #[cold]
     fn refuse_protocol(&mut self, index: usize, error: &ProtocolError) {
         self.execute_round();
-        let connection = &mut self.connections.0[index];
+        let connection = &mut self.connections[index];
         connection.reply.error(&format!("ERR {error}"));
         connection.client.closing = true;
         self.mark_dirty(index);
@@ -723,7 +713,8 @@ impl<'s> IoThread<'s> {
 
     /// Sends replies before all commands are executed, if there is so much of them.
     fn send_early(&mut self, index: usize) {
-        let connection = &mut self.connections.0[index];
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
         if connection.reply.len() <= REPLY_BYTES {
             return;
         }
@@ -732,15 +723,17 @@ impl<'s> IoThread<'s> {
         if connection.is_killed()
             || self.server.log.commit(logged_up_to).is_err()
             || !connection.send()
-            || connection.is_over_output_limit(self.server, self.now_ms)
+            || connection.is_over_output_limit(self.server, served.now_ms)
         {
             self.close(index);
         }
     }
 
     pub(super) fn execute_round(&mut self) {
-        self.round
-            .execute(&mut self.executor, self.now_ms, &mut self.connections);
+        let served = &mut *self.served;
+        served
+            .round
+            .execute(&mut self.executor, served.now_ms, &mut served.connections);
     }
 
     /// Executes what is left of the round and sends all replies.
@@ -753,7 +746,8 @@ impl<'s> IoThread<'s> {
         let dirty = std::mem::take(&mut self.dirty);
         let safe_up_to = self.commit(&dirty);
         for index in dirty {
-            let Some(connection) = self.connections.0.get_mut(index) else {
+            let served = &mut *self.served;
+            let Some(connection) = served.connections.get_mut(index) else {
                 continue;
             };
             connection.dirty = false;
@@ -762,7 +756,7 @@ impl<'s> IoThread<'s> {
             let sent = !unsafe_to_tell && !connection.is_killed() && connection.send();
             connection.show(&self.server.statistics);
             if !sent
-                || connection.is_over_output_limit(self.server, self.now_ms)
+                || connection.is_over_output_limit(self.server, served.now_ms)
                 || (connection.client.closing && connection.reply.is_empty())
             {
                 self.close(index);
@@ -773,7 +767,7 @@ impl<'s> IoThread<'s> {
     /// Waits until the log is safe enough for the clients of `dirty` connections to be answered.
     /// Answers the position up to which they may hear of what they have done.
     fn commit(&self, dirty: &[usize]) -> u64 {
-        let connection = |&index: &usize| self.connections.0.get(index);
+        let connection = |&index: &usize| self.connections.get(index);
         let logged = |connection: &Connection| connection.client.logged_up_to;
         let own = dirty.iter().filter_map(connection).map(logged).max();
         match self.server.log.commit(own.unwrap_or(0)) {
@@ -782,15 +776,16 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    fn resume_sending(&mut self, index: usize) {
-        let Some(connection) = self.connections.0.get_mut(index) else {
+    pub(super) fn resume_sending(&mut self, index: usize) {
+        let served = &mut *self.served;
+        let Some(connection) = served.connections.get_mut(index) else {
             return;
         };
         if !connection.is_stuffed() {
             return;
         }
         // Who receives a long answer is not idle.
-        connection.client.shared.touch(self.now_ms);
+        connection.client.shared.touch(served.now_ms);
         // What is dirty is sent at the end of the round, when it is safe to be told.
         if connection.dirty {
             return;
@@ -805,7 +800,7 @@ impl<'s> IoThread<'s> {
     /// How long the thread may sleep.
     fn timeout(&self) -> Duration {
         let is_ready = self.reads.as_ref().is_some_and(Reads::is_ready);
-        if is_ready || !self.unread.is_empty() {
+        if is_ready || !self.unread.is_empty() || !self.mail.is_empty() {
             return Duration::ZERO;
         }
         // A pause that ends is noticed soon.
@@ -827,7 +822,7 @@ impl<'s> IoThread<'s> {
         let (before, counted_ms) = self.buffers;
         if self.now_ms.abs_diff(counted_ms) >= TICK.as_millis() as u64 {
             let held = |(_, connection): (usize, &Connection)| connection.buffer_bytes();
-            let after = self.connections.0.iter().map(held).sum();
+            let after = self.connections.iter().map(held).sum();
             self.server.eviction.note_buffers(before, after);
             self.buffers = (after, self.now_ms);
         }
@@ -836,7 +831,8 @@ impl<'s> IoThread<'s> {
     fn housekeeping(&mut self) {
         // Nothing changes while what writes is held back.
         if self.number == 0 && !held::is_paused(self.server, self.now_ms) {
-            self.expiry.tick(&mut self.executor, self.now_ms);
+            let served = &mut *self.served;
+            served.expiry.tick(&mut self.executor, served.now_ms);
         }
         self.count_buffers();
         while let Some(&Reverse((until, id))) = self.deadlines.peek() {
@@ -856,7 +852,6 @@ impl<'s> IoThread<'s> {
         self.give_up_parked();
         self.look_for_idle();
         self.finish_round();
-        self.balance();
     }
 
     /// Closes clients that have sent nothing for long, and those that take too long to receive.
@@ -869,7 +864,7 @@ impl<'s> IoThread<'s> {
         self.server.statistics.sample(self.now_ms);
         let (server, now_ms) = (self.server, self.now_ms);
         let mut due = Vec::new();
-        for (index, connection) in &mut self.connections.0 {
+        for (index, connection) in self.served.connections.iter_mut() {
             if connection.is_idle(server, now_ms) || connection.is_over_output_limit(server, now_ms)
             {
                 due.push(index);
@@ -882,13 +877,14 @@ impl<'s> IoThread<'s> {
 
     /// Answers a client that has waited and goes on with its commands.
     fn resume(&mut self, index: usize, answer: &[u8]) {
-        let connection = &mut self.connections.0[index];
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
         connection.reply.raw(answer);
         connection.waiting = false;
         // It was not idle while it waited.
-        connection.client.shared.touch(self.now_ms);
+        connection.client.shared.touch(served.now_ms);
         if std::mem::take(&mut connection.postponed) {
-            self.unread.push(index);
+            served.unread.push(index);
         }
         connection.client.show(false);
         self.mark_dirty(index);

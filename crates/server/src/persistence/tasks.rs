@@ -6,9 +6,11 @@ use crate::clock::now_ms;
 use crate::connection::Message;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::manifest::{Manifest, base_name, log_name};
+use crate::script::NotKilled;
 use crate::server::persistence::{FIRST_PATIENCE, LONGEST_PATIENCE};
 use crate::server::{Server, Task};
 use crate::tiering::fetch::READERS;
+use parking_lot::RwLockWriteGuard;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -266,9 +268,28 @@ fn rewrite(server: &Server) -> io::Result<()> {
     Ok(())
 }
 
+/// The keyspace for itself. A script that runs for long is ended, unless it has changed something:
+/// then the keyspace is in no state to be saved, and stays the script's.
+fn exclude_script(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
+    let watchdog = &server.scripts.watchdog;
+    loop {
+        if let Some(databases) = server.exclude_unless_busy() {
+            return Some(databases);
+        }
+        match watchdog.kill(watchdog.running()) {
+            Err(NotKilled::HasWritten) => return None,
+            // It ends soon.
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
 /// Saves a dump if save points are set, or as `save` says, makes the log safe, and stops the
 /// server. If it cannot save it goes on and answers false, unless it has to stop by `force`. The
 /// caller holds no phase.
+///
+/// A script that runs for long is ended. What it has changed is lost, and a dump that would hold
+/// half of it is not saved.
 pub fn shut_down(server: &Server, save: Option<bool>, force: bool) -> bool {
     let relied_on = || !server.persistence.save_points.lock().is_empty();
     let mut safe = true;
@@ -277,7 +298,12 @@ pub fn shut_down(server: &Server, save: Option<bool>, force: bool) -> bool {
         while server.persistence.status().running == Some(Task::Save) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        safe = save_now(server, &server.keyspace.exclude()).is_ok();
+        match exclude_script(server) {
+            Some(databases) => safe = save_now(server, &databases).is_ok(),
+            None => tracing::error!(
+                "a script runs for long and has changed keys, so that no snapshot was saved"
+            ),
+        }
     }
     safe &= server.log.flush().is_ok();
     if safe || force {

@@ -24,7 +24,7 @@ mod watchdog;
 
 pub use host::Host;
 pub use source::{Script, ScriptError};
-pub use watchdog::{BUSY, Watchdog};
+pub use watchdog::{NotKilled, Running, Watchdog};
 
 use crate::acl::hex;
 use crate::error::CommandError;
@@ -78,18 +78,19 @@ impl Scripts {
         Ok(script)
     }
 
-    /// Runs a script, which answers on the reply of `host`.
+    /// Runs a script of a client of `thread`, which answers on the reply of `host`.
     ///
     /// # Errors
     /// It has failed.
     pub fn run(
         &self,
         script: &Script,
+        thread: usize,
         host: &mut impl Host,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
-        self.watchdog.begin();
+        self.watchdog.begin(Running::Script, thread);
         let result = self.with_engine(|engine| engine.run(script, host, keys, arguments));
         self.watchdog.end();
         result.map_err(|error| CommandError::owned(error.to_string()))

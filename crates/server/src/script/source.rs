@@ -88,6 +88,11 @@ impl Script {
         })
     }
 
+    /// True unless it has said that it does not write.
+    pub fn may_write(&self) -> bool {
+        self.writes != Some(false)
+    }
+
     /// The bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Script>() + self.digest.len() + self.code.len()

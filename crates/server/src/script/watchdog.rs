@@ -1,11 +1,42 @@
-//! The watchdog of a running script. It kills the script on request. Once the script has run for
+//! The watchdog of a running script. It ends the script on request. Once the script has run for
 //! long, other clients get an error instead of waiting.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a script is told that was killed.
 pub const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
+
+/// How long a script may go on when the server is to stop, at most.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Stands for no thread.
+const NO_THREAD: usize = usize::MAX;
+
+/// What runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Running {
+    /// A script (`EVAL`).
+    Script,
+    /// A function of a library (`FCALL`).
+    Function,
+}
+
+impl Running {
+    /// What other clients are told while it runs for long.
+    pub fn busy(self) -> &'static str {
+        match self {
+            Running::Script => {
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+                 NOSAVE."
+            }
+            Running::Function => {
+                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN \
+                 NOSAVE."
+            }
+        }
+    }
+}
 
 /// Looks after the script that runs.
 #[derive(Debug)]
@@ -13,8 +44,16 @@ pub struct Watchdog {
     epoch: Instant,
     /// When the script began, in milliseconds since `epoch`, plus one; 0 if none runs.
     began_ms: AtomicU64,
+    /// The thread of the client whose script runs.
+    thread: AtomicUsize,
+    is_function: AtomicBool,
     killed: AtomicBool,
     has_written: AtomicBool,
+    /// Whether the server is to stop.
+    stopping: AtomicBool,
+    /// Whether a script was ended that has written. Nothing that was changed since it began may
+    /// be kept or be seen.
+    given_up: AtomicBool,
     threshold_ms: AtomicU64,
 }
 
@@ -31,6 +70,9 @@ pub enum NotKilled {
          NOSAVE command."
     )]
     HasWritten,
+    /// What runs is of the other kind.
+    #[error("{}", .0.busy())]
+    Other(Running),
 }
 
 impl Default for Watchdog {
@@ -38,8 +80,12 @@ impl Default for Watchdog {
         Watchdog {
             epoch: Instant::now(),
             began_ms: AtomicU64::new(0),
+            thread: AtomicUsize::new(NO_THREAD),
+            is_function: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             has_written: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            given_up: AtomicBool::new(false),
             threshold_ms: AtomicU64::new(5000),
         }
     }
@@ -48,6 +94,12 @@ impl Default for Watchdog {
 impl Watchdog {
     fn elapsed_ms(&self) -> u64 {
         self.epoch.elapsed().as_millis() as u64 + 1
+    }
+
+    /// How long the script has run, in milliseconds; `None` if none runs.
+    fn runs_for_ms(&self) -> Option<u64> {
+        let began = self.began_ms.load(Ordering::Acquire);
+        (began > 0).then(|| self.elapsed_ms().saturating_sub(began))
     }
 
     /// Sets after how long a script counts as slow (`busy-reply-threshold`).
@@ -61,8 +113,11 @@ impl Watchdog {
         Duration::from_millis(self.threshold_ms.load(Ordering::Relaxed))
     }
 
-    /// A script begins.
-    pub(super) fn begin(&self) {
+    /// A script begins, of a client of `thread`.
+    pub(super) fn begin(&self, running: Running, thread: usize) {
+        let is_function = running == Running::Function;
+        self.is_function.store(is_function, Ordering::Relaxed);
+        self.thread.store(thread, Ordering::Relaxed);
         self.killed.store(false, Ordering::Relaxed);
         self.has_written.store(false, Ordering::Relaxed);
         self.began_ms.store(self.elapsed_ms(), Ordering::Release);
@@ -80,32 +135,77 @@ impl Watchdog {
 
     /// True if the script is to end. Asked every now and then while it runs.
     pub(super) fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::Relaxed)
+        if self.killed.load(Ordering::Relaxed) {
+            return true;
+        }
+        if !self.stopping.load(Ordering::Relaxed) {
+            return false;
+        }
+        let patience = self.threshold().min(LAST_PATIENCE).as_millis() as u64;
+        let is_over = self.runs_for_ms().is_some_and(|ms| ms > patience);
+        if is_over {
+            if self.has_written.load(Ordering::Relaxed) {
+                self.given_up.store(true, Ordering::Release);
+            }
+            self.killed.store(true, Ordering::Relaxed);
+        }
+        is_over
     }
 
     /// True if the script has run for long.
+    #[inline]
     pub fn is_slow(&self) -> bool {
-        let began = self.began_ms.load(Ordering::Relaxed);
         let threshold = self.threshold_ms.load(Ordering::Relaxed);
-        began > 0 && self.elapsed_ms().saturating_sub(began) > threshold
+        self.began_ms.load(Ordering::Relaxed) > 0
+            && self.runs_for_ms().is_some_and(|ms| ms > threshold)
     }
 
-    /// Has the script end that runs.
+    /// The thread whose script has run for long.
+    pub fn slow_thread(&self) -> Option<usize> {
+        self.is_slow().then(|| self.thread.load(Ordering::Relaxed))
+    }
+
+    /// What runs, or has run last.
+    pub fn running(&self) -> Running {
+        match self.is_function.load(Ordering::Relaxed) {
+            true => Running::Function,
+            false => Running::Script,
+        }
+    }
+
+    /// What clients are told while a script runs for long.
+    pub fn busy(&self) -> &'static str {
+        self.running().busy()
+    }
+
+    /// Has what runs end, if it is this.
     ///
     /// # Errors
-    /// None runs, or it has changed something.
-    pub fn kill(&self) -> Result<(), NotKilled> {
-        if self.began_ms.load(Ordering::Acquire) == 0 {
+    /// None runs, it has changed something, or it is another.
+    pub fn kill(&self, running: Running) -> Result<(), NotKilled> {
+        if self.runs_for_ms().is_none() {
             return Err(NotKilled::NotRunning);
         }
         if self.has_written.load(Ordering::Relaxed) {
             return Err(NotKilled::HasWritten);
         }
+        if self.running() != running {
+            return Err(NotKilled::Other(self.running()));
+        }
         self.killed.store(true, Ordering::Relaxed);
         Ok(())
     }
-}
 
-/// What clients are told while a script runs for long.
-pub const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or \
-    SHUTDOWN NOSAVE.";
+    /// Has scripts end that run for long, as the server is to stop, also those that have changed
+    /// something.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// True if a script was ended that has changed something. What it has changed is not logged,
+    /// and nobody may see it.
+    #[inline]
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+}

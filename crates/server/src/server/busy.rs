@@ -9,15 +9,24 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Server {
+    /// How long it is waited for a phase at once. Not at all for a script that runs for long.
+    fn patience(&self) -> Duration {
+        match self.scripts.watchdog.is_slow() {
+            true => Duration::ZERO,
+            false => PATIENCE,
+        }
+    }
+
     /// Enters the shared phase of the keyspace, unless a script has held the exclusive one for
     /// long.
     #[inline]
     pub fn share_unless_busy(&self) -> Option<RwLockReadGuard<'_, Databases>> {
         loop {
-            if let Some(databases) = self.keyspace.try_share_for(PATIENCE) {
-                return Some(databases);
+            let patience = self.patience();
+            if let Some(databases) = self.keyspace.try_share_for(patience) {
+                return (!self.scripts.watchdog.is_given_up()).then_some(databases);
             }
-            if self.scripts.watchdog.is_slow() {
+            if patience.is_zero() {
                 return None;
             }
         }
@@ -26,10 +35,11 @@ impl Server {
     /// Enters the exclusive phase of the keyspace, unless a script has held it for long.
     pub fn exclude_unless_busy(&self) -> Option<RwLockWriteGuard<'_, Databases>> {
         loop {
-            if let Some(databases) = self.keyspace.try_exclude_for(PATIENCE) {
-                return Some(databases);
+            let patience = self.patience();
+            if let Some(databases) = self.keyspace.try_exclude_for(patience) {
+                return (!self.scripts.watchdog.is_given_up()).then_some(databases);
             }
-            if self.scripts.watchdog.is_slow() {
+            if patience.is_zero() {
                 return None;
             }
         }

@@ -169,9 +169,11 @@ impl Server {
             .used_bytes(&self.keyspace, databases, &self.access)
     }
 
-    /// Has all threads stop, after they have answered what they have read.
+    /// Has all threads stop, after they have answered what they have read. A script that runs for
+    /// long is ended.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.scripts.watchdog.stop();
         self.clients.wake_all();
     }
 }

@@ -10,6 +10,7 @@ mod coverage;
 mod crash;
 mod differential;
 mod durability;
+mod endless;
 mod eviction;
 mod geo;
 mod handover;

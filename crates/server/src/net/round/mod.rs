@@ -410,7 +410,9 @@ impl Round {
     ) -> bool {
         let server = executor.server();
         let keyspace = &server.keyspace;
-        if self.needs.writes && (keyspace.is_observed() || server.refuses_writes()) {
+        if self.needs.writes && (keyspace.is_observed() || server.refuses_writes())
+            || server.scripts.watchdog.is_given_up()
+        {
             return false;
         }
         let database = &databases[self.database];

@@ -1,0 +1,93 @@
+//! The connections of one thread.
+
+use super::round::Clients;
+use crate::client::Client;
+use crate::connection::Connection;
+use crate::resp::Reply;
+use slab::Slab;
+use std::ops::{Index, IndexMut};
+
+/// The connections of one thread. One whose command runs apart from the rest is away; its number
+/// stays its own.
+#[derive(Debug, Default)]
+pub struct Connections(Slab<Option<Connection>>);
+
+impl Connections {
+    /// The connection of a number, if there is one and it is not away.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Connection> {
+        self.0.get(index)?.as_ref()
+    }
+
+    /// As [`get`](Connections::get), to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
+        self.0.get_mut(index)?.as_mut()
+    }
+
+    /// True if there is a connection of a number and it is not away.
+    pub fn contains(&self, index: usize) -> bool {
+        self.get(index).is_some()
+    }
+
+    /// Adds a connection, and answers its number.
+    pub fn insert(&mut self, connection: Connection) -> usize {
+        self.0.insert(Some(connection))
+    }
+
+    /// Removes a connection, unless it is away.
+    pub fn remove(&mut self, index: usize) -> Option<Connection> {
+        self.contains(index).then(|| self.0.remove(index))?
+    }
+
+    /// Takes a connection away, until it is [given back](Connections::give_back).
+    pub fn lend(&mut self, index: usize) -> Option<Connection> {
+        self.0.get_mut(index)?.take()
+    }
+
+    /// Gives a connection back that was away.
+    pub fn give_back(&mut self, index: usize, connection: Connection) {
+        if let Some(place) = self.0.get_mut(index) {
+            *place = Some(connection);
+        }
+    }
+
+    /// The connections that are not away, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
+        let places = self.0.iter();
+        places.filter_map(|(index, place)| Some((index, place.as_ref()?)))
+    }
+
+    /// As [`iter`](Connections::iter), to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
+        let places = self.0.iter_mut();
+        places.filter_map(|(index, place)| Some((index, place.as_mut()?)))
+    }
+}
+
+impl Index<usize> for Connections {
+    type Output = Connection;
+
+    fn index(&self, index: usize) -> &Connection {
+        match &self.0[index] {
+            Some(connection) => connection,
+            None => unreachable!("nobody asks for a connection that is away"),
+        }
+    }
+}
+
+impl IndexMut<usize> for Connections {
+    fn index_mut(&mut self, index: usize) -> &mut Connection {
+        match &mut self.0[index] {
+            Some(connection) => connection,
+            None => unreachable!("nobody asks for a connection that is away"),
+        }
+    }
+}
+
+impl Clients for Connections {
+    fn client(&mut self, connection: u32) -> (&mut Client, &mut Reply) {
+        let connection = &mut self[connection as usize];
+        (&mut connection.client, &mut connection.reply)
+    }
+}

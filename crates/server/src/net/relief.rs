@@ -1,0 +1,128 @@
+//! Serving the connections of a thread whose script runs for long.
+//!
+//! A script runs on the thread of its client, and has the keyspace to itself. Other clients of that
+//! thread must be told that the server is busy, and one of them must be able to end the script. So
+//! the thread lends all that it serves while it executes a command that may run a script: it
+//! unlocks the mutex around it. That is all, as long as scripts are short. A thread of its own
+//! looks every now and then whether a script has run for long, and then locks that mutex and does
+//! the other thread's work until the script is over. The connection of the script's client is away
+//! meanwhile: nobody reads from it or writes to it, and messages for it are kept.
+//!
+//! This does not depend on what the script does: it may also be in one long call of a library.
+
+use super::thread::{IoThread, Served};
+use crate::blocking::Wait;
+use crate::connection::Connection;
+use crate::execute::Executor;
+use crate::server::Server;
+use mio::Events;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often it is looked for scripts that run for long.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The commands that may run a script, or several as those of a transaction.
+const RUN_SCRIPTS: &[&str] = &[
+    "eval",
+    "exec",
+    "fcall",
+    "evalsha",
+    "eval_ro",
+    "fcall_ro",
+    "evalsha_ro",
+];
+
+/// True if the command of a name may run a script.
+#[inline]
+pub fn may_run_script(name: &[u8]) -> bool {
+    let is_candidate = matches!(name.first(), Some(b'e' | b'E' | b'f' | b'F'));
+    let is = |it: &&str| it.as_bytes().eq_ignore_ascii_case(name);
+    is_candidate && RUN_SCRIPTS.iter().any(is)
+}
+
+/// Stands in for threads whose scripts run for long, until the server stops. `desks` are those of
+/// all threads, by their numbers.
+pub(super) fn stand_in(server: &Server, desks: &[Mutex<Served>]) {
+    while !server.stopping.load(Ordering::Acquire) {
+        std::thread::sleep(TICK);
+        let Some(number) = server.scripts.watchdog.slow_thread() else {
+            continue;
+        };
+        let mailbox = server.clients.mailboxes().get(number);
+        if let (Some(desk), Some(mailbox)) = (desks.get(number), mailbox)
+            // It is locked if the script has just ended.
+            && let Some(served) = desk.try_lock()
+        {
+            let executor = Executor::new(server, number).standing_in();
+            IoThread::new(server, number, mailbox, desk, served, executor).serve_while_slow();
+        }
+    }
+}
+
+impl IoThread<'_> {
+    /// Executes the command that the connection's parser has found in `bytes`, which may run a
+    /// script, while all other connections may be served by another thread.
+    pub(super) fn run_lending(&mut self, index: usize, bytes: &[u8]) -> Option<Wait> {
+        let mut connection = self.served.connections.lend(index)?;
+        self.served.away = Some(connection.client.shared.id);
+        let now_ms = self.served.now_ms;
+        let (executor, desk, mailbox) = (&mut self.executor, self.desk, self.mailbox);
+        let wait = MutexGuard::unlocked(&mut self.served, || {
+            let Connection {
+                client,
+                reply,
+                parser,
+                ..
+            } = &mut connection;
+            let args: SmallVec<[&[u8]; 16]> = parser.arguments(bytes).collect();
+            let wait = executor.run(client, &args, now_ms, reply);
+            if desk.is_locked() {
+                mailbox.wake();
+            }
+            wait
+        });
+        let served = &mut *self.served;
+        served.away = None;
+        let is_dirty = connection.dirty;
+        served.connections.give_back(index, connection);
+        if std::mem::take(&mut served.was_lent) {
+            let kept = std::mem::take(&mut served.kept);
+            for message in kept.into_iter().rev() {
+                served.mail.push_front(message);
+            }
+            // What has come on it meanwhile was told to nobody.
+            served.unread.push(index);
+            if is_dirty {
+                served.dirty.push(index);
+            }
+        }
+        wait
+    }
+
+    /// Serves what another thread has lent, until its script is over.
+    fn serve_while_slow(mut self) {
+        let number = self.number;
+        let is_slow = |it: &Server| it.scripts.watchdog.slow_thread() == Some(number);
+        if !is_slow(self.server) {
+            return;
+        }
+        tracing::warn!("a script runs for long; clients are told that the server is busy");
+        self.served.was_lent = true;
+        // The thread may have been told of more than it has done.
+        self.accept_all();
+        self.read_mail();
+        let all: Vec<usize> = self.served.connections.iter().map(|it| it.0).collect();
+        for index in all {
+            self.resume_sending(index);
+            self.receive(index);
+        }
+        self.finish_round();
+        let mut events = Events::with_capacity(1024);
+        while is_slow(self.server) && !self.server.stopping.load(Ordering::Acquire) {
+            self.turn(&mut events);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Starts the threads of a server and ends them.
+
+use super::listener::{Listener, listen};
+use super::reads::rings;
+use super::relief;
+use super::thread::{IoThread, Served, WAKER};
+use crate::connection::Mailbox;
+use crate::connection::tls::TlsError;
+use crate::execute::Executor;
+use crate::log::NotDurable;
+use crate::persistence::load::LoadError;
+use crate::server::Server;
+use crate::{command, persistence};
+use mio::{Poll, Waker};
+use parking_lot::Mutex;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What is on disk cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The log does not hold all that was done, and clients were not answered therefore.
+    #[error(transparent)]
+    NotDurable(#[from] NotDurable),
+    /// A socket in the file system cannot be listened on.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Socket {
+        /// The socket.
+        path: std::path::PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The system gives no means to wait for sockets, or no thread.
+    #[error("the system refused {what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// Listens, calls `ready` with the addresses, and serves until [`Server::stop`] is called.
+///
+/// # Errors
+/// The server could not start. What happens to single connections ends these only.
+pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
+    let system = |what| move |source| ServeError::System { what, source };
+    let listeners = listen(server)?;
+    let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
+    persistence::start(server, command::repeat)?;
+    let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
+    for _ in 0..server.options.threads.max(1) {
+        let poll = Poll::new().map_err(system("a means to wait for sockets"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(system("a waker"))?;
+        mailboxes.push(Mailbox::new(waker));
+        polls.push(poll);
+    }
+    server.clients.set_mailboxes(mailboxes);
+    let mailboxes = server.clients.mailboxes();
+    let reads = rings(server, polls.len());
+    let by_rings = reads.is_some();
+    let mut reads = reads.into_iter().flatten();
+    let mut listeners = Some(listeners);
+    let desk = |poll| {
+        let listeners = listeners.take().unwrap_or_default();
+        Mutex::new(Served::new(server, poll, reads.next(), listeners))
+    };
+    let desks: Vec<Mutex<Served>> = polls.into_iter().map(desk).collect();
+    std::thread::scope(|scope| {
+        let desks = &desks;
+        let run = move |(number, mailbox): (usize, &'_ Mailbox)| {
+            if let Some(desk) = desks.get(number) {
+                let executor = Executor::new(server, number);
+                IoThread::new(server, number, mailbox, desk, desk.lock(), executor).run();
+            }
+        };
+        let start = || {
+            persistence::spawn(server, scope, by_rings)?;
+            let thread = |name: String| std::thread::Builder::new().name(name);
+            thread("nearfield-relief".to_owned())
+                .spawn_scoped(scope, move || relief::stand_in(server, desks))?;
+            for numbered in mailboxes.iter().enumerate().skip(1) {
+                let name = format!("nearfield-io-{}", numbered.0);
+                thread(name).spawn_scoped(scope, move || run(numbered))?;
+            }
+            Ok(())
+        };
+        if let Err(source) = start() {
+            server.stop();
+            return Err(ServeError::System {
+                what: "a thread",
+                source,
+            });
+        }
+        server.serving.store(true, Ordering::Release);
+        ready(&addresses);
+        if let Some(mailbox) = mailboxes.first() {
+            run((0, mailbox));
+        }
+        Ok(())
+    })?;
+    // If this fails, some commands are not in the log, and their clients had no answer.
+    server.log.flush()?;
+    Ok(())
+}
