@@ -1,7 +1,7 @@
 //! Endpoints with faults, with which an index must fail.
 
 use nearfield_fabric::transport::sim::SimEndpoint;
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
 use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
@@ -78,6 +78,10 @@ impl<I: Interference> Endpoint for Faulty<I> {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.endpoint.free(address, bytes).await
+    }
+
+    async fn charge(&self, work: Work) {
+        self.endpoint.charge(work).await;
     }
 
     fn now(&self) -> Duration {

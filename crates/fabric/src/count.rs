@@ -1,7 +1,7 @@
 //! Counts the cost of operations on any transport: round trips, messages, bytes and atomics.
 
 use crate::address::{GlobalAddress, NodeId};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Work};
 use crate::error::FabricError;
 use crate::verb::Verb;
 use std::cell::RefCell;
@@ -126,6 +126,10 @@ impl<E: Endpoint> Endpoint for Counting<E> {
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.note(|cost| cost.calls += 1);
         self.endpoint.free(address, bytes).await
+    }
+
+    async fn charge(&self, work: Work) {
+        self.endpoint.charge(work).await;
     }
 
     fn now(&self) -> Duration {

@@ -6,6 +6,13 @@ use crate::verb::Verb;
 use std::future::Future;
 use std::time::Duration;
 
+/// Work of a client's processor beside its posts, by name, so that a model can charge for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// To look up where a key was found before, and to note where it is found now.
+    Speculation,
+}
+
 /// A client's access to the memory nodes.
 ///
 /// A client may have many posts in flight, each awaited by a task of its own. They take effect in
@@ -109,6 +116,12 @@ pub trait Endpoint {
         address: GlobalAddress,
         bytes: u64,
     ) -> impl Future<Output = Result<(), FabricError>>;
+
+    /// Waits while the client's processor does some work, where a model has its time. A real
+    /// processor takes the time itself, so this is nothing.
+    fn charge(&self, _work: Work) -> impl Future<Output = ()> {
+        async {}
+    }
 
     /// A monotonic clock, the same for all endpoints of a process.
     fn now(&self) -> Duration;

@@ -41,7 +41,7 @@ mod verb;
 pub use address::{GlobalAddress, LINE_BYTES, NodeId, RESERVED_BYTES, WORD_BYTES};
 pub use arena::Arena;
 pub use chunks::Chunks;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Work};
 pub use error::FabricError;
 pub use prefetch::{prefetch, prefetch_line};
 pub use verb::{MaskedSwap, Verb};

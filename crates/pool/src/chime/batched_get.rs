@@ -13,7 +13,7 @@ use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, LeafLayout, Versions};
-use nearfield_fabric::{Endpoint, GlobalAddress, Verb};
+use nearfield_fabric::{Endpoint, GlobalAddress, Verb, Work};
 use smallvec::SmallVec;
 
 /// A counter twice, and two segments.
@@ -28,6 +28,8 @@ pub(super) enum Got {
     Absent,
     /// It was not in this leaf, the home having these versions.
     Missed(GlobalAddress, Versions),
+    /// Nothing was read, as there is a guess where it is.
+    Guessed,
     /// Nothing that is of use.
     Nothing,
 }
@@ -41,6 +43,8 @@ struct Aim {
     leaf: GlobalAddress,
     /// The sibling that the leaf should have.
     sibling: GlobalAddress,
+    /// Whether to note where the key is found.
+    uses_hotspots: bool,
 }
 
 /// Looks at some keys, and the memory that it takes.
@@ -101,7 +105,7 @@ impl<E: Endpoint> Tree<E> {
                 Got::Absent => found(number, None),
                 // The proof by versions ends with the session, because memory may be reused
                 // afterwards.
-                Got::Missed(..) | Got::Nothing => rest.push(number),
+                Got::Missed(..) | Got::Guessed | Got::Nothing => rest.push(number),
             }
         }
         self.keep_batched_get(batch);
@@ -126,7 +130,7 @@ impl<E: Endpoint> Tree<E> {
         found: impl Fn(&[u8]) -> R,
     ) -> Result<Option<R>, PoolError> {
         self.check_key(key)?;
-        self.run(async |session| session.search_again(key, &found, None).await)
+        self.run(async |session| session.search_again(key, &found, Got::Nothing).await)
             .await
     }
 
@@ -148,9 +152,14 @@ impl<E: Endpoint> Session<'_, E> {
         batch: &mut BatchedGet,
     ) -> Result<(), PoolError> {
         batch.begin(keys.len());
-        self.aim(keys, &mut batch.aims);
+        self.aim(keys, &mut batch.aims, &mut batch.seen);
         if batch.aims.is_empty() {
             return Ok(());
+        }
+        for aim in &batch.aims {
+            if aim.uses_hotspots {
+                self.tree.endpoint.charge(Work::Speculation).await;
+            }
         }
         let aims = batch.aims.iter();
         let bytes = aims.map(|aim| self.neighborhood(aim).bytes).sum();
@@ -173,8 +182,8 @@ impl<E: Endpoint> Session<'_, E> {
         &self.tree.node.neighborhoods[aim.home]
     }
 
-    /// The neighborhoods of the keys whose leaves are known.
-    fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>) {
+    /// The neighborhoods of the keys whose leaves are known, unless there is a guess.
+    fn aim<K: AsRef<[u8]>>(&self, keys: &[K], aims: &mut Vec<Aim>, seen: &mut [Got]) {
         self.tree
             .node
             .cache
@@ -185,14 +194,19 @@ impl<E: Endpoint> Session<'_, E> {
                 }
                 let route = kept.route_at(position);
                 let home = self.tree.leaves.home(key);
-                if self.guess(route.child, home, key).is_none() {
-                    aims.push(Aim {
-                        number,
-                        home,
-                        leaf: route.child,
-                        sibling: route.sibling,
-                    });
+                let uses_hotspots = self.uses_hotspots();
+                if uses_hotspots && self.look_up(route.child, home, key).is_some() {
+                    // The search of this key looks it up again, and pays for it.
+                    seen[number] = Got::Guessed;
+                    return;
                 }
+                aims.push(Aim {
+                    number,
+                    home,
+                    leaf: route.child,
+                    sibling: route.sibling,
+                    uses_hotspots,
+                });
             });
     }
 
@@ -220,7 +234,11 @@ impl<E: Endpoint> Session<'_, E> {
                 read(at.counter(), behind);
             }
         }
+        let began = self.tree.endpoint.now();
         self.tree.endpoint.post(&mut verbs).await?;
+        if aims.len() == 1 {
+            self.note_read(began);
+        }
         Ok(())
     }
 
@@ -260,7 +278,7 @@ impl<E: Endpoint> Session<'_, E> {
                 self.tree.leaves.geometry().shape().value_bytes,
                 values,
             );
-            self.admit_at(aim.leaf, direct.slots.at(slot), key);
+            self.admit_aim(aim, direct.slots.at(slot), key);
             return Got::Found(at);
         }
         neighborhood.copy(wire, leaf);
@@ -273,6 +291,13 @@ impl<E: Endpoint> Session<'_, E> {
         }
     }
 
+    /// Remembers where a key was found.
+    fn admit_aim(&self, aim: &Aim, slot: usize, key: &[u8]) {
+        if aim.uses_hotspots {
+            self.admit_at(aim.leaf, slot, key);
+        }
+    }
+
     /// Searches a leaf's neighborhood for a key: its slot, or the reason why it is not found.
     fn look(&self, aim: &Aim, leaf: &Leaf, key: &[u8]) -> Result<usize, Got> {
         let group = self.neighborhood(aim).group;
@@ -282,7 +307,7 @@ impl<E: Endpoint> Session<'_, E> {
         }
         match hopscotch::lookup_at(leaf, aim.home, key) {
             Lookup::Found(slot) => {
-                self.admit_at(aim.leaf, slot, key);
+                self.admit_aim(aim, slot, key);
                 Ok(slot)
             }
             Lookup::Absent

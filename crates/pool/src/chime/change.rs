@@ -12,7 +12,7 @@ use crate::canary::Check;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
 use crate::layout::{Leaf, LockWord, Slots};
-use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES};
+use nearfield_fabric::{Endpoint, GlobalAddress, LINE_BYTES, Work};
 
 /// The new state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +93,15 @@ impl<E: Endpoint> Session<'_, E> {
         intent: Intent,
         mut decide: impl AsyncFnMut(Option<&[u8]>) -> Result<Decision, PoolError>,
     ) -> Result<Option<Vec<u8>>, PoolError> {
+        let uses_hotspots = self.uses_hotspots();
+        if uses_hotspots {
+            self.tree.endpoint.charge(Work::Speculation).await;
+        }
         let mut patience = self.patience();
         loop {
             self.look_after(&mut patience, key).await?;
             let way = self.find_leaf(key).await?;
-            let Some(mut locked) = self.lock_for(way, key, intent).await? else {
+            let Some(mut locked) = self.lock_for(way, key, intent, uses_hotspots).await? else {
                 continue;
             };
             let leaf = &mut locked.leaf;
@@ -135,6 +139,7 @@ impl<E: Endpoint> Session<'_, E> {
                 continue;
             };
             if let Scope::Value { slot, .. } = scope
+                && uses_hotspots
                 && intent.is_blind()
                 && let Some(stamp) = self.tree.lock_words.stamp(word)
             {
@@ -287,20 +292,19 @@ impl<E: Endpoint> Session<'_, E> {
         mut way: Way,
         key: &[u8],
         intent: Intent,
+        uses_hotspots: bool,
     ) -> Result<Option<Locked<'_>>, PoolError> {
+        let hints = &self.tree.node.overwrite_hints;
         loop {
-            let locked = if intent.is_blind()
-                && let Some(known) =
-                    self.tree
-                        .node
-                        .overwrite_hints
-                        .get(way.leaf, key, self.tree.endpoint.now())
+            let locked = if uses_hotspots
+                && intent.is_blind()
+                && let Some(known) = hints.get(way.leaf, key, self.tree.endpoint.now())
             {
                 self.lock_known(way, key, known).await?
             } else if self.tree.node.options.lock_and_read {
                 self.lock_and_read(way, key).await?
             } else {
-                self.lock_then_read(way, key, intent).await?
+                self.lock_then_read(way, key, intent, uses_hotspots).await?
             };
             if locked.slot.is_some() && locked.known.count() == 1 {
                 return Ok(Some(locked));
@@ -319,7 +323,7 @@ impl<E: Endpoint> Session<'_, E> {
                 Place::Right(_) | Place::Unknown => false,
             };
             if stays {
-                if let Some(slot) = locked.slot {
+                if uses_hotspots && let Some(slot) = locked.slot {
                     self.admit(&locked.way, slot, key);
                 }
                 return Ok(Some(locked));
@@ -346,13 +350,15 @@ impl<E: Endpoint> Session<'_, E> {
         way: Way,
         key: &[u8],
         intent: Intent,
+        uses_hotspots: bool,
     ) -> Result<Locked<'_>, PoolError> {
         let lock = self.lock_in_turn(self.leaf_at(way.leaf), &mut []).await?;
         let Some(word) = lock.before.map(LockWord::from_bits) else {
             return self.read_abandoned(way, lock, key).await;
         };
         // A removal must know the bitmap of the key's home.
-        if !matches!(intent, Intent::Remove | Intent::Alter)
+        if uses_hotspots
+            && !matches!(intent, Intent::Remove | Intent::Alter)
             && let Some((leaf, slot)) = self.speculate(&way, key).await?
         {
             return Ok(Locked {

@@ -9,7 +9,7 @@ use crate::coordination::{Delegation, HAND_OVERS, LocalLocks};
 use crate::error::PoolError;
 use crate::layout::{Arrangement, Geometry, InternalLayout, LeafLayout, Shape};
 use nearfield_fabric::recovery::epochs::Epochs;
-use nearfield_hotness::{Gate, Hotspots};
+use nearfield_hotness::{Gate, Hotspots, LinkGate};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -73,7 +73,8 @@ pub struct Options {
     pub hand_overs: Option<u32>,
 }
 
-/// When clients read the one entry in which a key was found before, and not its neighborhood.
+/// When clients look up where a key was found before, and read that one entry and not the key's
+/// neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speculation {
     /// Whenever they know of such. As in CHIME's paper.
@@ -81,6 +82,8 @@ pub enum Speculation {
     /// As long as that makes searches quicker, which is tried now and then ([`Gate`]). Not in the
     /// paper.
     Adaptive,
+    /// The more often the longer reads wait for the link ([`LinkGate`]). Not in the paper.
+    ByLoad,
 }
 
 /// The kind of locks, and the treatment of dead holders' locks.
@@ -133,8 +136,9 @@ impl Options {
 
     /// Ours for attached memory without a network adapter, as by CXL: a read costs by the line
     /// there, and a message hardly anything. Leaves are half as large, so that scans read less
-    /// beyond their range, for twice as many inner nodes. Clients do not speculate: it takes their
-    /// processors longer to look up a slot than to read the lines that this saves.
+    /// beyond their range, for twice as many inner nodes. Clients speculate where the link is full:
+    /// elsewhere it takes their processors longer to look up a slot than to read the lines that
+    /// this saves.
     pub fn attached() -> Options {
         let ours = Options::nearfield();
         Options {
@@ -142,7 +146,7 @@ impl Options {
                 leaf_span: 32,
                 ..ours.shape
             },
-            hotspot_bytes: 0,
+            speculation: Speculation::ByLoad,
             ..ours
         }
     }
@@ -179,8 +183,10 @@ pub struct ComputeNode {
     pub(super) overwrite_hints: OverwriteHints,
     /// Its participation in epochs, from the time when its first client has opened a tree.
     pub(super) epochs: OnceLock<Epochs>,
-    /// `None`: clients speculate always.
+    /// Chooses whether a client that knows of an entry reads it alone. `None`: it always does.
     pub(super) gate: Option<Gate>,
+    /// Chooses how many operations use hotspots at all. `None`: all do.
+    pub(super) link_gate: Option<LinkGate>,
     pub(super) delegation: Delegation,
     pub(super) leaf_locks: Option<LocalLocks<u64>>,
     pub(super) leaf_counters: LeafCounters,
@@ -216,8 +222,12 @@ impl ComputeNode {
             overwrite_hints,
             epochs: OnceLock::new(),
             gate: match options.speculation {
-                Speculation::Always => None,
                 Speculation::Adaptive => Some(Gate::default()),
+                Speculation::Always | Speculation::ByLoad => None,
+            },
+            link_gate: match options.speculation {
+                Speculation::ByLoad => Some(LinkGate::default()),
+                Speculation::Always | Speculation::Adaptive => None,
             },
             leaf_locks: options.hand_overs.map(LocalLocks::new),
             delegation: Delegation::new(options.delegates_reads, options.combines_writes),

@@ -5,9 +5,9 @@ use super::route::{RIGHT_MOVES_MAX, Way};
 use super::session::Session;
 use crate::error::PoolError;
 use crate::hopscotch::{self, Lookup};
-use crate::layout::{Leaf, Segments, Validation, Versions};
-use nearfield_fabric::{Endpoint, GlobalAddress};
-use nearfield_hotness::Access;
+use crate::layout::{Leaf, Segments, Validation};
+use nearfield_fabric::{Endpoint, GlobalAddress, Work};
+use nearfield_hotness::{Access, LinkGate};
 use std::time::Duration;
 
 /// Where a key belongs, as a leaf says to which a way has led.
@@ -78,39 +78,42 @@ impl<E: Endpoint> Session<'_, E> {
         let mut batch = self.tree.take_batched_get();
         self.get_once(&[key], &mut batch).await?;
         let seen = batch.seen[0];
-        let missed = match seen {
-            Got::Found(at) => {
-                let answer = found(batch.value(at));
-                self.tree.keep_batched_get(batch);
-                return Ok(Some(answer));
-            }
-            Got::Absent => None,
-            Got::Missed(leaf, home) => Some((leaf, home)),
-            Got::Nothing => None,
-        };
+        if let Got::Found(at) = seen {
+            let answer = found(batch.value(at));
+            self.tree.keep_batched_get(batch);
+            return Ok(Some(answer));
+        }
         self.tree.keep_batched_get(batch);
         if matches!(seen, Got::Absent) {
             return Ok(None);
         }
         // Rarer, and with much more to remember.
-        Box::pin(self.search_again(key, found, missed)).await
+        Box::pin(self.search_again(key, found, seen)).await
     }
 
-    /// As [`search`](Session::search), for as long as it takes. `missed` is a leaf in which the key
-    /// was not found, and the versions of its home there.
+    /// As [`search`](Session::search), for as long as it takes. `seen` is the result of a first
+    /// read.
     pub(super) async fn search_again<R>(
         &self,
         key: &[u8],
         found: impl FnOnce(&[u8]) -> R,
-        mut missed: Option<(GlobalAddress, Versions)>,
+        seen: Got,
     ) -> Result<Option<R>, PoolError> {
+        let uses_hotspots = matches!(seen, Got::Guessed) || self.uses_hotspots();
+        let mut missed = match seen {
+            Got::Missed(leaf, versions) => Some((leaf, versions)),
+            _ => None,
+        };
         let home = self.tree.leaves.home(key);
         let neighborhood = self.tree.leaves.neighborhood(home);
         let mut patience = self.patience();
         'restart: loop {
             self.look_after(&mut patience, key).await?;
             let mut way = self.find_leaf(key).await?;
-            let guess = self.guess(way.leaf, home, key);
+            let guess = match uses_hotspots {
+                true => self.guess(way.leaf, home, key).await,
+                false => None,
+            };
             if let Some(guess) = &guess
                 && let Some(leaf) = self.read_guess(guess, key).await?
             {
@@ -133,7 +136,9 @@ impl<E: Endpoint> Session<'_, E> {
                     Place::Here | Place::HereOrRight(_) => {
                         match hopscotch::lookup(&leaf, key) {
                             Lookup::Found(slot) => {
-                                self.learn(&way, guess.as_ref(), slot, key);
+                                if uses_hotspots {
+                                    self.learn(&way, guess.as_ref(), slot, key);
+                                }
                                 return Ok(Some(found(leaf.value(slot))));
                             }
                             Lookup::Moved => {
@@ -192,18 +197,28 @@ impl<E: Endpoint> Session<'_, E> {
         way: &Way,
         key: &[u8],
     ) -> Result<Option<(Leaf, usize)>, PoolError> {
-        let Some(guess) = self.guess(way.leaf, self.tree.leaves.home(key), key) else {
+        let Some(guess) = self.look_up(way.leaf, self.tree.leaves.home(key), key) else {
             return Ok(None);
         };
         let leaf = self.read_guess(&guess, key).await?;
         Ok(leaf.map(|leaf| (leaf, guess.slot)))
     }
 
+    /// Whether an operation on a key looks up where it was found before, and notes where it is.
+    pub(super) fn uses_hotspots(&self) -> bool {
+        let node = &self.tree.node;
+        let gate = node.link_gate.as_ref();
+        node.options.hotspot_bytes > 0 && gate.is_none_or(LinkGate::ask)
+    }
+
     /// The slot of a leaf in which a key of this home was found most often.
-    pub(super) fn guess(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
-        if self.tree.node.options.hotspot_bytes == 0 {
-            return None;
-        }
+    async fn guess(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
+        self.tree.endpoint.charge(Work::Speculation).await;
+        self.look_up(leaf, home, key)
+    }
+
+    /// As [`guess`](Session::guess), for an operation that looks up again.
+    pub(super) fn look_up(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
         let slots = self.tree.leaves.neighborhood_slots(home);
         let slots = slots.iter().map(|slot| slot as u16);
         let slot = self
@@ -225,7 +240,9 @@ impl<E: Endpoint> Session<'_, E> {
             return Ok(None);
         }
         let segments = self.tree.leaves.single_entry(guess.slot);
+        let began = self.tree.endpoint.now();
         let leaf = self.read_leaf(guess.leaf, &segments).await?;
+        self.note_read(began);
         let is_right = leaf.key(guess.slot) == Some(key);
         self.note(guess, is_right, key);
         Ok(is_right.then_some(leaf))
@@ -238,6 +255,13 @@ impl<E: Endpoint> Session<'_, E> {
             hotspots.confirm(node, slot as u16, tag(key));
         } else {
             hotspots.forget(node, slot as u16, tag(key));
+        }
+    }
+
+    /// Has the gate of the link know how long a read took that began at this time.
+    pub(super) fn note_read(&self, began: Duration) {
+        if let Some(gate) = &self.tree.node.link_gate {
+            gate.note_read(self.tree.endpoint.now() - began);
         }
     }
 

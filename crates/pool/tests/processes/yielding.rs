@@ -1,6 +1,6 @@
 //! An endpoint on which the tasks of a thread take turns, although it executes posts at once.
 
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
@@ -69,6 +69,10 @@ impl<E: Endpoint> Endpoint for Yielding<E> {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.0.free(address, bytes).await
+    }
+
+    async fn charge(&self, work: Work) {
+        self.0.charge(work).await;
     }
 
     fn now(&self) -> Duration {

@@ -3,7 +3,7 @@
 use super::request::Step;
 use super::state::State;
 use crate::address::{GlobalAddress, NodeId};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Work};
 use crate::error::FabricError;
 use crate::verb::Verb;
 use nearfield_hardware::Time;
@@ -85,11 +85,12 @@ impl SimEndpoint {
     /// Has the client's processor work for an operation of an index, as the network's parameters
     /// say.
     pub async fn begin_operation(&self) {
-        let done = {
-            let state = &mut *self.state.borrow_mut();
-            let time = state.network.client.operation;
-            state.occupy(self.place, time)
-        };
+        let time = self.state.borrow().network.client.operation;
+        self.work_for(time).await;
+    }
+
+    async fn work_for(&self, time: Time) {
+        let done = self.state.borrow_mut().occupy(self.place, time);
         if let Some(done) = done {
             self.wait_until(done).await;
         }
@@ -190,6 +191,17 @@ impl Endpoint for SimEndpoint {
         }
         let at = address;
         self.done(vec![Step::Free { at, bytes }]).await.map(drop)
+    }
+
+    async fn charge(&self, work: Work) {
+        if self.instant {
+            return;
+        }
+        let client = self.state.borrow().network.client;
+        self.work_for(match work {
+            Work::Speculation => client.speculation,
+        })
+        .await;
     }
 
     fn now(&self) -> Duration {

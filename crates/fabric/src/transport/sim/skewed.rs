@@ -1,7 +1,7 @@
 //! Clocks with a wrong rate.
 
 use crate::address::{GlobalAddress, NodeId};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Work};
 use crate::error::FabricError;
 use crate::verb::Verb;
 use std::time::Duration;
@@ -51,6 +51,10 @@ impl<E: Endpoint> Endpoint for Skewed<E> {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.endpoint.free(address, bytes).await
+    }
+
+    async fn charge(&self, work: Work) {
+        self.endpoint.charge(work).await;
     }
 
     fn now(&self) -> Duration {

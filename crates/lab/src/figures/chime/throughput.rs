@@ -224,12 +224,7 @@ pub(super) fn cxl_of(
             let mut points = Vec::new();
             for mix in CXL_WORKLOADS {
                 for &number in numbers {
-                    let mut network = Preset::Cxl.parameters();
-                    if contender.speculates() && mix.shares().scan == 0 {
-                        let client = &mut network.client;
-                        client.operation += client.speculation;
-                    }
-                    let phase = Phase::of(scale, mix, number).over(network);
+                    let phase = Phase::of(scale, mix, number).over(Preset::Cxl.parameters());
                     let first = points.is_empty();
                     let phase = phase.warmed(if first { warming } else { Warming::None });
                     let panel = format!("{}{place}", mix.name());

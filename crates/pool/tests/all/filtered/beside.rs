@@ -2,7 +2,7 @@
 
 use super::rack::{ROOT, rack, served};
 use nearfield_fabric::transport::shm::ShmEndpoint;
-use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
+use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
 use nearfield_offload::node::Rack;
 use nearfield_offload::traversal::{InMemory, Outcome, Query, Runner, Status};
 use nearfield_pool::chime::{ComputeNode, Locks, Options, Tree};
@@ -70,6 +70,10 @@ impl Endpoint for Turns {
 
     async fn free(&self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         self.endpoint.free(address, bytes).await
+    }
+
+    async fn charge(&self, work: Work) {
+        self.endpoint.charge(work).await;
     }
 
     fn now(&self) -> Duration {
