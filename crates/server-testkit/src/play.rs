@@ -72,6 +72,7 @@ fn reset(address: SocketAddr) -> io::Result<()> {
         "FLUSHALL",
         "FUNCTION FLUSH",
         "SCRIPT FLUSH",
+        "FUNCTION FLUSH",
         "CONFIG SET notify-keyspace-events ",
         "ACL DELUSER alice bob carol",
         "ACL LOG RESET",

@@ -20,6 +20,7 @@ mod cluster;
 mod config;
 mod connection;
 mod expiry;
+mod function;
 mod generic;
 mod geo;
 mod hash;

@@ -239,6 +239,7 @@ fn read_again(
     for database in databases.iter_mut() {
         drop(database.replace());
     }
+    call.server.functions.flush();
     let loaded = load(databases);
     keyspace
         .changes

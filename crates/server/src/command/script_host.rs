@@ -15,6 +15,8 @@ pub struct ScriptHost<'h, 'c> {
     pub only_reads: bool,
     /// Whether commands that may take memory are refused, until one has written.
     pub lacks_memory: bool,
+    /// The database that the client has selected.
+    pub database: usize,
 }
 
 impl Host for ScriptHost<'_, '_> {

@@ -1,4 +1,4 @@
-//! Lua scripts.
+//! Scripts in Lua.
 
 use super::script_host::ScriptHost;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
@@ -7,7 +7,6 @@ use crate::script::{Running, Script, ScriptError};
 use std::sync::Arc;
 
 const GROUP: Group = Group::Scripting;
-const NO_FUNCTIONS: &str = "There are no libraries of functions; scripts do the same.";
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
@@ -28,22 +27,9 @@ pub const COMMANDS: &[Command] = &[
     Command::container("script", SCRIPT)
         .about(GROUP, "2.6.0", "That of the subcommand")
         .summary("Loads, looks for and stops scripts."),
-    Command::container("function", FUNCTION)
-        .about(GROUP, "7.0.0", "That of the subcommand")
-        .summary("Says that there are no functions.")
-        .differs(NO_FUNCTIONS),
-    runs("fcall", fcall)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Says that there are no functions.")
-        .differs(NO_FUNCTIONS),
-    runs("fcall_ro", fcall)
-        .reads()
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Says that there are no functions.")
-        .differs(NO_FUNCTIONS),
 ];
 
-const fn runs(name: &'static str, run: fn(&mut Call<'_>) -> Answer) -> Command {
+pub(super) const fn runs(name: &'static str, run: fn(&mut Call<'_>) -> Answer) -> Command {
     Command::new(name, -3, run)
         .keys_counted(2, None)
         .flag(Flags::EXCLUSIVE)
@@ -78,46 +64,12 @@ const SCRIPT: &[Command] = &[
         .about(GROUP, "3.2.0", "O(1)")
         .summary("Says that there is no debugger.")
         .differs("There is no debugger of scripts, so that only NO is accepted."),
-    help_row(help),
-];
-
-const FUNCTION: &[Command] = &[
-    row("flush", -2, function_flush)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Does nothing."),
-    row("list", -2, function_list)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Lists no libraries."),
-    row("stats", 2, function_stats)
-        .flag(Flags::ALLOW_BUSY)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Counts no functions."),
-    row("load", -3, no_functions)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Says that there are no functions."),
-    row("delete", 3, function_delete)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Finds no library."),
-    row("kill", 2, function_kill)
-        .flag(Flags::ALLOW_BUSY)
-        .about(GROUP, "7.0.0", "O(1)")
-        .summary("Finds no function that runs."),
-    help_row(function_help),
-];
-
-const fn row(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new(name, arity, run)
+    Command::new("help", 2, help)
         .flag(Flags::NO_PHASE)
-        .flag(Flags::NOSCRIPT)
-        .differs(NO_FUNCTIONS)
-}
-
-const fn help_row(run: fn(&mut Call<'_>) -> Answer) -> Command {
-    Command::new("help", 2, run)
-        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Lists the subcommands.")
-}
+        .summary("Lists the subcommands."),
+];
 
 impl From<ScriptError> for CommandError {
     fn from(error: ScriptError) -> CommandError {
@@ -158,45 +110,80 @@ fn run(
     only_reads: bool,
 ) -> Answer {
     let count = integer(call.arg(2)?)?;
-    let words = call.rest(3);
-    if count < 0 {
-        return Err(CommandError::text("ERR Number of keys can't be negative"));
-    }
-    let Some((keys, arguments)) = words.split_at_checked(count as usize) else {
-        return Err(CommandError::text(
-            "ERR Number of keys can't be greater than number of args",
-        ));
-    };
+    let (keys, arguments) = split_keys(call.rest(3), count)?;
     let script = find(call)?;
-    if only_reads && script.writes == Some(true) {
-        return Err(CommandError::text(
-            "ERR Can not execute a script with write flag using *_ro command.",
-        ));
-    }
-    let only_reads = only_reads || script.writes == Some(false);
-    let lacks_memory = call.client.script.lacks_memory && !script.may_exceed_memory;
-    if lacks_memory && script.writes == Some(true) {
-        return Err(CommandError::text(
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > \
-             'maxmemory'",
-        ));
-    }
-    let server = call.server;
-    let database = call.client.database;
-    call.client.script.runs = true;
-    call.client.script.refused = None;
-    let mut host = ScriptHost {
-        call,
-        only_reads,
-        lacks_memory,
+    let says = Says {
+        writes: script.writes,
+        may_exceed_memory: script.may_exceed_memory,
     };
+    let mut host = prepare(call, says, only_reads)?;
+    let server = host.call.server;
     let thread = host.call.client.shared.thread();
     let ran = server
         .scripts
         .run(&script, thread, &mut host, keys, arguments);
-    call.client.script.runs = false;
-    call.client.database = database;
+    end(&mut host);
     ran
+}
+
+/// The keys and the other arguments of a script or function.
+type KeysAndArguments<'a, 'w> = (&'a [&'w [u8]], &'a [&'w [u8]]);
+
+/// Splits the words of a script or function, of which so many are keys.
+pub(super) fn split_keys<'a, 'w>(
+    words: &'a [&'w [u8]],
+    count: i64,
+) -> Result<KeysAndArguments<'a, 'w>, CommandError> {
+    if count < 0 {
+        return Err(CommandError::text("ERR Number of keys can't be negative"));
+    }
+    let split = words.split_at_checked(usize::try_from(count).unwrap_or(usize::MAX));
+    split.ok_or(CommandError::text(
+        "ERR Number of keys can't be greater than number of args",
+    ))
+}
+
+/// What a script or function has said of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Says {
+    /// Whether it may write; `None` if it has said nothing.
+    pub writes: Option<bool>,
+    /// Whether it may take memory when there is none.
+    pub may_exceed_memory: bool,
+}
+
+/// Checks whether a script or function may run now, and answers what its commands are run by. It
+/// is to be [ended](end).
+pub(super) fn prepare<'h, 'c>(
+    call: &'h mut Call<'c>,
+    says: Says,
+    only_reads: bool,
+) -> Result<ScriptHost<'h, 'c>, CommandError> {
+    if only_reads && says.writes == Some(true) {
+        return Err(CommandError::text(
+            "ERR Can not execute a script with write flag using *_ro command.",
+        ));
+    }
+    let lacks_memory = call.client.script.lacks_memory && !says.may_exceed_memory;
+    if lacks_memory && says.writes == Some(true) {
+        return Err(CommandError::OutOfMemory);
+    }
+    call.client.script.runs = true;
+    call.client.script.refused = None;
+    let database = call.client.database;
+    Ok(ScriptHost {
+        call,
+        only_reads: only_reads || says.writes == Some(false),
+        lacks_memory,
+        database,
+    })
+}
+
+/// Ends the run of a script or function.
+pub(super) fn end(host: &mut ScriptHost<'_, '_>) {
+    host.call.client.script.runs = false;
+    // It may have selected another.
+    host.call.client.database = host.database;
 }
 
 fn load(call: &mut Call<'_>) -> Answer {
@@ -235,7 +222,7 @@ fn kill(call: &mut Call<'_>) -> Answer {
 }
 
 /// Ends what runs, if it is this.
-fn end_running(call: &mut Call<'_>, running: Running) -> Answer {
+pub(super) fn end_running(call: &mut Call<'_>, running: Running) -> Answer {
     let killed = call.server.scripts.watchdog.kill(running);
     killed.map_err(|error| CommandError::owned(error.to_string()))?;
     call.reply.ok();
@@ -254,75 +241,10 @@ fn debug(call: &mut Call<'_>) -> Answer {
     Err(CommandError::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"))
 }
 
-fn no_functions(_: &mut Call<'_>) -> Answer {
-    Err(CommandError::text(
-        "ERR functions are not supported, use EVAL and SCRIPT LOAD",
-    ))
-}
-
-fn fcall(_: &mut Call<'_>) -> Answer {
-    Err(CommandError::text("ERR Function not found"))
-}
-
-fn function_flush(call: &mut Call<'_>) -> Answer {
-    match *call.args {
-        [_, _] => {}
-        [_, _, mode] if is(mode, "ASYNC") || is(mode, "SYNC") => {}
-        _ => {
-            return Err(CommandError::text(
-                "ERR FUNCTION FLUSH only supports SYNC|ASYNC option",
-            ));
-        }
-    }
-    call.reply.ok();
-    Ok(())
-}
-
-fn function_list(call: &mut Call<'_>) -> Answer {
-    call.reply.array(0);
-    Ok(())
-}
-
-fn function_stats(call: &mut Call<'_>) -> Answer {
-    let watchdog = &call.server.scripts.watchdog;
-    if watchdog.is_slow() && watchdog.running() == Running::Script {
-        return Err(CommandError::text(watchdog.busy()));
-    }
-    call.reply.map(2);
-    call.reply.bulk(b"running_script");
-    call.reply.null();
-    call.reply.bulk(b"engines");
-    call.reply.map(1);
-    call.reply.bulk(b"LUA");
-    call.reply.map(2);
-    call.reply.bulk(b"libraries_count");
-    call.reply.integer(0);
-    call.reply.bulk(b"functions_count");
-    call.reply.integer(0);
-    Ok(())
-}
-
-fn function_delete(_: &mut Call<'_>) -> Answer {
-    Err(CommandError::text("ERR Library not found"))
-}
-
-fn function_kill(call: &mut Call<'_>) -> Answer {
-    end_running(call, Running::Function)
-}
-
-fn write_help(call: &mut Call<'_>, lines: &[&str]) -> Answer {
-    call.reply.array(lines.len());
-    for line in lines {
-        call.reply.simple(line);
-    }
-    Ok(())
-}
-
 fn help(call: &mut Call<'_>) -> Answer {
-    write_help(
+    super::help::help(
         call,
         &[
-            "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "DEBUG NO",
             "    Accepted, as there is no debugger.",
             "EXISTS <sha1> [<sha1> ...]",
@@ -333,25 +255,7 @@ fn help(call: &mut Call<'_>) -> Answer {
             "    Kill the currently executing Lua script.",
             "LOAD <script>",
             "    Load a script into the scripts cache without executing it.",
-            "HELP",
-            "    Prints this help.",
         ],
-    )
-}
-
-fn function_help(call: &mut Call<'_>) -> Answer {
-    write_help(
-        call,
-        &[
-            "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-            "FLUSH [ASYNC|SYNC]",
-            "    Does nothing, as there are no functions.",
-            "LIST",
-            "    Lists no libraries.",
-            "STATS",
-            "    Counts no functions.",
-            "HELP",
-            "    Prints this help.",
-        ],
-    )
+    );
+    Ok(())
 }

@@ -2,10 +2,10 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, expiry, generic, geo, hash, hotkeys, hyperloglog,
-    introspection, list, list_blocking, ordered, persistence, pubsub, scripting, server, set,
-    set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop, sorted_set_range, stream, string,
-    tier, transaction,
+    acl, bit, client, config, connection, expiry, function, generic, geo, hash, hotkeys,
+    hyperloglog, introspection, list, list_blocking, ordered, persistence, pubsub, scripting,
+    server, set, set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop, sorted_set_range,
+    stream, string, tier, transaction,
 };
 use crate::catalog::Registry;
 use crate::config::Options;
@@ -33,6 +33,7 @@ const FAMILIES: &[&[Command]] = &[
     transaction::COMMANDS,
     pubsub::COMMANDS,
     scripting::COMMANDS,
+    function::COMMANDS,
     connection::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::command::{Flags, lookup};
 use crate::pause::PauseMode;
 use crate::script::Script;
+use crate::script::library::FunctionFlags;
 use crate::server::Server;
 use crate::singly::Reason;
 
@@ -56,7 +57,13 @@ fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
                 _ => server.scripts.find(text).is_some_and(|it| it.may_write()),
             }
         }
-        ("publish" | "spublish" | "fcall", _) => true,
+        ("fcall", _) => {
+            let function = server
+                .functions
+                .find(args.get(1).copied().unwrap_or_default());
+            function.is_some_and(|it| !it.flags.has(FunctionFlags::NO_WRITES))
+        }
+        ("publish" | "spublish", _) => true,
         _ => command.flags.has(Flags::WRITE),
     }
 }

@@ -185,8 +185,9 @@ impl<'l> Loader<'l> {
                     self.progress.count(1, reader.offset());
                     self.make_room(1);
                 }
-                rdb::Item::Function(_) => {
-                    tracing::error!("{}: a library of functions is passed over", path.display());
+                rdb::Item::Function(code) => {
+                    let loaded = self.server.functions.load(&code, true, None);
+                    loaded.map_err(|error| refused(format!("a library of functions: {error}")))?;
                 }
                 _ => {}
             }

@@ -176,12 +176,13 @@ fn open_log(
         base: None,
         logs: vec![log_name(number)],
     };
-    if databases
+    let codes = server.functions.codes();
+    let mut databases_in_use = databases
         .iter()
-        .any(|database| database.is_empty() != Ok(true))
-    {
+        .map(|database| database.is_empty() != Ok(true));
+    if !codes.is_empty() || databases_in_use.any(|in_use| in_use) {
         let path = directory.join(base_name(number));
-        snapshot::take_exclusively(&server.keyspace, databases, disk, &path)?;
+        snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &path)?;
         manifest.base = Some(base_name(number));
     }
     let file = create_log(disk, directory.join(log_name(number)))?;
@@ -193,7 +194,8 @@ fn open_log(
 fn give_up_log(server: &Server, databases: &Databases, directory: &Path) -> io::Result<()> {
     let disk = &*server.options.persistence.disk;
     let temporary = directory.join("dump.rdb.tmp");
-    snapshot::take_exclusively(&server.keyspace, databases, disk, &temporary)?;
+    let codes = server.functions.codes();
+    snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &temporary)?;
     disk.rename(&temporary, &directory.join(DUMP))?;
     // From here on the log is no more what counts; its files are kept.
     disk.rename(

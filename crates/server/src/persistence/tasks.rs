@@ -166,7 +166,7 @@ fn save(server: &Server) -> io::Result<()> {
         &server.keyspace,
         disk,
         &temporary,
-        || {},
+        || server.functions.codes(),
         || is_stopping(server),
     )?;
     disk.rename(&temporary, &directory.join(DUMP))?;
@@ -194,7 +194,9 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
     let began = Instant::now();
     let saved = || {
         std::fs::create_dir_all(directory)?;
-        let taken = snapshot::take_exclusively(&server.keyspace, databases, disk, &temporary)?;
+        let codes = server.functions.codes();
+        let taken =
+            snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &temporary)?;
         disk.rename(&temporary, &directory.join(DUMP))?;
         disk.sync_directory(directory)?;
         let changes = &server.keyspace.changes;
@@ -235,7 +237,10 @@ fn rewrite(server: &Server) -> io::Result<()> {
         &server.keyspace,
         disk,
         &path,
-        || server.log.switch_to(log),
+        || {
+            server.log.switch_to(log);
+            server.functions.codes()
+        },
         || is_stopping(server),
     );
     let taken = match taken {

@@ -2,8 +2,8 @@
 //! the checksum of all that.
 
 use super::error::Error;
-use super::format::{READ_VERSIONS, Value, WRITE_VERSIONS, check_version, kind};
-use super::reader::unsupported;
+use super::format::{READ_VERSIONS, Value, WRITE_VERSIONS, check_version, kind, opcode};
+use super::reader::{OF_CANDIDATE, unsupported};
 use super::sink::Sink;
 use super::source::Source;
 use super::{checksum, decode, encode};
@@ -28,21 +28,18 @@ fn payload(value: &Value) -> Result<Vec<u8>, Error> {
     let mut sink = Sink::new(Vec::new());
     sink.u8(encode::type_byte(value))?;
     encode::write(value, &mut sink)?;
+    end(sink)
+}
+
+/// Ends a payload by its version and checksum.
+fn end(mut sink: Sink<Vec<u8>>) -> Result<Vec<u8>, Error> {
     let [low, high, ..] = WRITE_VERSIONS.start().to_le_bytes();
     sink.bytes(&[low, high])?;
     sink.finish()
 }
 
-/// Takes a value out of a payload that [`dump`] or a Redis up to 7.4 has made.
-///
-/// A checksum of 0 is not accepted for want of one, unlike at the end of a snapshot; Redis makes
-/// the same difference.
-///
-/// # Errors
-/// `UnknownVersion` of a newer Redis; `ChecksumMismatch`; `Truncated`, `BadLength`, `BadEncoding`,
-/// `BadCompression`, `BadScore` and `EmptyContainer` if it is intact and yet no value;
-/// `Unsupported` for values of modules and hashes whose fields expire.
-pub fn restore(payload: &[u8]) -> Result<Value, Error> {
+/// What is before the version and checksum of a payload, if these are right.
+fn checked(payload: &[u8]) -> Result<&[u8], Error> {
     let truncated = Error::Truncated {
         offset: payload.len() as u64,
     };
@@ -62,6 +59,61 @@ pub fn restore(payload: &[u8]) -> Result<Value, Error> {
             offset: summed.len() as u64,
         });
     }
+    Ok(body)
+}
+
+/// Puts the codes of libraries of functions into a payload that every Redis 7 restores.
+pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> {
+    let payload = || {
+        let mut sink = Sink::new(Vec::new());
+        for code in codes {
+            sink.u8(opcode::FUNCTION)?;
+            sink.string(code)?;
+        }
+        end(sink)
+    };
+    payload().unwrap_or_else(|error: Error| panic!("memory takes what is code: {error}"))
+}
+
+/// Takes the codes of libraries out of a payload that [`dump_functions`] or a Redis has made.
+///
+/// # Errors
+/// Those of [`restore`]: `BadEncoding` for what is no library, `Unsupported` for one in the form of
+/// a candidate for release.
+pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let body = checked(payload)?;
+    let mut source = Source::of_bytes(body, body.len());
+    let mut codes = Vec::new();
+    while source.offset() < body.len() as u64 {
+        let offset = source.offset();
+        match source.u8()? {
+            opcode::FUNCTION => codes.push(source.string()?),
+            opcode @ opcode::FUNCTION_OF_CANDIDATE => {
+                return Err(unsupported(b"", OF_CANDIDATE, opcode, offset));
+            }
+            other => {
+                return Err(Error::BadEncoding {
+                    what: "type",
+                    found: u64::from(other),
+                    offset,
+                });
+            }
+        }
+    }
+    Ok(codes)
+}
+
+/// Takes a value out of a payload that [`dump`] or a Redis up to 7.4 has made.
+///
+/// A checksum of 0 is not accepted for want of one, unlike at the end of a snapshot; Redis makes
+/// the same difference.
+///
+/// # Errors
+/// `UnknownVersion` of a newer Redis; `ChecksumMismatch`; `Truncated`, `BadLength`, `BadEncoding`,
+/// `BadCompression`, `BadScore` and `EmptyContainer` if it is intact and yet no value;
+/// `Unsupported` for values of modules and hashes whose fields expire.
+pub fn restore(payload: &[u8]) -> Result<Value, Error> {
+    let body = checked(payload)?;
     let mut source = Source::of_bytes(body, body.len());
     let type_byte = source.u8()?;
     if let Some(kind) = kind::unsupported(type_byte) {

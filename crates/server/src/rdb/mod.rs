@@ -40,7 +40,7 @@ mod stream;
 mod tests;
 mod writer;
 
-pub use dump::{dump, restore};
+pub use dump::{dump, dump_functions, restore, restore_functions};
 pub use error::Error;
 pub use format::Value;
 pub use reader::{Item, Reader, Unsupported};

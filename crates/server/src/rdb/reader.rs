@@ -170,12 +170,7 @@ impl<R: Read> Reader<R> {
                 }
                 opcode::MODULE_AUX => self.module_aux(offset)?,
                 opcode @ opcode::FUNCTION_OF_CANDIDATE => {
-                    return Err(unsupported(
-                        b"",
-                        "library in a candidate's form",
-                        opcode,
-                        offset,
-                    ));
+                    return Err(unsupported(b"", OF_CANDIDATE, opcode, offset));
                 }
                 opcode::EOF => {
                     self.end()?;
@@ -268,6 +263,9 @@ fn expiry(time_ms: i64) -> Option<u64> {
 }
 
 /// The error for what is known and not supported.
+/// What libraries are in a form that no release reads.
+pub(super) const OF_CANDIDATE: &str = "library in a candidate's form";
+
 pub(super) fn unsupported(key: &[u8], kind: &'static str, type_byte: u8, offset: u64) -> Error {
     Error::Unsupported {
         key: nearfield_core::Error::shorten(key),

@@ -1,9 +1,12 @@
 //! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
 
+use super::guard::Guard;
 use super::host::{Commands, Host};
+use super::library::{self, Libraries, Library, LibraryError, Metadata};
 use super::random::Random;
+use super::register::{self, Registered};
 use super::source::{Script, ScriptError};
-use super::watchdog::{KILLED, Watchdog};
+use super::watchdog::Watchdog;
 use super::{
     arguments::Arguments, bits, convert, failure, json, msgpack, random, sha1_hex, structs,
 };
@@ -18,7 +21,21 @@ use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// What libraries find in the table `redis` while they are loaded.
+const LOADING: &[&str] = &[
+    "log",
+    "LOG_DEBUG",
+    "LOG_VERBOSE",
+    "LOG_NOTICE",
+    "LOG_WARNING",
+    "REDIS_VERSION",
+    "REDIS_VERSION_NUM",
+    "SERVER_NAME",
+    "SERVER_VERSION",
+    "SERVER_VERSION_NUM",
+];
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -30,7 +47,16 @@ const HOOK_INSTRUCTIONS: u32 = 100_000;
 /// server; here it ends itself.
 const MEMORY_BYTES_MAX: usize = 1 << 30;
 
-/// The Lua state, and the parts of it that are needed for each script.
+/// What a Lua state runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Scripts, which find `KEYS` and `ARGV` among their globals.
+    Scripts,
+    /// Functions of libraries, which get their keys and arguments.
+    Functions,
+}
+
+/// A Lua state, and the parts of it that are needed for each script.
 #[derive(Debug)]
 pub struct Engine {
     lua: Lua,
@@ -42,30 +68,46 @@ pub struct Engine {
     redis: Table,
     /// Runs a compiled script.
     run: Function,
+    /// Calls a function of a library.
+    call: Function,
+    /// Runs the code of a library.
+    load: Function,
+    /// Scripts by their digests, or functions of libraries by their names.
     compiled: HashMap<String, Function>,
+    /// Functions of libraries that were loaded and are not known yet.
+    loaded: HashMap<String, Function>,
+    /// What the library that is being loaded has registered.
+    registered: Arc<Mutex<Vec<Registered>>>,
+    /// Ends what takes too long.
+    guard: Arc<Guard>,
     /// Whether the running script has asked for RESP3.
     typed: Arc<AtomicBool>,
 }
 
 impl Engine {
     /// A state that has run nothing.
-    pub fn new(watchdog: &Arc<Watchdog>) -> std::result::Result<Engine, ScriptError> {
+    pub fn new(watchdog: &Arc<Watchdog>, kind: Kind) -> Result<Engine> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
         let typed = Arc::new(AtomicBool::new(false));
         let random = Arc::new(Mutex::new(Random::default()));
         let redis = redis_table(&lua, &typed)?;
-        let native = native_table(&lua, &redis, &random, watchdog)?;
+        let guard = Arc::new(Guard::new(Arc::clone(watchdog)));
+        let registered = Arc::default();
+        let native = native_table(&lua, &redis, &random, &guard)?;
+        let loading = match kind {
+            Kind::Scripts => lua.create_table()?,
+            Kind::Functions => loading_table(&lua, &redis, &registered)?,
+        };
+        native.raw_set("loading", loading)?;
         let prelude = lua.load(PRELUDE).set_name("=prelude").into_function()?;
-        let (environment, globals, run) = prelude.call((native,))?;
-        let guard = Arc::clone(watchdog);
+        let (environment, globals, run, call, load) = prelude.call((native,))?;
+        let asked = Arc::clone(&guard);
         let triggers = HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS);
-        lua.set_global_hook(triggers, move |_, _| {
-            if guard.is_killed() {
-                return Err(failure::raise_reply(KILLED));
-            }
-            Ok(VmState::Continue)
+        lua.set_global_hook(triggers, move |_, _| match asked.verdict() {
+            Some(reason) => Err(failure::raise_reply(reason)),
+            None => Ok(VmState::Continue),
         })?;
         Ok(Engine {
             lua,
@@ -73,7 +115,12 @@ impl Engine {
             globals,
             redis,
             run,
+            call,
+            load,
             compiled: HashMap::new(),
+            loaded: HashMap::new(),
+            registered,
+            guard,
             typed,
         })
     }
@@ -88,15 +135,19 @@ impl Engine {
         if let Some(function) = self.compiled.get(&script.digest) {
             return Ok(function.clone());
         }
-        let chunk = self.lua.load(&script.code[..]);
-        let chunk = chunk.set_name("@user_script").set_mode(ChunkMode::Text);
-        let chunk = chunk.set_environment(self.environment.clone());
-        let function = chunk
-            .into_function()
+        let function = self
+            .compile_as("@user_script", &script.code)
             .map_err(|error| ScriptError::Compile(failure::message(&error)))?;
         self.compiled
             .insert(script.digest.clone(), function.clone());
         Ok(function)
+    }
+
+    fn compile_as(&self, name: &str, code: &[u8]) -> Result<Function> {
+        let chunk = self.lua.load(code);
+        let chunk = chunk.set_name(name).set_mode(ChunkMode::Text);
+        let chunk = chunk.set_environment(self.environment.clone());
+        chunk.into_function()
     }
 
     /// Runs a script and writes what it returns.
@@ -108,27 +159,37 @@ impl Engine {
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
         let function = self.compile(script)?;
-        self.typed.store(false, Ordering::Relaxed);
         self.globals.raw_set("KEYS", self.strings(keys)?)?;
         self.globals.raw_set("ARGV", self.strings(arguments)?)?;
+        self.execute(&script.digest, host, || self.run.call(function))
+    }
+
+    /// Runs what `run` calls, and writes what it returns. `name` is that of the script or function.
+    fn execute<H: Host>(
+        &self,
+        name: &str,
+        host: &mut H,
+        run: impl FnOnce() -> Result<(bool, Value)>,
+    ) -> std::result::Result<(), ScriptError> {
+        self.typed.store(false, Ordering::Relaxed);
         let result = {
             let commands = RefCell::new(Commands::new(host, &self.typed));
             self.lua.scope(|scope| {
-                let run = |lua: &Lua, words: MultiValue| commands.borrow_mut().run(lua, &words);
+                let execute = |lua: &Lua, words: MultiValue| commands.borrow_mut().run(lua, &words);
                 let function_call = scope.create_function(move |lua, words| {
-                    let value = run(lua, words)?;
+                    let value = execute(lua, words)?;
                     match error_text(&value)? {
                         Some(text) => Err(failure::raise_reply(text)),
                         None => Ok(value),
                     }
                 })?;
-                let protected_call = scope.create_function(run)?;
+                let protected_call = scope.create_function(execute)?;
                 let check = scope
                     .create_function(|_, words: MultiValue| commands.borrow_mut().check(&words))?;
                 self.redis.raw_set("call", function_call)?;
                 self.redis.raw_set("pcall", protected_call)?;
                 self.redis.raw_set("acl_check_cmd", check)?;
-                self.run.call::<(bool, Value)>(function)
+                run()
             })
         };
         match result? {
@@ -136,8 +197,66 @@ impl Engine {
                 let typed = self.typed.load(Ordering::Relaxed);
                 Ok(convert::to_reply(&value, host.reply(), typed)?)
             }
-            (false, error) => Err(failed(script, &error)),
+            (false, error) => Err(failed(name, &error)),
         }
+    }
+
+    /// Loads a library. Its functions are not known before it is [kept](Engine::keep).
+    pub fn load(
+        &mut self,
+        code: &[u8],
+        time_max: Option<Duration>,
+    ) -> std::result::Result<Library, LibraryError> {
+        let Metadata { name, body } = Metadata::parse(code)?;
+        let chunk = self
+            .compile_as("@user_function", body)
+            .map_err(|error| LibraryError::Compile(failure::message(&error)))?;
+        self.guard.begin_load(time_max);
+        let loaded = self.load.call::<(bool, Value)>(chunk);
+        self.guard.end_load();
+        let registered = std::mem::take(&mut *self.registered.lock());
+        match loaded? {
+            (true, _) if registered.is_empty() => Err(LibraryError::Empty),
+            (true, _) => {
+                let mut functions = Vec::with_capacity(registered.len());
+                for (function, callback) in registered {
+                    self.loaded
+                        .insert(library::key_of(&function.name), callback);
+                    functions.push(function);
+                }
+                Ok(Library {
+                    name,
+                    code: Arc::from(code),
+                    functions,
+                })
+            }
+            (false, error) => Err(LibraryError::Register(error_of(&error))),
+        }
+    }
+
+    /// Forgets all functions but those of `libraries`: of each it is the one that was loaded last.
+    pub fn keep(&mut self, libraries: &Libraries, changed: bool) {
+        if changed {
+            self.compiled.extend(self.loaded.drain());
+        }
+        self.loaded.clear();
+        self.compiled
+            .retain(|name, _| libraries.function(name.as_bytes()).is_some());
+    }
+
+    /// Calls a function of a library and writes what it returns.
+    pub fn call<H: Host>(
+        &mut self,
+        name: &str,
+        host: &mut H,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+    ) -> std::result::Result<(), ScriptError> {
+        let Some(function) = self.compiled.get(&library::key_of(name)) else {
+            return Err(ScriptError::Text("ERR Function not found".to_owned()));
+        };
+        let arguments = (function, self.strings(keys)?, self.strings(arguments)?);
+        self.execute(name, host, || self.call.call(arguments))
     }
 
     fn strings(&self, words: &[&[u8]]) -> Result<Table> {
@@ -158,24 +277,36 @@ fn error_text(value: &Value) -> Result<Option<String>> {
     Ok(text.map(|text| text.to_string_lossy()))
 }
 
-/// What the client of a script that failed is told.
-fn failed(script: &Script, error: &Value) -> ScriptError {
+/// What the client of a script or function of this name that failed is told.
+fn failed(name: &str, error: &Value) -> ScriptError {
     let Value::Table(table) = error else {
-        // Not even its error could be made, as there is no memory.
-        let text = error.to_string().unwrap_or_default();
-        return ScriptError::Lua(text);
+        return ScriptError::Lua(error_of(error));
     };
-    let field = |name: &str| match table.raw_get(name) {
+    let mut text = error_of(error);
+    if let (Some(source), Some(line)) = (field(table, "source"), field(table, "line")) {
+        text += &format!(" script: {name}, on {source}:{line}.");
+    }
+    ScriptError::Text(text)
+}
+
+/// The text of an error that was [located](failure::locate).
+fn error_of(error: &Value) -> String {
+    match error {
+        Value::Table(table) => {
+            field(table, "err").unwrap_or_else(|| "ERR unknown error".to_owned())
+        }
+        // Not even its error could be made, as there is no memory.
+        error => error.to_string().unwrap_or_default(),
+    }
+}
+
+fn field(table: &Table, name: &str) -> Option<String> {
+    match table.raw_get(name) {
         Ok(Value::String(text)) => Some(text.to_string_lossy()),
         Ok(Value::Integer(number)) => Some(number.to_string()),
         Ok(Value::Number(number)) => Some(number.to_string()),
         _ => None,
-    };
-    let mut text = field("err").unwrap_or_else(|| "ERR unknown error".to_owned());
-    if let (Some(source), Some(line)) = (field("source"), field("line")) {
-        text += &format!(" script: {}, on {source}:{line}.", script.digest);
     }
-    ScriptError::Text(text)
 }
 
 /// What only the prelude gets to see, and passes on.
@@ -183,16 +314,14 @@ fn native_table(
     lua: &Lua,
     redis: &Table,
     random: &Arc<Mutex<Random>>,
-    watchdog: &Arc<Watchdog>,
+    guard: &Arc<Guard>,
 ) -> Result<Table> {
     let native = lua.create_table()?;
-    let guard = Arc::clone(watchdog);
-    let translate = lua.create_function(move |lua, value: Value| {
-        // A killed script must not catch the error and go on.
-        if guard.is_killed() {
-            return Err(failure::raise_reply(KILLED));
-        }
-        failure::translate(lua, value)
+    let guard = Arc::clone(guard);
+    let translate = lua.create_function(move |lua, value: Value| match guard.verdict() {
+        // It must not catch the error and go on.
+        Some(reason) => Err(failure::raise_reply(reason)),
+        None => failure::translate(lua, value),
     })?;
     native.raw_set("translate", translate)?;
     native.raw_set("locate", lua.create_function(failure::locate)?)?;
@@ -223,6 +352,33 @@ fn native_table(
     Ok(native)
 }
 
+/// The table `redis` of a library that is being loaded.
+fn loading_table(
+    lua: &Lua,
+    redis: &Table,
+    registered: &Arc<Mutex<Vec<Registered>>>,
+) -> Result<Table> {
+    let loading = lua.create_table()?;
+    for name in LOADING {
+        loading.raw_set(*name, redis.raw_get::<Value>(*name)?)?;
+    }
+    let registered = Arc::clone(registered);
+    let register = lua.create_function(move |lua, values: MultiValue| {
+        let (function, callback) = register::arguments(lua, &values)?;
+        let mut registered = registered.lock();
+        let is = |(other, _): &Registered| other.name.eq_ignore_ascii_case(&function.name);
+        if registered.iter().any(is) {
+            return Err(failure::raise_reply(
+                "ERR Function already exists in the library",
+            ));
+        }
+        registered.push((function, callback));
+        Ok(())
+    })?;
+    loading.raw_set("register_function", register)?;
+    Ok(loading)
+}
+
 /// The table `redis`, without what needs the call of the script.
 fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
     let redis = lua.create_table()?;
@@ -241,14 +397,17 @@ fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
     ] {
         redis.raw_set(name, bits)?;
     }
-    redis.raw_set("REDIS_VERSION", REDIS_VERSION)?;
-    let number = REDIS_VERSION
-        .split('.')
-        .filter_map(|part| part.parse::<i64>().ok());
-    redis.raw_set(
-        "REDIS_VERSION_NUM",
-        number.fold(0, |all, part| all << 8 | part),
-    )?;
+    redis.raw_set("SERVER_NAME", "nearfield")?;
+    for (of, version) in [
+        ("REDIS", REDIS_VERSION),
+        ("SERVER", env!("CARGO_PKG_VERSION")),
+    ] {
+        let parts = version.split('.');
+        let number = parts.filter_map(|part| part.parse::<i64>().ok());
+        let number = number.fold(0, |all, part| all << 8 | part);
+        redis.raw_set(format!("{of}_VERSION"), version)?;
+        redis.raw_set(format!("{of}_VERSION_NUM"), number)?;
+    }
     let error = lua.create_function(|lua, values: MultiValue| {
         let Some(text) = only_string(&values) else {
             return wrong_type(lua);

@@ -1,6 +1,7 @@
-//! Scripts in Lua 5.1, in a sandbox like Redis's.
+//! Scripts and functions in Lua 5.1, in a sandbox like Redis's.
 //!
-//! There is one Lua state for the server, as scripts run in the exclusive phase, one at a time. A
+//! There is one Lua state for all scripts and one for all libraries of [functions](Functions), as
+//! they run in the exclusive phase, one at a time. A
 //! script's commands are executed one by one within that of the script; what they change is logged
 //! as one whole, and the script itself is not.
 //!
@@ -13,22 +14,27 @@ mod bits;
 mod convert;
 mod engine;
 mod failure;
+mod functions;
+mod guard;
 mod host;
 mod json;
+pub mod library;
 mod msgpack;
 mod number;
 mod random;
+mod register;
 mod source;
 mod structs;
 mod watchdog;
 
+pub use functions::{Functions, LOAD_TIME_MAX, Restore};
 pub use host::Host;
 pub use source::{Script, ScriptError};
 pub use watchdog::{NotKilled, Running, Watchdog};
 
 use crate::acl::hex;
 use crate::error::CommandError;
-use engine::Engine;
+use engine::{Engine, Kind};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
@@ -102,7 +108,7 @@ impl Scripts {
     ) -> Result<R, ScriptError> {
         let mut engine = self.engine.lock();
         if engine.is_none() {
-            *engine = Some(Engine::new(&self.watchdog)?);
+            *engine = Some(Engine::new(&self.watchdog, Kind::Scripts)?);
         }
         let Some(engine) = engine.as_mut() else {
             unreachable!("it has just been made")

@@ -1,5 +1,6 @@
 -- Builds what scripts see. Called once with the functions that the server has for them; answers
--- the environment of scripts, where their globals lie, the table `redis`, and what runs a script.
+-- the environment of scripts, where their globals lie, and what runs a script, calls a function of
+-- a library, and loads a library.
 --
 -- Scripts may change no table that outlives them. Lua 5.1 has no tables that cannot be written, so
 -- they are given empty ones in front of the real ones.
@@ -20,18 +21,24 @@ local function refuse()
 end
 
 local function protect(behind)
-    local front = setmetatable({}, { __index = behind, __newindex = refuse, __metatable = false })
+    local seen = { __index = behind, __newindex = refuse, __metatable = false }
+    local front = setmetatable({}, seen)
     real[front] = behind
-    return front
+    return front, seen
 end
 
-local globals = {}
-local environment = protect(globals)
-setmetatable(globals, {
-    __index = function(_, name)
-        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-    end,
-})
+-- A table in which to look for what is not there is an error.
+local function strict(table)
+    return setmetatable(table, {
+        __index = function(_, name)
+            local what = "nonexistent global variable '" .. tostring(name) .. "'"
+            error("Script attempted to access " .. what, 2)
+        end,
+    })
+end
+
+local globals = strict({})
+local environment, seen = protect(globals)
 
 for _, name in next, {
     "assert", "collectgarbage", "error", "gcinfo", "getmetatable", "ipairs", "rawequal", "select",
@@ -132,6 +139,12 @@ globals.os = protect({ clock = native.clock })
 for name, library in next, native.libraries do
     globals[name] = protect(library)
 end
+globals.server = globals.redis
+
+-- While a library is loaded it finds no more than this.
+local loading = strict({})
+loading.redis = protect(strict(native.loading))
+loading.server = loading.redis
 
 -- What a script has put into the tables in front, past their metatables.
 local function tidy(...)
@@ -150,4 +163,17 @@ local function run(script)
     return tidy(xpcall(script, locate))
 end
 
-return environment, globals, run
+local function call(callback, keys, arguments)
+    return tidy(xpcall(function()
+        return callback(keys, arguments)
+    end, locate))
+end
+
+local function load(library)
+    seen.__index = loading
+    local ok, value = xpcall(library, locate)
+    seen.__index = globals
+    return tidy(ok, value)
+end
+
+return environment, globals, run, call, load

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a script is told that was killed.
-pub const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
+/// What a script or function is told that was killed.
+pub const KILLED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
 /// How long a script may go on when the server is to stop, at most.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);

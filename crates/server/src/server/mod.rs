@@ -23,7 +23,7 @@ use crate::log::Log;
 use crate::observe::{Batches, LatencyMonitor, SlowLog, Statistics};
 use crate::pause::Pause;
 use crate::push::{Monitors, PubSub, Tracking};
-use crate::script::Scripts;
+use crate::script::{Functions, Scripts};
 use crate::singly::Singly;
 use crate::tiering::Tiering;
 use crate::tiering::fetch::Fetcher;
@@ -75,6 +75,8 @@ pub struct Server {
     pub latency: LatencyMonitor,
     /// Scripts in Lua.
     pub scripts: Scripts,
+    /// Functions in Lua.
+    pub functions: Functions,
     /// Who watches which keys.
     pub watches: Watches,
     /// Who waits for which keys.
@@ -105,6 +107,7 @@ impl Server {
         options.persistence.complete(&options.settings);
         let home = options.home.clone();
         let keyspace = Keyspace::new(home).with_tiers(options.tiers.clone());
+        let scripts = Scripts::default();
         let server = Server {
             config: Config::new(&options),
             pubsub: PubSub::default(),
@@ -133,7 +136,8 @@ impl Server {
             options,
             clients: Clients::default(),
             connected: AtomicU64::new(0),
-            scripts: Scripts::default(),
+            functions: Functions::new(Arc::clone(&scripts.watchdog)),
+            scripts,
             watches: Watches::default(),
             blocked: Blocked::default(),
             cursors: Cursors::default(),

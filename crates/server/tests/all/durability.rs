@@ -403,7 +403,7 @@ fn a_flush_does_not_reach_a_snapshot_that_has_begun() {
         }
         false
     };
-    nearfield_server::keyspace::snapshot::take(keyspace, &disk, &path, || {}, flush).unwrap();
+    nearfield_server::keyspace::snapshot::take(keyspace, &disk, &path, Vec::new, flush).unwrap();
     assert!(state(keyspace).is_empty());
     let copy = Folder::new();
     fs::rename(path, copy.join("dump.rdb")).unwrap();

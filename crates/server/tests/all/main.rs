@@ -12,6 +12,7 @@ mod differential;
 mod durability;
 mod endless;
 mod eviction;
+mod functions;
 mod geo;
 mod handover;
 mod hyperloglog;

@@ -41,6 +41,7 @@ use parking_lot::Mutex;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,11 @@ impl Running {
         })
     }
 
+    /// Writes the codes of libraries of functions, which are before all keys.
+    fn functions(&mut self, codes: &[Arc<[u8]>]) -> Result<(), Error> {
+        codes.iter().try_for_each(|code| self.writer.function(code))
+    }
+
     fn save(
         &mut self,
         keyspace: &Keyspace,
@@ -262,7 +268,8 @@ impl Running {
 }
 
 /// Takes a snapshot of `keyspace` into a new file, while others work on it. `at_instant` is called
-/// in the exclusive phase at the instant of which it is. When this returns, the file is on the
+/// in the exclusive phase at the instant of which it is, and answers the codes of the libraries of
+/// functions. When this returns, the file is on the
 /// medium, its name not yet.
 ///
 /// # Errors
@@ -271,7 +278,7 @@ pub fn take(
     keyspace: &Keyspace,
     disk: &dyn Disk,
     path: &Path,
-    at_instant: impl FnOnce(),
+    at_instant: impl FnOnce() -> Vec<Arc<[u8]>>,
     interrupted: impl Fn() -> bool,
 ) -> io::Result<Taken> {
     let file = disk.create(path)?;
@@ -279,11 +286,11 @@ pub fn take(
     let mut changes = 0;
     let begin = || {
         // Dropped after the phase.
-        let running = Running::new(output.clone()).map_err(into_io)?;
+        let mut running = Running::new(output.clone()).map_err(into_io)?;
         let databases = keyspace.exclude();
+        running.functions(&at_instant()).map_err(into_io)?;
         *keyspace.snapshot.running.lock() = Some(running);
         keyspace.set_observed(Observer::Snapshot, true);
-        at_instant();
         changes = keyspace.changes.load(Ordering::Relaxed);
         drop(databases);
         io::Result::Ok(())
@@ -323,13 +330,15 @@ pub fn take(
     })
 }
 
-/// Writes all keys to a new file at once, for who has the keyspace to itself.
+/// Writes libraries of functions and all keys to a new file at once, for who has the keyspace to
+/// itself.
 ///
 /// # Errors
 /// Those of the disk.
 pub fn take_exclusively(
     keyspace: &Keyspace,
     databases: &Databases,
+    functions: &[Arc<[u8]>],
     disk: &dyn Disk,
     path: &Path,
 ) -> io::Result<Taken> {
@@ -337,6 +346,7 @@ pub fn take_exclusively(
     let output = Output::default();
     let (keys, bytes) = drained(&output, &*file, || {
         let mut running = Running::new(output.clone()).map_err(into_io)?;
+        running.functions(functions).map_err(into_io)?;
         while !running.slice(keyspace, databases).map_err(into_io)? {
             output.wait_for_room();
         }

@@ -1,0 +1,228 @@
+//! The libraries of functions of a server, and what runs them.
+//!
+//! They have a Lua state of their own, apart from that of scripts. A library is code that runs
+//! once, when it is loaded, and then has no more than `redis.register_function` and the like; it
+//! may keep local values for its functions, which see nothing of other libraries.
+
+use super::engine::{Engine, Kind};
+use super::host::Host;
+use super::library::{Function, Libraries, Library, LibraryError, Metadata};
+use super::watchdog::{Running, Watchdog};
+use crate::error::CommandError;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a library may take to be loaded by a client.
+pub const LOAD_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// What becomes of libraries that are there when others are restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restore {
+    /// All are deleted.
+    Flush,
+    /// None may have the name of one that is restored.
+    Append,
+    /// Those are replaced that have the name of one that is restored.
+    Replace,
+}
+
+/// The function that runs: its name, the command, and when it began.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The name of the function.
+    pub name: String,
+    /// The words of the command.
+    pub words: Vec<Vec<u8>>,
+    /// When it began.
+    pub began: Instant,
+}
+
+/// All functions of a server. What changes them is called by who has the keyspace to itself, so
+/// that the log and snapshots hold them in the order of all changes.
+#[derive(Debug)]
+pub struct Functions {
+    libraries: Mutex<Libraries>,
+    engine: Mutex<Option<Engine>>,
+    engine_bytes: AtomicUsize,
+    watchdog: Arc<Watchdog>,
+    running: Mutex<Option<Call>>,
+}
+
+impl Functions {
+    /// None, whose calls `watchdog` looks after.
+    pub fn new(watchdog: Arc<Watchdog>) -> Functions {
+        Functions {
+            libraries: Mutex::default(),
+            engine: Mutex::default(),
+            engine_bytes: AtomicUsize::new(0),
+            watchdog,
+            running: Mutex::default(),
+        }
+    }
+
+    /// The libraries as they are now.
+    pub fn libraries(&self) -> Libraries {
+        self.libraries.lock().clone()
+    }
+
+    /// The function of a name in any case.
+    pub fn find(&self, name: &[u8]) -> Option<Function> {
+        self.libraries.lock().function(name).cloned()
+    }
+
+    /// The number of libraries and that of functions.
+    pub fn counts(&self) -> (usize, usize) {
+        let libraries = self.libraries.lock();
+        (libraries.iter().len(), libraries.function_count())
+    }
+
+    /// The code of all libraries, for a snapshot.
+    pub fn codes(&self) -> Vec<Arc<[u8]>> {
+        let libraries = self.libraries.lock();
+        libraries.iter().map(|it| Arc::clone(&it.code)).collect()
+    }
+
+    /// The bytes of memory that the Lua state takes (`used_memory_vm_functions`).
+    pub fn engine_bytes(&self) -> usize {
+        self.engine_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of memory that libraries take outside it (`used_memory_functions`).
+    pub fn known_bytes(&self) -> usize {
+        self.libraries.lock().memory_bytes()
+    }
+
+    /// The function that runs.
+    pub fn running(&self) -> Option<Call> {
+        self.running.lock().clone()
+    }
+
+    /// Loads a library, in place of that of its name if it may `replace` it, and answers its name.
+    /// Nothing is changed by an error.
+    ///
+    /// # Errors
+    /// It is none, takes longer than `time_max`, or there is one of its name or with functions of
+    /// the same names.
+    pub fn load(
+        &self,
+        code: &[u8],
+        replace: bool,
+        time_max: Option<Duration>,
+    ) -> Result<String, LibraryError> {
+        let name = Metadata::parse(code)?.name;
+        let mut libraries = self.libraries();
+        if libraries.remove(name.as_bytes()).is_some() && !replace {
+            return Err(LibraryError::Exists(name));
+        }
+        self.change(|engine| {
+            libraries.add(engine.load(code, time_max)?)?;
+            Ok(libraries)
+        })?;
+        Ok(name)
+    }
+
+    /// Loads several libraries. Nothing is changed by an error.
+    ///
+    /// # Errors
+    /// As those of [`load`](Functions::load), or two have the same name.
+    pub fn restore(&self, codes: &[Vec<u8>], how: Restore) -> Result<(), LibraryError> {
+        self.change(|engine| {
+            let mut restored = Libraries::default();
+            for code in codes {
+                let name = Metadata::parse(code)?.name;
+                if restored.get(name.as_bytes()).is_some() {
+                    return Err(LibraryError::Exists(name));
+                }
+                restored.add(engine.load(code, Some(LOAD_TIME_MAX))?)?;
+            }
+            let mut libraries = match how {
+                Restore::Flush => Libraries::default(),
+                Restore::Append | Restore::Replace => self.libraries(),
+            };
+            for library in restored.iter() {
+                if libraries.remove(library.name.as_bytes()).is_some() && how == Restore::Append {
+                    return Err(LibraryError::RestoredExists(library.name.clone()));
+                }
+            }
+            for library in restored.iter() {
+                libraries.add(Library::clone(library))?;
+            }
+            Ok(libraries)
+        })
+    }
+
+    /// Deletes the library of a name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn delete(&self, name: &[u8]) -> Result<(), LibraryError> {
+        let mut libraries = self.libraries();
+        libraries.remove(name).ok_or(LibraryError::NotFound)?;
+        self.change(|_| Ok(libraries))
+    }
+
+    /// Deletes all libraries, and all that the Lua state holds.
+    pub fn flush(&self) {
+        *self.engine.lock() = None;
+        *self.libraries.lock() = Libraries::default();
+        self.engine_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Has the libraries be those that `work` answers, if it does.
+    fn change(
+        &self,
+        work: impl FnOnce(&mut Engine) -> Result<Libraries, LibraryError>,
+    ) -> Result<(), LibraryError> {
+        let mut engine = self.engine.lock();
+        let engine = match &mut *engine {
+            Some(engine) => engine,
+            none => none.insert(Engine::new(&self.watchdog, Kind::Functions)?),
+        };
+        let changed = work(engine);
+        let mut known = self.libraries.lock();
+        let is_changed = changed.is_ok();
+        let changed = changed.map(|libraries| *known = libraries);
+        engine.keep(&known, is_changed);
+        drop(known);
+        self.engine_bytes
+            .store(engine.memory_bytes(), Ordering::Relaxed);
+        changed
+    }
+
+    /// Calls a function for a client of `thread`, which answers on the reply of `host`. `words` are
+    /// those of the command.
+    ///
+    /// # Errors
+    /// It fails, or is no more.
+    pub fn call(
+        &self,
+        function: &Function,
+        words: &[&[u8]],
+        thread: usize,
+        host: &mut impl Host,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
+    ) -> Result<(), CommandError> {
+        *self.running.lock() = Some(Call {
+            name: function.name.clone(),
+            words: words.iter().map(|word| word.to_vec()).collect(),
+            began: Instant::now(),
+        });
+        self.watchdog.begin(Running::Function, thread);
+        let mut engine = self.engine.lock();
+        let called = match &mut *engine {
+            Some(engine) => {
+                let called = engine.call(&function.name, host, keys, arguments);
+                self.engine_bytes
+                    .store(engine.memory_bytes(), Ordering::Relaxed);
+                called.map_err(|error| CommandError::owned(error.to_string()))
+            }
+            None => Err(CommandError::text("ERR Function not found")),
+        };
+        self.watchdog.end();
+        *self.running.lock() = None;
+        called
+    }
+}

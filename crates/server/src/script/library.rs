@@ -1,0 +1,322 @@
+//! Libraries of functions: what their first line says, and what is known of their functions.
+
+use super::failure::message;
+use crate::resp::request::split_words;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Why libraries are refused; what a client is told, without its code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LibraryError {
+    /// It does not begin with `#!`.
+    #[error("Missing library metadata")]
+    NoMetadata,
+    /// The first line does not end, or its quotes do not.
+    #[error("Invalid library metadata")]
+    BadMetadata,
+    /// The first line gives two names.
+    #[error("Invalid metadata value, name argument was given multiple times")]
+    TwoNames,
+    /// The first line says something that is not known.
+    #[error("Invalid metadata value given: {0}")]
+    UnknownMetadata(String),
+    /// The first line gives no name.
+    #[error("Library name was not given")]
+    NoName,
+    /// The name of a library or function has other characters.
+    #[error(
+        "Library names can only contain letters, numbers, or underscores(_) and must be at least \
+         one character long"
+    )]
+    BadName,
+    /// There are libraries in Lua only.
+    #[error("Engine '{0}' not found")]
+    UnknownEngine(String),
+    /// There is a library of that name.
+    #[error("Library '{0}' already exists")]
+    Exists(String),
+    /// There is a library of that name, and one that is restored has it, too.
+    #[error("Library {0} already exists")]
+    RestoredExists(String),
+    /// Another library has a function of that name.
+    #[error("Function {0} already exists")]
+    FunctionExists(String),
+    /// It is no Lua.
+    #[error("Error compiling function: {0}")]
+    Compile(String),
+    /// It fails.
+    #[error("Error registering functions: {0}")]
+    Register(String),
+    /// It has no functions.
+    #[error("No functions registered")]
+    Empty,
+    /// There is none of that name.
+    #[error("Library not found")]
+    NotFound,
+    /// The Lua state fails.
+    #[error("Error running script: {0}")]
+    Lua(String),
+}
+
+impl From<mlua::Error> for LibraryError {
+    fn from(error: mlua::Error) -> LibraryError {
+        LibraryError::Lua(message(&error))
+    }
+}
+
+/// True for what may be the name of a library or function.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    let may_be = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    !name.is_empty() && name.iter().all(may_be)
+}
+
+/// What the first line of a library says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metadata<'c> {
+    /// The name of the library.
+    pub name: String,
+    /// What follows the first line, whose end is kept, so that lines are counted as they were sent.
+    pub body: &'c [u8],
+}
+
+impl Metadata<'_> {
+    /// Takes the code of a library apart: `#!lua name=NAME`, and what follows.
+    ///
+    /// # Errors
+    /// The first line does not say what it has to.
+    pub fn parse(code: &[u8]) -> Result<Metadata<'_>, LibraryError> {
+        if !code.starts_with(b"#!") {
+            return Err(LibraryError::NoMetadata);
+        }
+        let end = memchr::memchr(b'\n', code).ok_or(LibraryError::BadMetadata)?;
+        let (line, body) = code.split_at(end);
+        let words = split_words(line).ok_or(LibraryError::BadMetadata)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut words = words.iter();
+        let engine = words.next().ok_or(LibraryError::BadMetadata)?;
+        let engine = engine.get(2..).unwrap_or_default();
+        let mut name = None;
+        for word in words {
+            match word.split_at_checked(5) {
+                Some((key, value)) if key.eq_ignore_ascii_case(b"name=") => {
+                    if name.replace(value).is_some() {
+                        return Err(LibraryError::TwoNames);
+                    }
+                }
+                _ => return Err(LibraryError::UnknownMetadata(text(word))),
+            }
+        }
+        let name = name.ok_or(LibraryError::NoName)?;
+        if !is_name(name) {
+            return Err(LibraryError::BadName);
+        }
+        if !engine.eq_ignore_ascii_case(b"lua") {
+            return Err(LibraryError::UnknownEngine(text(engine)));
+        }
+        Ok(Metadata {
+            name: text(name),
+            body,
+        })
+    }
+}
+
+/// What a function has said of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionFlags(u8);
+
+impl FunctionFlags {
+    /// It does not write.
+    pub const NO_WRITES: FunctionFlags = FunctionFlags(1);
+    /// It may take memory when there is none.
+    pub const ALLOW_OOM: FunctionFlags = FunctionFlags(1 << 1);
+
+    /// The names of all flags, in the order of their bits. There is no cluster and no replica that
+    /// could be stale, so that the others change nothing.
+    const NAMES: [&'static str; 5] = [
+        "no-writes",
+        "allow-oom",
+        "allow-stale",
+        "no-cluster",
+        "allow-cross-slot-keys",
+    ];
+
+    /// The flag of a name in any case.
+    pub fn named(name: &[u8]) -> Option<FunctionFlags> {
+        let mut names = FunctionFlags::NAMES.iter();
+        let bit = names.position(|it| it.as_bytes().eq_ignore_ascii_case(name))?;
+        Some(FunctionFlags(1 << bit))
+    }
+
+    /// These and `others`.
+    pub fn with(self, others: FunctionFlags) -> FunctionFlags {
+        FunctionFlags(self.0 | others.0)
+    }
+
+    /// True if all of `others` are set.
+    pub fn has(self, others: FunctionFlags) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// Their names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let names = FunctionFlags::NAMES.iter().enumerate();
+        names.filter_map(move |(bit, name)| (self.0 >> bit & 1 == 1).then_some(*name))
+    }
+}
+
+/// A function of a library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, by which it is called in any case.
+    pub name: String,
+    /// What it says that it does.
+    pub description: Option<Vec<u8>>,
+    /// What it says that it may do.
+    pub flags: FunctionFlags,
+}
+
+/// A library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// Its name.
+    pub name: String,
+    /// All of its code, the first line too.
+    pub code: Arc<[u8]>,
+    /// Its functions, by their names.
+    pub functions: Vec<Function>,
+}
+
+impl Library {
+    /// The bytes of memory that it takes, outside Lua.
+    fn memory_bytes(&self) -> usize {
+        let function = |it: &Function| {
+            let described = it.description.as_ref().map_or(0, Vec::len);
+            size_of::<Function>() + it.name.len() + described
+        };
+        let functions: usize = self.functions.iter().map(function).sum();
+        size_of::<Library>() + self.name.len() + self.code.len() + functions
+    }
+}
+
+/// The name under which a function is found.
+pub(super) fn key_of(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
+/// Libraries, of which no two have a function of the same name.
+#[derive(Clone, Debug, Default)]
+pub struct Libraries {
+    by_name: BTreeMap<String, Arc<Library>>,
+    /// By the names of functions in lower case, with their places in their libraries.
+    functions: HashMap<String, (Arc<Library>, usize)>,
+}
+
+impl Libraries {
+    /// The library of a name.
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<Library>> {
+        self.by_name.get(std::str::from_utf8(name).ok()?)
+    }
+
+    /// All libraries, by their names.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Library>> {
+        self.by_name.values()
+    }
+
+    /// The number of all functions.
+    pub fn function_count(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// The bytes of memory that they take, outside Lua.
+    pub fn memory_bytes(&self) -> usize {
+        self.iter().map(|library| library.memory_bytes()).sum()
+    }
+
+    /// The function of a name in any case.
+    pub fn function(&self, name: &[u8]) -> Option<&Function> {
+        let name = std::str::from_utf8(name).ok()?;
+        let (library, place) = self.functions.get(&key_of(name))?;
+        library.functions.get(*place)
+    }
+
+    /// Adds a library. Nothing is changed by an error.
+    ///
+    /// # Errors
+    /// [`FunctionExists`](LibraryError::FunctionExists). There must be none of its name.
+    pub fn add(&mut self, library: Library) -> Result<(), LibraryError> {
+        let mut functions = library.functions.iter();
+        if let Some(known) = functions.find(|it| self.functions.contains_key(&key_of(&it.name))) {
+            return Err(LibraryError::FunctionExists(known.name.clone()));
+        }
+        let library = Arc::new(library);
+        for (place, function) in library.functions.iter().enumerate() {
+            let found = (Arc::clone(&library), place);
+            self.functions.insert(key_of(&function.name), found);
+        }
+        self.by_name.insert(library.name.clone(), library);
+        Ok(())
+    }
+
+    /// Removes the library of a name, and answers it.
+    pub fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
+        let library = self.by_name.remove(std::str::from_utf8(name).ok()?)?;
+        for function in &library.functions {
+            self.functions.remove(&key_of(&function.name));
+        }
+        Some(library)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_names_the_library() {
+        let metadata = Metadata::parse(b"#!LUA NAME='a_1'\nbody").unwrap();
+        assert_eq!(metadata.name, "a_1");
+        assert_eq!(metadata.body, b"\nbody");
+        for (code, error) in [
+            ("", LibraryError::NoMetadata),
+            ("#!lua name=a", LibraryError::BadMetadata),
+            ("#!lua name='a\n", LibraryError::BadMetadata),
+            ("#!lua\n", LibraryError::NoName),
+            ("#!lua name=a name=b\n", LibraryError::TwoNames),
+            (
+                "#!lua nam\n",
+                LibraryError::UnknownMetadata("nam".to_owned()),
+            ),
+            ("#!lua name=a-b\n", LibraryError::BadName),
+            (
+                "#!js name=a\n",
+                LibraryError::UnknownEngine("js".to_owned()),
+            ),
+        ] {
+            assert_eq!(Metadata::parse(code.as_bytes()), Err(error), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_in_one_library_only() {
+        let library = |name: &str, function: &str| Library {
+            name: name.to_owned(),
+            code: Arc::from(&b""[..]),
+            functions: vec![Function {
+                name: function.to_owned(),
+                description: None,
+                flags: FunctionFlags::default(),
+            }],
+        };
+        let mut libraries = Libraries::default();
+        libraries.add(library("a", "f")).unwrap();
+        let error = LibraryError::FunctionExists("F".to_owned());
+        assert_eq!(libraries.add(library("b", "F")), Err(error));
+        assert_eq!(libraries.iter().len(), 1);
+        libraries.remove(b"a").unwrap();
+        assert!(libraries.function(b"f").is_none());
+        libraries.add(library("b", "F")).unwrap();
+        assert_eq!(libraries.function(b"f").unwrap().name, "F");
+    }
+}
