@@ -11,6 +11,7 @@ pub mod faulty;
 pub mod faulty_tier;
 pub mod folder;
 pub mod nearfield;
+pub mod peer;
 pub mod play;
 pub mod redis;
 pub mod reply;

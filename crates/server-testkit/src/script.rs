@@ -1,6 +1,7 @@
 //! Transcripts: their format, which the head of `tests/transcripts.rs` describes.
 
 use super::connection::encode;
+use super::peer::Peer;
 use nearfield_server::resp::request::split_words;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,8 +14,8 @@ pub struct Case {
     pub name: String,
     /// Whether its connections speak RESP3.
     pub resp3: bool,
-    /// Whether it is played against our server alone.
-    pub own: bool,
+    /// The servers that it is played against, too: that of Redis 7 unless the case says otherwise.
+    pub peers: Vec<Peer>,
     /// Whether the elements of replies may come in any order.
     pub unordered: bool,
     /// The steps, in order.
@@ -80,7 +81,7 @@ pub fn parse(text: &str) -> Result<Vec<Case>, String> {
                 cases.push(Case {
                     name: name.to_owned(),
                     resp3: false,
-                    own: false,
+                    peers: vec![Peer::Redis7],
                     unordered: false,
                     steps: Vec::new(),
                 });
@@ -177,6 +178,12 @@ fn answers(line: &Line<'_>, connection: u32) -> bool {
 }
 
 impl Case {
+    /// Plays it against a newer server than Redis 7, which does not know what is shown.
+    fn also_peer(&mut self, peer: Peer) {
+        self.peers.retain(|other| *other != Peer::Redis7);
+        self.peers.push(peer);
+    }
+
     fn add(&mut self, number: usize, line: Line<'_>) -> Result<(), String> {
         let (connection, action) = match line {
             Line::Option(options) => {
@@ -186,7 +193,9 @@ impl Case {
                 {
                     match option {
                         "resp3" => self.resp3 = true,
-                        "own" => self.own = true,
+                        "own" => self.peers.clear(),
+                        "redis8" => self.also_peer(Peer::Redis8),
+                        "valkey9" => self.also_peer(Peer::Valkey9),
                         "unordered" => self.unordered = true,
                         _ => return Err(format!("there is no option {option:?}")),
                     }

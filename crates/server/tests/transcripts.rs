@@ -18,6 +18,7 @@
 //! | `# name` | begins a case; the servers are empty, and all connections are new |
 //! | `@resp3` | the case's connections say `HELLO 3` first |
 //! | `@own` | only our server is asked, as Redis 7.0 answers otherwise; a comment says why |
+//! | `@redis8`, `@valkey9` | Redis 8, Valkey 9 or both are asked in place of Redis 7.0 |
 //! | `@unordered` | elements of arrays and sets may come in any order |
 //! | `> words` | sends a command, with redis-cli's quoting |
 //! | `< text` | a line of the reply as `redis-cli --no-raw` prints it |
@@ -42,7 +43,7 @@
 //! does not do, to tell them from arrays.
 //!
 //! `NEARFIELD_TRANSCRIPT_UPDATE=1 cargo test -p nearfield-server --test transcripts -- NAME`
-//! writes the replies of redis-server (of ours for `@own` cases) into the files of the cases whose
+//! writes the replies of redis-server (of a case's own server, of ours for `@own` cases) into the files of the cases whose
 //! names contain NAME. Commands without any reply lines get theirs, so that a new case is written
 //! as commands only. Replies that match already stay as they are. Read the difference before it is
 //! committed.
@@ -52,11 +53,13 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::peer::Peer;
 use nearfield_server_testkit::play::{Reading, compare, play};
 use nearfield_server_testkit::redis::Redis;
 use nearfield_server_testkit::saving::saving_into;
 use nearfield_server_testkit::script::{self, Action, Case};
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -76,17 +79,27 @@ const CASES_AT_ONCE: usize = 4;
 struct Stage {
     ours: Nearfield,
     _folder: Folder,
-    redis: Option<Redis>,
+    peers: Vec<(Peer, Option<Redis>)>,
 }
 
 impl Stage {
-    fn new(redis: bool) -> Stage {
+    fn new() -> Stage {
         let folder = Folder::new();
         Stage {
             ours: Nearfield::start(saving_into(&folder, 2)),
             _folder: folder,
-            redis: redis.then(|| Redis::start(&[]).expect("it has started before")),
+            peers: Vec::new(),
         }
+    }
+
+    /// Where another server listens, if it is installed.
+    fn peer(&mut self, peer: Peer) -> Option<SocketAddr> {
+        let started = self.peers.iter().position(|it| it.0 == peer);
+        let started = started.unwrap_or_else(|| {
+            self.peers.push((peer, peer.start(&[]).ok()));
+            self.peers.len() - 1
+        });
+        self.peers[started].1.as_ref().map(|server| server.address)
     }
 }
 
@@ -101,13 +114,11 @@ fn main() {
         update(&root, &files, &arguments);
         return;
     }
-    let with_redis = match Redis::start(&[]) {
-        Ok(_) => true,
-        Err(reason) => {
-            eprintln!("not compared with Redis: {reason}");
-            false
+    for peer in Peer::ALL {
+        if let Err(reason) = peer.program() {
+            eprintln!("not compared: {reason}");
         }
-    };
+    }
     let stages: Arc<Mutex<Vec<Stage>>> = Arc::default();
     let mut trials = Vec::new();
     for file in files {
@@ -122,8 +133,8 @@ fn main() {
                     let stages = Arc::clone(&stages);
                     trials.push(Trial::test(name, move || {
                         let stage = stages.lock().unwrap().pop();
-                        let stage = stage.unwrap_or_else(|| Stage::new(with_redis));
-                        let result = check(&case, &place, &lines, &stage);
+                        let mut stage = stage.unwrap_or_else(Stage::new);
+                        let result = check(&case, &place, &lines, &mut stage);
                         // What has failed may have left a server in a strange state.
                         if result.is_ok() {
                             stages.lock().unwrap().push(stage);
@@ -160,14 +171,16 @@ fn place(root: &Path, file: &Path) -> String {
     inner.to_string_lossy().into_owned()
 }
 
-fn check(case: &Case, place: &str, lines: &[String], stage: &Stage) -> Result<(), Failed> {
-    let ours = play(case, stage.ours.address, STRICT)?;
-    let redis = stage.redis.as_ref().filter(|_| !case.own);
-    let redis = redis
-        .map(|redis| play(case, redis.address, STRICT))
-        .transpose()?;
+fn check(case: &Case, place: &str, lines: &[String], stage: &mut Stage) -> Result<(), Failed> {
+    let mut played = vec![("Nearfield", play(case, stage.ours.address, STRICT)?)];
+    for &peer in &case.peers {
+        if let Some(address) = stage.peer(peer) {
+            played.push((peer.name(), play(case, address, STRICT)?));
+        }
+    }
     let shown = |text: &str| format!("    {}\n", text.replace('\n', "\n    "));
-    for position in 0..case.steps.len().max(ours.len()) {
+    let longest = played.iter().map(|(_, played)| played.len()).max();
+    for position in 0..case.steps.len().max(longest.unwrap_or(0)) {
         let step = case.steps.get(position);
         let judge = |played: Option<&Option<String>>| match (step, played) {
             (_, Some(None)) | (None, None) => None,
@@ -178,9 +191,11 @@ fn check(case: &Case, place: &str, lines: &[String], stage: &Stage) -> Result<()
                 (!same).then(|| text.clone())
             }
         };
-        let wrong = judge(ours.get(position));
-        let wrong_redis = redis.as_ref().and_then(|redis| judge(redis.get(position)));
-        if wrong.is_none() && wrong_redis.is_none() {
+        let judged = played
+            .iter()
+            .map(|(name, it)| (name, judge(it.get(position))));
+        let judged: Vec<_> = judged.collect();
+        if judged.iter().all(|(_, wrong)| wrong.is_none()) {
             continue;
         }
         let mut report = String::new();
@@ -194,10 +209,9 @@ fn check(case: &Case, place: &str, lines: &[String], stage: &Stage) -> Result<()
             let expected = compare(&step.action, "", case.unordered).0;
             report += &format!("expected:\n{}", shown(&expected));
         }
-        let good = "(as expected)".to_owned();
-        report += &format!("ours:\n{}", shown(&wrong.unwrap_or(good.clone())));
-        if redis.is_some() {
-            report += &format!("redis:\n{}", shown(&wrong_redis.unwrap_or(good)));
+        for (name, wrong) in judged {
+            let wrong = wrong.unwrap_or_else(|| "(as expected)".to_owned());
+            report += &format!("{name}:\n{}", shown(&wrong));
         }
         return Err(Failed::from(report));
     }
@@ -206,9 +220,7 @@ fn check(case: &Case, place: &str, lines: &[String], stage: &Stage) -> Result<()
 
 /// Writes what servers answer into the files.
 fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
-    let redis = Redis::start(&[]).expect("a redis-server to ask");
-    let folder = Folder::new();
-    let ours = Nearfield::start(saving_into(&folder, 2));
+    let mut stage = Stage::new();
     for file in files {
         let text = fs::read_to_string(file).unwrap();
         let place = place(root, file);
@@ -221,10 +233,9 @@ fn update(root: &Path, files: &[PathBuf], arguments: &Arguments) {
             if !name.contains(filter) {
                 continue;
             }
-            let address = if case.own {
-                ours.address
-            } else {
-                redis.address
+            let address = match case.peers.first() {
+                Some(&peer) => stage.peer(peer).expect("the server to ask"),
+                None => stage.ours.address,
             };
             let played = play(case, address, UPDATING).unwrap_or_else(|why| panic!("{why}"));
             if played.len() != case.steps.len() {

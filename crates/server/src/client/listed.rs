@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 pub struct Listed {
     /// The number of the last command in the table, plus one; 0: none yet.
     pub last_command: AtomicU32,
+    /// Commands that were executed for it, those of its transactions and scripts among them.
+    pub commands: AtomicU64,
     /// Whether it speaks RESP3.
     pub resp3: AtomicBool,
     /// Channels that it has subscribed to.
@@ -61,6 +63,14 @@ impl Listed {
         if self.last_command.load(Relaxed) != number {
             self.last_command.store(number, Relaxed);
         }
+    }
+
+    /// Counts a command that was executed.
+    #[inline]
+    pub fn count_command(&self) {
+        // One thread at a time executes commands of a client.
+        let count = self.commands.load(Relaxed) + 1;
+        self.commands.store(count, Relaxed);
     }
 
     /// A client that has said nothing yet.

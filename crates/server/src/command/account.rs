@@ -121,6 +121,7 @@ impl Account {
         if waits {
             return;
         }
+        client.shared.listed.count_command();
         if server.keyspace.is_observed_by(Observer::Tracking)
             && matches!(command.name, "flushall" | "flushdb")
             && answer.is_ok()

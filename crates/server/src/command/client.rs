@@ -1,5 +1,6 @@
 //! Clients, as they are named, listed, held back and ended.
 
+use super::client_filter::{Filter, flags};
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
 use crate::client::{ClientShared, Replies};
@@ -8,7 +9,6 @@ use crate::error::{CommandError, shown};
 use crate::number::parse_integer;
 use crate::pause::PauseMode;
 use crate::resp::Reply;
-use crate::server::Server;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{self, Relaxed};
@@ -173,61 +173,41 @@ pub fn all(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
     call.server.clients.lock().values().cloned().collect()
 }
 
-/// A type of clients, as `LIST` and `KILL` name them.
-fn client_type(word: &[u8]) -> Result<&'static str, CommandError> {
-    for (name, shown) in [
-        ("normal", "normal"),
-        ("master", "master"),
-        ("slave", "replica"),
-        ("replica", "replica"),
-        ("pubsub", "pubsub"),
-    ] {
-        if is(word, name) {
-            return Ok(shown);
-        }
-    }
-    let word = shown(word);
-    Err(CommandError::owned(format!(
-        "ERR Unknown client type '{word}'"
-    )))
-}
-
-fn type_of(client: &ClientShared) -> &'static str {
-    if client.listed.is_subscriber() {
-        "pubsub"
-    } else {
-        "normal"
-    }
-}
-
 fn list(call: &mut Call<'_>) -> Answer {
-    let mut found = all(call);
-    match call.rest(2) {
-        [] => {}
-        [word, wanted] if is(word, "type") => {
-            let wanted = client_type(wanted)?;
-            found.retain(|client| type_of(client) == wanted);
+    let all = all(call);
+    let (own, now_ms) = (call.client.shared.id, call.keys.now_ms());
+    let found: Vec<&Arc<ClientShared>> = match ids(call.rest(2))? {
+        // In the order that was asked for.
+        Some(ids) => {
+            let by_id = |id: &i64| all.iter().find(|it| i64::try_from(it.id) == Ok(*id));
+            ids.iter().filter_map(by_id).collect()
         }
-        [word, ids @ ..] if is(word, "id") && !ids.is_empty() => {
-            let mut wanted = Vec::new();
-            for id in ids {
-                let id = parse_integer(id).and_then(|id| u64::try_from(id).ok());
-                wanted.push(id.ok_or(CommandError::text("ERR Invalid client ID"))?);
-            }
-            let all = found;
-            let by_id = |id: &u64| all.iter().find(|client| client.id == *id).cloned();
-            found = wanted.iter().filter_map(by_id).collect();
+        None => {
+            let filter = Filter::parse(call.server, call.rest(2))?;
+            let takes = |client: &&Arc<ClientShared>| filter.takes(client, own, false, now_ms);
+            all.iter().filter(takes).collect()
         }
-        _ => return Err(CommandError::Syntax),
-    }
+    };
     show_own(call);
     let mut text = String::new();
     for client in found {
-        text += &describe(&client, call.keys.now_ms());
+        text += &describe(client, now_ms);
         text.push('\n');
     }
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
+}
+
+/// The numbers of `LIST ID`, if these are all that clients are chosen by.
+fn ids(options: &[&[u8]]) -> Result<Option<Vec<i64>>, CommandError> {
+    match options {
+        [word, first, rest @ ..] if is(word, "id") => {
+            let first = parse_integer(first).ok_or(CommandError::text("ERR Invalid client ID"))?;
+            let rest: Option<Vec<i64>> = rest.iter().map(|id| parse_integer(id)).collect();
+            Ok(rest.map(|rest| [vec![first], rest].concat()))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Checks that a text can be a value in a list of clients; `what` names it in the error.
@@ -278,88 +258,16 @@ fn set_info(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-fn user_named(server: &Server, name: &[u8]) -> Result<Vec<u8>, CommandError> {
-    if server.acl.user(name).is_none() {
-        let name = shown(name);
-        return Err(CommandError::owned(format!("ERR No such user '{name}'")));
-    }
-    Ok(name.to_vec())
-}
-
-/// Which clients `KILL` is to close.
-#[derive(Default)]
-struct Filter {
-    id: Option<u64>,
-    kind: Option<&'static str>,
-    address: Option<String>,
-    local: Option<String>,
-    user: Option<Vec<u8>>,
-    also_self: bool,
-}
-
-impl Filter {
-    fn parse(server: &Server, mut words: &[&[u8]]) -> Result<Filter, CommandError> {
-        let mut filter = Filter::default();
-        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
-        loop {
-            let (option, value, rest) = match words {
-                [] => return Ok(filter),
-                [option, value, rest @ ..] => (*option, *value, rest),
-                _ => return Err(CommandError::Syntax),
-            };
-            words = rest;
-            if is(option, "id") {
-                let id = parse_integer(value).filter(|id| *id > 0);
-                let id = id.ok_or(CommandError::text("ERR client-id should be greater than 0"))?;
-                filter.id = Some(id as u64);
-            } else if is(option, "type") {
-                filter.kind = Some(client_type(value)?);
-            } else if is(option, "addr") {
-                filter.address = Some(text(value));
-            } else if is(option, "laddr") {
-                filter.local = Some(text(value));
-            } else if is(option, "user") {
-                filter.user = Some(user_named(server, value)?);
-            } else if is(option, "skipme") {
-                filter.also_self = if is(value, "no") {
-                    true
-                } else if is(value, "yes") {
-                    false
-                } else {
-                    return Err(CommandError::Syntax);
-                };
-            } else {
-                return Err(CommandError::Syntax);
-            }
-        }
-    }
-
-    fn takes(&self, client: &ClientShared, own: u64) -> bool {
-        let user = client.user.lock();
-        self.id.is_none_or(|id| id == client.id)
-            && self.kind.is_none_or(|kind| kind == type_of(client))
-            && self.address.as_ref().is_none_or(|it| *it == client.peer)
-            && self.local.as_ref().is_none_or(|it| *it == client.local)
-            && self.user.as_ref().is_none_or(|it| *it == *user)
-            && (self.also_self || client.id != own)
-    }
-}
-
 fn kill(call: &mut Call<'_>) -> Answer {
     let old_form = call.args.len() == 3;
-    let filter = if old_form {
-        Filter {
-            address: Some(String::from_utf8_lossy(call.args[2]).into_owned()),
-            also_self: true,
-            ..Filter::default()
-        }
-    } else {
-        Filter::parse(call.server, call.rest(2))?
+    let filter = match old_form {
+        true => Filter::of_address(call.args[2]),
+        false => Filter::parse(call.server, call.rest(2))?,
     };
-    let own = call.client.shared.id;
+    let (own, now_ms) = (call.client.shared.id, call.keys.now_ms());
     let mut killed = 0;
     for client in all(call) {
-        if filter.takes(&client, own) {
+        if filter.takes(&client, own, !old_form, now_ms) {
             killed += 1;
             close(call, &client);
         }
@@ -516,9 +424,11 @@ fn show_help(call: &mut Call<'_>) -> Answer {
             "KILL <address:port>",
             "    Close the connection from an address.",
             "KILL <option> <value> [<option> <value> ...]",
-            "    Close connections; options are ADDR, ID, LADDR, SKIPME, TYPE and USER.",
-            "LIST [ID <id> ...|TYPE (NORMAL|MASTER|REPLICA|PUBSUB)]",
-            "    All or some connections.",
+            "    Close connections; options are ID <id> ..., TYPE, USER, ADDR, LADDR, IP, NAME,",
+            "    LIB-NAME, LIB-VER, FLAGS, CAPA, DB, each also with NOT- before it, and MAXAGE,",
+            "    IDLE and SKIPME.",
+            "LIST [<option> <value> ...]",
+            "    All or some connections, by the options of KILL.",
             "NO-EVICT (ON|OFF)",
             "    Whether the connection is kept when memory is short.",
             "NO-TOUCH (ON|OFF)",
@@ -562,7 +472,7 @@ fn describe(client: &ClientShared, now_ms: u64) -> String {
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
          ssub={} multi={} watch={} qbuf={query} qbuf-free=0 argv-mem=0 multi-mem=0 rbs={output} \
          rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={command} user={} \
-         redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={}",
+         redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         client.id,
         client.peer,
         client.local,
@@ -586,24 +496,6 @@ fn describe(client: &ClientShared, now_ms: u64) -> String {
         library.1,
         listed.received_bytes.load(Relaxed),
         listed.sent_bytes.load(Relaxed),
+        listed.commands.load(Relaxed),
     )
-}
-
-fn flags(client: &ClientShared) -> String {
-    let listed = &client.listed;
-    let flags = [
-        ('O', listed.monitoring.load(Relaxed)),
-        ('P', listed.is_subscriber()),
-        ('x', listed.queued.load(Relaxed) > 0),
-        ('b', listed.waiting.load(Relaxed)),
-        ('t', listed.tracking.load(Relaxed)),
-        ('R', listed.redirection_broken.load(Relaxed)),
-        ('B', listed.tracking_prefixes.load(Relaxed)),
-        ('d', client.watch_broken.load(Relaxed)),
-        ('c', listed.closing.load(Relaxed)),
-        ('e', listed.no_evict.load(Relaxed)),
-        ('T', listed.no_touch.load(Relaxed)),
-    ];
-    let shown: String = flags.iter().filter(|it| it.1).map(|it| it.0).collect();
-    if shown.is_empty() { "N".into() } else { shown }
 }

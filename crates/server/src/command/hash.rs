@@ -141,7 +141,7 @@ fn stepped<'a>(args: &[&'a [u8]]) -> Part<'a> {
     let (Some(cursor), Some(step)) = (
         args.get(2).and_then(|argument| self::cursor(argument).ok()),
         args.get(3..)
-            .and_then(|options| Step::parse(options, true).ok()),
+            .and_then(|options| Step::parse(options, Some("novalues")).ok()),
     ) else {
         return Part::Counts;
     };
@@ -369,7 +369,7 @@ fn hscan(call: &mut Call<'_>) -> Answer {
             reply.end_scan(mark, 0, 0);
             return Ok(());
         };
-        let step = Step::parse(options, true)?;
+        let step = Step::parse(options, Some("novalues"))?;
         let mut accepted = 0;
         let mut accepts = |field: &[u8]| {
             let accepts = step.accepts(field);

@@ -16,6 +16,7 @@ mod acl;
 mod arguments;
 mod bit;
 mod client;
+mod client_filter;
 mod cluster;
 mod config;
 mod connection;

@@ -12,25 +12,29 @@ pub struct Step<'a> {
     /// About how many elements it visits.
     pub count: usize,
     pattern: Option<&'a [u8]>,
-    /// Whether the values of fields are answered, too.
+    /// Whether the values of fields, or the scores of members, are answered, too.
     pub values: bool,
 }
 
 impl<'a> Step<'a> {
-    /// Reads the options; `NOVALUES` only where there are `values`.
+    /// Reads the options; the one of the name `without` has values not be answered, and `None` is
+    /// where there are none.
     ///
     /// # Errors
     /// `Syntax`, `NotInteger`.
-    pub fn parse(mut options: &'a [&'a [u8]], values: bool) -> Result<Step<'a>, CommandError> {
+    pub fn parse(
+        mut options: &'a [&'a [u8]],
+        without: Option<&str>,
+    ) -> Result<Step<'a>, CommandError> {
         let mut step = Step {
             count: 10,
             pattern: None,
-            values,
+            values: without.is_some(),
         };
         loop {
             options = match *options {
                 [] => return Ok(step),
-                [name, ref rest @ ..] if values && is(name, "novalues") => {
+                [name, ref rest @ ..] if without.is_some_and(|without| is(name, without)) => {
                     step.values = false;
                     rest
                 }

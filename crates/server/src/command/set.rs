@@ -238,7 +238,7 @@ fn sscan(call: &mut Call<'_>) -> Answer {
             reply.end_scan(mark, 0, 0);
             return Ok(());
         };
-        let step = Step::parse(options, false)?;
+        let step = Step::parse(options, None)?;
         let mut written = 0;
         let next = set.scan(cursor, step.count, |member| {
             if step.accepts(member) {

@@ -381,14 +381,17 @@ fn zscan(call: &mut Call<'_>) -> Answer {
             reply.end_scan(mark, 0, 0);
             return Ok(());
         };
-        let step = Step::parse(options, false)?;
+        let step = Step::parse(options, Some("noscores"))?;
         let mut written = 0;
         let next = set.scan(cursor, step.count, |member, score| {
             if step.accepts(member) {
                 reply.bulk(member);
-                // As text in both versions of the protocol, like Redis.
-                reply.bulk(format_double(score).as_bytes());
-                written += 2;
+                written += 1;
+                if step.values {
+                    // As text in both versions of the protocol, like Redis.
+                    reply.bulk(format_double(score).as_bytes());
+                    written += 1;
+                }
             }
         });
         reply.end_scan(mark, next, written);

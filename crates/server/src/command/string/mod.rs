@@ -60,6 +60,12 @@ pub const COMMANDS: &[Command] = &[
         .key(1)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns the string value of a key and deletes the key."),
+    Command::planned("delifeq", 3, Touch::Change, options::delifeq)
+        .writes()
+        .fast()
+        .key(1)
+        .about(GROUP, "9.0.0", "O(1)")
+        .summary("Deletes a key that holds a string."),
     Command::planned("getex", -2, Touch::Change, options::getex)
         .writes()
         .fast()

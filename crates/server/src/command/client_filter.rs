@@ -1,0 +1,297 @@
+//! Which clients `CLIENT LIST` shows and `CLIENT KILL` closes: the filters of Valkey 9.
+//!
+//! A client has to pass all of them. Of an option that is said twice, the last one holds, but for
+//! `ID` and `NOT-ID`, whose numbers add up.
+
+use super::is;
+use crate::client::ClientShared;
+use crate::error::{CommandError, shown};
+use crate::keyspace::DATABASES;
+use crate::number::parse_integer;
+use crate::server::Server;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The letters that may stand for a client's state, also those that none of ours ever has.
+const FLAGS: &[u8] = b"bcdeirtuxABEIMNOPRSTU";
+/// The letters that may stand for what a client can do; ours have said nothing.
+const CAPABILITIES: &[u8] = b"r";
+
+/// What a client may be chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Kind,
+    Address,
+    Local,
+    Ip,
+    User,
+    Name,
+    LibraryName,
+    LibraryVersion,
+    Flags,
+    Capabilities,
+    Database,
+}
+
+/// The options, each of which has a form with `NOT-` before it.
+const OPTIONS: &[(&str, By)] = &[
+    ("type", By::Kind),
+    ("addr", By::Address),
+    ("laddr", By::Local),
+    ("ip", By::Ip),
+    ("user", By::User),
+    ("name", By::Name),
+    ("lib-name", By::LibraryName),
+    ("lib-ver", By::LibraryVersion),
+    ("flags", By::Flags),
+    ("capa", By::Capabilities),
+    ("db", By::Database),
+];
+
+/// A condition, and whether it has to hold or to fail.
+#[derive(Debug)]
+struct Condition {
+    by: By,
+    value: Vec<u8>,
+    holds: bool,
+}
+
+/// Which clients are meant.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Those of these numbers alone, if there are any.
+    ids: Vec<u64>,
+    other_than_ids: Vec<u64>,
+    conditions: Vec<Condition>,
+    older_than_s: Option<u64>,
+    idle_since_s: Option<u64>,
+    /// Whether the client that asks is left out; as the command has it if nothing is said.
+    skips_own: Option<bool>,
+}
+
+impl Filter {
+    /// Those that come from an address.
+    pub fn of_address(address: &[u8]) -> Filter {
+        let mut filter = Filter::default();
+        filter.condition(By::Address, address.to_vec(), true);
+        filter
+    }
+
+    /// Reads options.
+    ///
+    /// # Errors
+    /// `Syntax`; a value is none that the option takes.
+    pub fn parse(server: &Server, mut words: &[&[u8]]) -> Result<Filter, CommandError> {
+        let mut filter = Filter::default();
+        while let [option, rest @ ..] = words {
+            let (holds, name) = match option.split_at_checked(4) {
+                Some((not, name)) if is(not, "not-") => (false, name),
+                _ => (true, *option),
+            };
+            let [value, after @ ..] = rest else {
+                return Err(CommandError::Syntax);
+            };
+            words = after;
+            if is(name, "id") {
+                words = filter.read_ids(rest, holds)?;
+            } else if let Some(&(name, by)) = OPTIONS.iter().find(|it| is(name, it.0)) {
+                let value = checked(server, by, name, value, holds)?;
+                filter.condition(by, value, holds);
+            } else if is(option, "maxage") {
+                filter.older_than_s = Some(seconds(value, "maxage")?);
+            } else if is(option, "idle") {
+                filter.idle_since_s = Some(seconds(value, "idle")?);
+            } else if is(option, "skipme") {
+                filter.skips_own = Some(match (is(value, "yes"), is(value, "no")) {
+                    (true, _) => true,
+                    (_, true) => false,
+                    _ => return Err(CommandError::Syntax),
+                });
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(filter)
+    }
+
+    /// Reads the numbers that `words` begin with and answers the rest.
+    fn read_ids<'a, 'w>(
+        &mut self,
+        words: &'w [&'a [u8]],
+        holds: bool,
+    ) -> Result<&'w [&'a [u8]], CommandError> {
+        const TOO_SMALL: CommandError =
+            CommandError::text("ERR client-id should be greater than 0");
+        let ids: Vec<i64> = words.iter().map_while(|it| parse_integer(it)).collect();
+        let to = if holds {
+            &mut self.ids
+        } else {
+            &mut self.other_than_ids
+        };
+        if ids.is_empty() {
+            return Err(TOO_SMALL);
+        }
+        for &id in &ids {
+            let id = u64::try_from(id).ok().filter(|id| *id > 0);
+            to.push(id.ok_or(TOO_SMALL)?);
+        }
+        Ok(words.get(ids.len()..).unwrap_or_default())
+    }
+
+    fn condition(&mut self, by: By, value: Vec<u8>, holds: bool) {
+        let same = |it: &Condition| it.by == by && it.holds == holds;
+        self.conditions.retain(|it| !same(it));
+        self.conditions.push(Condition { by, value, holds });
+    }
+
+    /// True if the client of the number `own` means `client`, too; `skips_own` says whether it
+    /// never means itself unless it has said so.
+    pub fn takes(&self, client: &ClientShared, own: u64, skips_own: bool, now_ms: u64) -> bool {
+        let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+        (self.ids.is_empty() || self.ids.contains(&client.id))
+            && !self.other_than_ids.contains(&client.id)
+            && !(client.id == own && self.skips_own.unwrap_or(skips_own))
+            && self
+                .older_than_s
+                .is_none_or(|age| seconds(client.connected_at_ms) >= age)
+            && self
+                .idle_since_s
+                .is_none_or(|idle| seconds(client.active_at_ms.load(Relaxed)) >= idle)
+            && self.conditions.iter().all(|it| it.takes(client))
+    }
+}
+
+impl Condition {
+    fn takes(&self, client: &ClientShared) -> bool {
+        let value = self.value.as_slice();
+        let library = &client.listed.library;
+        let met = match self.by {
+            By::Kind => type_of(client).as_bytes() == value,
+            By::Address => client.peer.as_bytes() == value,
+            By::Local => client.local.as_bytes() == value,
+            By::Ip => ip(&client.peer).as_bytes() == value,
+            By::User => *client.user.lock() == value,
+            By::Name => client.name.lock().as_bytes() == value,
+            By::LibraryName => library.lock().0.as_bytes() == value,
+            By::LibraryVersion => library.lock().1.as_bytes() == value,
+            By::Flags => {
+                let flags = flags(client);
+                value.iter().all(|flag| flags.as_bytes().contains(flag))
+            }
+            By::Capabilities => value.is_empty(),
+            By::Database => client.database.load(Relaxed).to_string().as_bytes() == value,
+        };
+        met == self.holds
+    }
+}
+
+/// The address without the port; IPv6 addresses without the brackets around them.
+fn ip(address: &str) -> &str {
+    let ip = address.rsplit_once(':').map_or(address, |(ip, _)| ip);
+    ip.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// A value as it is compared.
+fn checked(
+    server: &Server,
+    by: By,
+    name: &str,
+    value: &[u8],
+    holds: bool,
+) -> Result<Vec<u8>, CommandError> {
+    let unknown = |known: &[u8]| -> Result<Vec<u8>, CommandError> {
+        if value.iter().all(|letter| known.contains(letter)) {
+            return Ok(value.to_vec());
+        }
+        let filter = match holds {
+            true => "provided".to_owned(),
+            false => format!("NOT-{}", name.to_ascii_uppercase()),
+        };
+        let value = shown(value);
+        Err(CommandError::owned(format!(
+            "ERR Unknown {name} found in the {filter} filter: {value}"
+        )))
+    };
+    match by {
+        By::Kind => Ok(client_type(value)?.as_bytes().to_vec()),
+        By::Flags => unknown(FLAGS),
+        By::Capabilities => unknown(CAPABILITIES),
+        By::Database => {
+            let name = if holds { "DB" } else { "NOT-DB" };
+            let number = parse_integer(value).ok_or_else(|| not_integer(name))?;
+            if !(0..DATABASES as i64).contains(&number) {
+                return Err(CommandError::owned(format!(
+                    "ERR {name} number should be between 0 and {}",
+                    DATABASES - 1
+                )));
+            }
+            Ok(number.to_string().into_bytes())
+        }
+        By::User if server.acl.user(value).is_none() => {
+            let name = shown(value);
+            Err(CommandError::owned(format!("ERR No such user '{name}'")))
+        }
+        _ => Ok(value.to_vec()),
+    }
+}
+
+fn not_integer(name: &str) -> CommandError {
+    CommandError::owned(format!("ERR {name} is not an integer or out of range"))
+}
+
+fn seconds(value: &[u8], name: &str) -> Result<u64, CommandError> {
+    let seconds = parse_integer(value).ok_or_else(|| not_integer(name))?;
+    match u64::try_from(seconds) {
+        Ok(seconds @ 1..) => Ok(seconds),
+        _ => Err(CommandError::owned(format!(
+            "ERR {name} should be greater than 0"
+        ))),
+    }
+}
+
+/// A type of clients, as `LIST` and `KILL` name them.
+fn client_type(word: &[u8]) -> Result<&'static str, CommandError> {
+    for (name, shown) in [
+        ("normal", "normal"),
+        ("master", "master"),
+        ("primary", "master"),
+        ("slave", "replica"),
+        ("replica", "replica"),
+        ("pubsub", "pubsub"),
+    ] {
+        if is(word, name) {
+            return Ok(shown);
+        }
+    }
+    let word = shown(word);
+    Err(CommandError::owned(format!(
+        "ERR Unknown client type '{word}'"
+    )))
+}
+
+fn type_of(client: &ClientShared) -> &'static str {
+    if client.listed.is_subscriber() {
+        "pubsub"
+    } else {
+        "normal"
+    }
+}
+
+/// The letters of a client's state.
+pub fn flags(client: &ClientShared) -> String {
+    let listed = &client.listed;
+    let flags = [
+        ('O', listed.monitoring.load(Relaxed)),
+        ('P', listed.is_subscriber()),
+        ('x', listed.queued.load(Relaxed) > 0),
+        ('b', listed.waiting.load(Relaxed)),
+        ('t', listed.tracking.load(Relaxed)),
+        ('R', listed.redirection_broken.load(Relaxed)),
+        ('B', listed.tracking_prefixes.load(Relaxed)),
+        ('d', client.watch_broken.load(Relaxed)),
+        ('c', listed.closing.load(Relaxed)),
+        ('e', listed.no_evict.load(Relaxed)),
+        ('T', listed.no_touch.load(Relaxed)),
+    ];
+    let shown: String = flags.iter().filter(|it| it.1).map(|it| it.0).collect();
+    if shown.is_empty() { "N".into() } else { shown }
+}
