@@ -64,7 +64,8 @@ impl Peer {
 /// Where a Python package lies.
 fn folder_of(package: &str) -> Option<PathBuf> {
     let code = format!(
-        "import importlib.util as it; print(it.find_spec('{package}').submodule_search_locations[0])"
+        "import importlib.util as it; \
+         print(it.find_spec('{package}').submodule_search_locations[0])"
     );
     Some(PathBuf::from(printed("python3", &["-c", &code])?.trim()))
 }

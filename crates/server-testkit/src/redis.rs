@@ -1,7 +1,6 @@
 //! Debian's redis-server, to compare with, and programs that take its flags.
 
 use super::connection::{Connection, PATIENCE};
-use super::peer::Peer;
 use super::reply::Value;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -26,7 +25,13 @@ impl Redis {
     /// # Errors
     /// Why there is none to compare with: it is not installed, or not of version 7.
     pub fn start(options: &[&str]) -> Result<Redis, String> {
-        Peer::Redis7.start(options)
+        let version = Command::new("redis-server").arg("--version").output();
+        let version = version.map_err(|error| format!("no redis-server: {error}"))?;
+        let version = String::from_utf8_lossy(&version.stdout).into_owned();
+        if !version.contains("v=7.") {
+            return Err(format!("not version 7: {}", version.trim()));
+        }
+        Ok(Redis::started("redis-server", options))
     }
 
     /// Starts another program with the flags of redis-server, such as valkey-server.

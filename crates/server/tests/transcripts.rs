@@ -43,10 +43,10 @@
 //! does not do, to tell them from arrays.
 //!
 //! `NEARFIELD_TRANSCRIPT_UPDATE=1 cargo test -p nearfield-server --test transcripts -- NAME`
-//! writes the replies of redis-server (of a case's own server, of ours for `@own` cases) into the files of the cases whose
-//! names contain NAME. Commands without any reply lines get theirs, so that a new case is written
-//! as commands only. Replies that match already stay as they are. Read the difference before it is
-//! committed.
+//! writes the replies of redis-server (of the first server that a case names, of ours for `@own`
+//! cases) into the files of the cases whose names contain NAME. Commands without any reply lines
+//! get theirs, so that a new case is written as commands only. Replies that match already stay as
+//! they are. Read the difference before it is committed.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -611,7 +611,7 @@ impl<'s> IoThread<'s> {
                         .add_again(index as u32, database, rest, &limits)
                 {
                     used += end;
-                    if served.round.is_full() {
+                    if !served.round.counts_and_has_room(&connection.client) {
                         break (rest, end, Added::Yes);
                     }
                     continue;
@@ -651,9 +651,12 @@ impl<'s> IoThread<'s> {
             if added == Added::Later {
                 // The round is empty now. It takes the request, or never does.
                 let served = &mut *self.served;
-                let parser = &served.connections[index].parser;
+                let Connection { client, parser, .. } = &served.connections[index];
                 let request = rest.get(..end).unwrap_or_default();
-                if served.round.add(index as u32, database, parser, request) == Added::Yes {
+                if served
+                    .round
+                    .add_first(index as u32, client, parser, request)
+                {
                     continue;
                 }
             }

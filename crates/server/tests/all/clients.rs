@@ -186,6 +186,23 @@ fn clients_that_are_not_evicted_are_listed_so() {
 // ---- CLIENT TRACKING REDIRECT ------------------------------------------------------------------
 
 #[test]
+fn commands_of_a_pipeline_are_counted_one_by_one() {
+    let server = Nearfield::start(Options::default());
+    let mut client = connect(server.address);
+    let mut request = Vec::new();
+    for word in ["1", "2", "3"] {
+        let set = format!("SET key {word}\r\nGET key\r\nGET key\r\n");
+        request.extend_from_slice(set.as_bytes());
+    }
+    client.send(&request).unwrap();
+    for _ in 0..9 {
+        client.receive().unwrap();
+    }
+    let shown = ask_text(&mut client, "CLIENT INFO");
+    assert!(shown.ends_with("tot-cmds=9\n"), "{shown}");
+}
+
+#[test]
 fn another_client_is_told_what_is_written() {
     on_both(|address| {
         let mut writer = connect(address);

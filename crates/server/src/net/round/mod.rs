@@ -156,7 +156,7 @@ impl Round {
     }
 
     /// True if the round has to be executed before more is added.
-    pub fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.operations >= OPERATIONS_MAX
     }
 
@@ -198,6 +198,22 @@ impl Round {
         if let Some(tally) = self.tallies.get_mut(self.tally) {
             tally.calls += 1;
             tally.operations += keys;
+        }
+    }
+
+    /// Adds the first request of a round, as [`add`](Round::add) does, and notes it as the client's
+    /// last. Says whether it is one for a batch.
+    pub fn add_first(
+        &mut self,
+        connection: u32,
+        client: &Client,
+        parser: &Parser,
+        bytes: &[u8],
+    ) -> bool {
+        let is_added = self.add(connection, client.database, parser, bytes) == Added::Yes;
+        is_added && {
+            self.note_and_has_room(client);
+            true
         }
     }
 
@@ -316,6 +332,12 @@ impl Round {
     pub fn note_and_has_room(&self, client: &Client) -> bool {
         let last = self.tallies.get(self.tally).map(|tally| tally.number);
         client.shared.listed.note(last);
+        self.counts_and_has_room(client)
+    }
+
+    /// Counts a command of this client that was added. Says whether there is room for more.
+    #[inline]
+    pub fn counts_and_has_room(&self, client: &Client) -> bool {
         client.shared.listed.count_command();
         !self.is_full()
     }
