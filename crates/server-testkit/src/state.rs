@@ -57,7 +57,10 @@ fn describe(object: &Object) -> String {
         }
         Object::Hash(hash) => hash
             .iter()
-            .map(|(field, value)| format!("{}={}", text(field), text(value)))
+            .map(|(field, value)| match hash.expires_at_ms(field) {
+                None => format!("{}={}", text(field), text(value)),
+                Some(time_ms) => format!("{}={} until {time_ms}", text(field), text(value)),
+            })
             .collect(),
         Object::Set(set) => set.iter().map(|member| text(&member)).collect(),
         Object::Stream(stream) => return describe_stream(stream),

@@ -173,6 +173,7 @@ impl<'s> Executor<'s> {
         let mut keys = Keys::new(keyspace, access, database, now_ms, effects);
         // What the index refuses is tried again the next time.
         let count = keys.expire_due(limit).unwrap_or(0);
+        let count = count.max(keys.expire_fields(limit).unwrap_or(0));
         effects.settle(database, &[]);
         server.log_effects(effects);
         server.announce(effects, &mut databases, now_ms);

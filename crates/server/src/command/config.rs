@@ -87,7 +87,12 @@ fn set(call: &mut Call<'_>) -> Answer {
 fn reset_statistics(call: &mut Call<'_>) -> Answer {
     call.server.statistics.reset();
     let keyspace = &call.server.keyspace;
-    for counter in [&keyspace.hits, &keyspace.misses, &keyspace.expired_keys] {
+    for counter in [
+        &keyspace.hits,
+        &keyspace.misses,
+        &keyspace.expired_keys,
+        &keyspace.expired_fields,
+    ] {
         counter.store(0, Ordering::Relaxed);
     }
     call.server.eviction.forget_evicted_keys();

@@ -112,13 +112,20 @@ impl Time {
     };
 
     /// The time in milliseconds since 1970, which may be before; `None` if it does not fit.
-    fn milliseconds(self, value: i64, now_ms: u64) -> Option<i64> {
+    pub(super) fn milliseconds(self, value: i64, now_ms: u64) -> Option<i64> {
         let time = value.checked_mul(self.unit_ms)?;
         if self.from_now {
             time.checked_add(i64::try_from(now_ms).ok()?)
         } else {
             Some(time)
         }
+    }
+
+    /// How long it is until `at_ms`, or when that is, in whole units that are begun.
+    pub(super) fn left(self, at_ms: u64, now_ms: u64) -> i64 {
+        let from = if self.from_now { now_ms } else { 0 };
+        let left = i64::try_from(at_ms.saturating_sub(from)).unwrap_or(i64::MAX);
+        left.saturating_add(self.unit_ms - 1) / self.unit_ms
     }
 
     /// An argument as a time in milliseconds since 1970, for the option of a command called
@@ -134,13 +141,14 @@ impl Time {
     }
 }
 
-fn invalid_time(name: &str) -> CommandError {
+/// The error of a time that the command of this name does not take.
+pub(super) fn invalid_time(name: &str) -> CommandError {
     CommandError::owned(format!("ERR invalid expire time in '{name}' command"))
 }
 
 /// When a new expiry is set.
 #[derive(Clone, Copy, Debug, Default)]
-struct Conditions {
+pub(super) struct Conditions {
     /// Only if there is none.
     none_yet: bool,
     /// Only if there is one.
@@ -152,7 +160,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(options: &[&[u8]]) -> Result<Conditions, CommandError> {
+    pub(super) fn parse(options: &[&[u8]]) -> Result<Conditions, CommandError> {
         let mut conditions = Conditions::default();
         for option in options {
             let condition = match option {
@@ -183,7 +191,7 @@ impl Conditions {
     }
 
     /// True if an expiry `before` may become `after`. Who never expires does so after all others.
-    fn allow(self, before: Option<u64>, after: i64) -> bool {
+    pub(super) fn allow(self, before: Option<u64>, after: i64) -> bool {
         let before = before.map(|time| i64::try_from(time).unwrap_or(i64::MAX));
         match before {
             Some(_) if self.none_yet => false,

@@ -211,7 +211,7 @@ fn hmget(planned: &mut Planned<'_>) -> Answer {
 fn hgetall(call: &mut Call<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
-        reply.map(hash.map_or(0, Hash::len));
+        reply.map(hash.map_or(0, Hash::seen_len));
         for (field, value) in hash.into_iter().flat_map(Hash::iter) {
             reply.bulk(field);
             reply.bulk(value);
@@ -222,7 +222,7 @@ fn hgetall(call: &mut Call<'_>) -> Answer {
 fn hkeys(call: &mut Call<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
-        reply.array(hash.map_or(0, Hash::len));
+        reply.array(hash.map_or(0, Hash::seen_len));
         let fields = hash.into_iter().flat_map(Hash::fields);
         fields.for_each(|field| reply.bulk(field));
     })
@@ -231,7 +231,7 @@ fn hkeys(call: &mut Call<'_>) -> Answer {
 fn hvals(call: &mut Call<'_>) -> Answer {
     let reply = &mut *call.reply;
     call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
-        reply.array(hash.map_or(0, Hash::len));
+        reply.array(hash.map_or(0, Hash::seen_len));
         let fields = hash.into_iter().flat_map(Hash::iter);
         fields.for_each(|(_, value)| reply.bulk(value));
     })
@@ -285,7 +285,7 @@ fn hincrby(planned: &mut Planned<'_>) -> Answer {
         let sum = value.checked_add(summand).ok_or(CommandError::text(
             "ERR increment or decrement would overflow",
         ))?;
-        hash.set(limits, field, itoa::Buffer::new().format(sum).as_bytes());
+        hash.set_value(limits, field, itoa::Buffer::new().format(sum).as_bytes());
         Ok::<_, CommandError>(sum)
     })??;
     planned.changed(0, Class::Hash, "hincrby");
@@ -301,18 +301,22 @@ fn hincrbyfloat(call: &mut Call<'_>) -> Answer {
     }
     const TOO_LARGE: CommandError =
         CommandError::text("ERR increment would produce NaN or Infinity");
-    let sum = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+    let (sum, expires) = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
         let value = hash.get(field).unwrap_or(b"0");
         let Some(value) = LongDouble::parse(value) else {
             return Err(CommandError::text("ERR hash value is not a float"));
         };
         let sum = value.plus(summand).ok_or(TOO_LARGE)?.format();
-        hash.set(limits, field, sum.as_bytes());
-        Ok::<_, CommandError>(sum)
+        hash.set_value(limits, field, sum.as_bytes());
+        Ok::<_, CommandError>((sum, hash.expires_at_ms(field).is_some()))
     })??;
     call.keys.changed(key, Class::Hash, "hincrbyfloat");
     // A log that is read on another machine must not depend on how that one adds.
-    let words = [b"HSET", key, field, sum.as_bytes()];
+    let before: &[&[u8]] = match expires {
+        true => &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1"],
+        false => &[b"HSET", key],
+    };
+    let words = [before, &[field, sum.as_bytes()]].concat();
     call.keys.effects().log_instead(&words);
     call.reply.bulk(sum.as_bytes());
     Ok(())
@@ -333,7 +337,7 @@ fn hrandfield(call: &mut Call<'_>) -> Answer {
     };
     let reply = &mut *call.reply;
     call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
-        let len = hash.map_or(0, Hash::len);
+        let len = hash.map_or(0, Hash::seen_len);
         begin_draw(reply, draw.count(len), values);
         let Some(hash) = hash else { return };
         let mut random = rand::rng();

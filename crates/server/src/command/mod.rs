@@ -25,6 +25,7 @@ mod function;
 mod generic;
 mod geo;
 mod hash;
+mod hash_expiry;
 mod hotkeys;
 mod hyperloglog;
 mod introspection;

@@ -2,10 +2,10 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, expiry, function, generic, geo, hash, hotkeys,
-    hyperloglog, introspection, list, list_blocking, ordered, persistence, pubsub, scripting,
-    server, set, set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop, sorted_set_range,
-    stream, string, tier, transaction,
+    acl, bit, client, config, connection, expiry, function, generic, geo, hash, hash_expiry,
+    hotkeys, hyperloglog, introspection, list, list_blocking, ordered, persistence, pubsub,
+    scripting, server, set, set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop,
+    sorted_set_range, stream, string, tier, transaction,
 };
 use crate::catalog::Registry;
 use crate::config::Options;
@@ -23,6 +23,7 @@ const FAMILIES: &[&[Command]] = &[
     list::COMMANDS,
     list_blocking::COMMANDS,
     hash::COMMANDS,
+    hash_expiry::COMMANDS,
     set::COMMANDS,
     set_algebra::COMMANDS,
     sorted_set::COMMANDS,

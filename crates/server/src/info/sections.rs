@@ -132,6 +132,7 @@ pub fn stats(page: &mut Page<'_>) {
     );
     page.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     page.field("expired_keys", keyspace.expired_keys.load(Relaxed));
+    page.field("expired_subkeys", keyspace.expired_fields.load(Relaxed));
     page.field("expired_stale_perc", "0.00");
     page.zeros(&["expired_time_cap_reached_count"]);
     page.field("evicted_keys", server.eviction.evicted_keys());
@@ -209,7 +210,11 @@ pub fn keyspace(page: &mut Page<'_>) {
             continue;
         }
         if let (Ok(keys @ 1..), Ok(expires)) = (database.len(), database.expiring()) {
-            let value = format!("keys={keys},expires={expires},avg_ttl=0");
+            let mut value = format!("keys={keys},expires={expires},avg_ttl=0");
+            let hashes = database.field_notes().len();
+            if hashes > 0 {
+                value += &format!(",subexpiry={hashes}");
+            }
             page.field(&format!("db{number}"), value);
         }
     }

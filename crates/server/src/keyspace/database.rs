@@ -4,8 +4,9 @@
 use super::home::Home;
 use super::index::Index;
 use super::record::Record;
+use crate::object::FieldNotes;
 use nearfield::Error;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The number of databases.
 pub const DATABASES: usize = 16;
@@ -20,6 +21,8 @@ pub struct Database {
     /// [Notes](super::notes) of the times at which keys expire. If it is shared it has those of all
     /// databases.
     expiries: OnceLock<Index>,
+    /// Notes of the hashes that have fields which expire.
+    pub(super) field_notes: Arc<FieldNotes>,
 }
 
 impl Database {
@@ -30,6 +33,7 @@ impl Database {
             number: number as u8,
             entries: OnceLock::new(),
             expiries: OnceLock::new(),
+            field_notes: Arc::default(),
         };
         if home.is_shared() {
             // What is shared is there, so that nothing can fail.
@@ -136,7 +140,8 @@ impl Database {
     /// again.
     pub fn used_bytes(&self) -> usize {
         let bytes = |index: &Index| index.memory().total_bytes();
-        self.entries().map_or(0, bytes) + self.expiries().map_or(0, bytes)
+        let indexes = self.entries().map_or(0, bytes) + self.expiries().map_or(0, bytes);
+        indexes + self.field_notes.memory_bytes()
     }
 }
 

@@ -90,7 +90,8 @@ impl Effects {
     /// True if `key` was found to be over and deleted.
     pub fn deleted(&self, database: usize, key: &[u8]) -> bool {
         let is = |(other, words): &(usize, Words)| {
-            *other == database && words.get(1).is_some_and(|word| word == key)
+            *other == database
+                && matches!(&words[..], [name, word] if name == b"DEL" && word == key)
         };
         self.before.iter().any(is)
     }

@@ -14,6 +14,7 @@
 //! Nobody observes the writes of a batch (see [`Observer`](super::Observer)), so that no events
 //! are collected here.
 
+use super::fields;
 use super::notes::NoteChanges;
 use super::record::{PLAIN_STRING, Payload, Record, is_plain};
 use super::slots::Slot;
@@ -39,6 +40,8 @@ pub struct Ledger {
     pub changes: u64,
     /// Keys whose time was over.
     pub expired: u64,
+    /// Fields of hashes whose time was over.
+    pub expired_fields: u64,
     /// Whether there is a log.
     pub logging: bool,
     /// What is to be logged, as the log holds it.
@@ -486,6 +489,7 @@ impl InBatch<'_> {
                 let is_lent = self
                     .keyspace
                     .lend(named, &mut object, || part(args), true)?;
+                object.iter_mut().for_each(|it| it.at(self.now_ms));
                 let result = read(object.as_ref().and_then(T::of));
                 if is_lent {
                     Keyspace::end_loan(&mut object);
@@ -495,7 +499,8 @@ impl InBatch<'_> {
             Some(Outside::Place(place)) => {
                 let number = self.database.number();
                 self.keyspace.cold.note_use(number, key, place);
-                let object = self.keyspace.thaw(key, T::KIND, place, &Heap::new())?;
+                let mut object = self.keyspace.thaw(key, T::KIND, place, &Heap::new())?;
+                object.at(self.now_ms);
                 Ok(read(T::of(&object)))
             }
         }
@@ -588,11 +593,14 @@ impl InBatch<'_> {
         edit: impl FnOnce(&mut T, &Limits) -> R,
     ) -> Result<R, CommandError> {
         let limits = self.keyspace.limits();
+        if self.database.field_notes().are_due(self.now_ms) {
+            self.drop_due_fields(position, key)?;
+        }
         let Some(found) = self.peek(position, key)? else {
             let mut object = T::create(&self.keyspace.heap);
             let result = edit(&mut object, &limits);
             if !object.is_empty() {
-                self.put_object(position, object.wrap(), None)?;
+                self.put_object(position, key, object.wrap(), None)?;
             }
             return Ok(result);
         };
@@ -602,7 +610,7 @@ impl InBatch<'_> {
                 let heap = &self.keyspace.heap;
                 let object = self.keyspace.thaw(key, found.kind, place, heap)?;
                 let bytes = object.heap_bytes();
-                let slot = self.put_object(position, object, found.expires_at_ms)?;
+                let slot = self.put_object(position, key, object, found.expires_at_ms)?;
                 self.keyspace.cold.count_move(place.tier(), 0, bytes);
                 slot
             }
@@ -615,11 +623,14 @@ impl InBatch<'_> {
         let mut guard = self.keyspace.slots.open_to_change(slot);
         let (part, args) = self.part;
         self.keyspace.warm(key, &mut guard, || part(args))?;
+        guard.iter_mut().for_each(|it| it.at(self.now_ms));
         let Some(object) = guard.as_mut().and_then(T::of_mut) else {
             unreachable!("the slot of a key holds its object")
         };
         let result = edit(object, &limits);
         let is_empty = object.is_empty();
+        let object = guard.iter_mut();
+        object.for_each(|it| self.database.note_fields(key, it));
         drop(guard);
         if is_empty {
             self.remove(position, key)?;
@@ -627,13 +638,46 @@ impl InBatch<'_> {
         Ok(result)
     }
 
+    /// Removes fields of a hash whose time is over, before it is changed.
+    #[cold]
+    fn drop_due_fields(&mut self, position: usize, key: &[u8]) -> Result<(), CommandError> {
+        let found = self.peek(position, key)?;
+        let found = found.filter(|found| found.kind == Kind::Hash);
+        let Some(Outside::Slot(slot)) = found.and_then(|found| found.outside) else {
+            return Ok(());
+        };
+        let operation = self.first + position;
+        let folded = self.folded.as_deref();
+        let read = folded.and_then(|folded| folded.read(self.batch, operation));
+        self.ledger.in_place |= read == Some(Outside::Slot(slot));
+        let mut guard = self.keyspace.slots.open_to_change(slot);
+        let Some(object) = guard.as_mut() else {
+            return Ok(());
+        };
+        let words = fields::take_due(key, object, self.now_ms, usize::MAX, self.database);
+        let is_empty = object.is_empty();
+        drop(guard);
+        let Some(words) = words else { return Ok(()) };
+        self.ledger.expired_fields += (words.len() - fields::WORDS_BEFORE) as u64;
+        if self.ledger.logging {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            encode::words(&mut self.ledger.log, &words);
+        }
+        if is_empty {
+            self.remove(position, key)?;
+        }
+        Ok(())
+    }
+
     /// Sets a key to an object.
     fn put_object(
         &mut self,
         position: usize,
-        object: Object,
+        key: &[u8],
+        mut object: Object,
         expires_at_ms: Option<u64>,
     ) -> Result<Slot, CommandError> {
+        self.database.note_fields(key, &mut object);
         let operation = self.first + position;
         let Some(folded) = &mut self.folded else {
             unreachable!("a batch in which a key is edited is folded")

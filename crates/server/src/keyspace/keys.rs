@@ -3,7 +3,7 @@
 use super::draft::Committed;
 use super::effects::{Class, Effects, Event};
 use super::found::Found;
-use super::record::{INLINE_BYTES_MAX, Payload, Record};
+use super::record::{Payload, Record, lies_in_slot};
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
@@ -492,6 +492,7 @@ impl<'c> Keys<'c> {
         edit: impl FnOnce(&mut T, &Limits) -> R,
     ) -> Result<R, CommandError> {
         let limits = self.limits();
+        self.drop_due_fields(key)?;
         if let Some(found) = self.peek(key)? {
             return self.edit_found(key, &found, |object| edit(object, &limits));
         }
@@ -513,6 +514,7 @@ impl<'c> Keys<'c> {
         key: &[u8],
         edit: impl FnOnce(&mut T) -> R,
     ) -> Result<Option<R>, CommandError> {
+        self.drop_due_fields(key)?;
         match self.peek(key)? {
             None => Ok(None),
             Some(found) => self.edit_found(key, &found, edit).map(Some),
@@ -534,11 +536,14 @@ impl<'c> Keys<'c> {
         let mut guard = self.keyspace.slots.open_to_change(slot);
         let (part, args) = self.part;
         self.keyspace.warm(key, &mut guard, || part(args))?;
+        guard.iter_mut().for_each(|it| it.at(self.field_time_ms()));
         let Some(object) = guard.as_mut().and_then(T::of_mut) else {
             unreachable!("the slot of a key holds its object")
         };
         let result = edit(object);
         let empty = object.is_empty();
+        let object = guard.iter_mut();
+        object.for_each(|it| self.database().note_fields(key, it));
         drop(guard);
         if empty {
             self.remove(key)?;
@@ -573,7 +578,7 @@ impl<'c> Keys<'c> {
     fn put_in_slot(
         &mut self,
         key: &[u8],
-        object: Object,
+        mut object: Object,
         expires_at_ms: Option<u64>,
     ) -> Result<Slot, CommandError> {
         let kind = object.kind();
@@ -583,6 +588,7 @@ impl<'c> Keys<'c> {
                 "ERR the placement pool holds strings only, and this would store a {name}"
             )));
         }
+        self.database().note_fields(key, &mut object);
         let Some(slot) = self.keyspace.slots.put(object) else {
             return Err(CommandError::text("OOM too many objects"));
         };
@@ -617,6 +623,7 @@ impl<'c> Keys<'c> {
                 let is_lent = self
                     .keyspace
                     .lend(named, &mut object, || part(args), self.is_use)?;
+                object.iter_mut().for_each(|it| it.at(self.field_time_ms()));
                 let result = object.as_ref().map(read);
                 if is_lent {
                     Keyspace::end_loan(&mut object);
@@ -626,7 +633,8 @@ impl<'c> Keys<'c> {
             Some(Outside::Place(_)) if found.kind == Kind::String => Ok(None),
             Some(Outside::Place(place)) => {
                 // It is gone after the command, and no part of what the keys take.
-                let object = self.keyspace.thaw(key, found.kind, place, &Heap::new())?;
+                let mut object = self.keyspace.thaw(key, found.kind, place, &Heap::new())?;
+                object.at(self.field_time_ms());
                 Ok(Some(read(&object)))
             }
         }
@@ -635,7 +643,7 @@ impl<'c> Keys<'c> {
     /// Has a snapshot that is being taken save the key as it is. Whatever changes a key calls this
     /// before.
     #[inline]
-    fn before_change(&self, key: &[u8]) {
+    pub(super) fn before_change(&self, key: &[u8]) {
         let (keyspace, number) = (self.keyspace, self.database);
         let database = self.database();
         keyspace
@@ -743,6 +751,7 @@ impl<'c> Keys<'c> {
         self.database().note_expiry(source, record.note(), None)?;
         let source_database = std::mem::replace(&mut self.database, target_database);
         let result = self.put(target, record);
+        let result = result.and_then(|()| self.note_renamed(target));
         self.database = source_database;
         if let Err(error) = result {
             // Nothing may be lost: back to where it was, from where it has just been removed.
@@ -789,10 +798,7 @@ impl<'c> Keys<'c> {
                     database.entries_or_create()?.remove(key)?;
                     return Err(error.into());
                 }
-                if self.effects.observed {
-                    let event = self.event(key, Class::New, "new");
-                    self.effects.events.push(event);
-                }
+                self.happened(key, Class::New, "new");
             }
             Some(old) => {
                 let record = Record::parse(old);
@@ -810,24 +816,16 @@ impl<'c> Keys<'c> {
     fn expire(&mut self, key: &[u8]) -> Result<(), CommandError> {
         self.remove(key)?;
         self.keyspace.expired_keys.fetch_add(1, Ordering::Relaxed);
-        let words = vec![b"DEL".to_vec(), key.to_vec()];
-        self.effects.before.push((self.database, words));
-        if self.effects.observed {
-            let event = self.event(key, Class::Expired, "expired");
-            self.effects.events.push(event);
-        }
+        self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
+        self.happened(key, Class::Expired, "expired");
         Ok(())
     }
 
     /// Deletes a key that is there to make room.
     pub fn evict(&mut self, key: &[u8]) -> Result<(), CommandError> {
         self.remove(key)?;
-        let words = vec![b"DEL".to_vec(), key.to_vec()];
-        self.effects.before.push((self.database, words));
-        if self.effects.observed {
-            let event = self.event(key, Class::Evicted, "evicted");
-            self.effects.events.push(event);
-        }
+        self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
+        self.happened(key, Class::Evicted, "evicted");
         Ok(())
     }
 
@@ -855,10 +853,20 @@ impl<'c> Keys<'c> {
     /// Says that a key has been changed, and how: counts a change, and tells those who watch.
     pub fn changed(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.effects.changes += 1;
+        self.happened(key, class, name);
+    }
+
+    /// Tells those who watch what has happened to a key.
+    pub(super) fn happened(&mut self, key: &[u8], class: Class, name: &'static str) {
         if self.effects.observed {
             let event = self.event(key, class, name);
             self.effects.events.push(event);
         }
+    }
+
+    /// Has the log say `words` before the command.
+    pub(super) fn log_before(&mut self, words: Vec<Vec<u8>>) {
+        self.effects.before.push((self.database, words));
     }
 
     /// As [`changed`](Keys::changed), but those who watch or cache the key are not told, as what it
@@ -883,17 +891,4 @@ impl<'c> Keys<'c> {
             is_change: true,
         }
     }
-}
-
-/// A string that is changed in place and longer than this goes into a slot, where the next change
-/// need not copy it.
-const CHANGED_INLINE_BYTES_MAX: usize = 1024;
-
-/// True if a string of so many bytes, changed in place or not, lies in a slot.
-pub(super) fn lies_in_slot(changed: bool, bytes: usize) -> bool {
-    let inline_max = match changed {
-        true => CHANGED_INLINE_BYTES_MAX,
-        false => INLINE_BYTES_MAX,
-    };
-    bytes > inline_max
 }

@@ -19,6 +19,7 @@ pub mod cold;
 pub mod database;
 pub mod draft;
 pub mod effects;
+mod fields;
 pub mod flushed;
 mod found;
 pub mod home;
@@ -102,6 +103,8 @@ pub struct Keyspace {
     pub changes: AtomicU64,
     /// Keys whose time was over, since the start.
     pub expired_keys: AtomicU64,
+    /// Fields of hashes whose time was over, since the start.
+    pub expired_fields: AtomicU64,
     /// Keys that were found, since the start.
     pub hits: AtomicU64,
     /// Keys that were looked for and not found, since the start.
@@ -125,6 +128,7 @@ impl Keyspace {
             limits: SharedLimits::default(),
             changes: AtomicU64::default(),
             expired_keys: AtomicU64::default(),
+            expired_fields: AtomicU64::default(),
             hits: AtomicU64::default(),
             misses: AtomicU64::default(),
         }

@@ -9,7 +9,7 @@
 //! Readers hold no stripe. They meet either record in the index, and the value of the old one stays
 //! until the next exclusive phase, as whatever is [given up](Keyspace::retire).
 
-use super::keys::lies_in_slot;
+use super::record::lies_in_slot;
 use super::slots::Slot;
 use super::{Database, Databases, Keyspace, Outside, Payload, Record};
 use crate::object::{Kind, Object, Parted, Text};
@@ -34,6 +34,10 @@ pub enum Unmoved {
     /// Parts of it lie in several tiers, so that it moves node by node.
     #[error("the value lies in several tiers")]
     Parted,
+    /// It is a hash whose fields expire, which stays in memory, where its fields are found that are
+    /// over.
+    #[error("fields of the hash expire")]
+    Expiring,
     /// It was changed meanwhile.
     #[error("the value was changed meanwhile")]
     Changed,
@@ -105,6 +109,7 @@ impl<'k> Moving<'k> {
                 Some(object) if object.parted().is_some_and(Parted::is_parted) => {
                     return Err(Unmoved::Parted);
                 }
+                Some(Object::Hash(hash)) if hash.has_times() => return Err(Unmoved::Expiring),
                 Some(object) => object.freeze(&mut moving.value),
                 None => return Err(Unmoved::Changed),
             },

@@ -49,8 +49,11 @@ pub fn parse_note(note: &[u8]) -> Option<(u64, &[u8])> {
 pub type Note = (u64, Vec<u8>);
 
 impl Database {
-    /// True if a note is due.
+    /// True if a note is due, of a key or of a field.
     pub fn is_note_due(&self, now_ms: u64) -> bool {
+        if self.field_notes().are_due(now_ms) {
+            return true;
+        }
         if self.is_shared() && self.number > 0 {
             // The first database sees to the keys of all.
             return false;

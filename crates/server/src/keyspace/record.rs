@@ -195,6 +195,19 @@ fn number(bytes: &[u8]) -> u64 {
     }
 }
 
+/// A string that is changed in place and longer than this goes into a slot, where the next change
+/// need not copy it.
+const CHANGED_INLINE_BYTES_MAX: usize = 1024;
+
+/// True if a string of so many bytes, changed in place or not, lies in a slot.
+pub(super) fn lies_in_slot(changed: bool, bytes: usize) -> bool {
+    let inline_max = match changed {
+        true => CHANGED_INLINE_BYTES_MAX,
+        false => INLINE_BYTES_MAX,
+    };
+    bytes > inline_max
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -157,7 +157,7 @@ mod tests {
             ..Limits::default()
         };
         let count = random.random_range(1..60);
-        let digits = random.random_bool(0.3);
+        let (digits, times) = (random.random_bool(0.3), random.random_bool(0.5));
         let name = |random: &mut SmallRng| match digits {
             true => random
                 .random_range(-99_999_i64..99_999)
@@ -193,6 +193,9 @@ mod tests {
                         .map(|(field, _)| field.to_vec());
                     if let Some(other) = other.filter(|_| removes && hash.len() > 1) {
                         hash.remove(&other);
+                    }
+                    if times && hash.contains(&element) {
+                        hash.set_time(&limits, &element, Some(random.random_range(1..99)));
                     }
                 }
                 Object::Set(set) => {
@@ -234,7 +237,10 @@ mod tests {
             Object::Text(text) => pair(text.bytes(), b""),
             Object::List(list) => list.iter().for_each(|element| pair(element, b"")),
             Object::Hash(hash) => {
-                hash.iter().for_each(|(field, value)| pair(field, value));
+                hash.iter().for_each(|(field, value)| {
+                    pair(field, value);
+                    pair(format!("{:?}", hash.expires_at_ms(field)).as_bytes(), b"");
+                });
                 scan(&mut |cursor| {
                     let cursor = hash.scan(cursor, 7, |field, _| scanned.push(field.to_vec()));
                     scanned.push(cursor.to_string().into_bytes());

@@ -25,7 +25,7 @@ mod text;
 
 pub use container::Container;
 pub use frozen::Damaged;
-pub use hash::{Fields, Hash};
+pub use hash::{DueNote, FIELD_TIME_MS_MAX, FieldNotes, Fields, Hash};
 pub use kind::Kind;
 pub use limits::{ChunkLimit, Limits, SharedLimits};
 pub use list::{Iter as ListIter, List};
@@ -120,6 +120,15 @@ impl Object {
             Object::Set(set) => set.memory_bytes(),
             Object::SortedSet(sorted_set) => sorted_set.memory_bytes(),
             Object::Stream(stream) => stream.memory_bytes(),
+        }
+    }
+
+    /// Says what time it is for who reads it next: fields of a hash whose time is over are not
+    /// seen.
+    #[inline]
+    pub fn at(&mut self, now_ms: u64) {
+        if let Object::Hash(hash) = self {
+            hash.at(now_ms);
         }
     }
 

@@ -33,6 +33,16 @@ pub struct Packed<A: Allocator> {
     start: u32,
     end: u32,
     len: u32,
+    /// Lies in what would be padding.
+    _one_value: OneValue,
+}
+
+/// A byte of one value. By the others an enum that has a [`Packed`] tells its variants apart, so
+/// that it is no larger.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum OneValue {
+    Zero = 0,
 }
 
 /// Where an element begins, or where the last one ends, in bytes behind the first element's
@@ -65,6 +75,7 @@ impl<A: Allocator + Clone> Packed<A> {
             start: 0,
             end: 0,
             len: 0,
+            _one_value: OneValue::Zero,
         }
     }
 

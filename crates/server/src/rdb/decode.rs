@@ -1,7 +1,7 @@
 //! Values of each type in each form.
 
 use super::error::Error;
-use super::format::{Value, kind};
+use super::format::{TimedField, Value, kind};
 use super::packed::{Pairs, intset, listpack, ziplist, zipmap};
 use super::source::Source;
 use super::stream;
@@ -44,6 +44,14 @@ pub(super) fn read<R: Read>(
         }
         kind::HASH_ZIPLIST => Value::Hash(pairs(source, ziplist::read)?),
         kind::HASH_LISTPACK => Value::Hash(pairs(source, listpack::read)?),
+        kind::HASH_EXPIRING => expiring(source)?,
+        kind::HASH_EXPIRING_LISTPACK => expiring_listpack(source)?,
+        kind::HASH_OF_VALKEY => timed(repeated(source, |source| {
+            let (field, value) = (source.string()?, source.string()?);
+            let time_ms = i64::from_le_bytes(source.array()?);
+            // Valkey takes -1 for none.
+            Ok((field, value, u64::try_from(time_ms).ok()))
+        })?),
         kind::SORTED_SET_OF_TEXT => Value::SortedSet(repeated(source, |source| {
             Ok((source.string()?, score_of_length_and_text(source)?))
         })?),
@@ -76,6 +84,57 @@ pub(super) fn repeated<R: Read, T>(
         elements.push(element(source)?);
     }
     Ok(elements)
+}
+
+/// A hash of fields of which some, or none, expire.
+fn timed(fields: Vec<TimedField>) -> Value {
+    match fields.iter().any(|(_, _, time_ms)| time_ms.is_some()) {
+        true => Value::TimedHash(fields),
+        false => {
+            let pairs = fields.into_iter().map(|(field, value, _)| (field, value));
+            Value::Hash(pairs.collect())
+        }
+    }
+}
+
+/// Reads fields whose times are counted from the first, which stands before them.
+fn expiring<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
+    let soonest_ms = u64::from_le_bytes(source.array()?);
+    let fields = repeated(source, |source| {
+        // 0 is none, 1 the first.
+        let time_ms = source.length()?.checked_sub(1);
+        let time_ms = time_ms.map(|after| soonest_ms.saturating_add(after));
+        Ok((source.string()?, source.string()?, time_ms))
+    })?;
+    Ok(timed(fields))
+}
+
+/// Reads fields, values and times in turn; 0 is no time.
+fn expiring_listpack<R: Read>(source: &mut Source<R>) -> Result<Value, Error> {
+    let _soonest_ms: [u8; 8] = source.array()?;
+    let offset = source.offset();
+    let elements = unpacked(source, listpack::read)?;
+    if !elements.len().is_multiple_of(3) {
+        return Err(Error::BadLength {
+            what: "elements that are fields, values and times",
+            length: elements.len() as u64,
+            offset,
+        });
+    }
+    let mut fields = Vec::with_capacity(elements.len() / 3);
+    let mut elements = elements.into_iter();
+    while let (Some(field), Some(value), Some(time)) =
+        (elements.next(), elements.next(), elements.next())
+    {
+        let text = std::str::from_utf8(&time).ok();
+        let time_ms = text.and_then(|text| text.parse::<u64>().ok());
+        let time_ms = time_ms.ok_or_else(|| Error::BadScore {
+            score: nearfield_core::Error::shorten(&time),
+            offset,
+        })?;
+        fields.push((field, value, Some(time_ms).filter(|time_ms| *time_ms > 0)));
+    }
+    Ok(timed(fields))
 }
 
 fn unpacked<R: Read>(source: &mut Source<R>, unpack: Unpack) -> Result<Vec<Vec<u8>>, Error> {

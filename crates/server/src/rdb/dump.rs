@@ -2,13 +2,17 @@
 //! the checksum of all that.
 
 use super::error::Error;
-use super::format::{READ_VERSIONS, Value, WRITE_VERSIONS, check_version, kind, opcode};
+use super::format::{
+    READ_VALKEY_VERSIONS, READ_VERSIONS, TIMED_VERSION, VALKEY_VERSION, Value, WRITE_VERSIONS,
+    check_version, kind, opcode,
+};
 use super::reader::{OF_CANDIDATE, unsupported};
 use super::sink::Sink;
 use super::source::Source;
 use super::{checksum, decode, encode};
 
-/// Puts a value into a payload that every Redis 7 restores.
+/// Puts a value into a payload that every Redis 7 restores, from 7.4 on if it is a hash whose
+/// fields expire.
 ///
 /// ```
 /// use nearfield_server::rdb::{Value, dump, restore};
@@ -28,18 +32,24 @@ fn payload(value: &Value) -> Result<Vec<u8>, Error> {
     let mut sink = Sink::new(Vec::new());
     sink.u8(encode::type_byte(value))?;
     encode::write(value, &mut sink)?;
-    end(sink)
+    end(
+        sink,
+        match value {
+            Value::TimedHash(_) => TIMED_VERSION,
+            _ => *WRITE_VERSIONS.start(),
+        },
+    )
 }
 
 /// Ends a payload by its version and checksum.
-fn end(mut sink: Sink<Vec<u8>>) -> Result<Vec<u8>, Error> {
-    let [low, high, ..] = WRITE_VERSIONS.start().to_le_bytes();
+fn end(mut sink: Sink<Vec<u8>>, version: u32) -> Result<Vec<u8>, Error> {
+    let [low, high, ..] = version.to_le_bytes();
     sink.bytes(&[low, high])?;
     sink.finish()
 }
 
-/// What is before the version and checksum of a payload, if these are right.
-fn checked(payload: &[u8]) -> Result<&[u8], Error> {
+/// What is before the version and checksum of a payload, if these are right; and the version.
+fn checked(payload: &[u8]) -> Result<(&[u8], u32), Error> {
     let truncated = Error::Truncated {
         offset: payload.len() as u64,
     };
@@ -50,7 +60,11 @@ fn checked(payload: &[u8]) -> Result<&[u8], Error> {
         return Err(truncated);
     };
     let version = u32::from(u16::from_le_bytes(*version));
-    check_version(version, READ_VERSIONS, body.len() as u64)?;
+    let accepted = match version {
+        VALKEY_VERSION.. => READ_VALKEY_VERSIONS,
+        _ => READ_VERSIONS,
+    };
+    check_version(version, accepted, body.len() as u64)?;
     let (stored, computed) = (u64::from_le_bytes(*stored), checksum::of(summed));
     if stored != computed {
         return Err(Error::ChecksumMismatch {
@@ -59,7 +73,7 @@ fn checked(payload: &[u8]) -> Result<&[u8], Error> {
             offset: summed.len() as u64,
         });
     }
-    Ok(body)
+    Ok((body, version))
 }
 
 /// Puts the codes of libraries of functions into a payload that every Redis 7 restores.
@@ -70,7 +84,7 @@ pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> 
             sink.u8(opcode::FUNCTION)?;
             sink.string(code)?;
         }
-        end(sink)
+        end(sink, *WRITE_VERSIONS.start())
     };
     payload().unwrap_or_else(|error: Error| panic!("memory takes what is code: {error}"))
 }
@@ -81,7 +95,7 @@ pub fn dump_functions<'c>(codes: impl IntoIterator<Item = &'c [u8]>) -> Vec<u8> 
 /// Those of [`restore`]: `BadEncoding` for what is no library, `Unsupported` for one in the form of
 /// a candidate for release.
 pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    let body = checked(payload)?;
+    let (body, _) = checked(payload)?;
     let mut source = Source::of_bytes(body, body.len());
     let mut codes = Vec::new();
     while source.offset() < body.len() as u64 {
@@ -103,7 +117,7 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(codes)
 }
 
-/// Takes a value out of a payload that [`dump`] or a Redis up to 7.4 has made.
+/// Takes a value out of a payload that [`dump`], a Redis up to 8 or a Valkey up to 9 has made.
 ///
 /// A checksum of 0 is not accepted for want of one, unlike at the end of a snapshot; Redis makes
 /// the same difference.
@@ -111,12 +125,12 @@ pub fn restore_functions(payload: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
 /// # Errors
 /// `UnknownVersion` of a newer Redis; `ChecksumMismatch`; `Truncated`, `BadLength`, `BadEncoding`,
 /// `BadCompression`, `BadScore` and `EmptyContainer` if it is intact and yet no value;
-/// `Unsupported` for values of modules and hashes whose fields expire.
+/// `Unsupported` for values of modules and hashes in the forms of release candidates.
 pub fn restore(payload: &[u8]) -> Result<Value, Error> {
-    let body = checked(payload)?;
+    let (body, version) = checked(payload)?;
     let mut source = Source::of_bytes(body, body.len());
     let type_byte = source.u8()?;
-    if let Some(kind) = kind::unsupported(type_byte) {
+    if let Some(kind) = kind::unsupported(type_byte, version) {
         return Err(unsupported(b"", kind, type_byte, 0));
     }
     let value = decode::read(type_byte, 0, &mut source)?;

@@ -26,7 +26,9 @@ pub enum Error {
         offset: u64,
     },
     /// The first bytes are not those of a snapshot.
-    #[error("no snapshot: it begins with \"{found}\" and not with \"REDIS\" and a version")]
+    #[error(
+        "no snapshot: it begins with \"{found}\" and not with \"REDIS\" or \"VALKEY\" and a version"
+    )]
     BadMagic {
         /// The first bytes.
         found: String,

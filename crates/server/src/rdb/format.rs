@@ -5,9 +5,16 @@ use crate::object::stream::StreamParts;
 use std::ops::RangeInclusive;
 
 pub(super) const MAGIC: &[u8] = b"REDIS";
+/// What snapshots of Valkey begin with from version 80 on.
+pub(super) const VALKEY_MAGIC: &[u8] = b"VALKEY";
 
-/// Redis 7.4 writes version 12, 7.2 writes 11, 7.0 writes 10.
+/// Redis 7.4 and 8 write version 12, 7.2 and Valkey 8 write 11, 7.0 writes 10.
 pub(super) const READ_VERSIONS: RangeInclusive<u32> = 1..=12;
+/// Valkey 9 writes version 80, which is never one of Redis.
+pub(super) const VALKEY_VERSION: u32 = 80;
+pub(super) const READ_VALKEY_VERSIONS: RangeInclusive<u32> = VALKEY_VERSION..=VALKEY_VERSION;
+/// The version of a payload that has what version 10 has not.
+pub(super) const TIMED_VERSION: u32 = 12;
 /// What is written does not differ between these, so that the oldest, which every Redis 7 reads,
 /// serves best.
 pub(super) const WRITE_VERSIONS: RangeInclusive<u32> = 10..=12;
@@ -76,18 +83,22 @@ pub(super) mod kind {
     pub const SET_LISTPACK: u8 = 20;
     /// With the times at which consumers were active.
     pub const STREAM_3: u8 = 21;
-    /// Fields with times at which they expire, as a release candidate of 7.4 wrote them.
+    /// Fields with times at which they expire, as Valkey 9 writes them; in files of Redis, as a
+    /// release candidate of 7.4 wrote them.
+    pub const HASH_OF_VALKEY: u8 = 22;
     pub const HASH_EXPIRING_OF_CANDIDATE: u8 = 22;
     pub const HASH_EXPIRING_LISTPACK_OF_CANDIDATE: u8 = 23;
+    /// Fields with times at which they expire, each counted from the first.
     pub const HASH_EXPIRING: u8 = 24;
     pub const HASH_EXPIRING_LISTPACK: u8 = 25;
 
-    /// The name of a type that is known and not supported.
-    pub fn unsupported(type_byte: u8) -> Option<&'static str> {
+    /// The name of a type that is known and not supported in a file of a version.
+    pub fn unsupported(type_byte: u8, version: u32) -> Option<&'static str> {
         match type_byte {
             MODULE_OPAQUE | MODULE => Some("value of a module"),
-            HASH_EXPIRING_OF_CANDIDATE..=HASH_EXPIRING_LISTPACK => {
-                Some("hash with fields that expire")
+            HASH_OF_VALKEY if version >= super::VALKEY_VERSION => None,
+            HASH_EXPIRING_OF_CANDIDATE | HASH_EXPIRING_LISTPACK_OF_CANDIDATE => {
+                Some("hash with fields that expire in a candidate's form")
             }
             _ => None,
         }
@@ -102,6 +113,9 @@ pub(super) mod string {
     pub const LZF: u8 = 3;
 }
 
+/// A field, its value, and when it expires.
+pub type TimedField = (Vec<u8>, Vec<u8>, Option<u64>);
+
 /// The value of a key, whichever form a file holds it in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -113,6 +127,8 @@ pub enum Value {
     Set(Vec<Vec<u8>>),
     /// The fields and their values, in no order.
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// The fields, their values, and when they expire, in no order. In ms since 1970.
+    TimedHash(Vec<TimedField>),
     /// The members and their scores, in no order. A score may be infinite, and is a number.
     SortedSet(Vec<(Vec<u8>, f64)>),
     /// A stream, whose parts fit together. It may be empty.
@@ -126,6 +142,7 @@ impl Value {
             Self::String(_) | Self::Stream(_) => false,
             Self::List(elements) | Self::Set(elements) => elements.is_empty(),
             Self::Hash(fields) => fields.is_empty(),
+            Self::TimedHash(fields) => fields.is_empty(),
             Self::SortedSet(members) => members.is_empty(),
         }
     }

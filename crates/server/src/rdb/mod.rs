@@ -8,9 +8,10 @@
 //! EOF  checksum of all bytes before it
 //! ```
 //!
-//! [`Reader`] takes every form that a Redis up to 7.4 has written since version 1 of the format.
-//! [`Writer`] puts out one plain form for each type, which every Redis 7 takes. [`dump`] and
-//! [`restore`] are the same for one value without a key.
+//! [`Reader`] takes every form that a Redis up to 8 has written since version 1 of the format, and
+//! those of Valkey up to 9, whose files begin with `VALKEY`. [`Writer`] puts out one plain form for
+//! each type, which every Redis 7 and Valkey takes, but for hashes whose fields expire, which Redis
+//! takes from 7.4 on. [`dump`] and [`restore`] are the same for one value without a key.
 //!
 //! There is a maintained crate for reading, `rdb` 0.4. It is not used because it passes over what
 //! a server has to keep (idle times, frequencies, functions), verifies no checksum, reads no
@@ -42,6 +43,6 @@ mod writer;
 
 pub use dump::{dump, dump_functions, restore, restore_functions};
 pub use error::Error;
-pub use format::Value;
+pub use format::{TimedField, Value};
 pub use reader::{Item, Reader, Unsupported};
 pub use writer::{Attributes, Writer};

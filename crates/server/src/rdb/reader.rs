@@ -1,7 +1,10 @@
 //! Snapshots, item by item.
 
 use super::error::Error;
-use super::format::{CHECKSUM_SINCE, MAGIC, READ_VERSIONS, Value, check_version, kind, opcode};
+use super::format::{
+    CHECKSUM_SINCE, MAGIC, READ_VALKEY_VERSIONS, READ_VERSIONS, VALKEY_MAGIC, Value, check_version,
+    kind, opcode,
+};
 use super::source::Source;
 use super::writer::Attributes;
 use super::{decode, skip};
@@ -41,7 +44,7 @@ pub enum Item {
     End,
 }
 
-/// What becomes of values of modules, and hashes whose fields expire.
+/// What becomes of values of modules, and hashes in the forms of release candidates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsupported {
     /// Reading ends with an error that names the key.
@@ -52,7 +55,7 @@ pub enum Unsupported {
     Skip,
 }
 
-/// Reads a snapshot of version 1 to 12.
+/// Reads a snapshot of version 1 to 12, or of version 80, which is Valkey's.
 ///
 /// It is an iterator that ends behind [`Item::End`] or the first error. The file is not known to
 /// be intact before [`Item::End`]: who must not keep half a file, or a changed one, keeps what has
@@ -98,17 +101,25 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R, unsupported: Unsupported) -> Result<Self, Error> {
         let mut source = Source::new(input);
         let header: [u8; 9] = source.array()?;
-        let version = header
-            .strip_prefix(MAGIC)
-            .and_then(|digits| std::str::from_utf8(digits).ok())
+        let bad_magic = || Error::BadMagic {
+            found: nearfield_core::Error::shorten(&header),
+            offset: 0,
+        };
+        let (digits, accepted) = match header.strip_prefix(MAGIC) {
+            Some(digits) => (digits, READ_VERSIONS),
+            None => {
+                let digits = header.strip_prefix(VALKEY_MAGIC);
+                (digits.ok_or_else(bad_magic)?, READ_VALKEY_VERSIONS)
+            }
+        };
+        let version = std::str::from_utf8(digits)
+            .ok()
             .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
             .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| Error::BadMagic {
-                found: nearfield_core::Error::shorten(&header),
-                offset: 0,
-            })?;
+            .ok_or_else(bad_magic)?;
+        let offset = (header.len() - digits.len()) as u64;
         Ok(Self {
-            version: check_version(version, READ_VERSIONS, MAGIC.len() as u64)?,
+            version: check_version(version, accepted, offset)?,
             source,
             unsupported,
             attributes: Attributes::default(),
@@ -189,7 +200,7 @@ impl<R: Read> Reader<R> {
     fn entry(&mut self, type_byte: u8, offset: u64) -> Result<Option<Item>, Error> {
         let attributes = std::mem::take(&mut self.attributes);
         let key = self.source.string()?;
-        if let Some(kind) = kind::unsupported(type_byte) {
+        if let Some(kind) = kind::unsupported(type_byte, self.version) {
             let refuse = self.unsupported == Unsupported::Refuse;
             if refuse || !skip::value(type_byte, &mut self.source)? {
                 return Err(unsupported(&key, kind, type_byte, offset));

@@ -5,22 +5,12 @@ use super::format::kind;
 use super::source::Source;
 use std::io::Read;
 
-const TIME_BYTES: u64 = 8;
-
 /// Passes over a value; `false`, with nothing taken, if that cannot be done.
 pub(super) fn value<R: Read>(type_byte: u8, source: &mut Source<R>) -> Result<bool, Error> {
     match type_byte {
         kind::MODULE => module(source)?,
         kind::HASH_EXPIRING_LISTPACK_OF_CANDIDATE => source.skip_string()?,
-        kind::HASH_EXPIRING_LISTPACK => {
-            source.skip(TIME_BYTES)?;
-            source.skip_string()?;
-        }
         kind::HASH_EXPIRING_OF_CANDIDATE => expiring_fields(source)?,
-        kind::HASH_EXPIRING => {
-            source.skip(TIME_BYTES)?;
-            expiring_fields(source)?;
-        }
         _ => return Ok(false),
     }
     Ok(true)

@@ -19,7 +19,8 @@ pub struct Attributes {
     pub frequency: Option<u8>,
 }
 
-/// Writes a snapshot that every Redis 7 reads.
+/// Writes a snapshot that every Redis 7 reads, or from 7.4 on if there are
+/// [hashes whose fields expire](Self::begin_timed_hash).
 ///
 /// Large containers need not lie in memory as a [`Value`]: `begin_` their number of elements, then
 /// give these one by one. All calls buffer; the file is whole when [`finish`](Self::finish) has
@@ -54,6 +55,8 @@ pub struct Writer<W> {
     remaining: u64,
     /// Whether every other one of them is a score.
     scored: bool,
+    /// When the first field expires, if they are fields that may.
+    soonest_ms: Option<u64>,
 }
 
 impl<W: Write> Writer<W> {
@@ -78,6 +81,7 @@ impl<W: Write> Writer<W> {
             sink,
             remaining: 0,
             scored: false,
+            soonest_ms: None,
         })
     }
 
@@ -165,6 +169,38 @@ impl<W: Write> Writer<W> {
         self.begin_elements(count, count.saturating_mul(2))
     }
 
+    /// Begins a hash of `count` fields, the first of which expires at `soonest_ms`: as many calls
+    /// of [`timed_field`](Self::timed_field) follow. Redis reads it from 7.4 on.
+    pub fn begin_timed_hash(
+        &mut self,
+        key: &[u8],
+        count: u64,
+        soonest_ms: u64,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        self.begin_entry("begin_timed_hash", kind::HASH_EXPIRING, key, attributes)?;
+        self.sink.bytes(&soonest_ms.to_le_bytes())?;
+        self.begin_elements(count, count)?;
+        self.soonest_ms = Some(soonest_ms);
+        Ok(())
+    }
+
+    /// Writes the next field, its value and when it expires, in ms since 1970.
+    pub fn timed_field(
+        &mut self,
+        field: &[u8],
+        value: &[u8],
+        time_ms: Option<u64>,
+    ) -> Result<(), Error> {
+        match self.soonest_ms {
+            Some(soonest_ms) if self.remaining > 0 => {
+                self.remaining -= 1;
+                encode::timed_field((field, value, time_ms), soonest_ms, &mut self.sink)
+            }
+            _ => Err(self.out_of_place("timed_field")),
+        }
+    }
+
     /// Begins a sorted set of `count` members, each of which is followed by its score. Redis reads
     /// it fastest if the scores fall.
     pub fn begin_sorted_set(
@@ -181,7 +217,7 @@ impl<W: Write> Writer<W> {
 
     /// Writes the next element, member, field, or value of a field.
     pub fn element(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.remaining == 0 || self.is_score_due() {
+        if self.remaining == 0 || self.is_score_due() || self.soonest_ms.is_some() {
             return Err(self.out_of_place("element"));
         }
         self.remaining -= 1;
@@ -255,6 +291,7 @@ impl<W: Write> Writer<W> {
     fn begin_elements(&mut self, count: u64, calls: u64) -> Result<(), Error> {
         self.remaining = calls;
         self.scored = false;
+        self.soonest_ms = None;
         self.sink.length(count)
     }
 

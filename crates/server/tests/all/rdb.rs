@@ -176,7 +176,7 @@ impl Redis {
                     .flat_map(|(field, value)| [&field[..], &value[..]]);
                 ("HSET", words.collect())
             }
-            Value::Stream(_) => panic!("streams have tests of their own"),
+            Value::Stream(_) | Value::TimedHash(_) => panic!("these have tests of their own"),
             Value::SortedSet(members) => {
                 scores = members.iter().map(|(_, score)| score.to_string()).collect();
                 let words = members.iter().zip(&scores);
@@ -399,6 +399,7 @@ fn sorted(mut value: Value) -> Value {
         Value::String(_) | Value::List(_) | Value::Stream(_) => {}
         Value::Set(members) => members.sort_unstable(),
         Value::Hash(fields) => fields.sort_unstable(),
+        Value::TimedHash(fields) => fields.sort_unstable(),
         Value::SortedSet(members) => members.sort_by(|a, b| a.0.cmp(&b.0)),
     }
     value

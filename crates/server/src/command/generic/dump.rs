@@ -14,8 +14,11 @@ pub(super) fn dump(call: &mut Call<'_>) -> Answer {
         call.reply.null();
         return Ok(());
     };
-    let payload = rdb::dump(&value(&mut call.keys, key, &found)?);
-    call.reply.bulk(&payload);
+    match value(&mut call.keys, key, &found)? {
+        // The time of all fields is over.
+        Value::TimedHash(fields) if fields.is_empty() => call.reply.null(),
+        value => call.reply.bulk(&rdb::dump(&value)),
+    }
     Ok(())
 }
 
@@ -25,8 +28,16 @@ fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, Comman
         Object::Text(text) => Value::String(text.bytes().to_vec()),
         Object::List(list) => Value::List(list.iter().map(<[u8]>::to_vec).collect()),
         Object::Hash(hash) => {
-            let pair = |(field, value): (&[u8], &[u8])| (field.to_vec(), value.to_vec());
-            Value::Hash(hash.iter().map(pair).collect())
+            let pairs = hash.iter();
+            let pairs = pairs.map(|(field, value)| (field.to_vec(), value.to_vec()));
+            if !hash.has_times() {
+                return Value::Hash(pairs.collect());
+            }
+            let timed = pairs.map(|(field, value)| {
+                let time_ms = hash.expires_at_ms(&field);
+                (field, value, time_ms)
+            });
+            Value::TimedHash(timed.collect())
         }
         Object::Set(set) => Value::Set(set.iter().map(|member| member.to_vec()).collect()),
         Object::SortedSet(sorted_set) => {
@@ -52,6 +63,7 @@ fn has_duplicates(value: &Value) -> bool {
         Value::String(_) | Value::List(_) | Value::Stream(_) => false,
         Value::Set(members) => any(members.iter()),
         Value::Hash(fields) => any(fields.iter().map(|(field, _)| field)),
+        Value::TimedHash(fields) => any(fields.iter().map(|(field, ..)| field)),
         Value::SortedSet(members) => any(members.iter().map(|(member, _)| member)),
     }
 }

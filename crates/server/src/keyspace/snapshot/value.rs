@@ -24,13 +24,21 @@ pub fn write<W: Write>(
             writer.begin_list(key, count, attributes)?;
             list.visit(unread, |element| writer.element(element))
         }
-        Object::Hash(hash) => {
-            writer.begin_hash(key, count, attributes)?;
-            hash.visit(unread, |field, value| {
-                writer.element(field)?;
-                writer.element(value)
-            })
-        }
+        Object::Hash(hash) => match hash.soonest_ms() {
+            None => {
+                writer.begin_hash(key, count, attributes)?;
+                hash.visit(unread, |field, value, _| {
+                    writer.element(field)?;
+                    writer.element(value)
+                })
+            }
+            Some(soonest_ms) => {
+                writer.begin_timed_hash(key, count, soonest_ms, attributes)?;
+                hash.visit(unread, |field, value, time_ms| {
+                    writer.timed_field(field, value, time_ms)
+                })
+            }
+        },
         Object::Set(set) => {
             writer.begin_set(key, count, attributes)?;
             set.iter().try_for_each(|member| writer.element(&member))
@@ -72,6 +80,14 @@ pub fn put(
             let mut hash = Hash::create(heap);
             for (field, value) in &fields {
                 hash.set(&limits, field, value);
+            }
+            hash.wrap()
+        }
+        Value::TimedHash(fields) => {
+            let mut hash = Hash::create(heap);
+            for (field, value, time_ms) in &fields {
+                hash.set(&limits, field, value);
+                hash.set_time(&limits, field, *time_ms);
             }
             hash.wrap()
         }

@@ -492,6 +492,7 @@ impl Round {
             (&keyspace.misses, ledger.misses),
             (&keyspace.changes, ledger.changes),
             (&keyspace.expired_keys, ledger.expired),
+            (&keyspace.expired_fields, ledger.expired_fields),
         ] {
             if count > 0 {
                 counter.fetch_add(count, Ordering::Relaxed);

@@ -1,8 +1,13 @@
 //! Hashes: fields with values.
 
+mod due;
 mod nodes;
 #[cfg(test)]
 mod tests;
+mod timed;
+
+pub use due::{DueNote, FieldNotes};
+pub use timed::FIELD_TIME_MS_MAX;
 
 use super::Limits;
 use super::frozen::Source;
@@ -11,13 +16,18 @@ use super::packed::{Packed, Pairs};
 use super::table::{Ids, Table};
 use allocator_api2::alloc::Allocator;
 use allocator_api2::boxed::Box;
+use nearfield_tiers::Heap;
 use rand::{Rng, RngExt};
+use timed::Timed;
 
 /// Fields with values, both byte strings, in no order that means something.
 ///
 /// A small hash is packed, and what is said of complexity is said of large ones. Values of a large
 /// one may lie in cold tiers, each for itself; then only those can be read which are
 /// [lent](super::Parted::lend).
+///
+/// Fields may expire. Those whose time is over are not seen by most methods, and stay until
+/// [`take_due`](Hash::take_due); which these are is said by [`at`](Hash::at).
 pub struct Hash<A: Allocator> {
     form: Form<A>,
 }
@@ -26,11 +36,17 @@ enum Form<A: Allocator> {
     /// Fields and values in turn.
     Small(Packed<A>),
     Large(Box<Table<A>, A>),
+    /// Either of the others, and when some fields expire.
+    Timed(Box<Timed<A>, A>),
 }
+
+// Hashes without times take no more memory for those that have some.
+const _: () = assert!(size_of::<Form<Heap>>() == size_of::<Packed<Heap>>());
 
 /// The forms of a hash that is frozen.
 const SMALL: u8 = 0;
 const LARGE: u8 = 1;
+const TIMED: u8 = 2;
 
 impl<A: Allocator + Clone> Hash<A> {
     /// An empty hash.
@@ -40,11 +56,12 @@ impl<A: Allocator + Clone> Hash<A> {
         }
     }
 
-    /// The number of fields.
+    /// The number of fields, also of those that are not seen.
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Small(packed) => packed.len() / 2,
             Form::Large(table) => table.len(),
+            Form::Timed(timed) => timed.fields.len(),
         }
     }
 
@@ -53,11 +70,16 @@ impl<A: Allocator + Clone> Hash<A> {
         self.len() == 0
     }
 
-    /// The name of the form: `listpack` or `hashtable`.
+    /// The name of the form: `listpack` or `hashtable`, and `listpackex` for a packed one some of
+    /// whose fields expire, as Redis has it.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
             Form::Small(_) => "listpack",
             Form::Large(_) => "hashtable",
+            Form::Timed(timed) => match &timed.fields.form {
+                Form::Small(_) => "listpackex",
+                _ => "hashtable",
+            },
         }
     }
 
@@ -66,6 +88,7 @@ impl<A: Allocator + Clone> Hash<A> {
         match &self.form {
             Form::Small(packed) => packed.memory_bytes(),
             Form::Large(table) => size_of::<Table<A>>() + table.memory_bytes(),
+            Form::Timed(timed) => timed.memory_bytes(),
         }
     }
 
@@ -76,6 +99,9 @@ impl<A: Allocator + Clone> Hash<A> {
                 Form::Small(packed) => Form::Small(packed.rebuild_in(heap)),
                 Form::Large(table) => {
                     Form::Large(Box::new_in(table.rebuild_in(heap.clone()), heap))
+                }
+                Form::Timed(timed) => {
+                    Form::Timed(Box::new_in(timed.rebuild_in(heap.clone()), heap))
                 }
             },
         }
@@ -92,6 +118,10 @@ impl<A: Allocator + Clone> Hash<A> {
                 out.push(LARGE);
                 table.freeze(out);
             }
+            Form::Timed(timed) => {
+                out.push(TIMED);
+                timed.freeze(out);
+            }
         }
     }
 
@@ -103,6 +133,7 @@ impl<A: Allocator + Clone> Hash<A> {
                 Form::Small(Some(packed).filter(|it| it.len().is_multiple_of(2))?)
             }
             LARGE => Form::Large(Box::new_in(Table::thaw(source, heap.clone())?, heap)),
+            TIMED => Form::Timed(Box::new_in(Timed::thaw(source, heap.clone())?, heap)),
             _ => return None,
         };
         Some(Hash { form })
@@ -113,6 +144,8 @@ impl<A: Allocator + Clone> Hash<A> {
         match &self.form {
             Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value),
             Form::Large(table) => table.get(field),
+            Form::Timed(timed) if timed.sees(field) => timed.fields.get(field),
+            Form::Timed(_) => None,
         }
     }
 
@@ -121,6 +154,8 @@ impl<A: Allocator + Clone> Hash<A> {
         match &self.form {
             Form::Small(packed) => packed.find_pair(field).map(|(_, value)| value.len()),
             Form::Large(table) => table.find(field).map(|id| table.value_len(id)),
+            Form::Timed(timed) if timed.sees(field) => timed.fields.value_len(field),
+            Form::Timed(_) => None,
         }
     }
 
@@ -129,11 +164,22 @@ impl<A: Allocator + Clone> Hash<A> {
         match &self.form {
             Form::Small(packed) => packed.find_pair(field).is_some(),
             Form::Large(table) => table.find(field).is_some(),
+            Form::Timed(timed) => timed.sees(field) && timed.fields.contains(field),
         }
     }
 
-    /// Sets the value of `field`; whether it had none before.
+    /// Sets the value of `field`, which never expires from then on; whether it had none before.
     pub fn set(&mut self, limits: &Limits, field: &[u8], value: &[u8]) -> bool {
+        let is_new = self.set_value(limits, field, value);
+        self.forget_time(field);
+        is_new
+    }
+
+    /// As [`set`](Hash::set), but the field expires when it did before.
+    pub fn set_value(&mut self, limits: &Limits, field: &[u8], value: &[u8]) -> bool {
+        if let Form::Timed(timed) = &mut self.form {
+            return timed.fields.set_value(limits, field, value);
+        }
         let is_small = field.len().max(value.len()) <= limits.hash_bytes_max;
         if let Form::Small(packed) = &mut self.form
             && is_small
@@ -163,13 +209,16 @@ impl<A: Allocator + Clone> Hash<A> {
         }
         match &mut self.form {
             Form::Large(table) => table,
+            Form::Timed(timed) => timed.fields.table(),
             Form::Small(_) => unreachable!("the form has just been made large"),
         }
     }
 
     /// Removes `field`; whether it had a value.
     pub fn remove(&mut self, field: &[u8]) -> bool {
+        self.forget_time(field);
         match &mut self.form {
+            Form::Timed(timed) => timed.fields.remove(field),
             Form::Large(table) => table.remove(field),
             Form::Small(packed) => match packed.find_pair(field) {
                 None => false,
@@ -183,51 +232,86 @@ impl<A: Allocator + Clone> Hash<A> {
 
     /// All fields and values.
     pub fn iter(&self) -> Fields<'_, A> {
-        Fields(match &self.form {
-            Form::Small(packed) => Walk::Small(packed.pairs()),
+        let (form, timed) = self.parts();
+        let walk = match form {
             Form::Large(table) => Walk::Large(table, table.iter()),
-        })
+            Form::Small(packed) => Walk::Small(packed.pairs()),
+            Form::Timed(_) => unreachable!("what is beside times has none"),
+        };
+        Fields { walk, timed }
+    }
+
+    /// The form that has the fields; and what says which of them are seen, if not all are.
+    fn parts(&self) -> (&Form<A>, Option<&Timed<A>>) {
+        match &self.form {
+            Form::Timed(timed) => {
+                let says = Some(&**timed).filter(|timed| timed.over() > 0);
+                (&timed.fields.form, says)
+            }
+            form => (form, None),
+        }
     }
 
     /// All fields, in the order of [`iter`](Hash::iter).
     pub fn fields(&self) -> impl Iterator<Item = &[u8]> {
-        let (packed, table) = match &self.form {
+        let (form, timed) = self.parts();
+        let (packed, table) = match form {
             Form::Small(packed) => (Some(packed), None),
             Form::Large(table) => (None, Some(table)),
+            Form::Timed(_) => (None, None),
         };
         let packed = packed.into_iter().flat_map(Packed::pairs);
         let table = table.into_iter().flat_map(|table| {
             let key = |id| table.key(id);
             table.iter().map(key)
         });
-        packed.map(|(_, field, _)| field).chain(table)
+        let is_seen = move |field: &&[u8]| timed.is_none_or(|timed| timed.sees(field));
+        packed
+            .map(|(_, field, _)| field)
+            .chain(table)
+            .filter(is_seen)
     }
 
-    /// One of the fields, all of which are equally likely.
+    /// One of the fields, all of which are equally likely. Linear while there are some that are
+    /// not seen.
     pub fn random_field(&self, random: &mut impl Rng) -> Option<&[u8]> {
         match &self.form {
             Form::Small(_) => self.random(random).map(|(field, _)| field),
             Form::Large(table) => table.random(random).map(|id| table.key(id)),
+            Form::Timed(timed) if timed.over() == 0 => timed.fields.random_field(random),
+            Form::Timed(_) => self.fields().nth(self.seen_index(random)?),
         }
     }
 
-    /// Gives all fields and values to `visit`. Of the values in cold tiers one at a time is in
-    /// memory.
+    /// The place of a field among those that are seen; `None` if there is none.
+    fn seen_index(&self, random: &mut impl Rng) -> Option<usize> {
+        let count = self.seen_len();
+        (count > 0).then(|| random.random_range(0..count))
+    }
+
+    /// Gives all fields, values and the times at which fields expire to `visit`, also those that
+    /// are not seen. Of the values in cold tiers one at a time is in memory.
     ///
     /// # Errors
     /// That of `visit`, or a value cannot be read.
     pub fn visit<E>(
         &self,
         unread: impl Fn(Unread) -> E,
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+        mut visit: impl FnMut(&[u8], &[u8], Option<u64>) -> Result<(), E>,
     ) -> Result<(), E> {
-        match &self.form {
+        let form = match &self.form {
+            Form::Timed(timed) => &timed.fields.form,
+            form => form,
+        };
+        let mut visit = |field: &[u8], value: &[u8]| visit(field, value, self.expires_at_ms(field));
+        match form {
             Form::Small(packed) => packed
                 .pairs()
                 .try_for_each(|(_, field, value)| visit(field, value)),
             Form::Large(table) => table.iter().try_for_each(|id| {
                 table.visit_value(id, &unread, |value| visit(table.key(id), value))
             }),
+            Form::Timed(_) => Ok(()),
         }
     }
 
@@ -241,13 +325,21 @@ impl<A: Allocator + Clone> Hash<A> {
                 pairs.next().map(|(_, field, value)| (field, value))
             }
             Form::Large(table) => table.random(random).map(|id| table.pair(id)),
+            Form::Timed(timed) if timed.over() == 0 => timed.fields.random(random),
+            Form::Timed(_) => self.iter().nth(self.seen_index(random)?),
         }
     }
 
     /// Visits about `count` fields and answers the cursor to go on with; 0 begins and ends an
     /// iteration. A field that is there during all of it is visited at least once.
     pub fn scan(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8], &[u8])) -> u64 {
-        match &self.form {
+        let (form, timed) = self.parts();
+        let mut visit = |field: &[u8], value: &[u8]| {
+            if timed.is_none_or(|timed| timed.sees(field)) {
+                visit(field, value);
+            }
+        };
+        match form {
             Form::Small(packed) => {
                 for (_, field, value) in packed.pairs() {
                     visit(field, value);
@@ -258,14 +350,22 @@ impl<A: Allocator + Clone> Hash<A> {
                 let (field, value) = table.pair(id);
                 visit(field, value);
             }),
+            Form::Timed(_) => 0,
         }
     }
 
     /// As [`scan`](Hash::scan), of the fields alone.
     pub fn scan_fields(&self, cursor: u64, count: usize, mut visit: impl FnMut(&[u8])) -> u64 {
-        match &self.form {
+        let (form, timed) = self.parts();
+        let mut visit = |field: &[u8]| {
+            if timed.is_none_or(|timed| timed.sees(field)) {
+                visit(field);
+            }
+        };
+        match form {
             Form::Small(_) => self.scan(cursor, count, |field, _| visit(field)),
             Form::Large(table) => table.scan(cursor, count, |id| visit(table.key(id))),
+            Form::Timed(_) => 0,
         }
     }
 
@@ -273,6 +373,7 @@ impl<A: Allocator + Clone> Hash<A> {
         match &self.form {
             Form::Small(_) => None,
             Form::Large(table) => Some(table),
+            Form::Timed(timed) => timed.fields.large(),
         }
     }
 
@@ -280,6 +381,7 @@ impl<A: Allocator + Clone> Hash<A> {
         match &mut self.form {
             Form::Small(_) => None,
             Form::Large(table) => Some(table),
+            Form::Timed(timed) => timed.fields.large_mut(),
         }
     }
 
@@ -294,12 +396,17 @@ impl<A: Allocator + Clone> Hash<A> {
         match &self.form {
             Form::Small(packed) => packed.check_invariants(),
             Form::Large(table) => table.check_invariants(),
+            Form::Timed(timed) => timed.check_invariants(),
         }
     }
 }
 
 /// Fields and values of a [`Hash`](struct@Hash).
-pub struct Fields<'a, A: Allocator>(Walk<'a, A>);
+pub struct Fields<'a, A: Allocator> {
+    walk: Walk<'a, A>,
+    /// Says which are seen, if not all are.
+    timed: Option<&'a Timed<A>>,
+}
 
 enum Walk<'a, A: Allocator> {
     Small(Pairs<'a>),
@@ -310,9 +417,14 @@ impl<'a, A: Allocator + Clone> Iterator for Fields<'a, A> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Walk::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
-            Walk::Large(table, ids) => ids.next().map(|id| table.pair(id)),
+        loop {
+            let (field, value) = match &mut self.walk {
+                Walk::Small(pairs) => pairs.next().map(|(_, field, value)| (field, value)),
+                Walk::Large(table, ids) => ids.next().map(|id| table.pair(id)),
+            }?;
+            if self.timed.is_none_or(|timed| timed.sees(field)) {
+                return Some((field, value));
+            }
         }
     }
 }

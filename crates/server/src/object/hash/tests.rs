@@ -1,4 +1,5 @@
 use super::*;
+use crate::object::frozen::Source;
 use crate::object::node::{Met, Part, Parted};
 use crate::object::testing::{bytes, cold, for_each_seed};
 use nearfield_tiers::Heap;
@@ -208,7 +209,7 @@ fn values_in_cold_tiers_change_nothing_and_only_those_of_the_part_are_read() {
             let mut all = plain.iter();
             let visited = hash.visit(
                 |unread| unread,
-                |field, value| {
+                |field, value, _| {
                     assert_eq!(Some((field, value)), all.next());
                     Ok(())
                 },
@@ -321,4 +322,147 @@ fn the_walk_is_told_how_often_values_were_used() {
     assert_eq!(counted[2..7], [0, 1, 2, 1, 0]);
     assert_eq!(uses(&mut hash), [0; 100]);
     assert!(hash.moves_by_nodes() && hash.is_attended());
+}
+
+/// What a hash has to have: of each field the value, and when it expires.
+type Timed = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
+
+/// Compares all that can be seen of a hash at a time.
+fn check_timed(hash: &mut Hash<Heap>, model: &Timed, now_ms: u64, random: &mut SmallRng) {
+    hash.at(now_ms);
+    hash.check_invariants();
+    let seen = model
+        .iter()
+        .filter(|(_, (_, time_ms))| time_ms.is_none_or(|time_ms| time_ms > now_ms));
+    let seen: BTreeMap<&[u8], &[u8]> = seen.map(|(f, (v, _))| (&f[..], &v[..])).collect();
+    assert_eq!((hash.len(), hash.seen_len()), (model.len(), seen.len()));
+    assert_eq!(hash.is_empty(), model.is_empty());
+    assert_eq!(hash.iter().collect::<BTreeMap<_, _>>(), seen);
+    assert!(hash.fields().eq(hash.iter().map(|(field, _)| field)));
+    let mut scanned = Vec::new();
+    let mut cursor = hash.scan(0, 7, |field, _| scanned.push(field.to_vec()));
+    while cursor != 0 {
+        cursor = hash.scan_fields(cursor, 7, |field| scanned.push(field.to_vec()));
+    }
+    scanned.sort();
+    scanned.dedup();
+    assert!(scanned.iter().eq(seen.keys()));
+    let soonest = model.values().filter_map(|(_, time_ms)| *time_ms).min();
+    assert_eq!(
+        (hash.soonest_ms(), hash.has_times()),
+        (soonest, soonest.is_some())
+    );
+    match (hash.random(random), hash.random_field(random)) {
+        (Some((field, value)), Some(other)) => {
+            assert_eq!(seen.get(field), Some(&value));
+            assert!(seen.contains_key(other));
+        }
+        drawn => assert!(drawn == (None, None) && seen.is_empty()),
+    }
+    let mut visited = Timed::new();
+    let visit = hash.visit(
+        |unread| unread,
+        |field, value, time_ms| {
+            visited.insert(field.to_vec(), (value.to_vec(), time_ms));
+            Ok(())
+        },
+    );
+    assert!(visit.is_ok());
+    assert_eq!(&visited, model);
+}
+
+#[test]
+fn fields_expire_as_in_a_map_with_times() {
+    for_each_seed(60, |random| {
+        let (heap, limits) = (
+            Heap::new(),
+            Limits {
+                hash_entries_max: 20,
+                sorted_set_entries_max: 10,
+                ..Limits::default()
+            },
+        );
+        let notes = Arc::new(FieldNotes::default());
+        let mut hash = Hash::new_in(heap.clone());
+        let mut model = Timed::new();
+        let (mut now_ms, length_max) = (1000, [1, 2, 70][random.random_range(0..3)]);
+        for step in 0..600 {
+            now_ms += random.random_range(0..3);
+            hash.at(now_ms);
+            let (field, value) = (bytes(random, length_max), bytes(random, length_max));
+            let is_seen = |entry: Option<&(Vec<u8>, Option<u64>)>| {
+                entry.is_some_and(|(_, time_ms)| time_ms.is_none_or(|it| it > now_ms))
+            };
+            let known = is_seen(model.get(&field));
+            assert_eq!(hash.contains(&field), known);
+            match random.random_range(0..8) {
+                0..3 => {
+                    hash.set(&limits, &field, &value);
+                    model.insert(field, (value, None));
+                }
+                3 => {
+                    hash.set_value(&limits, &field, &value);
+                    let time_ms = model.get(&field).and_then(|(_, time_ms)| *time_ms);
+                    model.insert(field, (value, time_ms));
+                }
+                4 | 5 if known => {
+                    let time_ms = random
+                        .random_bool(0.8)
+                        .then(|| now_ms + random.random_range(1..60));
+                    hash.set_time(&limits, &field, time_ms);
+                    if let Some(entry) = model.get_mut(&field) {
+                        entry.1 = time_ms;
+                    }
+                }
+                6 => assert_eq!(hash.remove(&field), model.remove(&field).is_some()),
+                _ if random.random_bool(0.3) => {
+                    let limit = random.random_range(0..5);
+                    let due = hash.take_due(now_ms, limit);
+                    for field in &due {
+                        let (_, time_ms) = model.remove(field).unwrap();
+                        assert!(time_ms.unwrap() <= now_ms);
+                    }
+                    let is_due = |(_, time_ms): &(Vec<u8>, Option<u64>)| {
+                        time_ms.is_some_and(|time_ms| time_ms <= now_ms)
+                    };
+                    assert!(due.len() == limit || !model.values().any(is_due));
+                }
+                _ => {}
+            }
+            hash.note_in(&notes, b"key");
+            assert_eq!(notes.len(), usize::from(hash.has_times()));
+            assert!(
+                hash.soonest_ms()
+                    .is_none_or(|soonest| notes.are_due(soonest))
+            );
+            assert_eq!(hash.memory_bytes(), heap.used_bytes());
+            if step % 20 == 0 {
+                check_timed(&mut hash, &model, now_ms, random);
+                let mut frozen = Vec::new();
+                hash.freeze(&mut frozen);
+                let other = Heap::new();
+                let thawed = Hash::thaw(&mut Source::new(&frozen), other.clone());
+                check_timed(&mut thawed.unwrap(), &model, now_ms, random);
+                check_timed(&mut hash.rebuild_in(other.clone()), &model, now_ms, random);
+                assert_eq!(
+                    (other.used_bytes(), notes.len()),
+                    (0, usize::from(hash.has_times()))
+                );
+            }
+        }
+        drop(hash);
+        assert_eq!((heap.used_bytes(), notes.len()), (0, 0));
+    });
+}
+
+#[test]
+fn a_hash_without_times_takes_no_more_memory() {
+    let (heap, limits) = (Heap::new(), Limits::default());
+    let mut hash = Hash::new_in(heap.clone());
+    hash.set(&limits, b"field", b"value");
+    let before = hash.memory_bytes();
+    hash.set_time(&limits, b"field", Some(7));
+    assert!(hash.memory_bytes() > before && hash.encoding() == "listpackex");
+    hash.set_time(&limits, b"field", None);
+    assert_eq!((hash.memory_bytes(), hash.encoding()), (before, "listpack"));
 }

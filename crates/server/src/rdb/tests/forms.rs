@@ -502,9 +502,16 @@ fn what_stands_beside_keys_is_read() {
 }
 
 #[test]
-fn versions_1_to_12_are_read() {
-    for (version, trailer) in [("0001", 0), ("0004", 0), ("0005", 8), ("0012", 8)] {
-        let file = [b"REDIS", version.as_bytes(), b"\xff", &vec![0; trailer]].concat();
+fn versions_1_to_12_of_redis_and_80_of_valkey_are_read() {
+    for (name, version, trailer) in [
+        ("REDIS", "0001", 0),
+        ("REDIS", "0004", 0),
+        ("REDIS", "0005", 8),
+        ("REDIS", "0012", 8),
+        ("VALKEY", "080", 8),
+    ] {
+        let head = [name.as_bytes(), version.as_bytes()].concat();
+        let file = [&head, &b"\xff"[..], &vec![0; trailer]].concat();
         let mut reader = Reader::new(file.as_slice(), Unsupported::Refuse).unwrap();
         assert_eq!(reader.version(), version.parse::<u32>().unwrap());
         assert_eq!(reader.next().unwrap().unwrap(), Item::End);
@@ -517,12 +524,18 @@ fn versions_1_to_12_are_read() {
             matches!(error, Error::UnknownVersion { version: v, offset: 5, .. } if v == version)
         );
     }
+    for version in [12, 79, 81] {
+        let error = begin(format!("VALKEY{version:03}").as_bytes());
+        assert!(
+            matches!(error, Error::UnknownVersion { version: v, offset: 6, .. } if v == version)
+        );
+    }
     for header in [
         "RESID0011",
         "REDIS+011",
         "REDIS 011",
         "redis0011",
-        "VALKEY080",
+        "VALKEY+80",
     ] {
         assert!(
             matches!(begin(header.as_bytes()), Error::BadMagic { offset: 0, .. }),
@@ -532,7 +545,7 @@ fn versions_1_to_12_are_read() {
     assert!(matches!(begin(b"REDIS001"), Error::Truncated { offset: 8 }));
 }
 
-/// A module's value, and hashes whose fields expire, behind a key.
+/// A module's value, and hashes in the forms of release candidates, behind a key.
 fn unsupported_values() -> Vec<(u8, Vec<u8>)> {
     vec![
         (
@@ -541,9 +554,46 @@ fn unsupported_values() -> Vec<(u8, Vec<u8>)> {
         ),
         (22, b"\x02\x00\x01f\x01v\x05\x01g\x01w".to_vec()),
         (23, b"\x04any!".to_vec()),
-        (24, b"timetime\x01\x05\x01g\x01w".to_vec()),
-        (25, b"timetime\x04any!".to_vec()),
     ]
+}
+
+/// Hashes as Redis 8 and Valkey 9 have dumped them.
+#[test]
+fn hashes_whose_fields_expire_are_read_as_others_write_them() {
+    let field = |name: &str, value: &str, time_ms| (name.into(), value.into(), time_ms);
+    // `DUMP` of Redis 8.2.3 and of Valkey 9.1.2, but for the checksums.
+    let of_redis =
+        b"\xece9\x17\xa2\x01\x00\x00++\x00\x00\x00\x0c\x00\x81a\x02\x05\x01\xf4\xf39\xd3\
+        `\xba\x01\x00\x00\t\x81c\x02\x03\x01\x00\x01\x81d\x02\x04\x01\x00\x01\x81b\x02\x05\x01\x00\
+        \x01\xff";
+    assert_eq!(
+        value(25, of_redis).unwrap(),
+        Value::TimedHash(vec![
+            field("a", "5", Some(1_900_000_000_499)),
+            field("c", "3", None),
+            field("d", "4", None),
+            field("b", "5", None),
+        ])
+    );
+    let counted = b"\xe8\x03\0\0\0\0\0\0\x03\x01\x01a\x01x\x00\x01b\x01y\x41\x00\x01c\x01z";
+    let expected = vec![
+        field("a", "x", Some(1000)),
+        field("b", "y", None),
+        field("c", "z", Some(1255)),
+    ];
+    assert_eq!(value(24, counted).unwrap(), Value::TimedHash(expected));
+    let none = b"\0\0\0\0\0\0\0\0\x01\x00\x01b\x01y";
+    let plain = Value::Hash(vec![(b"b".to_vec(), b"y".to_vec())]);
+    assert_eq!(value(24, none).unwrap(), plain);
+    let of_valkey = b"\x16\x01k\x02\x01a\xc0\x05\xf39\xd3`\xba\x01\x00\x00\x01b\xc0\x05\xff\xff\
+        \xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\0";
+    let file = [b"VALKEY080", &of_valkey[..]].concat();
+    let read = items(&file, Unsupported::Refuse).unwrap();
+    let times = Value::TimedHash(vec![
+        field("a", "5", Some(1_900_000_000_499)),
+        field("b", "5", None),
+    ]);
+    assert!(matches!(&read[..], [Item::Entry { value, .. }, Item::End] if *value == times));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Packed values and files made by hand, and random values.
 
 use crate::object::stream::testing::made;
-use crate::rdb::{Attributes, Error, Item, Reader, Unsupported, Value, Writer};
+use crate::rdb::{Attributes, Error, Item, Reader, TimedField, Unsupported, Value, Writer};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt};
 
@@ -123,7 +123,20 @@ fn random_score(random: &mut impl Rng) -> f64 {
 /// A value that is no empty container.
 pub fn random_value(random: &mut SmallRng) -> Value {
     let count = 1 + (random.random_range(0..300) >> random.random_range(0..9));
-    match random.random_range(0..6) {
+    match random.random_range(0..7) {
+        6 => {
+            let mut fields: Vec<TimedField> = (0..count)
+                .map(|_| {
+                    let time_ms = random
+                        .random_bool(0.5)
+                        .then(|| random.random_range(1..1 << 46));
+                    (random_string(random), random_string(random), time_ms)
+                })
+                .collect();
+            // One of none that expires is a plain one.
+            fields[0].2 = Some(1);
+            Value::TimedHash(fields)
+        }
         4 => {
             let stream = made(random, &nearfield_tiers::Heap::new());
             Value::Stream(Box::new(stream.parts().into_owned()))
@@ -216,6 +229,14 @@ fn write_by_element(
             for (field, value) in fields {
                 writer.element(field)?;
                 writer.element(value)?;
+            }
+        }
+        Value::TimedHash(fields) => {
+            let soonest = fields.iter().filter_map(|(_, _, time_ms)| *time_ms).min();
+            let count = fields.len() as u64;
+            writer.begin_timed_hash(key, count, soonest.unwrap_or(0), attributes)?;
+            for (field, value, time_ms) in fields {
+                writer.timed_field(field, value, *time_ms)?;
             }
         }
         Value::Stream(parts) => writer.stream(key, parts, attributes)?,

@@ -284,3 +284,54 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
     assert!(moved > 100, "{moved} values have moved");
     check(&server).unwrap();
 }
+
+#[test]
+fn a_hash_whose_fields_expire_stays_in_memory_but_for_its_large_values() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let _still = server.server.tiering.still();
+    let mut connection = server.connect();
+    let move_key = |connection: &mut Connection, key: &[u8]| {
+        let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", key, b"2"];
+        connection.command(&words).unwrap()
+    };
+    for key in ["small", "other"] {
+        for number in 0..10 {
+            set(&mut connection, key.as_bytes(), number, 0);
+        }
+    }
+    run(&mut connection, "HEXPIRE small 100 FIELDS 1 field:1");
+    assert_eq!(move_key(&mut connection, b"small"), Value::Integer(0));
+    assert_eq!(move_key(&mut connection, b"other"), Value::Integer(1));
+    run(&mut connection, "HPERSIST small FIELDS 1 field:1");
+    assert_eq!(move_key(&mut connection, b"small"), Value::Integer(1));
+    // A cold one comes back to be changed.
+    let reply = run(&mut connection, "HEXPIRE other 100 FIELDS 1 field:2");
+    assert_eq!(reply, Value::Array(vec![Value::Integer(1)]));
+    assert_eq!(move_key(&mut connection, b"other"), Value::Integer(0));
+
+    (0..200).for_each(|number| set(&mut connection, b"hash", number, 0));
+    run(
+        &mut connection,
+        "HEXPIRE hash 100 FIELDS 2 field:150 field:160",
+    );
+    move_nodes(&server, b"hash", 0..200, 2);
+    assert_eq!(nodes(&server, b"hash"), [0, 0, 200]);
+    let traffic = server.server.keyspace.cold.traffic(2).unwrap();
+    let before = reads(traffic);
+    run(&mut connection, "HTTL hash FIELDS 2 field:150 field:151");
+    run(&mut connection, "HPEXPIRE hash 100000 FIELDS 1 field:152");
+    run(&mut connection, "HPERSIST hash FIELDS 1 field:152");
+    run(&mut connection, "HEXPIRE hash 0 FIELDS 1 field:160");
+    assert_eq!(
+        (reads(traffic) - before, nodes(&server, b"hash")),
+        (0, [0, 0, 199])
+    );
+    let got = run(&mut connection, "HGETEX hash PERSIST FIELDS 1 field:150");
+    assert_eq!(got, Value::Array(vec![Value::Bulk(value(150, 0))]));
+    assert_eq!(reads(traffic) - before, 1);
+    let got = run(&mut connection, "HGETDEL hash FIELDS 2 field:150 field:151");
+    let values = [150, 151].map(|number| Value::Bulk(value(number, 0)));
+    assert_eq!(got, Value::Array(values.to_vec()));
+    assert_eq!(nodes(&server, b"hash").iter().sum::<usize>(), 197);
+}

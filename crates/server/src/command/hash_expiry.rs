@@ -1,0 +1,562 @@
+//! Fields of hashes that expire.
+//!
+//! Redis 8 and Valkey 9 agree in what is done and answered. Where they differ, such as in the texts
+//! of errors, this is as Redis 8.
+
+use super::expiry::{Conditions, Time};
+use super::{Answer, Call, Command, Group, is};
+use crate::error::{CommandError, shown};
+use crate::keyspace::Class;
+use crate::number::parse_integer;
+use crate::object::node::counts;
+use crate::object::{FIELD_TIME_MS_MAX, Hash, Kind, Part};
+use nearfield_tiers::Heap;
+
+const GROUP: Group = Group::Hash;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[
+    expiring("hexpire", hexpire, "Has fields expire in so many seconds."),
+    expiring(
+        "hpexpire",
+        hpexpire,
+        "Has fields expire in so many milliseconds.",
+    ),
+    expiring(
+        "hexpireat",
+        hexpireat,
+        "Has fields expire at a time in seconds.",
+    ),
+    expiring(
+        "hpexpireat",
+        hpexpireat,
+        "Has fields expire at a time in milliseconds.",
+    ),
+    telling("httl", httl, "Returns the seconds that fields have left."),
+    telling(
+        "hpttl",
+        hpttl,
+        "Returns the milliseconds that fields have left.",
+    ),
+    telling(
+        "hexpiretime",
+        hexpiretime,
+        "Returns when fields expire, in seconds.",
+    ),
+    telling(
+        "hpexpiretime",
+        hpexpiretime,
+        "Returns when fields expire, in milliseconds.",
+    ),
+    Command::new("hpersist", -5, hpersist)
+        .writes()
+        .fast()
+        .key(1)
+        .part(counts)
+        .about(GROUP, "7.4.0", "O(N) for N fields")
+        .summary("Has fields never expire."),
+    Command::new("hgetex", -5, hgetex)
+        .writes()
+        .fast()
+        .key(1)
+        .part(|args| Part::Fields(named(args)))
+        .about(GROUP, "8.0.0", "O(N) for N fields")
+        .summary("Returns the values of fields and changes when these expire."),
+    Command::new("hsetex", -6, hsetex)
+        .grows()
+        .fast()
+        .key(1)
+        .part(|args| Part::Replaced(named(args).into_iter().step_by(2).collect()))
+        .about(GROUP, "8.0.0", "O(N) for N fields")
+        .summary("Sets the values of fields and when these expire."),
+    Command::new("hgetdel", -5, hgetdel)
+        .writes()
+        .fast()
+        .key(1)
+        .part(|args| Part::Fields(named(args)))
+        .about(GROUP, "8.0.0", "O(N) for N fields")
+        .summary("Returns the values of fields and removes these."),
+];
+
+const fn expiring(
+    name: &'static str,
+    run: fn(&mut Call<'_>) -> Answer,
+    summary: &'static str,
+) -> Command {
+    Command::new(name, -6, run)
+        .writes()
+        .fast()
+        .key(1)
+        .part(counts)
+        .about(GROUP, "7.4.0", "O(N) for N fields")
+        .summary(summary)
+}
+
+const fn telling(
+    name: &'static str,
+    run: fn(&mut Call<'_>) -> Answer,
+    summary: &'static str,
+) -> Command {
+    Command::new(name, -5, run)
+        .reads()
+        .fast()
+        .key(1)
+        .part(counts)
+        .about(GROUP, "7.4.0", "O(N) for N fields")
+        .summary(summary)
+}
+
+/// What is answered for a field that is not there, and one that never expires.
+const NO_FIELD: i64 = -2;
+const NO_TIME: i64 = -1;
+
+const NEGATIVE: CommandError = CommandError::text("ERR invalid expire time, must be >= 0");
+const NO_WORD: CommandError =
+    CommandError::text("ERR Mandatory argument FIELDS is missing or not at the right position");
+const NOT_SO_MANY: CommandError =
+    CommandError::text("ERR The `numfields` parameter must match the number of arguments");
+const NOT_POSITIVE: CommandError =
+    CommandError::text("ERR Number of fields must be a positive integer");
+
+/// What stands behind `FIELDS` and its number, whether it is right or not.
+fn named<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let options = args.iter().skip(2);
+    let mut rest = options.skip_while(|word| !is(word, "fields"));
+    let _word_and_number = (rest.next(), rest.next());
+    rest.copied().collect()
+}
+
+/// Reads a number, which is answered, and the words behind it.
+fn counted<'a>(
+    words: &'a [&'a [u8]],
+    not_positive: CommandError,
+) -> Result<(usize, &'a [&'a [u8]]), CommandError> {
+    let Some((count, words)) = words.split_first() else {
+        return Err(NOT_SO_MANY);
+    };
+    let count = parse_integer(count).and_then(|count| u32::try_from(count).ok());
+    let count = count.filter(|&count| count > 0).ok_or(not_positive)?;
+    Ok((count as usize, words))
+}
+
+/// Reads `FIELDS`, their number and the fields.
+fn fields<'a>(
+    words: &'a [&'a [u8]],
+    not_positive: CommandError,
+) -> Result<&'a [&'a [u8]], CommandError> {
+    match words {
+        [word, rest @ ..] if is(word, "fields") => {
+            let (count, fields) = counted(rest, not_positive)?;
+            match fields.len() == count {
+                true => Ok(fields),
+                false => Err(NOT_SO_MANY),
+            }
+        }
+        _ => Err(NO_WORD),
+    }
+}
+
+/// Refuses a key of another type before anything else is looked at.
+fn check_type(call: &mut Call<'_>) -> Answer {
+    match call.keys.kind(call.args[1])? {
+        Some(kind) if kind != Kind::Hash => Err(CommandError::WrongType),
+        _ => Ok(()),
+    }
+}
+
+/// An argument as the time of a field, for a command of this name.
+fn time_of(call: &Call<'_>, time: Time, argument: &[u8], name: &str) -> Result<u64, CommandError> {
+    let value = parse_integer(argument).ok_or(CommandError::NotInteger)?;
+    if value < 0 {
+        return Err(NEGATIVE);
+    }
+    let at_ms = time.milliseconds(value, call.keys.now_ms());
+    let at_ms = at_ms.and_then(|at_ms| u64::try_from(at_ms).ok());
+    at_ms
+        .filter(|at_ms| *at_ms <= FIELD_TIME_MS_MAX)
+        .ok_or_else(|| super::expiry::invalid_time(name))
+}
+
+/// Has the log say the words `before`, and these fields with their number.
+fn log(call: &mut Call<'_>, before: &[&[u8]], fields: &[&[u8]]) {
+    let count = fields.len().to_string();
+    let words = [before, &[b"FIELDS", count.as_bytes()], fields].concat();
+    call.keys.effects().log_instead(&words);
+}
+
+/// Says that fields were removed, and has the log say so.
+fn deleted(call: &mut Call<'_>, fields: &[&[u8]]) {
+    let key = call.args[1];
+    call.keys.changed(key, Class::Hash, "hdel");
+    let words = [&[&b"HDEL"[..], key], fields].concat();
+    call.keys.effects().log_instead(&words);
+}
+
+/// Says that fields were given a time, and has the log say so.
+fn timed(call: &mut Call<'_>, at_ms: u64, fields: &[&[u8]]) {
+    let key = call.args[1];
+    call.keys.changed(key, Class::Hash, "hexpire");
+    let at_ms = at_ms.to_string();
+    log(call, &[b"HPEXPIREAT", key, at_ms.as_bytes()], fields);
+}
+
+/// Says that fields never expire any more, and has the log say so.
+fn persisted(call: &mut Call<'_>, fields: &[&[u8]]) {
+    let key = call.args[1];
+    call.keys.changed(key, Class::Hash, "hpersist");
+    log(call, &[b"HPERSIST", key], fields);
+}
+
+fn hexpire(call: &mut Call<'_>) -> Answer {
+    expire(call, "hexpire", Time::IN_SECONDS)
+}
+
+fn hpexpire(call: &mut Call<'_>) -> Answer {
+    expire(call, "hpexpire", Time::IN_MILLISECONDS)
+}
+
+fn hexpireat(call: &mut Call<'_>) -> Answer {
+    expire(call, "hexpireat", Time::AT_SECONDS)
+}
+
+fn hpexpireat(call: &mut Call<'_>) -> Answer {
+    expire(call, "hpexpireat", Time::AT_MILLISECONDS)
+}
+
+fn expire(call: &mut Call<'_>, name: &str, time: Time) -> Answer {
+    check_type(call)?;
+    let at_ms = time_of(call, time, call.args[2], name)?;
+    let words = call.rest(3);
+    let is_condition = |word: &&[u8]| ["nx", "xx", "gt", "lt"].iter().any(|it| is(word, it));
+    let (condition, words) = words.split_at(usize::from(words.first().is_some_and(is_condition)));
+    let conditions = Conditions::parse(condition)?;
+    const NOT_ABOVE_ZERO: CommandError =
+        CommandError::text("ERR Parameter `numFields` should be greater than 0");
+    let fields = fields(words, NOT_ABOVE_ZERO)?;
+    let (limits, is_over) = (call.keys.limits(), call.keys.is_over(Some(at_ms)));
+    let mut changed = Vec::new();
+    let mut answers = vec![NO_FIELD; fields.len()];
+    call.keys
+        .edit_present::<Hash<Heap>, _>(call.args[1], |hash| {
+            for (&field, answer) in fields.iter().zip(&mut answers) {
+                if !hash.contains(field) {
+                    continue;
+                }
+                if !conditions.allow(hash.expires_at_ms(field), at_ms as i64) {
+                    *answer = 0;
+                    continue;
+                }
+                changed.push(field);
+                if is_over {
+                    hash.remove(field);
+                    *answer = 2;
+                } else {
+                    hash.set_time(&limits, field, Some(at_ms));
+                    *answer = 1;
+                }
+            }
+        })?;
+    match (changed.is_empty(), is_over) {
+        (true, _) => {}
+        (_, true) => deleted(call, &changed),
+        (_, false) => timed(call, at_ms, &changed),
+    }
+    answer_all(call, &answers);
+    Ok(())
+}
+
+fn answer_all(call: &mut Call<'_>, answers: &[i64]) {
+    call.reply.array(answers.len());
+    answers.iter().for_each(|&it| call.reply.integer(it));
+}
+
+fn httl(call: &mut Call<'_>) -> Answer {
+    remaining(call, Time::IN_SECONDS)
+}
+
+fn hpttl(call: &mut Call<'_>) -> Answer {
+    remaining(call, Time::IN_MILLISECONDS)
+}
+
+fn hexpiretime(call: &mut Call<'_>) -> Answer {
+    remaining(call, Time::AT_SECONDS)
+}
+
+fn hpexpiretime(call: &mut Call<'_>) -> Answer {
+    remaining(call, Time::AT_MILLISECONDS)
+}
+
+fn remaining(call: &mut Call<'_>, time: Time) -> Answer {
+    check_type(call)?;
+    let fields = fields(call.rest(2), NOT_POSITIVE)?;
+    let now_ms = call.keys.now_ms();
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(call.args[1], |hash| {
+        reply.array(fields.len());
+        for field in fields {
+            let hash = hash.filter(|hash| hash.contains(field));
+            reply.integer(match hash.map(|hash| hash.expires_at_ms(field)) {
+                None => NO_FIELD,
+                Some(None) => NO_TIME,
+                Some(Some(at_ms)) => time.left(at_ms, now_ms),
+            });
+        }
+    })
+}
+
+fn hpersist(call: &mut Call<'_>) -> Answer {
+    check_type(call)?;
+    let fields = fields(call.rest(2), NOT_POSITIVE)?;
+    let limits = call.keys.limits();
+    let mut changed = Vec::new();
+    let mut answers = vec![NO_FIELD; fields.len()];
+    call.keys
+        .edit_present::<Hash<Heap>, _>(call.args[1], |hash| {
+            for (&field, answer) in fields.iter().zip(&mut answers) {
+                if !hash.contains(field) {
+                    continue;
+                }
+                *answer = NO_TIME;
+                if hash.expires_at_ms(field).is_some() {
+                    hash.set_time(&limits, field, None);
+                    changed.push(field);
+                    *answer = 1;
+                }
+            }
+        })?;
+    if !changed.is_empty() {
+        persisted(call, &changed);
+    }
+    answer_all(call, &answers);
+    Ok(())
+}
+
+/// What becomes of the times of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// They are those of the command.
+    Usual,
+    /// They stay.
+    Keep,
+    /// There are none any more.
+    Persist,
+    /// It is this one, in milliseconds since 1970.
+    At(u64),
+}
+
+/// The unit of an option that says a time.
+fn option_of_time(word: &[u8]) -> Option<Time> {
+    let options = [
+        ("ex", Time::IN_SECONDS),
+        ("px", Time::IN_MILLISECONDS),
+        ("exat", Time::AT_SECONDS),
+        ("pxat", Time::AT_MILLISECONDS),
+    ];
+    let found = options.iter().find(|(name, _)| is(word, name));
+    found.map(|(_, time)| *time)
+}
+
+fn hgetex(call: &mut Call<'_>) -> Answer {
+    check_type(call)?;
+    let (change, words) = match call.rest(2) {
+        [word, rest @ ..] if is(word, "persist") => (Change::Persist, rest),
+        [word, argument, rest @ ..] if let Some(time) = option_of_time(word) => {
+            (Change::At(time_of(call, time, argument, "hgetex")?), rest)
+        }
+        words => (Change::Usual, words),
+    };
+    let fields = fields(words, NOT_POSITIVE)?;
+    let key = call.args[1];
+    let reply = &mut *call.reply;
+    call.keys.read::<Hash<Heap>, _>(key, |hash| {
+        reply.array(fields.len());
+        for field in fields {
+            reply.bulk_or_null(hash.and_then(|hash| hash.get(field)));
+        }
+    })?;
+    if change == Change::Usual {
+        return Ok(());
+    }
+    let limits = call.keys.limits();
+    let is_over = matches!(change, Change::At(at_ms) if call.keys.is_over(Some(at_ms)));
+    let mut changed = Vec::new();
+    call.keys.edit_present::<Hash<Heap>, _>(key, |hash| {
+        for &field in fields {
+            match change {
+                _ if !hash.contains(field) => continue,
+                Change::At(_) if is_over => {
+                    hash.remove(field);
+                }
+                Change::At(at_ms) => hash.set_time(&limits, field, Some(at_ms)),
+                _ if hash.expires_at_ms(field).is_none() => continue,
+                _ => hash.set_time(&limits, field, None),
+            }
+            changed.push(field);
+        }
+    })?;
+    match change {
+        _ if changed.is_empty() => {}
+        Change::At(_) if is_over => deleted(call, &changed),
+        Change::At(at_ms) => timed(call, at_ms, &changed),
+        _ => persisted(call, &changed),
+    }
+    Ok(())
+}
+
+/// Which of a command's fields have to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    None,
+    Absent,
+    Present,
+}
+
+/// The options of `HSETEX`, and its fields and values.
+struct SetOptions<'a> {
+    condition: Condition,
+    change: Change,
+    pairs: &'a [[&'a [u8]; 2]],
+}
+
+impl<'a> SetOptions<'a> {
+    fn parse(call: &Call<'_>, mut words: &'a [&'a [u8]]) -> Result<Self, CommandError> {
+        let (mut condition, mut change) = (Condition::None, Change::Usual);
+        const ONE_TIME: CommandError = CommandError::text(
+            "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+        );
+        const ONE_CONDITION: CommandError =
+            CommandError::text("ERR Only one of FXX or FNX arguments can be specified");
+        loop {
+            let Some((word, rest)) = words.split_first() else {
+                return Err(NO_WORD);
+            };
+            words = rest;
+            if is(word, "fields") {
+                break;
+            }
+            if is(word, "fnx") || is(word, "fxx") {
+                if condition != Condition::None {
+                    return Err(ONE_CONDITION);
+                }
+                condition = match is(word, "fnx") {
+                    true => Condition::Absent,
+                    false => Condition::Present,
+                };
+            } else if is(word, "keepttl") || option_of_time(word).is_some() {
+                if change != Change::Usual {
+                    return Err(ONE_TIME);
+                }
+                change = match option_of_time(word) {
+                    None => Change::Keep,
+                    Some(time) => {
+                        let (argument, rest) = words.split_first().ok_or(CommandError::Syntax)?;
+                        words = rest;
+                        Change::At(time_of(call, time, argument, "hsetex")?)
+                    }
+                };
+            } else {
+                let word = shown(word);
+                return Err(CommandError::owned(format!("ERR unknown argument: {word}")));
+            }
+        }
+        let (count, words) = counted(words, CommandError::text("ERR invalid number of fields"))?;
+        match words.as_chunks::<2>() {
+            (pairs, []) if pairs.len() == count => Ok(SetOptions {
+                condition,
+                change,
+                pairs,
+            }),
+            _ => Err(CommandError::WrongArity("hsetex".into())),
+        }
+    }
+}
+
+fn hsetex(call: &mut Call<'_>) -> Answer {
+    let words = call.rest(2);
+    let options = SetOptions::parse(call, words)?;
+    let SetOptions {
+        condition,
+        change,
+        pairs,
+    } = options;
+    let key = call.args[1];
+    let is_over = matches!(change, Change::At(at_ms) if call.keys.is_over(Some(at_ms)));
+    let is_set = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
+        let refused = match condition {
+            Condition::None => false,
+            Condition::Absent => pairs.iter().any(|[field, _]| hash.contains(field)),
+            Condition::Present => pairs.iter().any(|[field, _]| !hash.contains(field)),
+        };
+        for [field, value] in pairs.iter().filter(|_| !refused) {
+            match change {
+                Change::At(_) if is_over => {
+                    hash.remove(field);
+                }
+                Change::Keep => {
+                    hash.set_value(limits, field, value);
+                }
+                Change::At(at_ms) => {
+                    hash.set_value(limits, field, value);
+                    hash.set_time(limits, field, Some(at_ms));
+                }
+                _ => {
+                    hash.set(limits, field, value);
+                }
+            }
+        }
+        !refused
+    })?;
+    call.reply.integer(i64::from(is_set));
+    if !is_set {
+        return Ok(());
+    }
+    call.keys.changed(key, Class::Hash, "hset");
+    if is_over {
+        let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
+        deleted(call, &fields);
+        return Ok(());
+    }
+    let count = pairs.len().to_string();
+    let mut words: Vec<&[u8]> = vec![b"HSETEX", key];
+    let at_ms = match change {
+        Change::At(at_ms) => at_ms.to_string(),
+        _ => String::new(),
+    };
+    match change {
+        Change::At(_) => words.extend([&b"PXAT"[..], at_ms.as_bytes()]),
+        Change::Keep => words.push(b"KEEPTTL"),
+        _ => {}
+    }
+    words.extend([&b"FIELDS"[..], count.as_bytes()]);
+    words.extend_from_slice(pairs.as_flattened());
+    call.keys.effects().log_instead(&words);
+    if matches!(change, Change::At(_)) {
+        call.keys.changed(key, Class::Hash, "hexpire");
+    }
+    Ok(())
+}
+
+fn hgetdel(call: &mut Call<'_>) -> Answer {
+    check_type(call)?;
+    let fields = fields(call.rest(2), NOT_POSITIVE)?;
+    let key = call.args[1];
+    let reply = &mut *call.reply;
+    let mut removed = Vec::new();
+    let met = call.keys.edit_present::<Hash<Heap>, _>(key, |hash| {
+        reply.array(fields.len());
+        for &field in fields {
+            reply.bulk_or_null(hash.get(field));
+            if hash.remove(field) {
+                removed.push(field);
+            }
+        }
+    })?;
+    if met.is_none() {
+        reply.array(fields.len());
+        fields.iter().for_each(|_| reply.null());
+    }
+    if !removed.is_empty() {
+        deleted(call, &removed);
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Deleting the fields of hashes whose time is over.
+//!
+//! Each hash with fields that expire has a [note](FieldNotes) in its database. Who reads a hash
+//! does not see fields whose time is over ([`Object::at`]). Who changes one has them removed
+//! before, and so does the [cycle](Keys::expire_fields) that looks for notes which are due. Then
+//! the log says `HDEL`, so that it tells the same whenever it is read.
+
+use super::keys::Keys;
+use super::{Class, Database, Outside};
+use crate::error::CommandError;
+use crate::object::{FieldNotes, Hash, Kind, Object};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Database {
+    /// Notes of the times at which fields of hashes expire.
+    #[inline]
+    pub fn field_notes(&self) -> &Arc<FieldNotes> {
+        &self.field_notes
+    }
+
+    /// Sees to it that an object has its note. To be called when a key gets an object, and when
+    /// fields were given times.
+    #[inline]
+    pub fn note_fields(&self, key: &[u8], object: &mut Object) {
+        if let Object::Hash(hash) = object {
+            hash.note_in(&self.field_notes, key);
+        }
+    }
+}
+
+/// Removes up to `limit` fields whose time is over and answers the command that does the same; none
+/// if there is nothing to do. Has the hash be noted again by `note`.
+pub(super) fn take_due(
+    key: &[u8],
+    object: &mut Object,
+    now_ms: u64,
+    limit: usize,
+    database: &Database,
+) -> Option<Vec<Vec<u8>>> {
+    let Object::Hash(hash) = object else {
+        return None;
+    };
+    let due = hash.take_due(now_ms, limit);
+    // The note may have been early.
+    hash.forget_note();
+    hash.note_in(database.field_notes(), key);
+    if due.is_empty() {
+        return None;
+    }
+    let mut words = vec![b"HDEL".to_vec(), key.to_vec()];
+    words.extend(due);
+    Some(words)
+}
+
+/// The words of such a command before the fields.
+pub(super) const WORDS_BEFORE: usize = 2;
+
+impl Keys<'_> {
+    /// Removes fields of a hash whose time is over, before it is changed.
+    #[inline]
+    pub(super) fn drop_due_fields(&mut self, key: &[u8]) -> Result<(), CommandError> {
+        if self.database().field_notes().are_due(self.field_time_ms()) {
+            self.expire_fields_of(key, usize::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Up to which time fields are over. While a log is read none is.
+    #[inline]
+    pub(super) fn field_time_ms(&self) -> u64 {
+        match self.is_over(Some(0)) {
+            true => self.now_ms(),
+            false => 0,
+        }
+    }
+
+    /// Removes up to `limit` fields of a hash whose time is over, and says how many.
+    #[cold]
+    fn expire_fields_of(&mut self, key: &[u8], limit: usize) -> Result<usize, CommandError> {
+        let Some(found) = self.peek(key)?.filter(|found| found.kind == Kind::Hash) else {
+            return Ok(0);
+        };
+        let Some(Outside::Slot(slot)) = found.outside else {
+            return Ok(0);
+        };
+        self.before_change(key);
+        let (keyspace, now_ms) = (self.keyspace(), self.field_time_ms());
+        let mut guard = keyspace.slots.open_to_change(slot);
+        let Some(object) = guard.as_mut() else {
+            return Ok(0);
+        };
+        let words = take_due(key, object, now_ms, limit, self.database());
+        let is_empty = object.is_empty();
+        drop(guard);
+        let Some(words) = words else { return Ok(0) };
+        let count = words.len() - WORDS_BEFORE;
+        let expired = &keyspace.expired_fields;
+        expired.fetch_add(count as u64, Ordering::Relaxed);
+        self.log_before(words);
+        self.happened(key, Class::Hash, "hexpired");
+        if is_empty {
+            self.remove(key)?;
+            self.happened(key, Class::Generic, "del");
+        }
+        Ok(count)
+    }
+
+    /// Removes fields of the database's hashes whose time is over, at most `limit` of them, by
+    /// looking at as many notes at most. Says how many notes or fields it has dealt with; fewer
+    /// than `limit` if none is left. Needs the exclusive phase.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn expire_fields(&mut self, limit: usize) -> Result<usize, CommandError> {
+        let notes = Arc::clone(self.database().field_notes());
+        let due = notes.due(self.field_time_ms(), limit);
+        let mut fields = 0;
+        for note in &due {
+            if fields >= limit {
+                break;
+            }
+            fields += self.expire_fields_of(&note.key, limit - fields)?;
+            // A hash that has this key has another note by now.
+            notes.remove(note);
+        }
+        Ok(fields.max(due.len()))
+    }
+
+    /// Has the hash of a key that was renamed be noted by its new name.
+    pub(super) fn note_renamed(&self, key: &[u8]) -> Result<(), CommandError> {
+        let database = self.database();
+        let outside = database.read(key, |record| match record.kind {
+            Kind::Hash => record.outside(),
+            _ => None,
+        })?;
+        if let Some(Outside::Slot(slot)) = outside.flatten()
+            && let Some(Object::Hash(hash)) = &mut *self.keyspace().slots.open(slot)
+        {
+            hash.forget_note();
+            Hash::note_in(hash, database.field_notes(), key);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! Snapshots of Redis 8 and Valkey 9 are loaded here, and ours there: all that can be read is the
+//! same. Servers that are not installed are left out, which the test says.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::peer::Peer;
+use nearfield_server_testkit::redis::Redis;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::saving::saving_into;
+use nearfield_server_testkit::steps::ask;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Data of each type in its small and its large form, in two databases, by commands of which `#` is
+/// replaced by 1, 2 and so on up to the number before.
+const DATA: &[(usize, &str)] = &[
+    (1, "SET string value"),
+    (1, "SET integer 12345"),
+    (1, "SET expires value PXAT 4000000000123"),
+    (1, "SETRANGE long 20000 end"),
+    (1, "SETBIT bits 1000 1"),
+    (1, "RPUSH small-list a 1 -5 300000"),
+    (300, "RPUSH large-list element-of-the-list-#"),
+    (1, "SADD integers 1 2 300 70000"),
+    (1, "SADD small-set a b 3"),
+    (700, "SADD large-set member-#"),
+    (1, "HSET small-hash a 1 b two"),
+    (700, "HSET large-hash field-# value-#"),
+    (1, "ZADD small-zset 1 a 2.5 b -inf c inf d"),
+    (300, "ZADD large-zset # member-#"),
+    (
+        1,
+        "GEOADD places 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
+    ),
+    (1, "PFADD few a b c"),
+    (3000, "PFADD many element-#"),
+    (250, "XADD stream #-1 field value-# other #"),
+    (1, "XDEL stream 3-1 77-1"),
+    (1, "XGROUP CREATE stream group 100-1"),
+    (1, "XREADGROUP GROUP group someone COUNT 5 STREAMS stream >"),
+    (1, "XACK stream group 101-1"),
+    (1, "XGROUP CREATECONSUMER stream group idler"),
+    (1, "SELECT 3"),
+    (1, "SET other value"),
+    (1, "EXPIREAT other 4000000000"),
+    (1, "SELECT 0"),
+];
+
+/// The same of hashes whose fields expire.
+const TIMES: &[(usize, &str)] = &[
+    (1, "HSET small-times a 1 b 2 c 3"),
+    (1, "HPEXPIREAT small-times 4000000000123 FIELDS 1 a"),
+    (1, "HPEXPIREAT small-times 4100000000123 FIELDS 1 c"),
+    (700, "HSET large-times field-# value-#"),
+    (700, "HPEXPIREAT large-times 40000000##00 FIELDS 1 field-#"),
+    (1, "HPERSIST large-times FIELDS 2 field-5 field-700"),
+    (1, "HSET one-time a 1"),
+    (1, "HPEXPIREAT one-time 4000000000000 FIELDS 1 a"),
+    (1, "EXPIREAT one-time 4200000000"),
+];
+
+const LIBRARY: &[u8] = b"#!lua name=mine\nredis.register_function('f', function() return 1 end)";
+
+fn fill(connection: &mut Connection, data: &[(usize, &str)]) {
+    let load: [&[u8]; 4] = [b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY];
+    let loaded = connection.command(&load).unwrap();
+    assert_eq!(loaded, Value::Bulk(b"mine".to_vec()));
+    for &(count, template) in data {
+        for number in 1..=count {
+            let number = number.to_string();
+            let command = template
+                .replace("##", &format!("{:0>4}", number))
+                .replace('#', &number);
+            let reply = ask(connection, &command);
+            assert!(!reply.starts_with("(error)"), "{command}: {reply}");
+        }
+    }
+}
+
+/// All that can be read of the databases. Elements that have no order are sorted.
+fn contents(connection: &mut Connection, times: bool) -> String {
+    let mut contents = ask(connection, "FUNCTION LIST WITHCODE").replace('\n', " ") + "\n";
+    for database in [0, 3] {
+        ask(connection, &format!("SELECT {database}"));
+        let keys = lines(connection, &["KEYS", "*"]);
+        let _ = writeln!(contents, "database {database}: {keys:?}");
+        for key in keys {
+            let kind = ask(connection, &format!("TYPE {key}"));
+            let time = ask(connection, &format!("PEXPIRETIME {key}"));
+            let value = match kind.as_str() {
+                "string" => vec![ask(connection, &format!("GET {key}"))],
+                "list" => vec![ask(connection, &format!("LRANGE {key} 0 -1"))],
+                "set" => lines(connection, &["SMEMBERS", &key]),
+                "zset" => vec![ask(connection, &format!("ZRANGE {key} 0 -1 WITHSCORES"))],
+                "stream" => vec![
+                    ask(connection, &format!("XRANGE {key} - +")),
+                    ask(connection, &format!("XPENDING {key} group")),
+                    ask(connection, &format!("XINFO GROUPS {key}")),
+                    ask(
+                        connection,
+                        &format!("XREADGROUP GROUP group someone STREAMS {key} 0"),
+                    ),
+                ],
+                "hash" => hash(connection, &key, times),
+                other => panic!("{key} is {other}"),
+            };
+            let _ = writeln!(contents, "{key}: {kind} until {time}: {value:?}");
+        }
+    }
+    contents
+}
+
+fn lines(connection: &mut Connection, command: &[&str]) -> Vec<String> {
+    let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
+    let Value::Array(elements) = connection.command(&words).unwrap() else {
+        panic!("{command:?} answers no array");
+    };
+    let text = |element: Value| match element {
+        Value::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("{other} in place of a string"),
+    };
+    let mut lines: Vec<String> = elements.into_iter().map(text).collect();
+    lines.sort();
+    lines
+}
+
+/// The fields of a hash, their values, and when they expire.
+fn hash(connection: &mut Connection, key: &str, times: bool) -> Vec<String> {
+    let fields = lines(connection, &["HKEYS", key]);
+    let described = fields.into_iter().map(|field| {
+        let value = ask(connection, &format!("HGET {key} {field}"));
+        match times {
+            true => {
+                let time = ask(connection, &format!("HPEXPIRETIME {key} FIELDS 1 {field}"));
+                format!("{field}={value} {time}")
+            }
+            false => format!("{field}={value}"),
+        }
+    });
+    described.collect()
+}
+
+/// Another server, and a folder that it saves into and loads from.
+fn start(peer: Peer, folder: &Folder) -> Option<Redis> {
+    match peer.start(&["--dir", &folder.0.to_string_lossy()]) {
+        Ok(server) => Some(server),
+        Err(reason) => {
+            let _ = writeln!(std::io::stderr(), "not compared: {reason}");
+            None
+        }
+    }
+}
+
+/// Waits until the server has loaded its snapshot.
+fn loaded(server: &Redis) -> Connection {
+    let mut connection = Connection::open(server.address).unwrap();
+    while ask(&mut connection, "PING") != "PONG" {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    connection
+}
+
+#[test]
+fn snapshots_of_rivals_are_loaded() {
+    for (peer, times) in [
+        (Peer::Redis7, false),
+        (Peer::Redis8, true),
+        (Peer::Valkey9, true),
+    ] {
+        let folder = Folder::new();
+        let Some(server) = start(peer, &folder) else {
+            continue;
+        };
+        let mut connection = Connection::open(server.address).unwrap();
+        fill(&mut connection, DATA);
+        if times {
+            fill(&mut connection, TIMES);
+        }
+        let expected = contents(&mut connection, times);
+        assert_eq!(ask(&mut connection, "SAVE"), "OK");
+        drop(server);
+        let ours = Nearfield::start(saving_into(&folder, 2));
+        let found = contents(&mut ours.connect(), times);
+        same_lines(&found, &expected, peer.name());
+    }
+}
+
+#[test]
+fn our_snapshots_are_loaded_by_rivals() {
+    // Valkey does not read Redis's form of hashes whose fields expire, which is ours.
+    for (peer, times) in [
+        (Peer::Redis7, false),
+        (Peer::Redis8, true),
+        (Peer::Valkey9, false),
+    ] {
+        let folder = Folder::new();
+        let ours = Nearfield::start(saving_into(&folder, 2));
+        let mut connection = ours.connect();
+        fill(&mut connection, DATA);
+        if times {
+            fill(&mut connection, TIMES);
+        }
+        let expected = contents(&mut connection, times);
+        assert_eq!(ask(&mut connection, "SAVE"), "OK");
+        drop(ours);
+        let Some(server) = start(peer, &folder) else {
+            continue;
+        };
+        let found = contents(&mut loaded(&server), times);
+        same_lines(&found, &expected, peer.name());
+    }
+}
+
+#[test]
+fn hashes_whose_fields_expire_move_to_and_from_redis_by_dump() {
+    let folder = Folder::new();
+    let Some(redis) = start(Peer::Redis8, &folder) else {
+        return;
+    };
+    let ours = Nearfield::start(saving_into(&folder, 1));
+    let (mut redis, mut ours) = (loaded(&redis), ours.connect());
+    for from_redis in [true, false] {
+        let (source, target) = match from_redis {
+            true => (&mut redis, &mut ours),
+            false => (&mut ours, &mut redis),
+        };
+        for connection in [&mut *source, &mut *target] {
+            ask(connection, "FLUSHALL");
+        }
+        fill(source, TIMES);
+        for key in ["small-times", "large-times", "one-time"] {
+            let Value::Bulk(payload) = source.command(&[b"DUMP", key.as_bytes()]).unwrap() else {
+                panic!("no payload");
+            };
+            let words: [&[u8]; 4] = [b"RESTORE", key.as_bytes(), b"0", &payload];
+            assert_eq!(
+                target.command(&words).unwrap(),
+                Value::Simple(b"OK".to_vec())
+            );
+            assert_eq!(hash(target, key, true), hash(source, key, true), "{key}");
+        }
+    }
+}
+
+/// Fails with the first line that differs, as the whole would be megabytes.
+fn same_lines(found: &str, expected: &str, name: &str) {
+    for (found, expected) in found.lines().zip(expected.lines()) {
+        assert_eq!(found, expected, "{name}");
+    }
+    assert_eq!(found.lines().count(), expected.lines().count(), "{name}");
+}
