@@ -13,13 +13,14 @@
 //! - numbers that are not written the same by 7.0 (`%.17g`) and 7.2 (the shortest text), so that
 //!   only numbers of few binary digits are used;
 //! - bytes of zero in place of a number, which Redis takes for the end of the text;
+//! - the order of a set that SORT leaves as it is, for want of a `*` in its pattern;
 //! - ranges by members of sorted sets whose scores differ, which are not specified;
 //! - XADD with `*`, and whatever else takes its time from the clock, but for what is compared by
 //!   `near`;
 //! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
 
 use super::reply::Value;
-use super::stream_commands;
+use super::{function_commands, stream_commands};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
@@ -205,7 +206,7 @@ const COMMANDS: &[(&str, &str)] = &[
         DBSIZE
         SORT key [LIMIT idx idx] [(ASC | DESC)] [ALPHA]
         SORT key ALPHA [(ASC | DESC)] STORE key
-        SORT key BY (w_* | *->f) GET # GET (* | k* | *->a)
+        ! SORT key BY (w_* | *->f) GET # GET (* | k* | *->a)
         SORT_RO key [LIMIT idx idx] [(ASC | DESC)] [ALPHA]
         ! OBJECT REFCOUNT nokey
         ECHO val
@@ -599,6 +600,7 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
     let (_, words) = KINDS
         .iter()
         .chain(stream_commands::KINDS)
+        .chain(function_commands::KINDS)
         .find(|(kind, _)| *kind == name)?;
     Some(
         words[random.random_range(0..words.len())]
@@ -756,7 +758,9 @@ impl Generator {
     /// A generator of commands that are `known`, which prefers some families.
     pub fn new(mut random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
         let mut families = Vec::new();
-        for (family, lines) in COMMANDS.iter().chain(stream_commands::COMMANDS) {
+        let streams = stream_commands::COMMANDS;
+        let functions = function_commands::COMMANDS;
+        for (family, lines) in COMMANDS.iter().chain(streams).chain(functions) {
             let templates: Vec<Template> = lines
                 .lines()
                 .filter_map(|line| Template::read(line, known))

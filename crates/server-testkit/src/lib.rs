@@ -10,6 +10,7 @@ pub mod connection;
 pub mod faulty;
 pub mod faulty_tier;
 pub mod folder;
+mod function_commands;
 pub mod nearfield;
 pub mod peer;
 pub mod play;

@@ -114,7 +114,7 @@ fn load(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::Syntax);
     };
     if let Some(other) = options.iter().find(|word| !is(word, "replace")) {
-        let other = String::from_utf8_lossy(other);
+        let other = String::from_utf8_lossy(other.trim_ascii());
         return Err(CommandError::owned(format!(
             "ERR Unknown option given: {other}"
         )));

@@ -241,6 +241,7 @@ fn play(servers: [&Nearfield; 2], seed: u64, disturb: impl Fn(&mut Sent)) -> Res
     let (mut one, mut other) = (plain.connect(), tiered.connect());
     for connection in [&mut one, &mut other] {
         connection.command(&[b"FLUSHALL"]).unwrap();
+        connection.command(&[b"FUNCTION", b"FLUSH"]).unwrap();
         // Every other time lists have many nodes.
         let size: &[u8] = if seed.is_multiple_of(2) { b"3" } else { b"-2" };
         let words: [&[u8]; 4] = [b"CONFIG", b"SET", b"list-max-listpack-size", size];
