@@ -28,6 +28,8 @@ pub enum Task {
     Exists,
     /// INCR of one key.
     Incr,
+    /// FCALL of a function that reads one key.
+    Fcall,
     /// KNEAREST of one key, which only Nearfield knows.
     Knearest,
     /// ZADD of a new score to a member of a sorted set.
@@ -72,12 +74,15 @@ impl Keys {
 const MEMBERS: u64 = 1_000_000;
 /// Fields of the hash, and elements of the list at first.
 const FIELDS: u64 = 100_000;
+/// What FCALL calls.
+const LIBRARY: &[u8] = b"#!lua name=reads\nredis.register_function('read', \
+    function(keys) return redis.call('get', keys[1]) end)";
 /// Longer than a measurement, so that no key expires.
 const SECONDS: &[u8] = b"600";
 
 impl Task {
     /// All kinds, with their names.
-    pub const ALL: [(Task, &'static str); 17] = [
+    pub const ALL: [(Task, &'static str); 18] = [
         (Task::Mixed, "mixed"),
         (Task::Set, "set"),
         (Task::Get, "get"),
@@ -88,6 +93,7 @@ impl Task {
         (Task::Del, "del"),
         (Task::Exists, "exists"),
         (Task::Incr, "incr"),
+        (Task::Fcall, "fcall"),
         (Task::Knearest, "knearest"),
         (Task::Zadd, "zadd"),
         (Task::Zrangebyscore, "zrangebyscore"),
@@ -119,6 +125,8 @@ impl Task {
             | Task::Exists
             | Task::Incr
             | Task::Knearest => keys.count,
+            // One loads the function.
+            Task::Fcall => keys.count + keys.count.min(1),
             Task::Zadd | Task::Zrangebyscore => MEMBERS,
             Task::Lpush | Task::Lrange | Task::Hset | Task::Hget => FIELDS,
         }
@@ -151,6 +159,10 @@ impl Task {
                 let value = if self == Task::Incr { b"1000" } else { value };
                 write(out, &[b"SET", &key, value]);
             }
+            Task::Fcall => match position.checked_sub(1) {
+                None => write(out, &[b"FUNCTION", b"LOAD", b"REPLACE", LIBRARY]),
+                Some(position) => Task::Get.prepare(position, keys, value, out),
+            },
             Task::Setex => {
                 let key = keys.name(scatter(position, keys.count));
                 write(out, &[b"SETEX", &key, SECONDS, value]);
@@ -209,6 +221,7 @@ impl Task {
             }
             Task::Exists => write(out, &[b"EXISTS", &keys.any(random)]),
             Task::Incr => write(out, &[b"INCR", &keys.any(random)]),
+            Task::Fcall => write(out, &[b"FCALL", b"read", b"1", &keys.any(random)]),
             Task::Knearest => write(out, &[b"KNEAREST", &keys.any(random)]),
             Task::Zadd => {
                 let member = keys.name(random.random_range(0..MEMBERS));
@@ -253,7 +266,7 @@ impl FromStr for Task {
                 what: "task",
                 given: shortened(name),
                 allowed: "mixed, set, get, setex, mget, mset, set-get, del, exists, incr, \
-                          knearest, zadd, zrangebyscore, lpush, lrange, hset, hget",
+                          fcall, knearest, zadd, zrangebyscore, lpush, lrange, hset, hget",
             })
     }
 }

@@ -1,6 +1,6 @@
 //! The categories of access control that a command is in, and its flags, as Redis names them.
 
-use super::{Command, Flags, KeySpec, registry};
+use super::{Command, Flags, KeySpec, Run, registry};
 use crate::catalog::category;
 
 /// The flags that clients are told of.
@@ -28,7 +28,10 @@ impl Command {
         let bits = entry.map_or(0, |entry| entry.categories);
         let is = |(position, _): &(usize, &&str)| bits >> position & 1 != 0;
         let names = category::NAMES.iter().enumerate().filter(is);
-        names.map(|(_, name)| *name).collect()
+        let names = names.map(|(_, name)| *name);
+        // What cannot be sent alone is in the categories of its subcommands.
+        let is_sent = !matches!(self.run, Run::Container(_)) || self.bare.is_some();
+        names.filter(|name| is_sent || *name == "slow").collect()
     }
 
     /// The flags that clients are told of.
@@ -38,7 +41,8 @@ impl Command {
             .filter(|(flag, _)| self.flags.has(*flag))
             .map(|(_, name)| *name)
             .collect();
-        if matches!(self.keys, KeySpec::Counted { .. } | KeySpec::Custom(_)) {
+        let is_movable = matches!(self.keys, KeySpec::Counted { .. } | KeySpec::Custom(_));
+        if is_movable || self.name == "sort_ro" {
             names.push("movablekeys");
         }
         if !self.is_for_pools() {

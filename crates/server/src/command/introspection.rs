@@ -1,9 +1,10 @@
 //! Commands that describe the server's commands.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, lookup};
+use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, key_uses, lookup};
 use crate::error::CommandError;
 use crate::glob::matches;
+use crate::number::parse_integer;
 use crate::resp::Reply;
 
 const GROUP: Group = Group::Server;
@@ -33,11 +34,11 @@ const SUBCOMMANDS: &[Command] = &[
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N commands")
         .summary("Returns the names of commands."),
-    Command::new("getkeys", -3, get_keys)
+    Command::new("getkeys", -4, get_keys)
         .flag(FREE)
         .about(GROUP, "2.8.13", "O(N) for N arguments")
         .summary("Finds the keys of a command."),
-    Command::new("getkeysandflags", -3, get_keys_and_flags)
+    Command::new("getkeysandflags", -4, get_keys_and_flags)
         .flag(FREE)
         .about(GROUP, "7.0.0", "O(N) for N arguments")
         .summary("Finds the keys of a command, and what it does with each."),
@@ -46,6 +47,9 @@ const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "5.0.0", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];
+
+/// Commands whose first argument is a key, and which may have another.
+const KEY_FIRST: &[&str] = &["sort", "georadius", "georadiusbymember"];
 
 fn list_all(call: &mut Call<'_>) -> Answer {
     call.reply.array(all().count());
@@ -108,6 +112,8 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
             target: Some(target),
             ..
         } => (target as i64, target as i64, 1),
+        // The first of them is always there.
+        KeySpec::Custom(_) if KEY_FIRST.contains(&command.name) => (1, 1, 1),
         _ => (0, 0, 0),
     };
     reply.array(10);
@@ -129,23 +135,12 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
     }
 }
 
-/// What a command does with its keys, as `COMMAND` names it.
-fn access(command: &Command) -> &'static [&'static str] {
-    match command.name {
-        "set" | "mset" | "msetnx" | "setex" | "psetex" | "setnx" => &["OW", "update"],
-        "del" | "unlink" => &["RM", "delete"],
-        _ if command.flags.has(Flags::WRITE) => &["RW", "access", "update"],
-        _ if command.flags.has(Flags::READONLY) => &["RO", "access"],
-        _ => &["RO"],
-    }
-}
-
 /// Writes where a command's keys are.
 fn describe_keys(reply: &mut Reply, command: &Command) {
-    let begin = |reply: &mut Reply, index: usize| {
+    let begin = |reply: &mut Reply, index: usize, key: usize| {
         reply.map(3);
         reply.bulk(b"flags");
-        words(reply, access(command).iter().copied());
+        words(reply, key_uses::of(command, key).iter().copied());
         reply.bulk(b"begin_search");
         reply.map(2);
         reply.bulk(b"type");
@@ -171,7 +166,7 @@ fn describe_keys(reply: &mut Reply, command: &Command) {
         KeySpec::None | KeySpec::Custom(_) => reply.array(0),
         KeySpec::Range { first, last, step } => {
             reply.array(1);
-            begin(reply, first);
+            begin(reply, first, 0);
             let last = i64::from(last);
             let last = if last < 0 { last } else { last - first as i64 };
             range(reply, last, step as i64);
@@ -179,10 +174,10 @@ fn describe_keys(reply: &mut Reply, command: &Command) {
         KeySpec::Counted { count, target } => {
             reply.array(1 + usize::from(target.is_some()));
             if let Some(target) = target {
-                begin(reply, target);
+                begin(reply, target, 0);
                 range(reply, 0, 1);
             }
-            begin(reply, count);
+            begin(reply, count, usize::from(target.is_some()));
             reply.bulk(b"keynum");
             reply.bulk(b"spec");
             reply.map(3);
@@ -267,12 +262,10 @@ fn list(call: &mut Call<'_>) -> Answer {
         if keep(command, command.name) {
             names.push(command.name.to_owned());
         }
-        if !call.rest(2).is_empty() {
-            for subcommand in command.subcommands() {
-                let name = format!("{}|{}", command.name, subcommand.name);
-                if keep(subcommand, &name) {
-                    names.push(name);
-                }
+        for subcommand in command.subcommands() {
+            let name = format!("{}|{}", command.name, subcommand.name);
+            if keep(subcommand, &name) {
+                names.push(name);
             }
         }
     }
@@ -297,13 +290,24 @@ fn keys_of(args: &[&[u8]]) -> Result<(&'static Command, Vec<usize>), CommandErro
     if matches!(command.keys, KeySpec::None) {
         return Err(CommandError::text("ERR The command has no key arguments"));
     }
-    let positions = command.keys.positions(args);
-    if positions.is_empty() {
+    let positions = match command.keys {
+        // Where more keys are said to follow than do, none is found.
+        KeySpec::Counted { count, .. } if !has_all_keys(args, count) => Default::default(),
+        keys => keys.positions(args),
+    };
+    if positions.is_empty() && command.group != Group::Scripting {
         return Err(CommandError::text(
             "ERR Invalid arguments specified for command",
         ));
     }
     Ok((command, positions.to_vec()))
+}
+
+/// True if as many words follow as the number at `count` says that there are keys.
+fn has_all_keys(args: &[&[u8]], count: usize) -> bool {
+    let number = args.get(count).and_then(|word| parse_integer(word));
+    let behind = args.len().saturating_sub(count + 1);
+    number.is_some_and(|number| usize::try_from(number).is_ok_and(|it| it <= behind))
 }
 
 fn get_keys(call: &mut Call<'_>) -> Answer {
@@ -321,11 +325,12 @@ fn get_keys_and_flags(call: &mut Call<'_>) -> Answer {
     let args = call.rest(2);
     let (command, positions) = keys_of(args)?;
     call.reply.array(positions.len());
-    for position in positions {
+    for (number, position) in positions.into_iter().enumerate() {
         call.reply.array(2);
         call.reply
             .bulk(args.get(position).copied().unwrap_or_default());
-        words(call.reply, access(command).iter().copied());
+        let uses = key_uses::of_call(command, args, number);
+        words(call.reply, uses.iter().copied());
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::spec::{Command, Run};
 use super::{
     acl, bit, client, config, connection, expiry, function, generic, geo, hash, hash_expiry,
-    hotkeys, hyperloglog, introspection, list, list_blocking, ordered, persistence, pubsub,
+    hotkeys, hyperloglog, introspection, list, list_blocking, module, ordered, persistence, pubsub,
     scripting, server, set, set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop,
     sorted_set_range, stream, string, tier, transaction,
 };
@@ -44,6 +44,7 @@ const FAMILIES: &[&[Command]] = &[
     acl::COMMANDS,
     persistence::COMMANDS,
     introspection::COMMANDS,
+    module::COMMANDS,
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {

@@ -111,8 +111,16 @@ pub fn write(page: &mut Page<'_>) {
     page.field("number_of_libraries", libraries);
     page.field("used_memory_vm_functions", states[1]);
     page.field("used_memory_vm_total", states[0] + states[1]);
+    page.field(
+        "used_memory_vm_total_human",
+        human((states[0] + states[1]) as u64),
+    );
     page.field("used_memory_functions", known[1]);
     page.field("used_memory_scripts", known[0] + known[1]);
+    page.field(
+        "used_memory_scripts_human",
+        human((known[0] + known[1]) as u64),
+    );
     let maxmemory = page.server.config.hot.maxmemory_bytes.load(Relaxed);
     page.field("maxmemory", maxmemory);
     page.field("maxmemory_human", human(maxmemory));

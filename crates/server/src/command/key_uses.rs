@@ -1,0 +1,186 @@
+//! What commands do with their keys, as `COMMAND` names it.
+
+use super::{Command, Flags, is};
+
+/// What is done with a key.
+type Uses = &'static [&'static str];
+
+const LOOKS: Uses = &["RO"];
+const READS: Uses = &["RO", "access"];
+const SETS: Uses = &["OW", "update"];
+const CREATES: Uses = &["OW", "insert"];
+const CHANGES: Uses = &["RW", "access", "update"];
+const TAKES: Uses = &["RW", "access", "delete"];
+const DELETES: Uses = &["RW", "delete"];
+const INSERTS: Uses = &["RW", "insert"];
+const UPDATES: Uses = &["RW", "update"];
+
+/// Commands that do something else with their keys than their flags say: with the first key, and
+/// with those behind it.
+const OTHERS: &[(&[&str], Uses, Uses)] = &[
+    (&["msetnx", "setnx"], CREATES, CREATES),
+    (&["mset", "psetex", "restore", "setex", "set"], SETS, SETS),
+    (
+        &[
+            "bitop",
+            "geosearchstore",
+            "sdiffstore",
+            "sunionstore",
+            "zdiffstore",
+            "zinterstore",
+            "zrangestore",
+            "zunionstore",
+        ],
+        SETS,
+        READS,
+    ),
+    (&["sinterstore"], UPDATES, READS),
+    (&["del", "unlink"], &["RM", "delete"], &["RM", "delete"]),
+    (
+        &[
+            "exists",
+            "hexists",
+            "hlen",
+            "hstrlen",
+            "llen",
+            "usage",
+            "encoding",
+            "freq",
+            "idletime",
+            "refcount",
+            "scard",
+            "sismember",
+            "strlen",
+            "touch",
+            "type",
+            "xlen",
+            "zcard",
+        ],
+        LOOKS,
+        LOOKS,
+    ),
+    (&["xreadgroup"], READS, READS),
+    (
+        &["copy", "georadius", "georadiusbymember", "sort"],
+        READS,
+        SETS,
+    ),
+    (&["pfcount"], &["RW", "access"], &["RW", "access"]),
+    (
+        &[
+            "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "lmpop",
+            "lpop", "rpop", "spop", "zmpop", "zpopmax", "zpopmin",
+        ],
+        TAKES,
+        TAKES,
+    ),
+    (&["renamenx"], TAKES, CREATES),
+    (&["rename"], TAKES, SETS),
+    (
+        &["blmove", "brpoplpush", "lmove", "rpoplpush", "smove"],
+        TAKES,
+        INSERTS,
+    ),
+    (&["pfmerge"], &["RW", "access", "insert"], READS),
+    (&["eval", "evalsha", "fcall"], CHANGES, CHANGES),
+    (
+        &[
+            "hdel",
+            "lrem",
+            "ltrim",
+            "srem",
+            "xautoclaim",
+            "xdel",
+            "delconsumer",
+            "destroy",
+            "xtrim",
+            "zrem",
+            "zremrangebylex",
+            "zremrangebyrank",
+            "zremrangebyscore",
+        ],
+        DELETES,
+        DELETES,
+    ),
+    (
+        &[
+            "append",
+            "hsetnx",
+            "linsert",
+            "lpush",
+            "lpushx",
+            "pfadd",
+            "rpush",
+            "rpushx",
+            "sadd",
+            "create",
+            "createconsumer",
+        ],
+        INSERTS,
+        INSERTS,
+    ),
+    (
+        &[
+            "expire",
+            "expireat",
+            "geoadd",
+            "hmset",
+            "hset",
+            "lset",
+            "persist",
+            "pexpire",
+            "pexpireat",
+            "setrange",
+            "xack",
+            "xadd",
+            "xclaim",
+            "setid",
+            "xsetid",
+            "zadd",
+        ],
+        UPDATES,
+        UPDATES,
+    ),
+];
+
+/// What a command does with its key of this number, from 0.
+pub fn of(command: &Command, number: usize) -> Uses {
+    let mut others = OTHERS.iter();
+    match others.find(|(names, ..)| names.contains(&command.name)) {
+        Some((_, first, _)) if number == 0 => first,
+        Some((.., behind)) => behind,
+        None if command.flags.has(Flags::WRITE) => CHANGES,
+        None if command.flags.has(Flags::READONLY) => READS,
+        None => LOOKS,
+    }
+}
+
+/// As [`of`], of a command with these arguments.
+pub fn of_call(command: &Command, args: &[&[u8]], number: usize) -> Uses {
+    let rest = args.get(2..).unwrap_or_default();
+    let has = |wanted: &[&str]| rest.iter().any(|word| wanted.iter().any(|it| is(word, it)));
+    match command.name {
+        "set" if has(&["get"]) => CHANGES,
+        "bitfield" if !has(&["set", "incrby"]) => READS,
+        _ => of(command, number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::all;
+
+    #[test]
+    fn names_are_those_of_commands_and_stand_there_once() {
+        let mut names: Vec<_> = OTHERS.iter().flat_map(|(names, ..)| *names).collect();
+        let known = |name: &str| {
+            all().any(|it| it.name == name || it.subcommand(name.as_bytes()).is_some())
+        };
+        assert!(names.iter().all(|name| known(name)));
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,65 @@
+//! `MODULE`: there are none.
+
+use super::help::help;
+use super::{Answer, Call, Command, Flags, Group};
+use crate::error::CommandError;
+
+const GROUP: Group = Group::Server;
+const NONE: &str = "There are no modules, so that none is listed and none can be loaded.";
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[Command::container("module", SUBCOMMANDS)
+    .about(GROUP, "4.0.0", "That of the subcommand")
+    .summary("Lists no modules.")
+    .differs(NONE)];
+
+const SUBCOMMANDS: &[Command] = &[
+    row("list", 2, list).summary("Lists no modules."),
+    row("load", -3, refuse)
+        .flag(Flags::NO_MULTI)
+        .summary("Is refused."),
+    row("loadex", -3, refuse)
+        .flag(Flags::NO_MULTI)
+        .summary("Is refused."),
+    row("unload", 3, refuse)
+        .flag(Flags::NO_MULTI)
+        .summary("Is refused."),
+    Command::new("help", 2, show_help)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
+        .about(GROUP, "5.0.0", "O(1)")
+        .summary("Lists the subcommands."),
+];
+
+const fn row(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
+    Command::new(name, arity, run)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(GROUP, "4.0.0", "O(1)")
+        .differs(NONE)
+}
+
+fn list(call: &mut Call<'_>) -> Answer {
+    call.reply.array(0);
+    Ok(())
+}
+
+fn refuse(_: &mut Call<'_>) -> Answer {
+    Err(CommandError::text(
+        "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", \
+         you can run it from a local connection, otherwise you need to set this option in the \
+         configuration file, and then restart the server.",
+    ))
+}
+
+fn show_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "LIST",
+            "    Return a list of loaded modules, of which there are none.",
+        ],
+    );
+    Ok(())
+}
