@@ -22,8 +22,8 @@ use std::time::Duration;
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The commands: mixed (one SET to nine GETs), set, get, setex, mget (of 16 keys), mset (of
-    /// 10), set-get, del (and as many SETs), exists, incr, fcall, knearest (with rivals that know it),
-    /// zadd, zrangebyscore, lpush, lrange, hset, hget
+    /// 10), set-get, del (and as many SETs), exists, incr, fcall (of a function that reads one
+    /// key), knearest (with rivals that know it), zadd, zrangebyscore, lpush, lrange, hset, hget
     #[arg(
         long,
         value_name = "TASK,…",
