@@ -20,7 +20,7 @@
 //! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
 
 use super::reply::Value;
-use super::{function_commands, stream_commands};
+use super::{field_commands, function_commands, place_commands, stream_commands};
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
@@ -601,12 +601,11 @@ fn slot(name: &str, random: &mut SmallRng) -> Option<Vec<u8>> {
         .iter()
         .chain(stream_commands::KINDS)
         .chain(function_commands::KINDS)
+        .chain(place_commands::KINDS)
+        .chain(field_commands::KINDS)
         .find(|(kind, _)| *kind == name)?;
-    Some(
-        words[random.random_range(0..words.len())]
-            .as_bytes()
-            .to_vec(),
-    )
+    let word = words[random.random_range(0..words.len())];
+    Some(word.as_bytes().to_vec())
 }
 
 /// Put in place of any argument.
@@ -677,7 +676,8 @@ impl Node {
     fn write(&self, random: &mut SmallRng, words: &mut Vec<Vec<u8>>) {
         match self {
             Node::Word(name) => {
-                words.push(slot(name, random).unwrap_or_else(|| name.clone().into_bytes()));
+                let word = slot(name, random).unwrap_or_else(|| name.clone().into_bytes());
+                words.extend(place_commands::apart(name, word));
             }
             Node::All(nodes) => {
                 for node in nodes {
@@ -746,6 +746,9 @@ impl Template {
     }
 }
 
+/// Families of commands: their names, and lines of commands.
+type Families = &'static [(&'static str, &'static str)];
+
 /// Generates commands of an episode.
 pub struct Generator {
     random: SmallRng,
@@ -756,11 +759,24 @@ pub struct Generator {
 
 impl Generator {
     /// A generator of commands that are `known`, which prefers some families.
-    pub fn new(mut random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
+    pub fn new(random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
+        let all = [
+            COMMANDS,
+            stream_commands::COMMANDS,
+            function_commands::COMMANDS,
+            place_commands::COMMANDS,
+        ];
+        Generator::of(&all, random, known)
+    }
+
+    /// A generator of commands on hashes whose fields expire, as in Redis 8.
+    pub fn of_fields(random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
+        Generator::of(&[field_commands::COMMANDS], random, known)
+    }
+
+    fn of(all: &[Families], mut random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
         let mut families = Vec::new();
-        let streams = stream_commands::COMMANDS;
-        let functions = function_commands::COMMANDS;
-        for (family, lines) in COMMANDS.iter().chain(streams).chain(functions) {
+        for (family, lines) in all.iter().copied().flatten() {
             let templates: Vec<Template> = lines
                 .lines()
                 .filter_map(|line| Template::read(line, known))

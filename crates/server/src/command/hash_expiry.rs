@@ -134,9 +134,9 @@ fn counted<'a>(
     let Some((count, words)) = words.split_first() else {
         return Err(NOT_SO_MANY);
     };
-    let count = parse_integer(count).and_then(|count| u32::try_from(count).ok());
+    let count = parse_integer(count).and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|&count| count > 0).ok_or(not_positive)?;
-    Ok((count as usize, words))
+    Ok((count, words))
 }
 
 /// Reads `FIELDS`, their number and the fields.
@@ -459,7 +459,9 @@ impl<'a> SetOptions<'a> {
                 return Err(CommandError::owned(format!("ERR unknown argument: {word}")));
             }
         }
-        let (count, words) = counted(words, CommandError::text("ERR invalid number of fields"))?;
+        const NOT_A_NUMBER: CommandError = CommandError::text("ERR invalid number of fields");
+        let (count, words) = counted(words, NOT_A_NUMBER)?;
+        i32::try_from(count).map_err(|_| NOT_A_NUMBER)?;
         match words.as_chunks::<2>() {
             (pairs, []) if pairs.len() == count => Ok(SetOptions {
                 condition,

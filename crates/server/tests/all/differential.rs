@@ -12,10 +12,12 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::command;
+use nearfield_server::config::Options;
 use nearfield_server_testkit::commands::{Generator, KEYS, LEX_KEY, Mode, Sent};
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::peer::Peer;
 use nearfield_server_testkit::redis::Redis;
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::saving::saving_into;
@@ -44,6 +46,24 @@ fn random_commands_are_answered_as_by_redis() {
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS);
     let seed = number("NEARFIELD_SEED").unwrap_or(SEED);
     let counts = compare([ours.address, redis.address], known, commands, seed);
+    let counts = counts.unwrap_or_else(|failure| panic!("{failure}"));
+    let _ = writeln!(std::io::stderr(), "compared {counts}");
+}
+
+#[test]
+fn fields_expire_as_in_redis_8() {
+    let redis = match Peer::Redis8.start(&[]) {
+        Ok(redis) => redis,
+        Err(reason) => {
+            let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
+            return;
+        }
+    };
+    let ours = Nearfield::start(Options::default());
+    let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS) / 4;
+    let seed = number("NEARFIELD_SEED").unwrap_or(SEED);
+    let addresses = [ours.address, redis.address];
+    let counts = compare_of(Of::Fields, addresses, |_| true, commands, seed);
     let counts = counts.unwrap_or_else(|failure| panic!("{failure}"));
     let _ = writeln!(std::io::stderr(), "compared {counts}");
 }
@@ -87,8 +107,27 @@ fn redis(options: &[&str]) -> Option<Redis> {
     }
 }
 
+/// Which commands are chosen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Those of Redis 7.0.
+    All,
+    /// Those on hashes whose fields expire.
+    Fields,
+}
+
 /// Compares two servers by random commands; returns how many they were, or the first difference.
 fn compare(
+    addresses: [SocketAddr; 2],
+    known: fn(&[u8]) -> bool,
+    commands: u64,
+    first: u64,
+) -> Result<String, String> {
+    compare_of(Of::All, addresses, known, commands, first)
+}
+
+fn compare_of(
+    of: Of,
     addresses: [SocketAddr; 2],
     known: fn(&[u8]) -> bool,
     commands: u64,
@@ -97,7 +136,7 @@ fn compare(
     let mut families: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut compared, mut seed) = (0, first);
     while compared < commands {
-        let episode = episode(seed, known);
+        let episode = episode(of, seed, known);
         let pair = Pair::open(addresses, episode.resp3);
         if let Some(difference) = pair.run(&episode.commands) {
             let end = (difference.position + 1).min(episode.commands.len());
@@ -143,10 +182,13 @@ struct Episode {
 }
 
 /// The commands of an episode, and at its end those that read all there is.
-fn episode(seed: u64, known: fn(&[u8]) -> bool) -> Episode {
+fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
     let mut random = SmallRng::seed_from_u64(seed);
     let resp3 = known(b"hello") && random.random_bool(0.3);
-    let mut generator = Generator::new(random, known);
+    let mut generator = match of {
+        Of::All => Generator::new(random, known),
+        Of::Fields => Generator::of_fields(random, known),
+    };
     let mut commands: Vec<Sent> = (0..EPISODE_COMMANDS)
         .map(|_| generator.next_command())
         .filter(is_answered_alike)
@@ -166,7 +208,12 @@ fn episode(seed: u64, known: fn(&[u8]) -> bool) -> Episode {
         read(&[b"SELECT", database.to_string().as_bytes()], Mode::Exact);
         read(&[b"DBSIZE"], Mode::Exact);
         read(&[b"KEYS", b"*"], Mode::Unordered);
-        for &key in KEYS.iter().chain([&LEX_KEY]) {
+        for key in [&b"p1"[..], b"p2", b"p3"] {
+            read(&[b"PFCOUNT", key], Mode::Exact);
+            read(&[b"STRLEN", key], Mode::Exact);
+        }
+        let places: [&[u8]; 2] = [b"g1", b"g2"];
+        for &key in KEYS.iter().chain([&LEX_KEY]).chain(&places) {
             read(&[b"TYPE", key], Mode::Exact);
             // Those of the other types fail in the same way.
             read(&[b"GET", key], Mode::Exact);
@@ -176,6 +223,11 @@ fn episode(seed: u64, known: fn(&[u8]) -> bool) -> Episode {
             read(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"], Mode::Exact);
             read(&[b"XRANGE", key, b"-", b"+"], Mode::Exact);
             read(&[b"PEXPIRETIME", key], Mode::Near(20_000));
+            if of == Of::Fields {
+                let fields: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+                let words = [&[b"HPEXPIRETIME", key, b"FIELDS", b"4"], &fields[..]].concat();
+                read(&words, Mode::Near(20_000));
+            }
         }
         for key in [&b"k1"[..], b"k2", b"x1", b"x2", b"x3"] {
             let words = [&b"XINFO"[..], b"STREAM", key, b"FULL", b"COUNT", b"0"];

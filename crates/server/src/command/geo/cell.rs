@@ -49,7 +49,7 @@ impl Place {
 
     /// The place of a score: the middle of its cell.
     pub(super) fn of_score(score: f64) -> Place {
-        let extent = Cell::of_number(score as u64, STEPS_MAX).extent();
+        let extent = Cell::of_number(number_of(score), STEPS_MAX).extent();
         let middle = |one: f64, other: f64, limit: f64| ((one + other) / 2.0).clamp(-limit, limit);
         Place {
             longitude: middle(extent.west, extent.east, LONGITUDE_MAX),
@@ -201,6 +201,17 @@ const SPREADS: [(u32, u64); 5] = [
     (2, 0x3333_3333_3333_3333),
     (1, 0x5555_5555_5555_5555),
 ];
+
+/// The number of a cell that any score of a sorted set has, as processors of Redis convert it: a
+/// negative score counts from the end of the numbers of 64 bits, and one beyond them is 0.
+fn number_of(score: f64) -> u64 {
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+    match score {
+        _ if score < TWO_TO_63 => score as i64 as u64,
+        _ if score < 2.0 * TWO_TO_63 => score as u64,
+        _ => 0,
+    }
+}
 
 #[cfg(test)]
 mod tests {
