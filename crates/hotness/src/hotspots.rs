@@ -17,16 +17,18 @@ const PASSED_OVER: u32 = 10;
 /// wrong guess.
 ///
 /// The paper evicts the least frequent entry of two random buckets. Here it is that of the new
-/// entry's bucket, so that no directory is needed beside the entries.
+/// entry's bucket, so that no directory is needed beside the entries. Keys of one node and tag
+/// share a bucket, so that a guess looks at one bucket and not at one for each slot.
 ///
 /// ```
 /// use nearfield_hotness::Hotspots;
 ///
 /// let hotspots = Hotspots::with_bytes(1 << 16);
 /// let (node, slot, tag) = (0x1000, 17, 0xabcd);
-/// assert_eq!(hotspots.guess(node, 12..20, tag), None);
+/// let slots = |slot| (12..20).contains(&slot);
+/// assert_eq!(hotspots.guess(node, slots, tag), None);
 /// hotspots.admit(node, slot, tag);
-/// assert_eq!(hotspots.guess(node, 12..20, tag), Some(17));
+/// assert_eq!(hotspots.guess(node, slots, tag), Some(17));
 /// hotspots.confirm(node, slot, tag);
 /// assert_eq!(hotspots.guesses(), [1, 0]);
 /// ```
@@ -96,12 +98,13 @@ impl Hotspots {
         }
     }
 
-    fn bucket(&self, node: u64, slot: u16) -> &[Entry] {
+    fn bucket(&self, node: u64, tag: u16) -> &[Entry] {
         let buckets = self.entries.len() / WAYS;
         if buckets == 0 {
             return &[];
         }
-        let hash = (node.wrapping_add(u64::from(slot)))
+        // Nodes begin at lines, so that node and tag are apart.
+        let hash = (node.rotate_left(16) ^ u64::from(tag))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29)
             .wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -114,7 +117,7 @@ impl Hotspots {
 
     /// The entry of a slot with the tag, and its content.
     fn find(&self, node: u64, slot: u16, tag: u16) -> Option<(&Entry, Rest)> {
-        self.bucket(node, slot).iter().find_map(|entry| {
+        self.bucket(node, tag).iter().find_map(|entry| {
             let rest = Rest::unpack(entry.rest.load(Relaxed));
             let is = rest.frequency > 0
                 && (rest.slot, rest.tag) == (slot, tag)
@@ -123,14 +126,19 @@ impl Hotspots {
         })
     }
 
-    /// Of `slots`, the one in which a key of this tag was found most often; `None` if there is no
-    /// such. Constant in each slot.
-    pub fn guess(&self, node: u64, slots: impl IntoIterator<Item = u16>, tag: u16) -> Option<u16> {
-        let known = slots
-            .into_iter()
-            .filter_map(|slot| self.find(node, slot, tag));
-        let best = known.max_by_key(|(_, rest)| rest.frequency);
-        best.map(|(_, rest)| rest.slot)
+    /// Of the slots that `may_be`, the one in which a key of this tag was found most often; `None`
+    /// if there is no such. Constant.
+    pub fn guess(&self, node: u64, may_be: impl Fn(u16) -> bool, tag: u16) -> Option<u16> {
+        let known = self.bucket(node, tag).iter().filter_map(|entry| {
+            let rest = Rest::unpack(entry.rest.load(Relaxed));
+            let is = rest.frequency > 0
+                && rest.tag == tag
+                && may_be(rest.slot)
+                && entry.node.load(Relaxed) == node;
+            is.then_some(rest)
+        });
+        let best = known.max_by_key(|rest| rest.frequency);
+        best.map(|rest| rest.slot)
     }
 
     /// Guesses so far that were right, and that were wrong.
@@ -160,7 +168,7 @@ impl Hotspots {
         if self.find(node, slot, tag).is_some() {
             return;
         }
-        let bucket = self.bucket(node, slot);
+        let bucket = self.bucket(node, tag);
         let frequency = |entry: &&Entry| Rest::unpack(entry.rest.load(Relaxed)).frequency;
         let Some(entry) = bucket.iter().min_by_key(frequency) else {
             return;
@@ -198,7 +206,7 @@ mod tests {
         assert!(Hotspots::with_bytes(1000).bytes() <= 1000);
         let none = Hotspots::with_bytes(100);
         none.admit(1, 2, 3);
-        assert_eq!((none.bytes(), none.guess(1, [2], 3)), (0, None));
+        assert_eq!((none.bytes(), none.guess(1, |_| true, 3)), (0, None));
     }
 
     #[test]
@@ -207,11 +215,11 @@ mod tests {
         one.admit(64, 3, 9);
         one.confirm(64, 3, 9);
         other.learn_from(&one);
-        assert_eq!(other.guess(64, 0..8, 9), Some(3));
+        assert_eq!(other.guess(64, |slot| slot < 8, 9), Some(3));
         assert_eq!(other.guesses(), [0, 0]);
         let small = Hotspots::with_bytes(1 << 11);
         small.learn_from(&one);
-        assert_eq!(small.guess(64, 0..8, 9), None);
+        assert_eq!(small.guess(64, |slot| slot < 8, 9), None);
     }
 
     #[test]
@@ -221,12 +229,12 @@ mod tests {
         hotspots.admit(64, 3, 9);
         hotspots.admit(64, 5, 9);
         hotspots.confirm(64, 5, 9);
-        assert_eq!(hotspots.guess(64, 0..8, 9), Some(5));
-        assert_eq!(hotspots.guess(64, 0..5, 9), Some(3));
-        assert_eq!(hotspots.guess(64, 0..8, 8), None);
-        assert_eq!(hotspots.guess(128, 0..8, 9), None);
+        assert_eq!(hotspots.guess(64, |slot| slot < 8, 9), Some(5));
+        assert_eq!(hotspots.guess(64, |slot| slot < 5, 9), Some(3));
+        assert_eq!(hotspots.guess(64, |slot| slot < 8, 8), None);
+        assert_eq!(hotspots.guess(128, |slot| slot < 8, 9), None);
         hotspots.forget(64, 5, 9);
-        assert_eq!(hotspots.guess(64, 0..8, 9), Some(3));
+        assert_eq!(hotspots.guess(64, |slot| slot < 8, 9), Some(3));
     }
 
     #[test]
@@ -244,7 +252,7 @@ mod tests {
                 random.random_range(0..10_000)
             };
             let (node, slot, tag) = place(key);
-            let guess = hotspots.guess(node, [slot], tag);
+            let guess = hotspots.guess(node, |it| it == slot, tag);
             if round > 200_000 && key < 100 {
                 asked += 1;
                 hits += u32::from(guess.is_some());
@@ -270,7 +278,7 @@ mod tests {
                     for _ in 0..50_000 {
                         let node = random.random_range(0..40_u64);
                         let slot = random.random_range(0..16);
-                        match hotspots.guess(node, 0..16, 7) {
+                        match hotspots.guess(node, |slot| slot < 16, 7) {
                             Some(found) if found == slot => hotspots.confirm(node, slot, 7),
                             Some(found) if found > slot => hotspots.forget(node, found, 7),
                             Some(found) => assert!(found < 16),

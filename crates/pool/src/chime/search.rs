@@ -220,12 +220,9 @@ impl<E: Endpoint> Session<'_, E> {
     /// As [`guess`](Session::guess), for an operation that looks up again.
     pub(super) fn look_up(&self, leaf: GlobalAddress, home: usize, key: &[u8]) -> Option<Guess> {
         let slots = self.tree.leaves.neighborhood_slots(home);
-        let slots = slots.iter().map(|slot| slot as u16);
-        let slot = self
-            .tree
-            .node
-            .hotspots
-            .guess(leaf.to_bits(), slots, tag(key))?;
+        let may_be = |slot: u16| slots.contains(usize::from(slot));
+        let hotspots = &self.tree.node.hotspots;
+        let slot = hotspots.guess(leaf.to_bits(), may_be, tag(key))?;
         let gate = self.tree.node.gate.as_ref();
         Some(Guess {
             leaf,

@@ -1,10 +1,11 @@
 //! Queues of clients that wait for another client that works on the same key.
 
 use super::primitive::Mutex;
+use foldhash::fast::FixedState;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -21,11 +22,11 @@ pub struct WaitQueues<K, M, P, A> {
     shards: Box<[Shard<K, M, P, A>]>,
     // Not random, so that runs can be repeated. Only keys in use are in the tables, so that
     // choosing keys that collide gains little.
-    hasher: BuildHasherDefault<DefaultHasher>,
+    hasher: FixedState,
 }
 
 type Shard<K, M, P, A> = Mutex<Queues<K, M, P, A>>;
-type Queues<K, M, P, A> = HashMap<K, Queue<M, P, A>, BuildHasherDefault<DefaultHasher>>;
+type Queues<K, M, P, A> = HashMap<K, Queue<M, P, A>, FixedState>;
 type Queue<M, P, A> = VecDeque<Arc<Waiter<M, P, A>>>;
 
 struct Waiter<M, P, A> {
@@ -70,7 +71,7 @@ impl<K, M, P, A> Default for WaitQueues<K, M, P, A> {
         let shard = |_| Mutex::new(HashMap::default());
         WaitQueues {
             shards: (0..SHARDS).map(shard).collect(),
-            hasher: BuildHasherDefault::default(),
+            hasher: FixedState::default(),
         }
     }
 }
