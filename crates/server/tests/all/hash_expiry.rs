@@ -18,6 +18,8 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 fn logging(folder: &Folder) -> Options {
     Options {
@@ -114,6 +116,26 @@ fn what_expires_beside_batches_comes_back_from_the_log() {
     drop(server);
     let again = Nearfield::start(logging(&folder));
     assert_eq!(settled(&again), expected);
+}
+
+#[test]
+fn a_field_that_was_over_before_a_batch_is_so_when_the_log_is_read() {
+    let folder = Folder::new();
+    let server = Nearfield::start(logging(&folder));
+    let mut connection = server.connect();
+    for number in 0..50 {
+        let set = format!("HSET k{number} f 10 g 10");
+        let expire = format!("HPEXPIRE k{number} 1 FIELDS 1 f");
+        send(&mut connection, &[set, expire]);
+        // The field is over then, whether the server has removed it or not.
+        thread::sleep(Duration::from_millis(2));
+        let add = format!("HINCRBY k{number} f 1");
+        send(&mut connection, &[add.clone(), "GET other".to_owned(), add]);
+        assert_eq!(ask(&mut connection, &format!("HGET k{number} f")), "\"2\"");
+    }
+    let expected = settled(&server);
+    drop(server);
+    assert_eq!(settled(&Nearfield::start(logging(&folder))), expected);
 }
 
 /// Executes a command at a time, which must not fail, and answers the reply.
