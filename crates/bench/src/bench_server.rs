@@ -105,6 +105,8 @@ Examples:
       Commands that become batches on the index.
   nearfield bench-server --task zadd,zrangebyscore,lpush,lrange,hset,hget --pipeline 16
       Typed keys.
+  nearfield bench-server --task xadd,xreadgroup,pfadd,geosearch --pipeline 16
+      Streams, numbers of different elements and places.
   nearfield bench-server --keys 10M --value-bytes 8 --repetitions 1
       Memory for each key, in the last column.
   nearfield bench-server --rival ./valkey-server,redis-server --task set,get --key-bytes 16

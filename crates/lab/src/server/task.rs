@@ -44,6 +44,14 @@ pub enum Task {
     Hset,
     /// HGET of a field of one hash.
     Hget,
+    /// XADD of an entry of one field to one stream, which keeps about a hundred thousand.
+    Xadd,
+    /// As many XADDs as XREADGROUPs of one entry, which are not acknowledged apart (NOACK).
+    Xreadgroup,
+    /// PFADD of one element of many to one value.
+    Pfadd,
+    /// GEOSEARCH of the ten places nearest to a point, within 100 km.
+    Geosearch,
 }
 
 /// The keys of a server: their number, and the bytes of each.
@@ -82,7 +90,7 @@ const SECONDS: &[u8] = b"600";
 
 impl Task {
     /// All kinds, with their names.
-    pub const ALL: [(Task, &'static str); 18] = [
+    pub const ALL: [(Task, &'static str); 22] = [
         (Task::Mixed, "mixed"),
         (Task::Set, "set"),
         (Task::Get, "get"),
@@ -101,6 +109,10 @@ impl Task {
         (Task::Lrange, "lrange"),
         (Task::Hset, "hset"),
         (Task::Hget, "hget"),
+        (Task::Xadd, "xadd"),
+        (Task::Xreadgroup, "xreadgroup"),
+        (Task::Pfadd, "pfadd"),
+        (Task::Geosearch, "geosearch"),
     ];
 
     /// Its name.
@@ -129,6 +141,9 @@ impl Task {
             Task::Fcall => keys.count + keys.count.min(1),
             Task::Zadd | Task::Zrangebyscore => MEMBERS,
             Task::Lpush | Task::Lrange | Task::Hset | Task::Hget => FIELDS,
+            Task::Xadd | Task::Geosearch => FIELDS,
+            // One creates the group.
+            Task::Xreadgroup | Task::Pfadd => 1,
         }
     }
 
@@ -177,6 +192,22 @@ impl Task {
             Task::Hset | Task::Hget => {
                 let field = keys.name(scatter(position, FIELDS));
                 write(out, &[b"HSET", b"h", &field, value]);
+            }
+            Task::Xadd => write(out, &[b"XADD", b"x", b"*", b"field", value]),
+            Task::Xreadgroup => {
+                write(
+                    out,
+                    &[b"XGROUP", b"CREATE", b"x", b"group", b"$", b"MKSTREAM"],
+                );
+            }
+            Task::Pfadd => write(out, &[b"PFADD", b"p", b"element"]),
+            Task::Geosearch => {
+                let number = scatter(position, FIELDS);
+                let (longitude, latitude) = place(number);
+                write(
+                    out,
+                    &[b"GEOADD", b"g", &longitude, &latitude, &keys.name(number)],
+                );
             }
         }
     }
@@ -251,8 +282,61 @@ impl Task {
                 let field = keys.name(random.random_range(0..FIELDS));
                 write(out, &[b"HGET", b"h", &field]);
             }
+            Task::Xadd => {
+                let kept = FIELDS.to_string();
+                let head: [&[u8]; 5] = [b"XADD", b"x", b"MAXLEN", b"~", kept.as_bytes()];
+                let words = [&head[..], &[b"*", b"field", value]].concat();
+                write(out, &words);
+            }
+            Task::Xreadgroup => {
+                if random.random() {
+                    Task::Xadd.request(keys, value, random, out);
+                    return;
+                }
+                let words: [&[u8]; 10] = [
+                    b"XREADGROUP",
+                    b"GROUP",
+                    b"group",
+                    b"consumer",
+                    b"COUNT",
+                    b"1",
+                    b"NOACK",
+                    b"STREAMS",
+                    b"x",
+                    b">",
+                ];
+                write(out, &words);
+            }
+            Task::Pfadd => write(out, &[b"PFADD", b"p", &keys.any(random)]),
+            Task::Geosearch => {
+                let (longitude, latitude) = place(random.random_range(0..FIELDS));
+                let words: [&[u8]; 11] = [
+                    b"GEOSEARCH",
+                    b"g",
+                    b"FROMLONLAT",
+                    &longitude,
+                    &latitude,
+                    b"BYRADIUS",
+                    b"100",
+                    b"km",
+                    b"ASC",
+                    b"COUNT",
+                    b"10",
+                ];
+                write(out, &words);
+            }
         }
     }
+}
+
+/// The longitude and latitude of a number below [`FIELDS`], on a grid of 800 columns.
+fn place(number: u64) -> (Vec<u8>, Vec<u8>) {
+    const COLUMNS: u64 = 800;
+    let degrees = |count: u64, step: f64, least: f64| {
+        format!("{:.4}", least + count as f64 * step).into_bytes()
+    };
+    let longitude = degrees(number % COLUMNS, 0.4, -160.0);
+    (longitude, degrees(number / COLUMNS, 0.8, -50.0))
 }
 
 impl FromStr for Task {
@@ -266,7 +350,8 @@ impl FromStr for Task {
                 what: "task",
                 given: shortened(name),
                 allowed: "mixed, set, get, setex, mget, mset, set-get, del, exists, incr, \
-                          fcall, knearest, zadd, zrangebyscore, lpush, lrange, hset, hget",
+                          fcall, knearest, zadd, zrangebyscore, lpush, lrange, hset, hget, \
+                          xadd, xreadgroup, pfadd, geosearch",
             })
     }
 }
