@@ -1,0 +1,9 @@
+"""What workers execute."""
+
+
+def add(left, right):
+    return left + right
+
+
+def fail():
+    raise ValueError("this task fails")
