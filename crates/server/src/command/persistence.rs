@@ -82,6 +82,12 @@ const DEBUG: &[Command] = &[
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "1.0.0", "O(N) for N keys and commands")
         .summary("Forgets all keys and reads them from the log."),
+    Command::new("error", 3, debug_error)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .about(GROUP, "1.0.0", "O(1)")
+        .summary("Answers an error of this text."),
     Command::new("sleep", 3, debug_sleep)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
@@ -260,6 +266,13 @@ fn retire_objects(keyspace: &crate::keyspace::Keyspace, database: &crate::keyspa
     for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
         keyspace.retire(crate::keyspace::Record::parse(&stored).outside());
     }
+}
+
+/// Clients' tests learn by it what they do with errors that are hard to have.
+fn debug_error(call: &mut Call<'_>) -> Answer {
+    let text = String::from_utf8_lossy(call.args.get(2).copied().unwrap_or_default()).into_owned();
+    call.reply.error(&text);
+    Ok(())
 }
 
 fn debug_sleep(call: &mut Call<'_>) -> Answer {

@@ -172,7 +172,7 @@ impl<'a> Bounds<'a> {
                 }
             }
             Bounds::Scores(min, max) => set.score_ranks(min, max),
-            Bounds::Members(Some((min, max))) => set.lex_ranks(min, max),
+            Bounds::Members(Some((min, max))) => set.lex_ranks(min, max, reverse),
             Bounds::Members(None) => 0..0,
         }
     }

@@ -6,6 +6,7 @@
 use nearfield_server::config::Options;
 use nearfield_server_testkit::connection::Connection;
 use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::redis::Redis;
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
@@ -464,4 +465,32 @@ fn a_command_that_is_sent_alone_has_subcommands_the_next_time() {
             assert_eq!(ask_number(&mut connection, "command Count"), count);
         }
     });
+}
+
+// ---- DEBUG -------------------------------------------------------------------------------------
+
+/// `DEBUG ERROR` answers any error, by which clients test what they do with it.
+fn check_debug_error(address: SocketAddr) {
+    let mut connection = connect(address);
+    for text in [
+        "OOM blah blah",
+        "LOADING fake message",
+        "READONLY a b",
+        "one",
+    ] {
+        let reply = connection.command(&[b"DEBUG", b"ERROR", text.as_bytes()]);
+        assert_eq!(reply.unwrap(), Value::Error(text.into()));
+    }
+    let reply = connection.command(&[b"DEBUG", b"ERROR", b"two\r\nlines"]);
+    assert_eq!(reply.unwrap(), Value::Error(b"two  lines".into()));
+    assert_eq!(ask(&mut connection, "PING"), "PONG");
+}
+
+#[test]
+fn errors_that_are_hard_to_have_are_had_for_tests() {
+    check_debug_error(Nearfield::start(Options::default()).address);
+    match Redis::start(&["--enable-debug-command", "yes"]) {
+        Ok(redis) => check_debug_error(redis.address),
+        Err(reason) => eprintln!("not compared with Redis: {reason}"),
+    }
 }

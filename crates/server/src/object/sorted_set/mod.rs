@@ -14,7 +14,7 @@ use allocator_api2::boxed::Box;
 use edge::Edge;
 use large::{Large, LargeEntries};
 use rand::{Rng, RngExt};
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Range, RangeBounds};
 
 /// Members with scores that are never NaN. `-0.0` and `0.0` are equal.
 ///
@@ -55,6 +55,47 @@ fn rank_in(packed: &Packed<impl Allocator + Clone>, edge: Edge<'_>) -> usize {
             *other < score || *other == score && edge.is_behind(|| member)
         })
         .count()
+}
+
+/// The first run of members within bounds, from the first that reaches `min`, or backwards from the
+/// last that reaches `max`.
+fn walk_members(
+    packed: &Packed<impl Allocator + Clone>,
+    min: Bound<&[u8]>,
+    max: Bound<&[u8]>,
+    reverse: bool,
+) -> Range<usize> {
+    let members: Vec<&[u8]> = packed.pairs().map(|(_, member, _)| member).collect();
+    let reaches_min =
+        |member: &&[u8]| RangeBounds::<[u8]>::contains(&(min, Bound::Unbounded), *member);
+    let reaches_max =
+        |member: &&[u8]| RangeBounds::<[u8]>::contains(&(Bound::Unbounded, max), *member);
+    let is_possible = match (min, max) {
+        (Bound::Included(min), Bound::Included(max)) => min <= max,
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
+        (
+            Bound::Included(min) | Bound::Excluded(min),
+            Bound::Included(max) | Bound::Excluded(max),
+        ) => min < max,
+    };
+    let (Some(first), Some(last)) = (members.first(), members.last()) else {
+        return 0..0;
+    };
+    if !is_possible || !reaches_min(last) || !reaches_max(first) {
+        return 0..0;
+    }
+    if reverse {
+        let end = members
+            .iter()
+            .rposition(reaches_max)
+            .map_or(0, |last| last + 1);
+        let run = members[..end].iter().rev().take_while(|it| reaches_min(it));
+        return end - run.count()..end;
+    }
+    let start = members.iter().position(reaches_min);
+    let start = start.unwrap_or(members.len());
+    let run = members[start..].iter().take_while(|it| reaches_max(it));
+    start..start + run.count()
 }
 
 fn insert_in(packed: &mut Packed<impl Allocator + Clone>, member: &[u8], score: f64) {
@@ -261,10 +302,14 @@ impl<A: Allocator + Clone> SortedSet<A> {
         self.edge_ranks(Edge::from_score(min), Edge::to_score(max))
     }
 
-    /// The ranks of the members that are within bounds, if all scores are the same; else an
-    /// unspecified range. Logarithmic.
-    pub fn lex_ranks(&self, min: Bound<&[u8]>, max: Bound<&[u8]>) -> Range<usize> {
-        self.edge_ranks(Edge::from_member(min), Edge::to_member(max))
+    /// The ranks of the members that are within bounds, if all scores are the same. Else, of a
+    /// small set, what Redis finds there, which walks from one end: from the last member if
+    /// `reverse`. Of a large one it is unspecified there, too. Logarithmic.
+    pub fn lex_ranks(&self, min: Bound<&[u8]>, max: Bound<&[u8]>, reverse: bool) -> Range<usize> {
+        match &self.form {
+            Form::Small(packed) => walk_members(packed, min, max, reverse),
+            Form::Large(_) => self.edge_ranks(Edge::from_member(min), Edge::to_member(max)),
+        }
     }
 
     /// Member and score of rank `rank`. Logarithmic.

@@ -67,7 +67,7 @@ fn check_ranges(set: &SortedSet<Heap>, model: &Model, random: &mut SmallRng, dis
         let wanted = ranks_where(model, |(member, _)| {
             std::ops::RangeBounds::<[u8]>::contains(&(min, max), &member[..])
         });
-        let found = set.lex_ranks(min, max);
+        let found = set.lex_ranks(min, max, reverse);
         assert_eq!(found.len(), wanted.len());
         assert!(found.is_empty() || found == wanted);
     }
