@@ -1,6 +1,6 @@
 //! The Redis protocol in front of Nearfield's ordered keyspace.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod acl;
 pub mod blocking;

@@ -270,14 +270,14 @@ fn stats(call: &mut Call<'_>) -> Answer {
         Some(running) => {
             reply.map(3);
             reply.bulk(b"name");
-            reply.bulk(running.name.as_bytes());
+            reply.bulk(running.name().as_bytes());
             reply.bulk(b"command");
-            reply.array(running.words.len());
-            for word in &running.words {
+            reply.array(running.words().len());
+            for word in running.words() {
                 reply.bulk(word);
             }
             reply.bulk(b"duration_ms");
-            let duration = running.began.elapsed().as_millis();
+            let duration = running.elapsed().as_millis();
             reply.integer(i64::try_from(duration).unwrap_or(i64::MAX));
         }
     }

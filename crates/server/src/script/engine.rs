@@ -1,14 +1,16 @@
 //! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
 
 use super::guard::Guard;
-use super::host::{Commands, Host};
-use super::library::{self, Libraries, Library, LibraryError, Metadata};
+use super::host::{self, Host};
+use super::library::{Libraries, Library, LibraryError, Metadata};
 use super::random::Random;
 use super::register::{self, Registered};
+use super::room::{MEMORY_BYTES_MAX, with_room};
 use super::source::{Script, ScriptError};
 use super::watchdog::Watchdog;
 use super::{
-    arguments::Arguments, bits, convert, failure, json, msgpack, random, sha1_hex, structs,
+    arguments::Arguments, bits, convert, failure, json, lent, lowercase, msgpack, random, sha1_hex,
+    structs,
 };
 use crate::catalog::REDIS_VERSION;
 use hashbrown::HashMap;
@@ -18,7 +20,6 @@ use mlua::{
     Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
 };
 use parking_lot::Mutex;
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -43,10 +44,6 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// a millisecond.
 const HOOK_INSTRUCTIONS: u32 = 100_000;
 
-/// What all scripts together may hold in memory. Redis has no limit, so that a script may end the
-/// server; here it ends itself.
-const MEMORY_BYTES_MAX: usize = 1 << 30;
-
 /// What a Lua state runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -64,8 +61,6 @@ pub struct Engine {
     environment: Table,
     /// Where these lie.
     globals: Table,
-    /// The table `redis`.
-    redis: Table,
     /// Runs a compiled script.
     run: Function,
     /// Calls a function of a library.
@@ -95,6 +90,7 @@ impl Engine {
         let redis = redis_table(&lua, &typed)?;
         let guard = Arc::new(Guard::new(Arc::clone(watchdog)));
         let registered = Arc::default();
+        host::add_functions(&lua, &redis, &typed)?;
         let native = native_table(&lua, &redis, &random, &guard)?;
         let loading = match kind {
             Kind::Scripts => lua.create_table()?,
@@ -113,7 +109,6 @@ impl Engine {
             lua,
             environment,
             globals,
-            redis,
             run,
             call,
             load,
@@ -159,8 +154,10 @@ impl Engine {
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
         let function = self.compile(script)?;
-        self.globals.raw_set("KEYS", self.strings(keys)?)?;
-        self.globals.raw_set("ARGV", self.strings(arguments)?)?;
+        with_room(&self.lua, bytes_of(keys) + bytes_of(arguments), || {
+            self.globals.raw_set("KEYS", self.strings(keys)?)?;
+            self.globals.raw_set("ARGV", self.strings(arguments)?)
+        })?;
         self.execute(&script.digest, host, || self.run.call(function))
     }
 
@@ -172,26 +169,7 @@ impl Engine {
         run: impl FnOnce() -> Result<(bool, Value)>,
     ) -> std::result::Result<(), ScriptError> {
         self.typed.store(false, Ordering::Relaxed);
-        let result = {
-            let commands = RefCell::new(Commands::new(host, &self.typed));
-            self.lua.scope(|scope| {
-                let execute = |lua: &Lua, words: MultiValue| commands.borrow_mut().run(lua, &words);
-                let function_call = scope.create_function(move |lua, words| {
-                    let value = execute(lua, words)?;
-                    match error_text(&value)? {
-                        Some(text) => Err(failure::raise_reply(text)),
-                        None => Ok(value),
-                    }
-                })?;
-                let protected_call = scope.create_function(execute)?;
-                let check = scope
-                    .create_function(|_, words: MultiValue| commands.borrow_mut().check(&words))?;
-                self.redis.raw_set("call", function_call)?;
-                self.redis.raw_set("pcall", protected_call)?;
-                self.redis.raw_set("acl_check_cmd", check)?;
-                run()
-            })
-        };
+        let result = lent::lend(host, run);
         match result? {
             (true, value) => {
                 let typed = self.typed.load(Ordering::Relaxed);
@@ -220,9 +198,9 @@ impl Engine {
             (true, _) => {
                 let mut functions = Vec::with_capacity(registered.len());
                 for (function, callback) in registered {
-                    self.loaded
-                        .insert(library::key_of(&function.name), callback);
-                    functions.push(function);
+                    let key = lowercase(&function.name).into_owned();
+                    self.loaded.insert(key, callback);
+                    functions.push(Arc::new(function));
                 }
                 Ok(Library {
                     name,
@@ -252,10 +230,12 @@ impl Engine {
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
-        let Some(function) = self.compiled.get(&library::key_of(name)) else {
+        let Some(function) = self.compiled.get(&*lowercase(name)) else {
             return Err(ScriptError::Text("ERR Function not found".to_owned()));
         };
-        let arguments = (function, self.strings(keys)?, self.strings(arguments)?);
+        let arguments = with_room(&self.lua, bytes_of(keys) + bytes_of(arguments), || {
+            Ok::<_, mlua::Error>((function, self.strings(keys)?, self.strings(arguments)?))
+        })?;
         self.execute(name, host, || self.call.call(arguments))
     }
 
@@ -268,13 +248,9 @@ impl Engine {
     }
 }
 
-/// The text of a table that stands for an error.
-fn error_text(value: &Value) -> Result<Option<String>> {
-    let Value::Table(table) = value else {
-        return Ok(None);
-    };
-    let text: Option<LuaString> = table.raw_get("err")?;
-    Ok(text.map(|text| text.to_string_lossy()))
+/// The bytes of words as a client sends them, about.
+fn bytes_of(words: &[&[u8]]) -> usize {
+    words.iter().map(|word| word.len() + 1).sum()
 }
 
 /// What the client of a script or function of this name that failed is told.

@@ -28,15 +28,58 @@ pub enum Restore {
     Replace,
 }
 
-/// The function that runs: its name, the command, and when it began.
-#[derive(Clone, Debug)]
+/// How much memory is kept for the command of the next call.
+const KEPT_BYTES_MAX: usize = 1 << 16;
+
+/// The function that runs: the command, and when it began.
+#[derive(Clone, Debug, Default)]
 pub struct Call {
+    function: Option<Arc<Function>>,
+    /// The words of the command, one behind the other.
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    began: Option<Instant>,
+}
+
+impl Call {
+    fn begin(&mut self, function: &Arc<Function>, words: &[&[u8]]) {
+        self.function = Some(Arc::clone(function));
+        self.bytes.clear();
+        self.ends.clear();
+        for word in words {
+            self.bytes.extend_from_slice(word);
+            self.ends.push(self.bytes.len());
+        }
+        self.began = Some(Instant::now());
+    }
+
+    fn end(&mut self) {
+        self.function = None;
+        if self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() > KEPT_BYTES_MAX {
+            *self = Call::default();
+        }
+    }
+
     /// The name of the function.
-    pub name: String,
+    pub fn name(&self) -> &str {
+        self.function.as_ref().map_or("", |it| &it.name)
+    }
+
     /// The words of the command.
-    pub words: Vec<Vec<u8>>,
-    /// When it began.
-    pub began: Instant,
+    pub fn words(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut begin = 0;
+        self.ends.iter().map(move |end| {
+            let word = self.bytes.get(begin..*end);
+            begin = *end;
+            word.unwrap_or_default()
+        })
+    }
+
+    /// How long it has run.
+    pub fn elapsed(&self) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| began.elapsed())
+    }
 }
 
 /// All functions of a server. What changes them is called by who has the keyspace to itself, so
@@ -47,7 +90,7 @@ pub struct Functions {
     engine: Mutex<Option<Engine>>,
     engine_bytes: AtomicUsize,
     watchdog: Arc<Watchdog>,
-    running: Mutex<Option<Call>>,
+    running: Mutex<Call>,
 }
 
 impl Functions {
@@ -68,7 +111,7 @@ impl Functions {
     }
 
     /// The function of a name in any case.
-    pub fn find(&self, name: &[u8]) -> Option<Function> {
+    pub fn find(&self, name: &[u8]) -> Option<Arc<Function>> {
         self.libraries.lock().function(name).cloned()
     }
 
@@ -96,7 +139,8 @@ impl Functions {
 
     /// The function that runs.
     pub fn running(&self) -> Option<Call> {
-        self.running.lock().clone()
+        let running = self.running.lock();
+        running.function.is_some().then(|| running.clone())
     }
 
     /// Loads a library, in place of that of its name if it may `replace` it, and answers its name.
@@ -198,18 +242,14 @@ impl Functions {
     /// It fails, or is no more.
     pub fn call(
         &self,
-        function: &Function,
+        function: &Arc<Function>,
         words: &[&[u8]],
         thread: usize,
         host: &mut impl Host,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
-        *self.running.lock() = Some(Call {
-            name: function.name.clone(),
-            words: words.iter().map(|word| word.to_vec()).collect(),
-            began: Instant::now(),
-        });
+        self.running.lock().begin(function, words);
         self.watchdog.begin(Running::Function, thread);
         let mut engine = self.engine.lock();
         let called = match &mut *engine {
@@ -222,7 +262,7 @@ impl Functions {
             None => Err(CommandError::text("ERR Function not found")),
         };
         self.watchdog.end();
-        *self.running.lock() = None;
+        self.running.lock().end();
         called
     }
 }

@@ -1,6 +1,7 @@
 //! Libraries of functions: what their first line says, and what is known of their functions.
 
 use super::failure::message;
+use super::lowercase;
 use crate::resp::request::split_words;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -185,13 +186,13 @@ pub struct Library {
     /// All of its code, the first line too.
     pub code: Arc<[u8]>,
     /// Its functions, by their names.
-    pub functions: Vec<Function>,
+    pub functions: Vec<Arc<Function>>,
 }
 
 impl Library {
     /// The bytes of memory that it takes, outside Lua.
     fn memory_bytes(&self) -> usize {
-        let function = |it: &Function| {
+        let function = |it: &Arc<Function>| {
             let described = it.description.as_ref().map_or(0, Vec::len);
             size_of::<Function>() + it.name.len() + described
         };
@@ -200,17 +201,12 @@ impl Library {
     }
 }
 
-/// The name under which a function is found.
-pub(super) fn key_of(name: &str) -> String {
-    name.to_ascii_lowercase()
-}
-
 /// Libraries, of which no two have a function of the same name.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// By the names of functions in lower case, with their places in their libraries.
-    functions: HashMap<String, (Arc<Library>, usize)>,
+    /// By their names in lower case.
+    functions: HashMap<String, Arc<Function>>,
 }
 
 impl Libraries {
@@ -235,10 +231,9 @@ impl Libraries {
     }
 
     /// The function of a name in any case.
-    pub fn function(&self, name: &[u8]) -> Option<&Function> {
+    pub fn function(&self, name: &[u8]) -> Option<&Arc<Function>> {
         let name = std::str::from_utf8(name).ok()?;
-        let (library, place) = self.functions.get(&key_of(name))?;
-        library.functions.get(*place)
+        self.functions.get(&*lowercase(name))
     }
 
     /// Adds a library. Nothing is changed by an error.
@@ -247,15 +242,15 @@ impl Libraries {
     /// [`FunctionExists`](LibraryError::FunctionExists). There must be none of its name.
     pub fn add(&mut self, library: Library) -> Result<(), LibraryError> {
         let mut functions = library.functions.iter();
-        if let Some(known) = functions.find(|it| self.functions.contains_key(&key_of(&it.name))) {
+        if let Some(known) = functions.find(|it| self.functions.contains_key(&*lowercase(&it.name)))
+        {
             return Err(LibraryError::FunctionExists(known.name.clone()));
         }
-        let library = Arc::new(library);
-        for (place, function) in library.functions.iter().enumerate() {
-            let found = (Arc::clone(&library), place);
-            self.functions.insert(key_of(&function.name), found);
+        for function in &library.functions {
+            let key = lowercase(&function.name).into_owned();
+            self.functions.insert(key, Arc::clone(function));
         }
-        self.by_name.insert(library.name.clone(), library);
+        self.by_name.insert(library.name.clone(), Arc::new(library));
         Ok(())
     }
 
@@ -263,7 +258,7 @@ impl Libraries {
     pub fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
         let library = self.by_name.remove(std::str::from_utf8(name).ok()?)?;
         for function in &library.functions {
-            self.functions.remove(&key_of(&function.name));
+            self.functions.remove(&*lowercase(&function.name));
         }
         Some(library)
     }
@@ -303,11 +298,11 @@ mod tests {
         let library = |name: &str, function: &str| Library {
             name: name.to_owned(),
             code: Arc::from(&b""[..]),
-            functions: vec![Function {
+            functions: vec![Arc::new(Function {
                 name: function.to_owned(),
                 description: None,
                 flags: FunctionFlags::default(),
-            }],
+            })],
         };
         let mut libraries = Libraries::default();
         libraries.add(library("a", "f")).unwrap();

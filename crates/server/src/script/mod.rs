@@ -18,11 +18,14 @@ mod functions;
 mod guard;
 mod host;
 mod json;
+#[expect(unsafe_code, reason = "Lua's functions outlive what a script runs on")]
+mod lent;
 pub mod library;
 mod msgpack;
 mod number;
 mod random;
 mod register;
+mod room;
 mod source;
 mod structs;
 mod watchdog;
@@ -38,6 +41,7 @@ use engine::{Engine, Kind};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,6 +51,14 @@ const RESULTS_MAX: usize = 7000;
 /// The SHA-1 digest of a text, in hexadecimal.
 pub fn sha1_hex(text: &[u8]) -> String {
     hex(&Sha1::digest(text))
+}
+
+/// A name in lower case, under which what has it in any case is found.
+fn lowercase(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    }
 }
 
 /// All scripts of a server, and what runs them.
@@ -64,8 +76,8 @@ pub struct Scripts {
 impl Scripts {
     /// The script of a digest, in any case.
     pub fn find(&self, digest: &[u8]) -> Option<Arc<Script>> {
-        let digest = std::str::from_utf8(digest).ok()?.to_ascii_lowercase();
-        self.known.lock().get(&digest).cloned()
+        let digest = lowercase(std::str::from_utf8(digest).ok()?);
+        self.known.lock().get(&*digest).cloned()
     }
 
     /// Makes a text a script that may be called by its digest.

@@ -48,8 +48,20 @@ for _, name in next, {
 end
 globals._G = environment
 
+-- Only `table.insert` writes into a table past its metatable. Until a script may have got hold of it,
+-- by one of the functions below or by its name, there is nothing to tidy up.
+local is_tidy = true
+
+local function behind(table)
+    local found = real[table]
+    if found then
+        is_tidy = false
+    end
+    return found
+end
+
 function globals.rawget(table, key)
-    return rawget(real[table] or table, key)
+    return rawget(behind(table) or table, key)
 end
 
 function globals.rawset(table, key, value)
@@ -67,7 +79,7 @@ function globals.setmetatable(table, metatable)
 end
 
 function globals.next(table, key)
-    return next(real[table] or table, key)
+    return next(behind(table) or table, key)
 end
 
 local function step(front, key)
@@ -76,7 +88,7 @@ end
 
 local pairs = pairs
 function globals.pairs(table)
-    if real[table] then
+    if behind(table) then
         return step, table, nil
     end
     return pairs(table)
@@ -132,8 +144,16 @@ function coroutine.resume(...)
     return finish(resume(...))
 end
 
-for _, name in next, { "string", "math", "table", "coroutine" } do
+for _, name in next, { "string", "math", "coroutine" } do
     globals[name] = protect(rawget(_G, name))
+end
+local tables, seen_of_tables = table, nil
+globals.table, seen_of_tables = protect(tables)
+function seen_of_tables.__index(_, name)
+    if name == "insert" then
+        is_tidy = false
+    end
+    return tables[name]
 end
 globals.os = protect({ clock = native.clock })
 for name, library in next, native.libraries do
@@ -146,8 +166,12 @@ local loading = strict({})
 loading.redis = protect(strict(native.loading))
 loading.server = loading.redis
 
--- What a script has put into the tables in front, past their metatables.
+-- What a script has put into the tables in front, past their metatables. A function of a library may
+-- keep `table.insert`, so that there may be something after each later call.
 local function tidy(...)
+    if is_tidy then
+        return ...
+    end
     for front in next, real do
         local key = next(front)
         while key ~= nil do
@@ -163,10 +187,21 @@ local function run(script)
     return tidy(xpcall(script, locate))
 end
 
-local function call(callback, keys, arguments)
-    return tidy(xpcall(function()
-        return callback(keys, arguments)
-    end, locate))
+-- What is called. One call ends before another begins, and no closure is made for each.
+local callback, keys, arguments
+
+local function invoke()
+    return callback(keys, arguments)
+end
+
+local function ended(...)
+    callback, keys, arguments = nil, nil, nil
+    return tidy(...)
+end
+
+local function call(...)
+    callback, keys, arguments = ...
+    return ended(xpcall(invoke, locate))
 end
 
 local function load(library)

@@ -1,0 +1,121 @@
+//! The host of the script that runs, where the functions find it that live as long as the Lua
+//! state. Making them anew for each call, as `mlua::Lua::scope` does, takes longer than most calls.
+
+use super::host::Host;
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+thread_local! {
+    /// The host that this thread has lent, unless somebody uses it.
+    static LENT: Cell<Option<NonNull<dyn Host>>> = const { Cell::new(None) };
+}
+
+/// Puts back what was there, also while a panic unwinds.
+struct Restore(Option<NonNull<dyn Host>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        LENT.set(self.0);
+    }
+}
+
+/// Runs `work`, in which [`with`] finds `host`.
+pub fn lend<R>(host: &mut dyn Host, work: impl FnOnce() -> R) -> R {
+    let host = NonNull::from(host);
+    // SAFETY: only a lifetime changes, and so the type keeps its layout. The pointer is not used
+    // once the host's lifetime is over: it lies nowhere but in `LENT` of this thread and in the
+    // frames of `with`. `Restore` takes it out of the former before this function returns or
+    // unwinds, and the latter frames are above this one and have ended by then.
+    let host = unsafe { std::mem::transmute::<NonNull<dyn Host + '_>, NonNull<dyn Host>>(host) };
+    let _restore = Restore(LENT.replace(Some(host)));
+    work()
+}
+
+/// Runs `work` on the host that this thread has lent. `None` if there is none, or if this is called
+/// by what already works on it.
+pub fn with<R>(work: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+    let mut host = LENT.take()?;
+    let _restore = Restore(Some(host));
+    // SAFETY: it was made of a reference by a `lend` whose frame is below this one on the same
+    // thread, so that it is valid. That frame holds the only reference and does not use it. `LENT`
+    // is empty until `Restore` ends, so that no second reference is made of the pointer. `work` can
+    // keep none, as it works for any lifetime.
+    Some(work(unsafe { host.as_mut() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::Reply;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Counts its commands, in what it has borrowed.
+    struct Counts<'c> {
+        count: &'c mut usize,
+        reply: Reply,
+    }
+
+    impl Host for Counts<'_> {
+        fn run(&mut self, _: &[&[u8]], _: &mut Reply) -> Result<(), String> {
+            *self.count += 1;
+            Ok(())
+        }
+
+        fn may_run(&self, _: &[&[u8]]) -> Option<bool> {
+            None
+        }
+
+        fn reply(&mut self) -> &mut Reply {
+            &mut self.reply
+        }
+    }
+
+    fn counts(count: &mut usize) -> Counts<'_> {
+        let reply = Reply::default();
+        Counts { count, reply }
+    }
+
+    fn run() -> Option<()> {
+        with(|host| host.run(&[], &mut Reply::default()).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_host_is_found_while_it_is_lent() {
+        let (mut outer, mut inner) = (0, 0);
+        assert_eq!(run(), None);
+        lend(&mut counts(&mut outer), || {
+            assert_eq!(run(), Some(()));
+            lend(&mut counts(&mut inner), || assert_eq!(run(), Some(())));
+            assert_eq!(run(), Some(()));
+            let other = std::thread::spawn(run);
+            assert!(matches!(other.join(), Ok(None)), "threads have their own");
+        });
+        assert_eq!(run(), None);
+        assert_eq!((outer, inner), (2, 1));
+    }
+
+    #[test]
+    fn a_host_is_not_used_by_two_at_once() {
+        let mut count = 0;
+        lend(&mut counts(&mut count), || {
+            assert_eq!(with(|_| run()), Some(None));
+            assert_eq!(run(), Some(()));
+        });
+        assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn a_panic_ends_the_loan() {
+        let mut count = 0;
+        lend(&mut counts(&mut count), || {
+            let caught = catch_unwind(|| with(|_| panic!("of who uses it")));
+            assert!(caught.is_err());
+            assert_eq!(run(), Some(()), "it is put back");
+        });
+        let host = &mut counts(&mut count);
+        let lending = AssertUnwindSafe(|| lend(host, || panic!("of who has lent it")));
+        assert!(catch_unwind(lending).is_err());
+        assert_eq!(run(), None);
+        assert_eq!(count, 1);
+    }
+}
