@@ -54,7 +54,7 @@ pub struct Executor<'s> {
     ended: Option<Instant>,
     random: SmallRng,
     /// Whether it stands in for a thread whose script runs for long. It runs none itself, even if
-    /// that is over by now, as nobody would stand in for it.
+    /// that is over by now, as no thread would stand in for it.
     stands_in: bool,
 }
 

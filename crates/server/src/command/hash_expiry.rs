@@ -48,12 +48,8 @@ pub const COMMANDS: &[Command] = &[
         hpexpiretime,
         "Returns when fields expire, in milliseconds.",
     ),
-    Command::new("hpersist", -5, hpersist)
+    on_times("hpersist", -5, hpersist)
         .writes()
-        .fast()
-        .key(1)
-        .part(counts)
-        .about(GROUP, "7.4.0", "O(N) for N fields")
         .summary("Has fields never expire."),
     Command::new("hgetex", -5, hgetex)
         .writes()
@@ -83,13 +79,7 @@ const fn expiring(
     run: fn(&mut Call<'_>) -> Answer,
     summary: &'static str,
 ) -> Command {
-    Command::new(name, -6, run)
-        .writes()
-        .fast()
-        .key(1)
-        .part(counts)
-        .about(GROUP, "7.4.0", "O(N) for N fields")
-        .summary(summary)
+    on_times(name, -6, run).writes().summary(summary)
 }
 
 const fn telling(
@@ -97,13 +87,16 @@ const fn telling(
     run: fn(&mut Call<'_>) -> Answer,
     summary: &'static str,
 ) -> Command {
-    Command::new(name, -5, run)
-        .reads()
+    on_times(name, -5, run).reads().summary(summary)
+}
+
+/// A command on the times of fields, which touches no value.
+const fn on_times(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
+    Command::new(name, arity, run)
         .fast()
         .key(1)
         .part(counts)
         .about(GROUP, "7.4.0", "O(N) for N fields")
-        .summary(summary)
 }
 
 /// What is answered for a field that is not there, and one that never expires.

@@ -129,7 +129,7 @@ fn run(
 /// The keys and the other arguments of a script or function.
 type KeysAndArguments<'a, 'w> = (&'a [&'w [u8]], &'a [&'w [u8]]);
 
-/// Splits the words of a script or function, of which so many are keys.
+/// Splits the words of a script or function into keys, of which there are `count`, and arguments.
 pub(super) fn split_keys<'a, 'w>(
     words: &'a [&'w [u8]],
     count: i64,

@@ -1,9 +1,9 @@
 //! Deleting the fields of hashes whose time is over.
 //!
-//! Each hash with fields that expire has a [note](FieldNotes) in its database. Who reads a hash
-//! does not see fields whose time is over ([`Object::at`]). Who changes one has them removed
-//! before, and so does the [cycle](Keys::expire_fields) that looks for notes which are due. Then
-//! the log says `HDEL`, so that it tells the same whenever it is read.
+//! Each hash with fields that expire has a [note](FieldNotes) in its database. A command
+//! that reads a hash does not see fields whose time is over ([`Object::at`]). They are removed
+//! before a command changes the hash, and by the [cycle](Keys::expire_fields) that looks for notes
+//! which are due. Then the log says `HDEL`, so that it tells the same whenever it is read.
 
 use super::keys::Keys;
 use super::{Class, Database, Outside};

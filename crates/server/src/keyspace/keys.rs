@@ -856,7 +856,7 @@ impl<'c> Keys<'c> {
         self.happened(key, class, name);
     }
 
-    /// Tells those who watch what has happened to a key.
+    /// Notes for observers what has happened to a key.
     pub(super) fn happened(&mut self, key: &[u8], class: Class, name: &'static str) {
         if self.effects.observed {
             let event = self.event(key, class, name);

@@ -199,7 +199,7 @@ fn number(bytes: &[u8]) -> u64 {
 /// need not copy it.
 const CHANGED_INLINE_BYTES_MAX: usize = 1024;
 
-/// True if a string of so many bytes, changed in place or not, lies in a slot.
+/// True if a string of this length, changed in place or not, lies in a slot.
 pub(super) fn lies_in_slot(changed: bool, bytes: usize) -> bool {
     let inline_max = match changed {
         true => CHANGED_INLINE_BYTES_MAX,

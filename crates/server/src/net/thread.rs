@@ -159,7 +159,7 @@ impl Served {
     }
 }
 
-/// Who serves: the thread of the connections, or one that stands in for it.
+/// A server of connections: their thread, or the one that stands in for it.
 pub(super) struct IoThread<'s> {
     pub(super) server: &'s Server,
     /// The number of the thread whose connections these are.
@@ -188,7 +188,7 @@ impl DerefMut for IoThread<'_> {
 }
 
 impl<'s> IoThread<'s> {
-    /// Who serves `served`, what lies at the `desk` of a thread of this number.
+    /// A server of `served`, which lies at the `desk` of the thread of this number.
     pub(super) fn new(
         server: &'s Server,
         number: usize,

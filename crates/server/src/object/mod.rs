@@ -123,8 +123,8 @@ impl Object {
         }
     }
 
-    /// Says what time it is for who reads it next: fields of a hash whose time is over are not
-    /// seen.
+    /// Says what time it is for the next reads: they do not see fields of a hash whose time is
+    /// over.
     #[inline]
     pub fn at(&mut self, now_ms: u64) {
         if let Object::Hash(hash) = self {

@@ -82,7 +82,7 @@ impl Call {
     }
 }
 
-/// All functions of a server. What changes them is called by who has the keyspace to itself, so
+/// All functions of a server. Callers of what changes them have the keyspace to themselves, so
 /// that the log and snapshots hold them in the order of all changes.
 #[derive(Debug)]
 pub struct Functions {

@@ -23,13 +23,13 @@ impl Drop for Restore<'_> {
     }
 }
 
-/// How much the values of so many bytes take, at most.
+/// How much the values of this number of bytes take, at most.
 fn needed(bytes: usize) -> usize {
     let values = bytes.saturating_mul(BYTES_EACH);
     values.saturating_add(BYTES_BESIDES)
 }
 
-/// Runs `work`, which makes values in Lua of so many `bytes` and calls nothing in Lua. Below a
+/// Runs `work`, which makes values of `bytes` bytes in Lua and calls nothing there. Below a
 /// limit of memory each value is made in a protected call, which takes several times as long as the
 /// value. Where all of them have room there is no limit meanwhile.
 pub fn with_room<R>(lua: &Lua, bytes: usize, work: impl FnOnce() -> R) -> R {

@@ -330,7 +330,7 @@ pub fn take(
     })
 }
 
-/// Writes libraries of functions and all keys to a new file at once, for who has the keyspace to
+/// Writes libraries of functions and all keys to a new file at once. The caller has the keyspace to
 /// itself.
 ///
 /// # Errors
