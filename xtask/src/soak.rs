@@ -92,7 +92,15 @@ const SUITES: &[Suite] = &[
         "NEARFIELD_KILLS",
         5,
     ),
-    server("server-linearizability", "linearizability::commands_and"),
+    work(
+        server("server-deliveries", "stream_delivery::groups_get"),
+        "NEARFIELD_KILLS",
+        5,
+    ),
+    server(
+        "server-linearizability",
+        "linearizability::commands_and stream_order::commands_and",
+    ),
     server("server-shared-pool", "pool::each_key_is_linearizable"),
     server(
         "server-batches",

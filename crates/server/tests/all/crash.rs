@@ -6,117 +6,15 @@
 //! after that and never answered. `NEARFIELD_KILLS` says how often (20), `NEARFIELD_SEED` where
 //! chance begins.
 
-use nearfield_server::config::{Durability, Options};
-use nearfield_server::log::Policy;
-use nearfield_server::net;
-use nearfield_server::server::Server;
+use super::killable::{Process, is_server};
 use nearfield_server_testkit::connection::{Connection, encode};
-use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::reply::Value;
-use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
 use std::time::Duration;
-
-const FOLDER: &str = "NEARFIELD_CRASH_FOLDER";
-const FAULTS: &str = "NEARFIELD_CRASH_FAULTS";
-const TIERS: &str = "NEARFIELD_CRASH_TIERS";
-
-/// The server, when this program is executed for it; else nothing.
-#[test]
-fn server_process() {
-    let Ok(folder) = std::env::var(FOLDER) else {
-        return;
-    };
-    let disk = FaultyDisk::default();
-    let faults = Arc::clone(&disk.faults);
-    let has_tiers = std::env::var(TIERS).is_ok();
-    let server = Server::new(Options {
-        tiers: has_tiers.then(|| small_tiers(&Path::new(&folder).join("tiers"))),
-        port: 0,
-        threads: 2,
-        persistence: Durability {
-            directory: Some(folder.into()),
-            policy: Some(Policy::Always),
-            disk: Arc::new(disk),
-            ..Durability::default()
-        },
-        ..Options::default()
-    });
-    let stop = AtomicBool::new(false);
-    let ready = |addresses: &[SocketAddr]| {
-        if let Ok(seed) = std::env::var(FAULTS) {
-            let seed = seed.parse().expect("a seed");
-            faults.lock().chance = Some(Chance::new(seed));
-        }
-        println!("\nlistening {}", addresses[0]);
-        std::io::stdout().flush().expect("the test listens");
-    };
-    let served = std::thread::scope(|scope| {
-        if has_tiers {
-            scope.spawn(|| stir(&server.keyspace, &stop, &Stirred::default()));
-        }
-        let served = net::serve(&server, ready);
-        stop.store(true, Ordering::Relaxed);
-        served
-    });
-    if let Err(error) = served {
-        println!("\nrefused {error}");
-    }
-}
-
-struct Process {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Process {
-    fn start(folder: &Path, faults: Option<u64>, tiers: bool) -> Process {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command
-            .args(["--exact", "crash::server_process", "--nocapture"])
-            .env(FOLDER, folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        if let Some(seed) = faults {
-            command.env(FAULTS, seed.to_string());
-        }
-        if tiers {
-            command.env(TIERS, "yes");
-        }
-        let child = command.spawn().expect("this program runs");
-        let mut process = Process {
-            child,
-            address: (Ipv4Addr::LOCALHOST, 0).into(),
-        };
-        let stdout = process.child.stdout.take().expect("a pipe");
-        for line in BufReader::new(stdout).lines() {
-            let line = line.expect("a line");
-            if let Some(address) = line.strip_prefix("listening ") {
-                process.address = address.parse().expect("an address");
-                return process;
-            }
-            assert!(!line.starts_with("refused"), "{line}");
-        }
-        panic!("the server did not start");
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// What a key may hold: what was acknowledged last, and what was sent since; `None`: nothing.
 type Possible = BTreeMap<String, BTreeSet<Option<u64>>>;
@@ -306,8 +204,7 @@ fn kill_often(faulty: bool, tiers: bool) {
                 })
                 .collect();
             std::thread::sleep(time);
-            process.child.kill().expect("it runs");
-            process.child.wait().expect("it is ours");
+            process.kill();
             for client in clients {
                 let ((own, last), told) = client.join().expect("a client");
                 acknowledged += told;
@@ -323,21 +220,21 @@ fn kill_often(faulty: bool, tiers: bool) {
 
 #[test]
 fn what_was_acknowledged_survives_kills() {
-    if std::env::var(FOLDER).is_err() {
+    if !is_server() {
         kill_often(false, false);
     }
 }
 
 #[test]
 fn what_was_acknowledged_survives_kills_while_values_move_between_tiers() {
-    if std::env::var(FOLDER).is_err() {
+    if !is_server() {
         kill_often(false, true);
     }
 }
 
 #[test]
 fn what_was_acknowledged_survives_kills_and_a_bad_disk() {
-    if std::env::var(FOLDER).is_err() {
+    if !is_server() {
         kill_often(true, false);
     }
 }

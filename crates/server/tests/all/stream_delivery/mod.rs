@@ -1,0 +1,176 @@
+//! Groups of streams get each acknowledged entry, and none twice without a claim, though the server
+//! is killed with SIGKILL at any instant.
+//!
+//! Producers add, consumers of two groups take entries (some wait for them), acknowledge, and claim
+//! what others hold, under `always`, with snapshots and rewrites under way, until the server is
+//! killed. It is started again on the same folder, and what it holds then has to fit to the
+//! `ledger` of what was sent and answered. `NEARFIELD_KILLS` says how often (15),
+//! `NEARFIELD_SEED` where chance begins.
+
+mod client;
+mod ledger;
+mod stored;
+
+use super::killable::{Process, is_server};
+use client::Client;
+use ledger::Ledger;
+use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::folder::Folder;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+use stored::Stored;
+
+const STREAMS: usize = 2;
+const GROUPS: usize = 2;
+const PRODUCERS: u64 = 2;
+const CONSUMERS_OF_GROUP: u64 = 2;
+
+/// Milliseconds and the number within them.
+type Id = (u64, u64);
+
+fn create_groups(address: SocketAddr) {
+    let mut connection = Connection::open(address).expect("the server listens");
+    for stream in 0..STREAMS {
+        for group in 0..GROUPS {
+            let line = format!("XGROUP CREATE s{stream} g{group} 0 MKSTREAM");
+            client::send(&mut connection, &line).expect("a new group");
+        }
+    }
+}
+
+/// Lets clients work until the server is killed.
+fn work_until_killed(process: &mut Process, ledger: &mut Ledger, kill: u64, seed: u64) {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let time = Duration::from_micros(random.random_range(5_000..150_000));
+    let address = process.address;
+    thread::scope(|scope| {
+        let mut clients = Vec::new();
+        for number in 0..PRODUCERS {
+            let client = Client::new(format!("p{kill}-{number}"), random.random());
+            clients.push(scope.spawn(move || client.produce(address)));
+        }
+        for group in 0..GROUPS {
+            for number in 0..CONSUMERS_OF_GROUP {
+                let client = Client::new(format!("c{kill}-{number}"), random.random());
+                clients.push(scope.spawn(move || client.consume(address, group)));
+            }
+        }
+        thread::sleep(time);
+        process.kill();
+        for client in clients {
+            ledger.append(client.join().expect("a client"));
+        }
+    });
+}
+
+#[test]
+fn groups_get_each_entry_once_though_the_server_is_killed() {
+    if is_server() {
+        return;
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let kills = number("NEARFIELD_KILLS").unwrap_or(15);
+    let seed = number("NEARFIELD_SEED").unwrap_or_else(rand::random);
+    let mut random = SmallRng::seed_from_u64(seed);
+    let (folder, mut ledger) = (Folder::new(), Ledger::default());
+    let mut totals = String::new();
+    for kill in 0..=kills {
+        let mut process = Process::start(&folder.0, None, false);
+        if kill == 0 || kill % 100 == 99 {
+            // What is stored stays small.
+            client::flush(process.address);
+            create_groups(process.address);
+            ledger = Ledger::default();
+        }
+        let context = || {
+            let folder = folder.0.display();
+            format!("NEARFIELD_SEED={seed}, kill {kill}, in {folder}")
+        };
+        let stored = Stored::read(process.address);
+        if let Err(fault) = ledger.check(&stored) {
+            panic!("{}: {fault}", context());
+        }
+        ledger.remember(&stored);
+        if kill < kills {
+            work_until_killed(&mut process, &mut ledger, kill, random.random());
+            continue;
+        }
+        totals = ledger.totals();
+        ledger.append(Client::new("last".to_owned(), random.random()).drain(process.address));
+        let stored = Stored::read(process.address);
+        let checked = ledger
+            .check(&stored)
+            .and_then(|()| ledger.check_drained(&stored));
+        if let Err(fault) = checked {
+            panic!("at last, {}: {fault}", context());
+        }
+    }
+    println!("{kills} kills, {totals}");
+}
+
+/// Does to a server that works what a server must not do to itself, which has to be noticed.
+#[test]
+fn servers_that_forget_or_repeat_are_noticed() {
+    if is_server() {
+        return;
+    }
+    let folder = Folder::new();
+    let flaws = [
+        ("XGROUP SETID s0 g0 0", "went back"),
+        (
+            "XGROUP SETID s0 g0 $",
+            "is neither pending nor acknowledged",
+        ),
+        (
+            "XGROUP DELCONSUMER s0 g0 holder",
+            "is neither pending nor acknowledged",
+        ),
+        ("XACK s0 g0 2-0", "is neither pending nor acknowledged"),
+        ("XCLAIM s0 g0 thief 0 2-0", "is held by thief"),
+        (
+            "XCLAIM s0 g0 holder 0 1-0 FORCE",
+            "is pending though it was acknowledged",
+        ),
+        (
+            "XCLAIM s0 g0 holder 0 2-0 RETRYCOUNT 0",
+            "was delivered 0 times",
+        ),
+        ("XDEL s0 3-0", "is lost"),
+        ("XADD s0 9-0 v p:99", "which nobody has sent"),
+        ("XADD s0 9-0 v p:3", "twice"),
+    ];
+    for (flaw, expected) in flaws {
+        let process = Process::start(&folder.0, None, false);
+        client::flush(process.address);
+        create_groups(process.address);
+        let mut connection = Connection::open(process.address).expect("the server listens");
+        let mut ledger = Ledger::default();
+        let mut holder = Client::new("holder".to_owned(), 0);
+        for number in 1..=3 {
+            holder.note_sent(&format!("p:{number}"));
+            let id = (number, 0);
+            client::send(&mut connection, &format!("XADD s0 {number}-0 v p:{number}"))
+                .expect("an id");
+            holder.note_added(0, &format!("p:{number}"), id);
+        }
+        let read = "XREADGROUP GROUP g0 holder COUNT 2 STREAMS s0 >";
+        client::send(&mut connection, read).expect("entries");
+        for id in [(1, 0), (2, 0)] {
+            holder.note_delivered(0, 0, id);
+        }
+        client::send(&mut connection, "XACK s0 g0 1-0").expect("a count");
+        holder.note_acknowledged(0, 0, (1, 0));
+        ledger.append(holder.into_told());
+        let stored = Stored::read(process.address);
+        assert_eq!(ledger.check(&stored), Ok(()), "before {flaw}");
+        ledger.remember(&stored);
+        client::send(&mut connection, flaw).expect("an answer");
+        let fault = ledger
+            .check(&Stored::read(process.address))
+            .expect_err(flaw);
+        assert!(fault.contains(expected), "{flaw}: {fault}");
+    }
+}
