@@ -3,8 +3,6 @@
 //!
 //! In which order places at the same distance come is not specified, so that `COUNT` is left out;
 //! so is `STOREDIST`, as distances have many digits, which 7.0 and 7.2 write differently as scores.
-//! Our PFCOUNT leaves the count that a value keeps as it was, so that such values are not read as
-//! strings.
 
 /// Lines of commands.
 pub(super) const COMMANDS: &[(&str, &str)] = &[
@@ -37,6 +35,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
         PFMERGE pkey pkey+
         PFMERGE pkey
         STRLEN pkey
+        GET pkey
         SET pkey val
         DEL pkey",
     ),

@@ -461,7 +461,9 @@ impl<'s> Executor<'s> {
             databases
         };
         // Who begins to observe does so in the exclusive phase, so it is known from here on.
-        if command.flags.has(Flags::WRITE) && keyspace.is_observed() {
+        let changes = [Flags::WRITE, Flags::MAY_CHANGE];
+        let may_change = key.is_some() && changes.iter().any(|&flag| command.flags.has(flag));
+        if may_change && keyspace.is_observed() {
             return Shared::Observed;
         }
         let stripe = key.map(|key| {

@@ -48,6 +48,10 @@ impl Flags {
     /// Passes values on as they are, which leaves them in their tiers.
     pub const PASSES_ON: Flags = Flags(1 << 20);
 
+    /// May change its keys or tell others though it is no write: not for read-only scripts, nor
+    /// while writes are paused.
+    pub const MAY_CHANGE: Flags = Flags(1 << 22);
+
     /// Possible while a script runs for long.
     pub const ALLOW_BUSY: Flags = Flags(1 << 21);
 

@@ -37,11 +37,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("publish", 3, publish)
         .fast()
         .flag(FREE)
+        .flag(Flags::MAY_CHANGE)
         .about(GROUP, "2.0.0", "O(N+M) for N listeners and M patterns")
         .summary("Posts a message to a channel."),
     Command::new("spublish", 3, spublish)
         .fast()
         .flag(FREE)
+        .flag(Flags::MAY_CHANGE)
         .about(GROUP, "7.0.0", "O(N) for N listeners")
         .summary("Posts a message to a shard channel."),
     Command::container("pubsub", SUBCOMMANDS)

@@ -60,8 +60,8 @@ impl ScriptHost<'_, '_> {
         if command.flags.has(Flags::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned());
         }
-        let tells_others = matches!(command.name, "publish" | "spublish");
-        if self.only_reads && (tells_others || command.flags.has(Flags::WRITE)) {
+        let changes = [Flags::WRITE, Flags::MAY_CHANGE];
+        if self.only_reads && changes.iter().any(|&flag| command.flags.has(flag)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
         }
         if matches!(command.name, "xread" | "xreadgroup") && may_wait(args) {

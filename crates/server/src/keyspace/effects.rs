@@ -27,6 +27,8 @@ pub enum Class {
     Evicted,
     /// `n`: a key was created.
     New,
+    /// No event: only those who watch or cache the key are told.
+    Unnamed,
 }
 
 /// Something that happened to a key.

@@ -856,6 +856,11 @@ impl<'c> Keys<'c> {
         self.happened(key, class, name);
     }
 
+    /// As [`changed`](Keys::changed), for a change that has no event of its own.
+    pub fn changed_unnamed(&mut self, key: &[u8]) {
+        self.changed(key, Class::Unnamed, "");
+    }
+
     /// Notes for observers what has happened to a key.
     pub(super) fn happened(&mut self, key: &[u8], class: Class, name: &'static str) {
         if self.effects.observed {

@@ -63,8 +63,7 @@ fn may_write(server: &Server, client: &Client, args: &[&[u8]]) -> bool {
                 .find(args.get(1).copied().unwrap_or_default());
             function.is_some_and(|it| !it.flags.has(FunctionFlags::NO_WRITES))
         }
-        ("publish" | "spublish", _) => true,
-        _ => command.flags.has(Flags::WRITE),
+        _ => command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE),
     }
 }
 

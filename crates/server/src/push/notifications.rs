@@ -19,6 +19,7 @@ fn bit(class: Class) -> u32 {
         Class::Evicted => 1 << 9,
         Class::Stream => 1 << 10,
         Class::New => 1 << 14,
+        Class::Unnamed => 0,
     }
 }
 

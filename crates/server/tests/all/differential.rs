@@ -210,7 +210,7 @@ fn episode(of: Of, seed: u64, known: fn(&[u8]) -> bool) -> Episode {
         read(&[b"KEYS", b"*"], Mode::Unordered);
         for key in [&b"p1"[..], b"p2", b"p3"] {
             read(&[b"PFCOUNT", key], Mode::Exact);
-            read(&[b"STRLEN", key], Mode::Exact);
+            read(&[b"GET", key], Mode::Exact);
         }
         let places: [&[u8]; 2] = [b"g1", b"g2"];
         for &key in KEYS.iter().chain([&LEX_KEY]).chain(&places) {

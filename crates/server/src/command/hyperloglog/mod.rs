@@ -7,6 +7,7 @@ mod value;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::error::CommandError;
 use crate::keyspace::Class;
+use crate::object::Text;
 use registers::{REGISTERS, estimate, place};
 use value::Form;
 
@@ -22,11 +23,13 @@ pub const COMMANDS: &[Command] = &[
         .summary("Gives elements to a HyperLogLog. Creates the key if it is not there."),
     Command::new("pfcount", -2, pfcount)
         .reads()
+        .flag(Flags::MAY_CHANGE)
         .keys_at(1, -1, 1)
         .about(GROUP, "2.8.9", "O(N) for N keys")
         .summary("Returns about how many different elements HyperLogLogs were given.")
         .differs(
-            "Does not keep the number in the value, so it changes nothing, and counts each time.",
+            "Does not keep the number in the value, and counts each time, while the log or the \
+             snapshot cannot be written, and for keys in a pool.",
         ),
     Command::new("pfmerge", -2, pfmerge)
         .grows()
@@ -96,10 +99,16 @@ fn pfadd(call: &mut Call<'_>) -> Answer {
 
 fn pfcount(call: &mut Call<'_>) -> Answer {
     let count = match *call.rest(1) {
-        [key] => call.keys.read_string(key, |value| match value {
-            Some(value) => Ok(value::count(value, value::form(value)?)?),
-            None => Ok::<_, CommandError>(0),
-        })??,
+        [key] => {
+            let (count, is_kept) = call.keys.read_string(key, |value| match value {
+                Some(value) => value::counted(value, value::form(value)?),
+                None => Ok((0, true)),
+            })??;
+            if !is_kept {
+                keep_count(call, key, count)?;
+            }
+            count
+        }
         ref keys => {
             let mut registers = [0; REGISTERS];
             for key in keys {
@@ -109,6 +118,17 @@ fn pfcount(call: &mut Call<'_>) -> Answer {
         }
     };
     call.reply.integer(count as i64);
+    Ok(())
+}
+
+/// Writes the number of its elements into a value, as Redis does: a change that is logged.
+fn keep_count(call: &mut Call<'_>, key: &[u8], count: u64) -> Answer {
+    if call.keys.is_shared() || call.server.refuses_writes() {
+        return Ok(());
+    }
+    let keep = |text: &mut Text| value::keep_count(text.extend_to(0), count);
+    call.keys.edit_string(key, keep)?;
+    call.keys.changed_unnamed(key);
     Ok(())
 }
 
@@ -158,7 +178,7 @@ fn pfselftest(call: &mut Call<'_>) -> Answer {
         value::raise(&mut value, place(&number.to_le_bytes()), SPARSE_MAX)?;
         if number.is_power_of_two() {
             value::set_stale(&mut value);
-            let count = value::count(&value, value::form(&value)?)?;
+            let (count, _) = value::counted(&value, value::form(&value)?)?;
             let error = count as f64 / f64::from(number) - 1.0;
             if error.abs() > ERROR_MAX {
                 return Err(CommandError::owned(format!(

@@ -13,6 +13,8 @@ const MAGIC: &[u8] = b"HYLL";
 const HEADER_BYTES: usize = 16;
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
+/// Where the number of elements is.
+const COUNT: std::ops::Range<usize> = HEADER_BYTES - 8..HEADER_BYTES;
 /// The last byte of the number.
 const STALE_AT: usize = HEADER_BYTES - 1;
 const REGISTER_BITS: usize = 6;
@@ -158,18 +160,24 @@ pub(super) fn merge(value: &[u8], form: Form, into: &mut Registers) -> Result<()
     Ok(())
 }
 
-/// How many different elements a value was given, about.
+/// How many different elements a value was given, about, and whether its header says so.
 ///
 /// # Errors
 /// The sparse form is none.
-pub(super) fn count(value: &[u8], form: Form) -> Result<u64, Corrupt> {
-    let number = value.get(HEADER_BYTES - 8..HEADER_BYTES);
-    let number = number.and_then(|bytes| bytes.try_into().ok());
-    let number = number.map_or(u64::MAX, u64::from_le_bytes);
-    if number >> 63 == 0 {
-        return Ok(number);
+pub(super) fn counted(value: &[u8], form: Form) -> Result<(u64, bool), CommandError> {
+    let kept = value.get(COUNT).and_then(|bytes| bytes.try_into().ok());
+    let kept = kept.map_or(u64::MAX, u64::from_le_bytes);
+    if kept >> 63 == 0 {
+        return Ok((kept, true));
     }
     let mut registers = [0; REGISTERS];
     merge(value, form, &mut registers)?;
-    Ok(estimate(&registers))
+    Ok((estimate(&registers), false))
+}
+
+/// Writes the number of elements into the header.
+pub(super) fn keep_count(value: &mut [u8], count: u64) {
+    if let Some(kept) = value.get_mut(COUNT) {
+        kept.copy_from_slice(&count.to_le_bytes());
+    }
 }
