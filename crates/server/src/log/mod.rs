@@ -44,15 +44,19 @@
 
 pub mod frame;
 pub mod manifest;
+mod primitive;
 
 use crate::disk::{DiskFile, write_all};
 use crate::resp::{Words, encode};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+#[cfg(not(feature = "shuttle"))]
+use primitive::Step;
+use primitive::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, is_left_out};
+#[cfg(feature = "shuttle")]
+pub use primitive::{Step, leave_out};
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What has to be done before a client is answered.
@@ -430,7 +434,8 @@ impl Log {
             }
         }
         // A frame that was written under another policy is not synced with it.
-        if state.policy == Policy::Always && state.synced < state.written {
+        let is_due = state.policy == Policy::Always && !is_left_out(Step::SyncOlder);
+        if is_due && state.synced < state.written {
             self.sync_written(&mut state);
         }
         state.leading = false;
@@ -453,7 +458,7 @@ impl Log {
             Policy::Always | Policy::EverySecond => current.synced,
         };
         let length = commands.len();
-        let always = state.policy == Policy::Always;
+        let always = state.policy == Policy::Always && !is_left_out(Step::WaitForSync);
         let (written, synced) = MutexGuard::unlocked(state, || {
             frame::seal(&mut commands, current.length, synced);
             let written = write_all(&*current.file, &commands);
@@ -547,6 +552,31 @@ impl Log {
         }
     }
 
+    /// Ends logging. What was appended is written and synced before, if the log can be written;
+    /// from then on nobody waits for it. To be called while nobody can append.
+    pub fn close(&self) {
+        let mut state = self.state.lock();
+        state.reserved = true;
+        let waits = !is_left_out(Step::WaitForLeader);
+        while waits && (state.leading || state.syncing_since.is_some()) {
+            self.progress.wait(&mut state);
+        }
+        if !state.is_lost() {
+            state = self.lead(state);
+            self.sync_written(&mut state);
+        }
+        state.reserved = false;
+        state.chunks.clear();
+        state.written = self.position();
+        state.synced = state.written;
+        state.file = None;
+        state.failure = None;
+        self.failing.store(false, Ordering::Release);
+        self.on.store(false, Ordering::Release);
+        self.durable.store(state.durable(), Ordering::Release);
+        self.progress.notify_all();
+    }
+
     // ---- Rewriting -------------------------------------------------------------------------
 
     /// Has all that is appended from now on go to `next`. To be called in the exclusive phase, at
@@ -595,8 +625,8 @@ impl Log {
 impl State {
     fn durable(&self) -> u64 {
         match self.policy {
-            Policy::Always => self.synced,
-            Policy::EverySecond | Policy::No => self.written,
+            Policy::Always if !is_left_out(Step::WaitForSync) => self.synced,
+            Policy::Always | Policy::EverySecond | Policy::No => self.written,
         }
     }
 
@@ -617,6 +647,9 @@ impl State {
     /// Puts commands that could not be written before those that have come since.
     fn put_back(&mut self, mut commands: Vec<u8>) {
         if let Some(Chunk::Commands(later)) = self.chunks.front_mut() {
+            if is_left_out(Step::PutBackFirst) {
+                std::mem::swap(&mut commands, later);
+            }
             commands.append(later);
             *later = commands;
         } else {

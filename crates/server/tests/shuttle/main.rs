@@ -1,0 +1,277 @@
+//! The log's protocol of appending and committing, over files of a model, in thousands of orders
+//! in which threads may run: half are chosen by chance, half so that few changes of thread are
+//! needed to meet a fault.
+//!
+//! What has to hold: a commit that succeeds tells of nothing that is less safe than the policy
+//! asks; commits end; what was appended is in the files once and in its order. Each scenario has a
+//! canary, the same with a step of the protocol left out, that must be caught.
+//!
+//! ```console
+//! $ cargo test -p nearfield-server --features shuttle --test shuttle
+//! ```
+
+mod medium;
+
+use medium::Medium;
+use nearfield_server::log::{Log, Policy, Step, leave_out};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+use shuttle::sync::{Arc, RwLock};
+use shuttle::thread::{self, JoinHandle};
+use shuttle::{Config, Runner};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Orders of each kind in which a scenario is run.
+const ORDERS: usize = 1500;
+/// A scenario that has not ended by then does not end.
+const STEPS_MAX: usize = 20_000;
+const PREEMPTIONS: usize = 3;
+
+/// Runs a scenario in many orders.
+fn check(scenario: impl Fn() + Send + Sync + 'static) {
+    let scenario = std::sync::Arc::new(scenario);
+    let config = || {
+        let mut config = Config::new();
+        config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);
+        config.silence_warnings = true;
+        config
+    };
+    let run = std::sync::Arc::clone(&scenario);
+    Runner::new(RandomScheduler::new(ORDERS), config()).run(move || run());
+    let scheduler = PctScheduler::new(PREEMPTIONS, ORDERS);
+    Runner::new(scheduler, config()).run(move || scenario());
+}
+
+/// Runs a scenario without a step of the protocol, which has to be noticed.
+fn check_without(step: Step, scenario: impl Fn() + Send + Sync + 'static) {
+    leave_out(Some(step));
+    let found = catch_unwind(AssertUnwindSafe(|| check(scenario)));
+    leave_out(None);
+    assert!(found.is_err(), "{step:?} was left out, and nothing noticed");
+}
+
+/// A log with a first file.
+fn log(policy: Policy, medium: &Medium) -> Arc<Log> {
+    let log = Log::default();
+    log.open(policy, medium.file("first"));
+    Arc::new(log)
+}
+
+fn join<const N: usize>(threads: [JoinHandle<()>; N]) {
+    for thread in threads {
+        thread.join().expect("a thread of the scenario");
+    }
+}
+
+/// What a client appends as its `number`th command.
+fn command(client: usize, number: usize) -> Vec<u8> {
+    format!("<{client}.{number}>").into_bytes()
+}
+
+fn append(log: &Log, client: usize, number: usize) -> u64 {
+    log.append_encoded(0, &command(client, number))
+}
+
+/// Clients that append twice and commit each time are told of nothing that is not on the medium.
+fn clients_commit() {
+    let medium = Medium::default();
+    let log = log(Policy::Always, &medium);
+    let client = |client: usize| {
+        let (log, medium) = (Arc::clone(&log), medium.clone());
+        thread::spawn(move || {
+            for number in 0..2 {
+                let own = append(&log, client, number);
+                log.commit(own).expect("a file that does not fail");
+                assert!(medium.holds(&command(client, number), true));
+            }
+        })
+    };
+    let clients = [1, 2].map(client);
+    join(clients);
+    for client in [1, 2] {
+        let commands: Vec<_> = (0..2).map(|number| command(client, number)).collect();
+        assert!(medium.places(&commands).is_sorted());
+    }
+}
+
+#[test]
+fn nothing_is_told_of_that_is_not_synced() {
+    check(clients_commit);
+}
+
+#[test]
+fn canary_of_a_reply_before_the_sync() {
+    check_without(Step::WaitForSync, clients_commit);
+}
+
+/// One client writes under `everysec` while another asks for `always`, and a third syncs.
+fn policy_is_raised() {
+    let medium = Medium::default();
+    let log = log(Policy::EverySecond, &medium);
+    let writer = {
+        let (log, medium) = (Arc::clone(&log), medium.clone());
+        thread::spawn(move || {
+            let own = append(&log, 1, 0);
+            log.commit(own).expect("a file that does not fail");
+            assert!(medium.holds(&command(1, 0), false));
+        })
+    };
+    let keeper = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || log.tend())
+    };
+    let own = append(&log, 2, 0);
+    log.set_policy(Policy::Always);
+    log.commit(own).expect("a file that does not fail");
+    assert!(medium.holds(&command(2, 0), true));
+    join([writer, keeper]);
+    // Nothing is appended any more, and all that was written has to be synced now.
+    log.commit(log.position())
+        .expect("a file that does not fail");
+    assert!(medium.holds(&command(1, 0), true));
+}
+
+#[test]
+fn a_policy_that_is_raised_is_met() {
+    check(policy_is_raised);
+}
+
+#[test]
+fn canary_of_older_writes_that_are_not_synced() {
+    check_without(Step::SyncOlder, policy_is_raised);
+}
+
+/// The first write fails. What was appended before and after is written later, in its order.
+fn disk_is_full_for_a_while() {
+    let medium = Medium::failing(1, 0);
+    let log = log(Policy::Always, &medium);
+    let client = |client: usize| {
+        let (log, medium) = (Arc::clone(&log), medium.clone());
+        thread::spawn(move || {
+            append(&log, client, 0);
+            let own = append(&log, client, 1);
+            if log.commit(own).is_ok() {
+                assert!(medium.holds(&command(client, 0), true));
+                assert!(medium.holds(&command(client, 1), true));
+            }
+        })
+    };
+    let clients = [1, 2].map(client);
+    join(clients);
+    log.tend();
+    log.flush().expect("the disk has room again");
+    assert!(!log.is_failing());
+    for client in [1, 2] {
+        let commands: Vec<_> = (0..2).map(|number| command(client, number)).collect();
+        assert!(medium.places(&commands).is_sorted());
+    }
+}
+
+#[test]
+fn what_could_not_be_written_is_written_later_in_order() {
+    check(disk_is_full_for_a_while);
+}
+
+#[test]
+fn canary_of_commands_put_back_behind_later_ones() {
+    check_without(Step::PutBackFirst, disk_is_full_for_a_while);
+}
+
+/// The first sync fails, so that the file is lost, until a base and a second file are there. As in
+/// the server, nothing is appended at the instant of which a base is taken.
+fn file_is_lost() {
+    let (first, second) = (Medium::failing(0, 1), Medium::default());
+    let log = log(Policy::Always, &first);
+    let (phase, base) = (Arc::new(RwLock::new(())), Arc::new(AtomicU64::new(0)));
+    let client = {
+        let (log, first, second) = (Arc::clone(&log), first.clone(), second.clone());
+        let (phase, base) = (Arc::clone(&phase), Arc::clone(&base));
+        thread::spawn(move || {
+            for number in 0..3 {
+                let entered = phase.read().expect("nobody fails with it");
+                let own = append(&log, 1, number);
+                drop(entered);
+                if log.commit(own).is_ok() {
+                    let command = command(1, number);
+                    let is_logged = first.holds(&command, true) || second.holds(&command, true);
+                    assert!(is_logged || own <= base.load(Ordering::SeqCst));
+                }
+            }
+        })
+    };
+    let entered = phase.write().expect("nobody fails with it");
+    log.switch_to(second.file("second"));
+    base.store(log.position(), Ordering::SeqCst);
+    drop(entered);
+    // The base is written meanwhile.
+    thread::yield_now();
+    log.leave_older_files();
+    join([client]);
+    assert!(!log.is_failing());
+    let own = append(&log, 2, 0);
+    log.commit(own).expect("the second file does not fail");
+    assert!(second.holds(&command(2, 0), true));
+}
+
+#[test]
+fn a_file_that_is_lost_is_replaced() {
+    check(file_is_lost);
+}
+
+/// The log goes on in a second file while clients write.
+fn file_is_changed() {
+    let (first, second) = (Medium::default(), Medium::default());
+    let log = log(Policy::Always, &first);
+    let client = |client: usize| {
+        let (log, first, second) = (Arc::clone(&log), first.clone(), second.clone());
+        thread::spawn(move || {
+            for number in 0..2 {
+                let own = append(&log, client, number);
+                log.commit(own).expect("files that do not fail");
+                let command = command(client, number);
+                assert!(first.holds(&command, true) || second.holds(&command, true));
+            }
+        })
+    };
+    let clients = [1, 2].map(client);
+    log.switch_to(second.file("second"));
+    let own = append(&log, 3, 0);
+    log.commit(own).expect("files that do not fail");
+    assert!(second.holds(&command(3, 0), true));
+    join(clients);
+    log.leave_older_files();
+}
+
+#[test]
+fn nothing_is_lost_between_two_files() {
+    check(file_is_changed);
+}
+
+/// Logging ends while a client commits, and begins again in another file.
+fn logging_ends() {
+    let (first, second) = (Medium::default(), Medium::default());
+    let log = log(Policy::Always, &first);
+    let own = append(&log, 1, 0);
+    let client = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || log.commit(own).expect("a file that does not fail"))
+    };
+    log.close();
+    assert!(!log.is_on());
+    assert!(first.holds(&command(1, 0), true));
+    log.open(Policy::Always, second.file("second"));
+    let own = append(&log, 2, 0);
+    log.commit(own).expect("a file that does not fail");
+    assert!(second.holds(&command(2, 0), true));
+    join([client]);
+}
+
+#[test]
+fn logging_ends_when_all_is_written() {
+    check(logging_ends);
+}
+
+#[test]
+fn canary_of_an_end_beside_the_leader() {
+    check_without(Step::WaitForLeader, logging_ends);
+}
