@@ -4,6 +4,8 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::config::check_setting;
 use crate::error::CommandError;
+use crate::persistence::prepare_log;
+use crate::server::Task;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Server;
@@ -72,9 +74,22 @@ fn set(call: &mut Call<'_>) -> Answer {
                 .map_err(|why| CommandError::owned(format!("ERR CONFIG SET failed: {why}")))?;
         }
     }
+    let begins_log = pairs.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case("appendonly") && value.eq_ignore_ascii_case("yes")
+    }) && !call.server.log.is_on();
+    if begins_log {
+        prepare_log(call.server).map_err(|why| {
+            CommandError::owned(format!(
+                "ERR CONFIG SET failed (possibly related to argument 'appendonly') - {why}"
+            ))
+        })?;
+    }
     let result = call.server.config.set(&pairs);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
     call.server.configure();
+    if begins_log {
+        call.server.persistence.request(Task::Rewrite, true);
+    }
     for (name, value) in &pairs {
         if name.eq_ignore_ascii_case("requirepass") {
             call.server.acl.set_default_password(value.as_bytes());

@@ -122,7 +122,7 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::Enumeration(&["everysec", "always", "no"]),
         "everysec",
     ),
-    switch("appendonly", "no").fixed(),
+    switch("appendonly", "no"),
     free(
         "auto-aof-rewrite-min-size",
         Kind::Memory(0, i64::MAX as u64),

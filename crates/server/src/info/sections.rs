@@ -82,7 +82,9 @@ pub fn persistence(page: &mut Page<'_>) {
     page.field("rdb_current_bgsave_time_sec", time_of(Task::Save));
     page.field("rdb_saves", status.saves);
     page.field("rdb_last_cow_size", 0);
-    page.field("aof_enabled", u8::from(server.log.is_on()));
+    // As in Redis, it is so from when it is asked for.
+    let is_wanted = server.config.is_on("appendonly");
+    page.field("aof_enabled", u8::from(is_wanted));
     let rewriting = u8::from(running(Task::Rewrite));
     page.field("aof_rewrite_in_progress", rewriting);
     let scheduled = u8::from(status.scheduled == Some(Task::Rewrite));

@@ -3,9 +3,11 @@
 
 pub mod load;
 mod start;
+mod switch;
 mod tasks;
 
 pub use start::{load_log, start};
+pub use switch::prepare as prepare_log;
 pub use tasks::{save_now, shut_down, spawn};
 
 use crate::disk::Disk;

@@ -1,7 +1,7 @@
 //! Starting with what an earlier server has left.
 
 use super::load::{LoadError, Loader, Repeat};
-use super::{DUMP, create_log};
+use super::{DUMP, create_log, switch};
 use crate::clock::now_ms;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::LogFile;
@@ -197,10 +197,5 @@ fn give_up_log(server: &Server, databases: &Databases, directory: &Path) -> io::
     let codes = server.functions.codes();
     snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &temporary)?;
     disk.rename(&temporary, &directory.join(DUMP))?;
-    // From here on the log is no more what counts; its files are kept.
-    disk.rename(
-        &directory.join(NAME),
-        &directory.join("nearfield.manifest.old"),
-    )?;
-    disk.sync_directory(directory)
+    switch::retire(disk, directory)
 }

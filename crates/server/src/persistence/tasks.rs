@@ -1,6 +1,6 @@
 //! Background tasks: snapshots, rewrites, and the care of the log.
 
-use super::{DUMP, create_log};
+use super::{DUMP, create_log, switch};
 use crate::client::ClientShared;
 use crate::clock::now_ms;
 use crate::connection::Message;
@@ -86,12 +86,20 @@ fn keep(server: &Server) {
 /// Which snapshot is due.
 fn due(server: &Server) -> Option<Task> {
     let persistence = &server.persistence;
+    let is_wanted = switch::is_wanted(server);
+    let is_outdated = !is_wanted && switch::is_outdated(server);
     let state = persistence.state.lock();
     let waits = state
         .last_attempt
         .is_some_and(|last| last.elapsed() < state.patience);
     if state.status.running.is_some() || state.status.scheduled.is_some() {
         return None;
+    }
+    if is_wanted && !server.log.is_on() {
+        return (!waits).then_some(Task::Rewrite);
+    }
+    if is_outdated {
+        return (!waits).then_some(Task::Save);
     }
     if server.log.is_on() {
         if server.log.failure().is_some_and(|(_, lost)| lost) {
@@ -120,6 +128,9 @@ fn due(server: &Server) -> Option<Task> {
 fn take_snapshots(server: &Server) {
     let persistence = &server.persistence;
     while !server.stopping.load(Ordering::Acquire) {
+        if server.log.is_on() && !switch::is_wanted(server) {
+            switch::close(server);
+        }
         let task = {
             let mut state = persistence.state.lock();
             if state.status.scheduled.is_none() {
@@ -173,7 +184,7 @@ fn save(server: &Server) -> io::Result<()> {
     disk.sync_directory(directory)?;
     let changes = &server.keyspace.changes;
     changes.fetch_sub(taken.changes, Ordering::Relaxed);
-    Ok(())
+    switch::retire_outdated(server)
 }
 
 /// Saves a dump for who has the keyspace to itself.
@@ -201,7 +212,7 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
         disk.sync_directory(directory)?;
         let changes = &server.keyspace.changes;
         changes.fetch_sub(taken.changes, Ordering::Relaxed);
-        Ok(())
+        switch::retire_outdated(server)
     };
     let result: io::Result<()> = saved();
     if let Err(error) = &result {
@@ -211,7 +222,8 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
     result
 }
 
-/// Makes a new base and goes on with a new log; what was before is deleted then.
+/// Makes a new base and goes on with a new log; what was before is deleted then. Where there is no
+/// log and is to be one, it is the first.
 ///
 /// Each step leaves a manifest from which all that was acknowledged can be read:
 ///
@@ -220,6 +232,12 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
 /// 3. The base is written and synced.
 /// 4. The manifest names the base and the new log alone. The old files are deleted.
 fn rewrite(server: &Server) -> io::Result<()> {
+    if !server.log.is_on() {
+        return match switch::is_wanted(server) {
+            true => switch::turn_on(server),
+            false => Ok(()),
+        };
+    }
     let options = &server.options.persistence;
     let (disk, directory) = (&*options.disk, options.directory());
     let (number, mut manifest) = {

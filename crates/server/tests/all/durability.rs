@@ -457,6 +457,110 @@ fn the_log_is_rewritten_when_it_has_grown() {
     assert!(server.server.log.counts().file_bytes < 50_000);
 }
 
+/// Copies a folder, as it would be found if the server were killed now.
+fn copy(folder: &Folder) -> Folder {
+    let copy = Folder::new();
+    for entry in fs::read_dir(&folder.0).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    copy
+}
+
+/// Turns the log on or off, and waits until it is so.
+fn switch_log(server: &Nearfield, on: bool) {
+    let value = if on { "yes" } else { "no" };
+    let set = format!("CONFIG SET appendonly {value}");
+    assert_eq!(run(&mut server.connect(), &set), ok());
+    let is_idle = || {
+        let status = server.server.persistence.status();
+        status.running.is_none() && status.scheduled.is_none()
+    };
+    let is_named = |folder: &Path| folder.join("nearfield.manifest").exists();
+    let folder = server.server.options.persistence.directory();
+    wait_until("the log is switched", || {
+        server.server.log.is_on() == on && is_idle() && is_named(folder) == on
+    });
+}
+
+/// The number of keys that are not of pairs.
+fn single(state: &State) -> usize {
+    let keys = state.keys();
+    keys.filter(|(_, key)| !key.contains(&b':')).count()
+}
+
+#[test]
+fn a_log_that_is_turned_on_and_off_while_clients_write_loses_nothing() {
+    let folder = Folder::new();
+    let server = Nearfield::start(options(&folder.0, false, Policy::Always));
+    run(&mut server.connect(), "SET before 1");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (server, stop) = (&server, &stop);
+        for number in 0..2 {
+            scope.spawn(move || write_pairs(server, number, stop));
+        }
+        for round in 0..5 {
+            let mut connection = server.connect();
+            switch_log(server, true);
+            let set = format!("SET logged{round} 1");
+            assert_eq!(run(&mut connection, &set), ok());
+            let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
+            check_pairs(&killed);
+            // All that was acknowledged while there was a log, and what was there before.
+            assert_eq!(single(&killed), 2 * round + 2);
+            switch_log(server, false);
+            let set = format!("SET saved{round} 1");
+            assert_eq!(run(&mut connection, &set), ok());
+            assert_eq!(run(&mut connection, "SAVE"), ok());
+            let killed = load(&copy(&folder).0, false, Damage::Refuse).unwrap();
+            check_pairs(&killed);
+            assert_eq!(single(&killed), 2 * round + 3);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_log_cannot_be_turned_on_where_another_is() {
+    let folder = Folder::new();
+    let other = Nearfield::start(options(&folder.0, true, Policy::No));
+    let mut options = options(&folder.0, false, Policy::No);
+    let refusal = |options: Options| {
+        // It has read nothing, as if it had been started without a directory.
+        let server = Server::new(options);
+        persistence::prepare_log(&server).unwrap_err()
+    };
+    assert!(refusal(options.clone()).contains("another server uses"));
+    drop(other);
+    options.persistence.log = None;
+    assert!(refusal(options).contains("was not read"));
+}
+
+#[test]
+fn a_log_that_cannot_begin_is_begun_later_and_refuses_no_writes() {
+    let folder = Folder::new();
+    let disk = FaultyDisk::default();
+    let mut options = options(&folder.0, false, Policy::Always);
+    options.persistence.disk = Arc::new(disk.clone());
+    let server = Nearfield::start(options);
+    let mut connection = server.connect();
+    assert_eq!(run(&mut connection, "SET a 1"), ok());
+    disk.faults.lock().syncs = Some(EIO);
+    assert_eq!(run(&mut connection, "CONFIG SET appendonly yes"), ok());
+    let status = || server.server.persistence.status();
+    wait_until("the attempt", || {
+        !status().last_rewrite_ok && status().running.is_none()
+    });
+    assert!(!server.server.log.is_on());
+    assert_eq!(run(&mut connection, "SET b 1"), ok());
+    disk.faults.lock().syncs = None;
+    wait_until("another attempt", || status().last_rewrite_ok);
+    assert_eq!(run(&mut connection, "SET c 1"), ok());
+    let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
+    assert_eq!(killed.len(), 3);
+}
+
 // ---- A disk that fails -------------------------------------------------------------------------
 
 struct Failing {
@@ -689,12 +793,7 @@ fn a_rewrite_that_fails_anywhere_loses_nothing() {
             "{round}"
         );
         wait_until("the log", || !server.server.refuses_writes());
-        let copy = Folder::new();
-        for entry in fs::read_dir(&folder.0).unwrap() {
-            let entry = entry.unwrap();
-            fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
-        }
-        let loaded = load(&copy.0, true, Damage::Refuse).unwrap();
+        let loaded = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
         assert_eq!(loaded.len(), *expected.lock(), "{round}");
     }
 }
