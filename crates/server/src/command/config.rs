@@ -3,9 +3,13 @@
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::config::check_setting;
+use crate::connection::{Message, listen};
 use crate::error::CommandError;
 use crate::persistence::prepare_log;
 use crate::server::Task;
+use mio::net::TcpListener;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Server;
@@ -17,7 +21,7 @@ pub const COMMANDS: &[Command] = &[Command::container("config", SUBCOMMANDS)
     .summary("Reads and changes the configuration.")
     .differs(
         "parameters of what is not here (TLS, modules, replication's details) are unknown or \
-         without effect; bind and port cannot be changed while the server runs",
+         without effect; bind cannot be changed while the server runs",
     )];
 
 const SUBCOMMANDS: &[Command] = &[
@@ -84,9 +88,15 @@ fn set(call: &mut Call<'_>) -> Answer {
             ))
         })?;
     }
+    let listens = listen_elsewhere(call, &pairs)?;
     let result = call.server.config.set(&pairs);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
     call.server.configure();
+    if let Some(sockets) = listens
+        && let Some(mailbox) = call.server.clients.mailboxes().first()
+    {
+        mailbox.send(Message::Listen(sockets));
+    }
     if begins_log {
         call.server.persistence.request(Task::Rewrite, true);
     }
@@ -97,6 +107,31 @@ fn set(call: &mut Call<'_>) -> Answer {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Listens at another port, if the pairs name one.
+fn listen_elsewhere(
+    call: &Call<'_>,
+    pairs: &[(String, String)],
+) -> Result<Option<Vec<TcpListener>>, CommandError> {
+    let mut pairs = pairs.iter();
+    let named = pairs.find(|(name, _)| name.eq_ignore_ascii_case("port"));
+    // What is no port is refused with the other parameters.
+    let Some(port) = named.and_then(|(_, port)| port.parse::<u16>().ok()) else {
+        return Ok(None);
+    };
+    if i64::from(port) == call.server.config.integer("port") {
+        return Ok(None);
+    }
+    let addresses = call.server.options.bind.iter().filter(|_| port != 0);
+    let sockets = addresses.map(|&address| listen::tcp(SocketAddr::new(address, port)));
+    let sockets = sockets.collect::<io::Result<_>>().map_err(|error| {
+        CommandError::owned(format!(
+            "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on \
+             this port: {error}"
+        ))
+    })?;
+    Ok(Some(sockets))
 }
 
 fn reset_statistics(call: &mut Call<'_>) -> Answer {

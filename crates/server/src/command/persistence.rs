@@ -131,7 +131,7 @@ fn bgsave(call: &mut Call<'_>) -> Answer {
 fn bgrewriteaof(call: &mut Call<'_>) -> Answer {
     if !call.server.log.is_on() {
         return Err(CommandError::text(
-            "ERR there is no append only file: start with --appendonly yes",
+            "ERR there is no append only file: CONFIG SET appendonly yes begins one",
         ));
     }
     match call.server.persistence.request(Task::Rewrite, true) {

@@ -25,7 +25,7 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("io-threads-do-reads", "no").fixed(),
     integer("maxclients", 1, 4294967295, "10000"),
     free("maxmemory-clients", Kind::MemoryOrPercent, "0"),
-    integer("port", 0, 65535, "6399").fixed(),
+    integer("port", 0, 65535, "6399"),
     switch("protected-mode", "yes"),
     free(
         "proto-max-bulk-len",

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum Message {
     /// Serve a connection that has been accepted.
     Serve(super::Transport),
+    /// Listen at these in place of what plain TCP was listened at before.
+    Listen(Vec<mio::net::TcpListener>),
     /// Serve a connection that another thread has served before.
     Adopt(Box<super::Connection>),
     /// Send bytes to a client.
@@ -44,7 +46,7 @@ impl Message {
     /// The number of the client that it concerns, if that has been served before.
     pub fn client(&self) -> Option<u64> {
         match self {
-            Message::Serve(_) | Message::Adopt(_) => None,
+            Message::Serve(_) | Message::Adopt(_) | Message::Listen(_) => None,
             Message::Deliver { client, .. }
             | Message::Resume { client, .. }
             | Message::Fetched { client, .. }

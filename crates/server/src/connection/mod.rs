@@ -3,6 +3,7 @@
 
 pub mod balance;
 mod clients;
+pub mod listen;
 mod mailbox;
 pub mod tls;
 mod transport;

@@ -1,8 +1,8 @@
 //! The sockets that clients connect to: plain TCP, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
-use crate::connection::Transport;
 use crate::connection::tls::{AuthClients, Files, Tls};
+use crate::connection::{Transport, listen};
 use crate::server::Server;
 use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
@@ -72,21 +72,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
 }
 
 fn tcp(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    use socket2::{Domain, Protocol, Socket, Type};
-    const BACKLOG: i32 = 511;
-    let listen = || {
-        let domain = Domain::for_address(address);
-        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
-        if address.is_ipv6() {
-            socket.set_only_v6(true)?;
-        }
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        socket.set_nonblocking(true)?;
-        Ok(TcpListener::from_std(socket.into()))
-    };
-    listen().map_err(|source| ServeError::Listen { address, source })
+    listen::tcp(address).map_err(|source| ServeError::Listen { address, source })
 }
 
 fn unix(path: &Path, mode: &str) -> io::Result<Listener> {
@@ -144,6 +130,16 @@ impl Listener {
                 listener.register(registry, token, on)
             }
             Listener::Unix(listener, _) => listener.register(registry, token, on),
+        }
+    }
+}
+
+impl Listener {
+    /// Has the listener's socket be waited for no more.
+    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener) | Listener::Tls(listener) => listener.deregister(registry),
+            Listener::Unix(listener, _) => listener.deregister(registry),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! strings that follow each other, of all its connections, into one batch on the index, executes
 //! other commands in between, and sends the replies.
 
+mod accept;
 mod connections;
 mod expiry;
 mod handover;

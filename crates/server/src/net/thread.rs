@@ -32,7 +32,7 @@ use std::time::Duration;
 pub(super) const WAKER: Token = Token(usize::MAX);
 const READS: Token = Token(usize::MAX - 1);
 /// Listeners have the tokens from here on.
-const FIRST_LISTENER: usize = usize::MAX - 64;
+pub(super) const FIRST_LISTENER: usize = usize::MAX - 64;
 /// How long a thread sleeps at most.
 const TICK: Duration = Duration::from_millis(100);
 /// How long it sleeps at most while commands are held back.
@@ -74,7 +74,7 @@ fn is_from_here(stream: &Transport) -> bool {
 pub(super) struct Served {
     pub(super) poll: Poll,
     /// Those of the first thread.
-    listeners: Vec<Listener>,
+    pub(super) listeners: Vec<Listener>,
     pub(super) connections: Connections,
     /// Which connection a client has.
     pub(super) by_client: hashbrown::HashMap<u64, usize>,
@@ -103,7 +103,7 @@ pub(super) struct Served {
     accepted_at_ms: u64,
     /// What the connections held when it was counted, and when that was.
     buffers: (usize, u64),
-    next_thread: usize,
+    pub(super) next_thread: usize,
     /// Clients whose commands are held back.
     pub(super) held: Vec<u64>,
     /// Clients whose commands were held back and now go on.
@@ -209,14 +209,7 @@ impl<'s> IoThread<'s> {
 
     /// Serves until the server stops.
     pub(super) fn run(mut self) {
-        let served = &mut *self.served;
-        for (number, listener) in served.listeners.iter_mut().enumerate() {
-            let token = Token(FIRST_LISTENER + number);
-            if let Err(error) = listener.register(served.poll.registry(), token) {
-                tracing::error!("cannot wait for connections: {error}");
-                self.server.stop();
-            }
-        }
+        self.await_connections();
         if let Some(reads) = &self.reads
             && let Err(error) = reads.register(self.poll.registry(), READS)
         {
@@ -279,31 +272,7 @@ impl<'s> IoThread<'s> {
         self.housekeeping();
     }
 
-    /// Accepts the connections that wait on any listener.
-    pub(super) fn accept_all(&mut self) {
-        for number in 0..self.listeners.len() {
-            self.accept(number);
-        }
-    }
-
-    /// Accepts the connections that wait on a listener.
-    fn accept(&mut self, number: usize) {
-        let accept = |it: &Self| it.listeners.get(number)?.accept(it.server);
-        while let Some(stream) = accept(self) {
-            let Some(stream) = limits::admit(self.server, stream) else {
-                continue;
-            };
-            let mailboxes = self.server.clients.mailboxes();
-            self.next_thread = (self.next_thread + 1) % self.server.balance.active();
-            if self.next_thread == self.number {
-                self.add(stream);
-            } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
-                mailbox.send(Message::Serve(stream));
-            }
-        }
-    }
-
-    fn add(&mut self, mut stream: Transport) {
+    pub(super) fn add(&mut self, mut stream: Transport) {
         // Replies are sent whole; waiting for more would only delay them.
         if let Some(socket) = stream.tcp() {
             let _ = socket.set_nodelay(true);
@@ -410,6 +379,7 @@ impl<'s> IoThread<'s> {
                     }
                 }
                 Message::Adopt(connection) => self.adopt(*connection),
+                Message::Listen(sockets) => self.listen(sockets),
             }
         }
         if !fetched.is_empty() {

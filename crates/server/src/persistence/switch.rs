@@ -48,7 +48,7 @@ pub fn prepare(server: &Server) -> Result<(), String> {
     };
     if directory.join(NAME).exists() {
         return Err(format!(
-            "there is a log in the directory {} that was not read; start with --dir to go on with it",
+            "there is a log in the directory {} that was not read; --dir at the start reads it",
             directory.display()
         ));
     }

@@ -22,6 +22,7 @@ mod linearizability;
 mod notes;
 mod pipelines;
 mod pool;
+mod ports;
 mod rdb;
 mod replay;
 mod rivals;
