@@ -7,6 +7,7 @@ mod finding;
 mod soak;
 mod source;
 mod tidy;
+mod watchdog;
 
 use std::env;
 use std::path::Path;

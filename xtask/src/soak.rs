@@ -3,6 +3,7 @@
 //! Each suite of random tests gets an equal share of the time, in runs with fresh seeds. A failure
 //! is printed with the command that replays it, and the search goes on with the next suite.
 
+use crate::watchdog;
 use anyhow::{Context, bail};
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -10,6 +11,10 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// How much longer than its suite's share a run may take. One that hangs takes longer, for example
+/// when a server answers nobody.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Tests that draw everything from a seed.
 struct Suite {
@@ -261,7 +266,8 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
         let seed = RandomState::new().hash_one(0) >> 24;
         let begin = Instant::now();
         let (mut command, variables) = run(suite, seed, amount);
-        let output = command.output().context(suite.name)?;
+        let (output, hangs) =
+            watchdog::output(&mut command, share + PATIENCE, stopped).context(suite.name)?;
         // A test that ends because of Ctrl-C has not failed.
         if stopped.load(Ordering::Relaxed) {
             break;
@@ -274,6 +280,9 @@ fn search(suite: &Suite, share: Duration, stopped: &AtomicBool) -> anyhow::Resul
         tally.done += done;
         if !output.status.success() {
             tally.failures += 1;
+            if hangs {
+                println!("{}: the run did not end, and was killed", suite.name);
+            }
             println!("{}", describe(suite, &variables, &output));
             let kept = keep(suite, seed, &output)?;
             println!("  what it has printed is in {}", kept.display());
