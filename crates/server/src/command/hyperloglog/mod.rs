@@ -58,28 +58,40 @@ fn sparse_max(call: &Call<'_>) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
+/// A value to which elements are to be added.
+enum Found {
+    /// One that is changed in place, if they change it.
+    Dense { changes: bool },
+    /// A copy.
+    Sparse(Vec<u8>),
+}
+
 fn pfadd(call: &mut Call<'_>) -> Answer {
     let (key, elements) = (call.args[1], call.rest(2));
     let (copy, expires_at_ms) = call.keys.read_string_and_expiry(key, |value, expiry| {
         let copied = value.map(|value| match value::form(value)? {
-            // These are changed in place.
-            Form::Dense => Ok::<_, CommandError>(None),
-            Form::Sparse => Ok(Some(value.to_vec())),
+            Form::Dense => Ok::<_, CommandError>(Found::Dense {
+                // Most elements of a value that has many change nothing.
+                changes: value::changes_dense(value, elements),
+            }),
+            Form::Sparse => Ok(Found::Sparse(value.to_vec())),
         });
         (copied, expiry)
     })?;
     let is_changed = match copy.transpose()? {
-        Some(None) => call.keys.edit_string(key, |text| {
+        Some(Found::Dense { changes: false }) => false,
+        Some(Found::Dense { changes: true }) => call.keys.edit_string(key, |text| {
             let value = text.extend_to(value::DENSE_BYTES);
             let is_changed = value::add_dense(value, elements) > 0;
-            if is_changed {
-                value::set_stale(value);
-            }
+            value::set_stale(value);
             is_changed
         })?,
         found => {
             let (mut is_changed, sparse_max) = (found.is_none(), sparse_max(call));
-            let mut value = found.flatten().unwrap_or_else(value::empty);
+            let mut value = match found {
+                Some(Found::Sparse(value)) => value,
+                _ => value::empty(),
+            };
             for element in elements {
                 is_changed |= value::raise(&mut value, place(element), sparse_max)?;
             }

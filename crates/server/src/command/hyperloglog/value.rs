@@ -86,6 +86,12 @@ pub(super) fn raise_dense(value: &mut [u8], index: usize, rank: u8) -> bool {
     true
 }
 
+/// True if one of the elements raises a register of a dense value.
+pub(super) fn changes_dense(value: &[u8], elements: &[&[u8]]) -> bool {
+    let mut places = elements.iter().map(|element| place(element));
+    places.any(|(index, rank)| dense_register(value, index) < rank)
+}
+
 /// Gives each element to a dense value, and says how many have changed it.
 pub(super) fn add_dense(value: &mut [u8], elements: &[&[u8]]) -> usize {
     let places = elements.iter().map(|element| place(element));

@@ -79,6 +79,26 @@ pub(super) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     Some((element, at + length + groups(length)))
 }
 
+/// The element at `at`, if it is an integer of the shortest form, and where the next one begins.
+#[inline]
+pub(super) fn small(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    match bytes.get(at) {
+        Some(&form @ 0..0x80) => Some((form.into(), at + 2)),
+        _ => None,
+    }
+}
+
+/// Where the element behind that at `at` begins; `None` at the end.
+#[inline]
+pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at) {
+        Some(0..0x80) => Some(at + 2),
+        Some(form @ 0x80..0xc0) => Some(at + 2 + usize::from(form & 0x3f)),
+        Some(0xc0..0xe0) => Some(at + 3),
+        _ => Some(read(bytes, at)?.1),
+    }
+}
+
 /// The element at `at`, if the length behind it is right.
 pub(super) fn read_checked(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let (element, next) = read(bytes, at)?;

@@ -145,7 +145,7 @@ impl Stream {
         let Some(node) = self.nodes.get_mut(index) else {
             return false;
         };
-        let found = node.entries().find(|entry| entry.id >= id);
+        let found = node.entries().from(id).next();
         let Some(at) = found
             .filter(|it| it.id == id && !it.is_deleted)
             .map(|it| it.at)

@@ -10,7 +10,7 @@
 //! entry is marked by a flag.
 
 use super::StreamId;
-use super::listpack::{Element, HEAD_BYTES, Listpack, is_end, read, read_checked};
+use super::listpack::{Element, HEAD_BYTES, Listpack, end, is_end, read, read_checked, small};
 use nearfield_tiers::Heap;
 
 const DELETED: i64 = 1;
@@ -79,14 +79,19 @@ impl Entry<'_> {
 }
 
 /// Reads an integer, and where it ends.
+#[inline]
 fn integer(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    if let Some(small) = small(bytes, at) {
+        return Some(small);
+    }
     let (element, next) = read(bytes, at)?;
     Some((element.integer()?, next))
 }
 
+#[inline]
 fn skip(bytes: &[u8], mut at: usize, count: i64) -> Option<usize> {
     for _ in 0..count {
-        at = read(bytes, at)?.1;
+        at = end(bytes, at)?;
     }
     Some(at)
 }
@@ -313,12 +318,22 @@ pub(super) struct Entries<'a> {
     fields_at: usize,
 }
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+/// The beginning of an entry.
+struct Head {
+    flags: i64,
+    id: StreamId,
+    /// How many fields it has, and where the first of them, or of their values, begins.
+    fields: i64,
+    fields_at: usize,
+    /// Where the next entry begins.
+    next: usize,
+}
 
-    fn next(&mut self) -> Option<Entry<'a>> {
-        let (bytes, at) = (self.bytes, self.at);
-        let (flags, next) = integer(bytes, at)?;
+impl<'a> Entries<'a> {
+    #[inline]
+    fn head(&self) -> Option<Head> {
+        let bytes = self.bytes;
+        let (flags, next) = integer(bytes, self.at)?;
         let (ms, next) = integer(bytes, next)?;
         let (seq, next) = integer(bytes, next)?;
         let id = StreamId {
@@ -332,14 +347,41 @@ impl<'a> Iterator for Entries<'a> {
         };
         let elements = if same { fields } else { 2 * fields };
         // The number of the entry's elements stands behind them.
-        self.at = skip(bytes, fields_at, elements + 1)?;
-        Some(Entry {
+        let next = skip(bytes, fields_at, elements + 1)?;
+        Some(Head {
+            flags,
             id,
-            is_deleted: flags & DELETED != 0,
-            at,
-            bytes,
             fields,
             fields_at,
+            next,
+        })
+    }
+
+    /// The entries from `start` on.
+    pub(super) fn from(mut self, start: StreamId) -> Entries<'a> {
+        if start > self.first {
+            while let Some(head) = self.head().filter(|head| head.id < start) {
+                self.at = head.next;
+            }
+        }
+        self
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let (head, at) = (self.head()?, self.at);
+        self.at = head.next;
+        let same = head.flags & SAME_FIELDS != 0;
+        Some(Entry {
+            id: head.id,
+            is_deleted: head.flags & DELETED != 0,
+            at,
+            bytes: self.bytes,
+            fields: head.fields,
+            fields_at: head.fields_at,
             shared_at: same.then_some(self.fields_at),
         })
     }

@@ -39,7 +39,7 @@ impl<'s> Iterator for Range<'s> {
                     let node = self.stream.nodes.get(index)?;
                     match &mut self.current {
                         Walk::Forward(entries) => {
-                            *entries = Some(node.entries());
+                            *entries = Some(node.entries().from(self.start));
                             self.node = Some(index + 1);
                         }
                         Walk::Backward(entries) => {
