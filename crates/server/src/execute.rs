@@ -407,12 +407,17 @@ impl<'s> Executor<'s> {
                 Shared::Observed => {}
             }
         }
-        self.pause();
-        let mut account = self.account(command, args);
-        let Some(mut databases) = server.exclude_unless_busy() else {
+        let databases = if let Some(databases) = server.keyspace.try_exclude() {
+            (!server.scripts.watchdog.is_given_up()).then_some(databases)
+        } else {
+            self.pause();
+            server.exclude_unless_busy()
+        };
+        let Some(mut databases) = databases else {
             refuse_while_busy(server, client, command, reply);
             return None;
         };
+        let mut account = self.account(command, args);
         let effects = &mut self.effects;
         effects.observed = server.keyspace.is_observed();
         let access = Access::Exclusive(&mut databases);
@@ -436,6 +441,9 @@ impl<'s> Executor<'s> {
         }
         server.log_effects(effects);
         client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
+        if effects.events.is_empty() {
+            self.ended = account.ended();
+        }
         server.announce(effects, &mut databases, now_ms);
         wait
     }

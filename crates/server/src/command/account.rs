@@ -86,13 +86,13 @@ impl Account {
         self.ended
     }
 
-    /// Notes that the command begins.
-    pub fn begin(&mut self, server: &Server, client: &Client, args: &[&[u8]]) {
+    /// Notes that the command begins, and answers when.
+    pub fn begin(&mut self, server: &Server, client: &Client, args: &[&[u8]]) -> Instant {
         if server.singly.has(Reason::Monitor) && !self.is_shown && !is_hidden(self.command) {
             let words = without_secrets(self.command, args);
             server.monitors.show(&server.clients, client, &words);
         }
-        self.started.get_or_insert_with(Instant::now);
+        *self.started.get_or_insert_with(Instant::now)
     }
 
     /// Notes that it has ended, and how. One that waits has not.

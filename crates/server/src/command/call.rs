@@ -10,6 +10,7 @@ use crate::keyspace::draft::{ATTEMPTS_MAX, Committed};
 use crate::number::{parse_double, parse_integer};
 use crate::resp::Reply;
 use crate::server::Server;
+use std::time::Instant;
 
 /// A command while it runs.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Call<'c> {
     pub wait: Option<Wait>,
     /// Whether the command runs within a transaction or a script, where none waits.
     pub nested: bool,
+    /// When it began.
+    pub began: Instant,
 }
 
 impl<'c> Call<'c> {

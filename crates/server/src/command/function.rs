@@ -1,6 +1,6 @@
 //! Functions of libraries in Lua.
 
-use super::scripting::{Says, end, end_running, prepare, runs, split_keys};
+use super::scripting::{Says, caller, end, end_running, prepare, runs, split_keys};
 use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::error::CommandError;
 use crate::glob;
@@ -101,10 +101,10 @@ fn run(call: &mut Call<'_>, only_reads: bool) -> Answer {
         writes: Some(!function.flags.has(FunctionFlags::NO_WRITES)),
         may_exceed_memory: function.flags.has(FunctionFlags::ALLOW_OOM),
     };
-    let thread = call.client.shared.thread();
+    let caller = caller(call);
     let mut host = prepare(call, says, only_reads)?;
     let functions = &server.functions;
-    let called = functions.call(&function, words, thread, &mut host, keys, arguments);
+    let called = functions.call(&function, words, caller, &mut host, keys, arguments);
     end(&mut host);
     called
 }

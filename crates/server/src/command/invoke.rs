@@ -63,7 +63,7 @@ pub fn invoke(
         reply.error(&error.to_string());
         return None;
     }
-    account.begin(server, client, args);
+    let began = account.begin(server, client, args);
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
     let mut keys = keys.touching(command.part, args);
     keys.set_use(!only_looks && !client.leaves_no_trace());
@@ -75,6 +75,7 @@ pub fn invoke(
         server,
         wait: None,
         nested,
+        began,
     };
     let answer = if nested {
         perform(command, &mut call)

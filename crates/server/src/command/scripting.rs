@@ -3,7 +3,7 @@
 use super::script_host::ScriptHost;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::error::CommandError;
-use crate::script::{Running, Script, ScriptError};
+use crate::script::{Caller, Running, Script, ScriptError};
 use std::sync::Arc;
 
 const GROUP: Group = Group::Scripting;
@@ -118,10 +118,10 @@ fn run(
     };
     let mut host = prepare(call, says, only_reads)?;
     let server = host.call.server;
-    let thread = host.call.client.shared.thread();
+    let caller = caller(host.call);
     let ran = server
         .scripts
-        .run(&script, thread, &mut host, keys, arguments);
+        .run(&script, caller, &mut host, keys, arguments);
     end(&mut host);
     ran
 }
@@ -177,6 +177,14 @@ pub(super) fn prepare<'h, 'c>(
         lacks_memory,
         database,
     })
+}
+
+/// Who has a script or function run, and since when.
+pub(super) fn caller(call: &Call<'_>) -> Caller {
+    Caller {
+        thread: call.client.shared.thread(),
+        began: call.began,
+    }
 }
 
 /// Ends the run of a script or function.

@@ -38,7 +38,7 @@ pub struct Reply {
 
 impl Reply {
     /// An empty reply.
-    pub fn new(protocol: Protocol) -> Reply {
+    pub const fn new(protocol: Protocol) -> Reply {
         Reply {
             out: Vec::new(),
             protocol,

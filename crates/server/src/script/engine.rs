@@ -1,16 +1,16 @@
 //! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
 
+use super::enter::{Callee, Ended, Entry};
 use super::guard::Guard;
-use super::host::{self, Host};
+use super::host::Host;
 use super::library::{Libraries, Library, LibraryError, Metadata};
 use super::random::Random;
 use super::register::{self, Registered};
-use super::room::{MEMORY_BYTES_MAX, with_room};
 use super::source::{Script, ScriptError};
 use super::watchdog::Watchdog;
 use super::{
-    arguments::Arguments, bits, convert, failure, json, lent, lowercase, msgpack, random, sha1_hex,
-    structs,
+    arguments::Arguments, bits, commands, convert, failure, json, lent, lowercase, msgpack, random,
+    sha1_hex, structs,
 };
 use crate::catalog::REDIS_VERSION;
 use hashbrown::HashMap;
@@ -40,6 +40,10 @@ const LOADING: &[&str] = &[
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
+/// What all scripts together may hold in memory. Redis has no limit, so that a script may end the
+/// server; here it ends itself.
+const MEMORY_BYTES_MAX: usize = 1 << 30;
+
 /// How many instructions of Lua run before it is looked whether the script is to be killed: about
 /// a millisecond.
 const HOOK_INSTRUCTIONS: u32 = 100_000;
@@ -61,12 +65,14 @@ pub struct Engine {
     environment: Table,
     /// Where these lie.
     globals: Table,
-    /// Runs a compiled script.
-    run: Function,
-    /// Calls a function of a library.
-    call: Function,
+    /// Runs a compiled script, or calls a function of a library.
+    entry: Entry,
     /// Runs the code of a library.
     load: Function,
+    /// Empties the tables in front of those that scripts share.
+    tidy: Function,
+    /// Whether a script may have put something there.
+    is_untidy: Arc<AtomicBool>,
     /// Scripts by their digests, or functions of libraries by their names.
     compiled: HashMap<String, Function>,
     /// Functions of libraries that were loaded and are not known yet.
@@ -75,8 +81,6 @@ pub struct Engine {
     registered: Arc<Mutex<Vec<Registered>>>,
     /// Ends what takes too long.
     guard: Arc<Guard>,
-    /// Whether the running script has asked for RESP3.
-    typed: Arc<AtomicBool>,
 }
 
 impl Engine {
@@ -85,20 +89,29 @@ impl Engine {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
-        let typed = Arc::new(AtomicBool::new(false));
         let random = Arc::new(Mutex::new(Random::default()));
-        let redis = redis_table(&lua, &typed)?;
+        let redis = redis_table(&lua)?;
         let guard = Arc::new(Guard::new(Arc::clone(watchdog)));
         let registered = Arc::default();
-        host::add_functions(&lua, &redis, &typed)?;
+        commands::add_functions(&lua, &redis)?;
         let native = native_table(&lua, &redis, &random, &guard)?;
+        let locate = lua.create_function(failure::locate)?;
+        native.raw_set("locate", &locate)?;
+        let entry = Entry::new(&lua, locate)?;
+        let is_untidy = Arc::new(AtomicBool::new(false));
+        let untidy = Arc::clone(&is_untidy);
+        let untidied = lua.create_function(move |_, ()| {
+            untidy.store(true, Ordering::Relaxed);
+            Ok(())
+        })?;
+        native.raw_set("untidied", untidied)?;
         let loading = match kind {
             Kind::Scripts => lua.create_table()?,
             Kind::Functions => loading_table(&lua, &redis, &registered)?,
         };
         native.raw_set("loading", loading)?;
         let prelude = lua.load(PRELUDE).set_name("=prelude").into_function()?;
-        let (environment, globals, run, call, load) = prelude.call((native,))?;
+        let (environment, globals, load, tidy) = prelude.call((native,))?;
         let asked = Arc::clone(&guard);
         let triggers = HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS);
         lua.set_global_hook(triggers, move |_, _| match asked.verdict() {
@@ -109,14 +122,14 @@ impl Engine {
             lua,
             environment,
             globals,
-            run,
-            call,
+            entry,
             load,
+            tidy,
+            is_untidy,
             compiled: HashMap::new(),
             loaded: HashMap::new(),
             registered,
             guard,
-            typed,
         })
     }
 
@@ -154,28 +167,30 @@ impl Engine {
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
         let function = self.compile(script)?;
-        with_room(&self.lua, bytes_of(keys) + bytes_of(arguments), || {
-            self.globals.raw_set("KEYS", self.strings(keys)?)?;
-            self.globals.raw_set("ARGV", self.strings(arguments)?)
-        })?;
-        self.execute(&script.digest, host, || self.run.call(function))
+        let callee = Callee::Script(&function, &self.globals);
+        self.execute(&script.digest, callee, host, keys, arguments)
     }
 
-    /// Runs what `run` calls, and writes what it returns. `name` is that of the script or function.
+    /// Runs a script or function of this name, and writes what it returns.
     fn execute<H: Host>(
         &self,
         name: &str,
+        callee: Callee<'_>,
         host: &mut H,
-        run: impl FnOnce() -> Result<(bool, Value)>,
+        keys: &[&[u8]],
+        arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
-        self.typed.store(false, Ordering::Relaxed);
-        let result = lent::lend(host, run);
-        match result? {
-            (true, value) => {
-                let typed = self.typed.load(Ordering::Relaxed);
-                Ok(convert::to_reply(&value, host.reply(), typed)?)
+        let ended = self.entry.call(callee, host, keys, arguments);
+        commands::end_script();
+        if self.is_untidy.load(Ordering::Relaxed) {
+            self.tidy.call::<()>(())?;
+        }
+        match ended? {
+            Ended::Answered => Ok(()),
+            Ended::Returned(value) => {
+                Ok(convert::to_reply(&value, host.reply(), lent::is_typed())?)
             }
-            (false, error) => Err(failed(name, &error)),
+            Ended::Failed(error) => Err(failed(name, &error)),
         }
     }
 
@@ -233,24 +248,8 @@ impl Engine {
         let Some(function) = self.compiled.get(&*lowercase(name)) else {
             return Err(ScriptError::Text("ERR Function not found".to_owned()));
         };
-        let arguments = with_room(&self.lua, bytes_of(keys) + bytes_of(arguments), || {
-            Ok::<_, mlua::Error>((function, self.strings(keys)?, self.strings(arguments)?))
-        })?;
-        self.execute(name, host, || self.call.call(arguments))
+        self.execute(name, Callee::Function(function), host, keys, arguments)
     }
-
-    fn strings(&self, words: &[&[u8]]) -> Result<Table> {
-        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for (position, word) in words.iter().enumerate() {
-            table.raw_set(position + 1, self.lua.create_string(word)?)?;
-        }
-        Ok(table)
-    }
-}
-
-/// The bytes of words as a client sends them, about.
-fn bytes_of(words: &[&[u8]]) -> usize {
-    words.iter().map(|word| word.len() + 1).sum()
 }
 
 /// What the client of a script or function of this name that failed is told.
@@ -300,7 +299,6 @@ fn native_table(
         None => failure::translate(lua, value),
     })?;
     native.raw_set("translate", translate)?;
-    native.raw_set("locate", lua.create_function(failure::locate)?)?;
     let load = |lua: &Lua, (environment, text, name): (Table, LuaString, Option<LuaString>)| {
         let bytes = text.as_bytes().to_vec();
         // A name is a string of C.
@@ -356,7 +354,7 @@ fn loading_table(
 }
 
 /// The table `redis`, without what needs the call of the script.
-fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
+fn redis_table(lua: &Lua) -> Result<Table> {
     let redis = lua.create_table()?;
     for (level, name) in ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"]
         .into_iter()
@@ -420,8 +418,7 @@ fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
     let always = lua.create_function(|_, ()| Ok(true))?;
     redis.raw_set("replicate_commands", always)?;
     redis.raw_set("set_repl", lua.create_function(set_replication)?)?;
-    let typed = Arc::clone(typed);
-    let set_protocol = lua.create_function(move |lua, values: MultiValue| {
+    let set_protocol = lua.create_function(|lua, values: MultiValue| {
         if values.len() != 1 {
             return Err(failure::raise_reply(
                 "ERR redis.setresp() requires one argument.",
@@ -431,7 +428,7 @@ fn redis_table(lua: &Lua, typed: &Arc<AtomicBool>) -> Result<Table> {
         if version != 2.0 && version != 3.0 {
             return Err(failure::raise_reply("ERR RESP version must be 2 or 3."));
         }
-        typed.store(version == 3.0, Ordering::Relaxed);
+        lent::set_typed(version == 3.0);
         Ok(())
     })?;
     redis.raw_set("setresp", set_protocol)?;

@@ -7,7 +7,7 @@
 use super::engine::{Engine, Kind};
 use super::host::Host;
 use super::library::{Function, Libraries, Library, LibraryError, Metadata};
-use super::watchdog::{Running, Watchdog};
+use super::watchdog::{Caller, Running, Watchdog};
 use crate::error::CommandError;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Call {
 }
 
 impl Call {
-    fn begin(&mut self, function: &Arc<Function>, words: &[&[u8]]) {
+    fn begin(&mut self, function: &Arc<Function>, words: &[&[u8]], began: Instant) {
         self.function = Some(Arc::clone(function));
         self.bytes.clear();
         self.ends.clear();
@@ -51,7 +51,7 @@ impl Call {
             self.bytes.extend_from_slice(word);
             self.ends.push(self.bytes.len());
         }
-        self.began = Some(Instant::now());
+        self.began = Some(began);
     }
 
     fn end(&mut self) {
@@ -235,8 +235,7 @@ impl Functions {
         changed
     }
 
-    /// Calls a function for a client of `thread`, which answers on the reply of `host`. `words` are
-    /// those of the command.
+    /// Calls a function, which answers on the reply of `host`. `words` are those of the command.
     ///
     /// # Errors
     /// It fails, or is no more.
@@ -244,13 +243,13 @@ impl Functions {
         &self,
         function: &Arc<Function>,
         words: &[&[u8]],
-        thread: usize,
+        caller: Caller,
         host: &mut impl Host,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
-        self.running.lock().begin(function, words);
-        self.watchdog.begin(Running::Function, thread);
+        self.running.lock().begin(function, words, caller.began);
+        self.watchdog.begin(Running::Function, caller);
         let mut engine = self.engine.lock();
         let called = match &mut *engine {
             Some(engine) => {

@@ -8,6 +8,8 @@ use std::ptr::NonNull;
 thread_local! {
     /// The host that this thread has lent, unless somebody uses it.
     static LENT: Cell<Option<NonNull<dyn Host>>> = const { Cell::new(None) };
+    /// Whether the script that it was lent to has asked for RESP3.
+    static TYPED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Puts back what was there, also while a panic unwinds.
@@ -19,6 +21,16 @@ impl Drop for Restore {
     }
 }
 
+/// Whether the script that runs, or has run last on this thread, has asked for RESP3.
+pub fn is_typed() -> bool {
+    TYPED.get()
+}
+
+/// Sets whether the script that runs has asked for RESP3. None has when it begins.
+pub fn set_typed(typed: bool) {
+    TYPED.set(typed);
+}
+
 /// Runs `work`, in which [`with`] finds `host`.
 pub fn lend<R>(host: &mut dyn Host, work: impl FnOnce() -> R) -> R {
     let host = NonNull::from(host);
@@ -28,6 +40,7 @@ pub fn lend<R>(host: &mut dyn Host, work: impl FnOnce() -> R) -> R {
     // unwinds, and the latter frames are above this one and have ended by then.
     let host = unsafe { std::mem::transmute::<NonNull<dyn Host + '_>, NonNull<dyn Host>>(host) };
     let _restore = Restore(LENT.replace(Some(host)));
+    set_typed(false);
     work()
 }
 

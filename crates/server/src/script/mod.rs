@@ -11,8 +11,18 @@
 
 mod arguments;
 mod bits;
+#[expect(
+    unsafe_code,
+    reason = "Lua calls functions in C without wrapping what they get"
+)]
+mod commands;
 mod convert;
 mod engine;
+#[expect(
+    unsafe_code,
+    reason = "one function in C does what were many calls of Lua"
+)]
+mod enter;
 mod failure;
 mod functions;
 mod guard;
@@ -23,17 +33,20 @@ mod lent;
 pub mod library;
 mod msgpack;
 mod number;
+#[expect(unsafe_code, reason = "answers of commands go onto Lua's stack")]
+mod push;
 mod random;
 mod register;
-mod room;
 mod source;
 mod structs;
+#[cfg(test)]
+mod tests;
 mod watchdog;
 
 pub use functions::{Functions, LOAD_TIME_MAX, Restore};
 pub use host::Host;
 pub use source::{Script, ScriptError};
-pub use watchdog::{NotKilled, Running, Watchdog};
+pub use watchdog::{Caller, NotKilled, Running, Watchdog};
 
 use crate::acl::hex;
 use crate::error::CommandError;
@@ -96,19 +109,19 @@ impl Scripts {
         Ok(script)
     }
 
-    /// Runs a script of a client of `thread`, which answers on the reply of `host`.
+    /// Runs a script, which answers on the reply of `host`.
     ///
     /// # Errors
     /// It has failed.
     pub fn run(
         &self,
         script: &Script,
-        thread: usize,
+        caller: Caller,
         host: &mut impl Host,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
-        self.watchdog.begin(Running::Script, thread);
+        self.watchdog.begin(Running::Script, caller);
         let result = self.with_engine(|engine| engine.run(script, host, keys, arguments));
         self.watchdog.end();
         result.map_err(|error| CommandError::owned(error.to_string()))

@@ -1,6 +1,6 @@
 -- Builds what scripts see. Called once with the functions that the server has for them; answers
--- the environment of scripts, where their globals lie, and what runs a script, calls a function of
--- a library, and loads a library.
+-- the environment of scripts, where their globals lie, what loads a library, and what tidies up
+-- after a script.
 --
 -- Scripts may change no table that outlives them. Lua 5.1 has no tables that cannot be written, so
 -- they are given empty ones in front of the real ones.
@@ -50,12 +50,10 @@ globals._G = environment
 
 -- Only `table.insert` writes into a table past its metatable. Until a script may have got hold of it,
 -- by one of the functions below or by its name, there is nothing to tidy up.
-local is_tidy = true
-
 local function behind(table)
     local found = real[table]
     if found then
-        is_tidy = false
+        native.untidied()
     end
     return found
 end
@@ -151,7 +149,7 @@ local tables, seen_of_tables = table, nil
 globals.table, seen_of_tables = protect(tables)
 function seen_of_tables.__index(_, name)
     if name == "insert" then
-        is_tidy = false
+        native.untidied()
     end
     return tables[name]
 end
@@ -168,10 +166,7 @@ loading.server = loading.redis
 
 -- What a script has put into the tables in front, past their metatables. A function of a library may
 -- keep `table.insert`, so that there may be something after each later call.
-local function tidy(...)
-    if is_tidy then
-        return ...
-    end
+local function tidy()
     for front in next, real do
         local key = next(front)
         while key ~= nil do
@@ -179,36 +174,15 @@ local function tidy(...)
             key = next(front)
         end
     end
-    return ...
 end
 
 local locate = native.locate
-local function run(script)
-    return tidy(xpcall(script, locate))
-end
-
--- What is called. One call ends before another begins, and no closure is made for each.
-local callback, keys, arguments
-
-local function invoke()
-    return callback(keys, arguments)
-end
-
-local function ended(...)
-    callback, keys, arguments = nil, nil, nil
-    return tidy(...)
-end
-
-local function call(...)
-    callback, keys, arguments = ...
-    return ended(xpcall(invoke, locate))
-end
-
 local function load(library)
     seen.__index = loading
     local ok, value = xpcall(library, locate)
     seen.__index = globals
-    return tidy(ok, value)
+    tidy()
+    return ok, value
 end
 
-return environment, globals, run, call, load
+return environment, globals, load, tidy

@@ -38,6 +38,15 @@ impl Running {
     }
 }
 
+/// Who has a script or function run.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The thread of the client.
+    pub thread: usize,
+    /// When the command began.
+    pub began: Instant,
+}
+
 /// Looks after the script that runs.
 #[derive(Debug)]
 pub struct Watchdog {
@@ -92,14 +101,15 @@ impl Default for Watchdog {
 }
 
 impl Watchdog {
-    fn elapsed_ms(&self) -> u64 {
-        self.epoch.elapsed().as_millis() as u64 + 1
+    /// A time as `began_ms` has it.
+    fn ms(&self, time: Instant) -> u64 {
+        time.saturating_duration_since(self.epoch).as_millis() as u64 + 1
     }
 
     /// How long the script has run, in milliseconds; `None` if none runs.
     fn runs_for_ms(&self) -> Option<u64> {
         let began = self.began_ms.load(Ordering::Acquire);
-        (began > 0).then(|| self.elapsed_ms().saturating_sub(began))
+        (began > 0).then(|| self.ms(Instant::now()).saturating_sub(began))
     }
 
     /// Sets after how long a script counts as slow (`busy-reply-threshold`).
@@ -113,14 +123,15 @@ impl Watchdog {
         Duration::from_millis(self.threshold_ms.load(Ordering::Relaxed))
     }
 
-    /// A script begins, of a client of `thread`.
-    pub(super) fn begin(&self, running: Running, thread: usize) {
+    /// A script of this caller begins.
+    pub(super) fn begin(&self, running: Running, caller: Caller) {
         let is_function = running == Running::Function;
         self.is_function.store(is_function, Ordering::Relaxed);
-        self.thread.store(thread, Ordering::Relaxed);
+        self.thread.store(caller.thread, Ordering::Relaxed);
         self.killed.store(false, Ordering::Relaxed);
         self.has_written.store(false, Ordering::Relaxed);
-        self.began_ms.store(self.elapsed_ms(), Ordering::Release);
+        self.began_ms
+            .store(self.ms(caller.began), Ordering::Release);
     }
 
     /// The script has ended.

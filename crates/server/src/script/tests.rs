@@ -1,0 +1,234 @@
+//! Scripts on a host that answers what a test wants.
+
+use super::enter::{Callee, Ended, Entry};
+use super::{commands, failure, host::Host};
+use crate::resp::{Protocol, Reply};
+use mlua::{Lua, Value};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+type Answer = fn(&[&[u8]], &mut Reply) -> Result<(), String>;
+
+struct Fake {
+    answer: Answer,
+    reply: Reply,
+}
+
+impl Host for Fake {
+    fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+        (self.answer)(args, reply)
+    }
+
+    fn may_run(&self, args: &[&[u8]]) -> Option<bool> {
+        args.first().map(|name| *name == b"get")
+    }
+
+    fn reply(&mut self) -> &mut Reply {
+        &mut self.reply
+    }
+}
+
+/// A Lua state with the functions that run commands.
+struct State {
+    lua: Lua,
+    entry: Entry,
+}
+
+impl State {
+    fn new() -> State {
+        let lua = Lua::new();
+        let redis = lua.create_table().unwrap();
+        commands::add_functions(&lua, &redis).unwrap();
+        lua.globals().set("redis", redis).unwrap();
+        let locate = lua.create_function(failure::locate).unwrap();
+        let entry = Entry::new(&lua, locate).unwrap();
+        State { lua, entry }
+    }
+
+    /// Runs a function of keys and arguments.
+    fn call(&self, code: &str, answer: Answer) -> (mlua::Result<Ended>, String) {
+        let function = self.lua.load(code).into_function().unwrap();
+        let reply = Reply::new(Protocol::Resp2);
+        let mut fake = Fake { answer, reply };
+        let callee = Callee::Function(&function);
+        let ended = self.entry.call(callee, &mut fake, &[b"k"], &[b"a", b""]);
+        commands::end_script();
+        let text = String::from_utf8_lossy(fake.reply.bytes()).into_owned();
+        (ended, text)
+    }
+
+    /// What a script has written that returns a string or a number.
+    fn written(&self, code: &str, answer: Answer) -> String {
+        let (ended, written) = self.call(code, answer);
+        assert!(matches!(ended, Ok(Ended::Answered)), "{ended:?}");
+        written
+    }
+
+    /// The error of a script that fails.
+    fn error(&self, code: &str, answer: Answer) -> String {
+        match self.call(code, answer).0.unwrap() {
+            Ended::Failed(Value::Table(table)) => table.get("err").unwrap(),
+            Ended::Failed(Value::String(text)) => text.to_string_lossy(),
+            ended => panic!("{ended:?}"),
+        }
+    }
+}
+
+fn echo(args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
+    reply.bulk(&args.join(&b"|"[..]));
+    Ok(())
+}
+
+#[test]
+fn keys_and_arguments_are_tables() {
+    let state = State::new();
+    let code = "local keys, args = ...
+        return #keys .. keys[1] .. #args .. args[1] .. args[2]";
+    assert_eq!(state.written(code, echo), "$4\r\n1k2a\r\n");
+    assert_eq!(state.written("return 3.7", echo), ":3\r\n");
+    for code in ["return", "return {1}", "return true", "return nil, 1"] {
+        let (ended, written) = state.call(code, echo);
+        assert!(matches!(ended, Ok(Ended::Returned(_))) && written.is_empty());
+    }
+}
+
+#[test]
+fn words_of_commands_are_strings_and_numbers() {
+    let state = State::new();
+    let call = |words: &str| {
+        let written = state.written(&format!("return redis.call({words})"), echo);
+        let (_, words) = written.split_once("\r\n").unwrap();
+        words.trim_end().to_owned()
+    };
+    assert_eq!(call("'x', 'a\\0b', ''"), "x|a\0b|");
+    assert_eq!(call("1, 'y', -2, 1.5, 2^53"), "1|y|-2|1.5|9007199254740992");
+    assert_eq!(
+        call("2^63, -2^63"),
+        "9.2233720368547758e+18|-9223372036854775808"
+    );
+    assert_eq!(call("-0, math.huge"), "-0|inf");
+    let many = (0..200).map(|it| it.to_string()).collect::<Vec<_>>();
+    let written = call(&many.join(","));
+    assert!(written.contains(&many.join("|")));
+    for words in ["", "{}", "'x', nil", "'x', true"] {
+        let error = state.error(&format!("return redis.call({words})"), echo);
+        assert!(error.starts_with("ERR "), "{error}");
+    }
+}
+
+#[test]
+fn answers_are_values() {
+    let state = State::new();
+    let is = |code: &str, answer: Answer| {
+        assert_eq!(state.written(code, answer), ":1\r\n", "{code}");
+    };
+    is("return redis.call('x').ok == 'OK' and 1", |_, reply| {
+        reply.ok();
+        Ok(())
+    });
+    is("return redis.call('x') == false and 1", |_, reply| {
+        reply.null();
+        Ok(())
+    });
+    is("return redis.call('x') == false and 1", |_, _| Ok(()));
+    is("return redis.call('x') == 7 and 1", |_, reply| {
+        reply.integer(7);
+        Ok(())
+    });
+    let nested = "local it = redis.call('x')
+        return #it == 3 and it[1] == 'a' and it[2][1] == 5 and it[3] == false and 1";
+    is(nested, |_, reply| {
+        reply.raw(b"*3\r\n$1\r\na\r\n*1\r\n:5\r\n*-1\r\n");
+        Ok(())
+    });
+    let typed = "local it = redis.call('x')
+        return it[1].map.k == 1 and it[2].set.m and it[3].double == 1.5 and it[4] == true
+            and it[5].big_number == '12' and it[6].verbatim_string.format == 'txt'
+            and it[6].verbatim_string.string == 'v' and it[7] == nil and 1";
+    is(typed, |_, reply| {
+        reply.raw(
+            b"*7\r\n%1\r\n$1\r\nk\r\n:1\r\n~1\r\n$1\r\nm\r\n,1.5\r\n#t\r\n(12\r\n=5\r\ntxt:v\r\n_\r\n",
+        );
+        Ok(())
+    });
+    let deep = "local it, depth = redis.call('x'), 0
+        while it do it, depth = it[1], depth + 1 end
+        return depth == 100 and 1";
+    is(deep, |_, reply| {
+        reply.raw(&b"*1\r\n".repeat(99));
+        reply.raw(b"*0\r\n");
+        Ok(())
+    });
+}
+
+#[test]
+fn errors_are_raised_or_returned() {
+    let state = State::new();
+    let refuse: Answer = |args, reply| match args {
+        [_] => Err("ERR refused".to_owned()),
+        _ => {
+            reply.error("ERR failed");
+            Ok(())
+        }
+    };
+    assert_eq!(state.error("redis.call('x')", refuse), "ERR refused");
+    assert_eq!(state.error("redis.call('x', 1)", refuse), "ERR failed");
+    let caught = "return redis.pcall('x').err .. ',' .. redis.pcall('x', 1).err";
+    assert_eq!(
+        state.written(caught, refuse),
+        "$22\r\nERR refused,ERR failed\r\n"
+    );
+    let raised = "local ok, error = pcall(redis.call, 'x') return error.err";
+    assert_eq!(state.written(raised, refuse), "$11\r\nERR refused\r\n");
+    let may_run = "return redis.acl_check_cmd('get') and not redis.acl_check_cmd('set') and 1";
+    assert_eq!(state.written(may_run, echo), ":1\r\n");
+}
+
+#[test]
+fn commands_need_a_script() {
+    let state = State::new();
+    for name in ["call", "pcall", "acl_check_cmd"] {
+        let code = format!("return redis.{name}('get').err");
+        let chunk = state.lua.load(code);
+        let text = match chunk.eval::<String>() {
+            Ok(text) => text,
+            Err(error) => error.to_string(),
+        };
+        assert!(
+            name != "pcall" || text.contains("inside a script"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_without_room_is_an_error() {
+    let state = State::new();
+    let code = "return #redis.call('x')";
+    let large: Answer = |_, reply| {
+        reply.bulk(&vec![b'a'; 4 << 20]);
+        Ok(())
+    };
+    let limit = state.lua.used_memory() + (1 << 20);
+    state.lua.set_memory_limit(limit).unwrap();
+    for _ in 0..3 {
+        assert_eq!(state.error(code, large), "not enough memory");
+    }
+    assert_eq!(state.written("return redis.call('x')", echo), "$1\r\nx\r\n");
+    state.lua.set_memory_limit(0).unwrap();
+    assert_eq!(state.written(code, large), ":4194304\r\n");
+}
+
+#[test]
+fn the_panic_of_a_command_goes_on_when_the_script_has_ended() {
+    let state = State::new();
+    let panics: Answer = |_, _| panic!("of a command");
+    for code in [
+        "redis.call('x')",
+        "redis.pcall('x')",
+        "pcall(redis.call, 'x')",
+    ] {
+        let caught = catch_unwind(AssertUnwindSafe(|| state.call(code, panics).1));
+        assert!(caught.is_err(), "{code}");
+        assert_eq!(state.written("return redis.call('x')", echo), "$1\r\nx\r\n");
+    }
+}
