@@ -6,6 +6,7 @@
 //! other commands in between, and sends the replies.
 
 mod accept;
+mod ahead;
 mod connections;
 mod expiry;
 mod handover;

@@ -1,5 +1,6 @@
 //! A thread that serves connections.
 
+use super::ahead::Ahead;
 use super::connections::Connections;
 use super::expiry::Expiry;
 use super::listener::Listener;
@@ -81,6 +82,8 @@ pub(super) struct Served {
     round: Round,
     /// Looks ahead in what connections have sent.
     pub(super) scout: Scout,
+    /// Looks ahead at keys of scripts.
+    pub(super) ahead: Ahead,
     /// Reads the values, if the kernel gives rings.
     pub(super) reads: Option<Reads>,
     /// Clients whose commands wait for values, and when that is too long, in milliseconds since
@@ -135,6 +138,7 @@ impl Served {
             by_client: hashbrown::HashMap::new(),
             round: Round::new(server.keyspace.is_shared()),
             scout: Scout::default(),
+            ahead: Ahead::default(),
             reads,
             parked: VecDeque::new(),
             mail: VecDeque::new(),
@@ -534,6 +538,8 @@ impl<'s> IoThread<'s> {
     fn process_requests(&mut self, index: usize, bytes: &[u8]) -> usize {
         self.executor.pause();
         let mut used = 0;
+        // How far keys of scripts were looked up.
+        let mut seen = 0;
         let has_files = self.server.keyspace.cold.has_files();
         loop {
             let served = &mut *self.served;
@@ -629,6 +635,9 @@ impl<'s> IoThread<'s> {
                 {
                     continue;
                 }
+            }
+            if used > seen {
+                seen = used + self.look_ahead(index, rest, bytes.get(used..).unwrap_or_default());
             }
             if !self.run_alone(index, rest) {
                 return used - end;

@@ -1,0 +1,90 @@
+//! Looking ahead at the keys of scripts.
+//!
+//! Scripts run one by one, so that each waits for the memory that its keys lie in. The keys that a
+//! connection names for the scripts it has sent are known before the first of them runs. They are
+//! looked up in one batch, whose operations wait together; the scripts then find in the caches what
+//! they need. Nothing depends on it.
+
+use super::limits;
+use super::relief::may_run_script;
+use super::thread::IoThread;
+use crate::command::lookup;
+use crate::resp::Parser;
+use crate::resp::request::Step;
+use nearfield::{Batch, Bytes};
+use smallvec::SmallVec;
+
+/// How far it is looked ahead.
+const SCRIPTS_MAX: usize = 64;
+const KEYS_MAX: usize = 128;
+
+/// What looking ahead needs, kept for the next time.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    keys: Batch<Bytes>,
+    count: usize,
+}
+
+impl Ahead {
+    /// Adds the keys of a script. False if the command is none, or there are enough.
+    fn add(&mut self, args: &[&[u8]]) -> bool {
+        let is_script = args.first().is_some_and(|name| may_run_script(name));
+        let Some(command) = is_script.then(|| lookup(args).ok()).flatten() else {
+            return false;
+        };
+        for key in command.keys.positions(args) {
+            if let Some(key) = args.get(key)
+                && self.count < KEYS_MAX
+            {
+                self.keys.get(key);
+                self.count += 1;
+            }
+        }
+        self.count < KEYS_MAX
+    }
+}
+
+impl IoThread<'_> {
+    /// Looks up the keys of the script that the connection's parser has found in `request`, and of
+    /// those in `rest`, which it has sent behind it. Answers how much of `rest` was looked at.
+    pub(super) fn look_ahead(&mut self, index: usize, request: &[u8], rest: &[u8]) -> usize {
+        let server = self.server;
+        let served = &mut *self.served;
+        let connection = &served.connections[index];
+        let mut words = connection.parser.arguments(request);
+        let is_script = words.next().is_some_and(may_run_script);
+        // Looking into another server's memory takes as long as the script would wait for it.
+        let is_remote = server.keyspace.is_shared();
+        if !is_script || is_remote || rest.is_empty() || !connection.client.authenticated {
+            return 0;
+        }
+        let args: SmallVec<[&[u8]; 16]> = connection.parser.arguments(request).collect();
+        let ahead = &mut served.ahead;
+        ahead.keys.clear();
+        ahead.count = 0;
+        if !ahead.add(&args) {
+            return 0;
+        }
+        let (mut parser, mut end) = (Parser::new(), 0);
+        for _ in 1..SCRIPTS_MAX {
+            let next = rest.get(end..).unwrap_or_default();
+            let Ok(Step::Complete(length)) = parser.next(next, &limits::of_requests(server)) else {
+                break;
+            };
+            let args: SmallVec<[&[u8]; 16]> = parser.arguments(next).collect();
+            if !ahead.add(&args) {
+                break;
+            }
+            end += length;
+        }
+        if ahead.count > 1
+            && let Some(databases) = server.keyspace.try_share()
+            && let Some(database) = databases.get(connection.client.database)
+            && let Some(entries) = database.entries()
+        {
+            // An error is one of the script, too, which is answered then.
+            let _ = entries.execute(&mut ahead.keys);
+        }
+        end
+    }
+}
