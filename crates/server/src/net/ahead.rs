@@ -8,7 +8,7 @@
 use super::limits;
 use super::relief::may_run_script;
 use super::thread::IoThread;
-use crate::command::lookup;
+use crate::command::{Command, lookup};
 use crate::resp::Parser;
 use crate::resp::request::Step;
 use nearfield::{Batch, Bytes};
@@ -23,15 +23,25 @@ const KEYS_MAX: usize = 128;
 pub struct Ahead {
     keys: Batch<Bytes>,
     count: usize,
+    /// The script command that was looked at last, as clients mostly send the same one again.
+    latest: Option<&'static Command>,
 }
 
 impl Ahead {
     /// Adds the keys of a script. False if the command is none, or there are enough.
     fn add(&mut self, args: &[&[u8]]) -> bool {
-        let is_script = args.first().is_some_and(|name| may_run_script(name));
-        let Some(command) = is_script.then(|| lookup(args).ok()).flatten() else {
+        let Some(name) = args.first() else {
             return false;
         };
+        let is = |it: &&Command| name.eq_ignore_ascii_case(it.name.as_bytes());
+        let command = match self.latest.filter(is) {
+            Some(command) => command,
+            None => match lookup(args) {
+                Ok(command) if may_run_script(name) => command,
+                _ => return false,
+            },
+        };
+        self.latest = Some(command);
         for key in command.keys.positions(args) {
             if let Some(key) = args.get(key)
                 && self.count < KEYS_MAX
@@ -65,10 +75,10 @@ impl IoThread<'_> {
         if !ahead.add(&args) {
             return 0;
         }
-        let (mut parser, mut end) = (Parser::new(), 0);
+        let (mut parser, mut end, limits) = (Parser::new(), 0, limits::of_requests(server));
         for _ in 1..SCRIPTS_MAX {
             let next = rest.get(end..).unwrap_or_default();
-            let Ok(Step::Complete(length)) = parser.next(next, &limits::of_requests(server)) else {
+            let Ok(Step::Complete(length)) = parser.next(next, &limits) else {
                 break;
             };
             let args: SmallVec<[&[u8]; 16]> = parser.arguments(next).collect();

@@ -10,19 +10,19 @@ use std::ops::{Index, IndexMut};
 /// The connections of one thread. One whose command runs apart from the rest is away; its number
 /// stays its own.
 #[derive(Debug, Default)]
-pub struct Connections(Slab<Option<Connection>>);
+pub struct Connections(Slab<Option<Box<Connection>>>);
 
 impl Connections {
     /// The connection of a number, if there is one and it is not away.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&Connection> {
-        self.0.get(index)?.as_ref()
+        self.0.get(index)?.as_deref()
     }
 
     /// As [`get`](Connections::get), to be changed.
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
-        self.0.get_mut(index)?.as_mut()
+        self.0.get_mut(index)?.as_deref_mut()
     }
 
     /// True if there is a connection of a number and it is not away.
@@ -32,21 +32,21 @@ impl Connections {
 
     /// Adds a connection, and answers its number.
     pub fn insert(&mut self, connection: Connection) -> usize {
-        self.0.insert(Some(connection))
+        self.0.insert(Some(Box::new(connection)))
     }
 
     /// Removes a connection, unless it is away.
-    pub fn remove(&mut self, index: usize) -> Option<Connection> {
+    pub fn remove(&mut self, index: usize) -> Option<Box<Connection>> {
         self.contains(index).then(|| self.0.remove(index))?
     }
 
     /// Takes a connection away, until it is [given back](Connections::give_back).
-    pub fn lend(&mut self, index: usize) -> Option<Connection> {
+    pub fn lend(&mut self, index: usize) -> Option<Box<Connection>> {
         self.0.get_mut(index)?.take()
     }
 
     /// Gives a connection back that was away.
-    pub fn give_back(&mut self, index: usize, connection: Connection) {
+    pub fn give_back(&mut self, index: usize, connection: Box<Connection>) {
         if let Some(place) = self.0.get_mut(index) {
             *place = Some(connection);
         }
@@ -55,13 +55,13 @@ impl Connections {
     /// The connections that are not away, with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Connection)> {
         let places = self.0.iter();
-        places.filter_map(|(index, place)| Some((index, place.as_ref()?)))
+        places.filter_map(|(index, place)| Some((index, place.as_deref()?)))
     }
 
     /// As [`iter`](Connections::iter), to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Connection)> {
         let places = self.0.iter_mut();
-        places.filter_map(|(index, place)| Some((index, place.as_mut()?)))
+        places.filter_map(|(index, place)| Some((index, place.as_deref_mut()?)))
     }
 }
 

@@ -67,7 +67,7 @@ impl IoThread<'_> {
             self.by_client.remove(&shared.id);
             // In this order: who sends something to the new thread finds the connection there
             // when it is read, as it lies behind the connection in the mailbox.
-            mailbox.send(Message::Adopt(Box::new(connection)));
+            mailbox.send(Message::Adopt(connection));
             shared.move_to(target);
         }
     }

@@ -76,7 +76,7 @@ impl IoThread<'_> {
                 reply,
                 parser,
                 ..
-            } = &mut connection;
+            } = &mut *connection;
             let args: SmallVec<[&[u8]; 16]> = parser.arguments(bytes).collect();
             let wait = executor.run(client, &args, now_ms, reply);
             if desk.is_locked() {

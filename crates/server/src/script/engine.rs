@@ -138,6 +138,11 @@ impl Engine {
         self.lua.used_memory()
     }
 
+    /// Those when the last script or function had ended.
+    pub fn memory_bytes_after_run(&self) -> usize {
+        self.entry.memory_bytes()
+    }
+
     /// Compiles a script, unless that is done already.
     pub fn compile(&mut self, script: &Script) -> std::result::Result<Function, ScriptError> {
         if let Some(function) = self.compiled.get(&script.digest) {

@@ -8,12 +8,15 @@ use super::host::Host;
 use super::{lent, push};
 use mlua::ffi::{self, lua_State};
 use mlua::{Function, LightUserData, Lua, Result, Table, Value};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 /// What calls scripts and functions of a Lua state.
 #[derive(Debug)]
 pub struct Entry {
     enter: Function,
+    /// What the state has taken when the last call ended.
+    bytes: Cell<usize>,
 }
 
 /// What is called with what.
@@ -42,6 +45,8 @@ struct Visit<'v> {
     keys: &'v [&'v [u8]],
     arguments: &'v [&'v [u8]],
     state: State,
+    /// What the Lua state takes in the end.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,7 +66,15 @@ impl Entry {
         };
         // SAFETY: `close` has nothing to drop, which an error in it would skip.
         let enter = unsafe { lua.exec_raw(locate, close) }?;
-        Ok(Entry { enter })
+        Ok(Entry {
+            enter,
+            bytes: Cell::new(0),
+        })
+    }
+
+    /// The bytes of memory that the state had taken when the last call ended.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.get()
     }
 
     /// Calls a script or function for `host`.
@@ -77,12 +90,15 @@ impl Entry {
             keys,
             arguments,
             state: State::Begun,
+            bytes: self.bytes.get(),
         };
         let visit_at = LightUserData((&raw mut visit).cast::<c_void>());
         let value = match callee {
             Callee::Script(function, globals) => self.enter.call((visit_at, function, globals)),
             Callee::Function(function) => self.enter.call((visit_at, function)),
-        }?;
+        };
+        self.bytes.set(visit.bytes);
+        let value = value?;
         Ok(match visit.state {
             State::Begun | State::Answered => Ended::Answered,
             State::Returned => Ended::Returned(value),
@@ -120,6 +136,8 @@ unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
         }
         let host = &mut *visit.host;
         let status = lent::lend(host, || ffi::lua_pcall(state, count, 1, HANDLER));
+        let kibibytes = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) as usize;
+        visit.bytes = (kibibytes << 10) + ffi::lua_gc(state, ffi::LUA_GCCOUNTB, 0) as usize;
         if status != ffi::LUA_OK {
             visit.state = State::Failed;
             return 1;

@@ -31,7 +31,7 @@ pub enum Restore {
 /// How much memory is kept for the command of the next call.
 const KEPT_BYTES_MAX: usize = 1 << 16;
 
-/// The function that runs: the command, and when it began.
+/// The function that runs, or has run last: the command, and when it began.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
     function: Option<Arc<Function>>,
@@ -44,7 +44,13 @@ pub struct Call {
 
 impl Call {
     fn begin(&mut self, function: &Arc<Function>, words: &[&[u8]], began: Instant) {
-        self.function = Some(Arc::clone(function));
+        if !self
+            .function
+            .as_ref()
+            .is_some_and(|it| Arc::ptr_eq(it, function))
+        {
+            self.function = Some(Arc::clone(function));
+        }
         self.bytes.clear();
         self.ends.clear();
         for word in words {
@@ -52,13 +58,6 @@ impl Call {
             self.ends.push(self.bytes.len());
         }
         self.began = Some(began);
-    }
-
-    fn end(&mut self) {
-        self.function = None;
-        if self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() > KEPT_BYTES_MAX {
-            *self = Call::default();
-        }
     }
 
     /// The name of the function.
@@ -139,8 +138,8 @@ impl Functions {
 
     /// The function that runs.
     pub fn running(&self) -> Option<Call> {
-        let running = self.running.lock();
-        running.function.is_some().then(|| running.clone())
+        let runs = self.watchdog.runs(Running::Function);
+        runs.then(|| self.running.lock().clone())
     }
 
     /// Loads a library, in place of that of its name if it may `replace` it, and answers its name.
@@ -249,19 +248,22 @@ impl Functions {
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
         self.running.lock().begin(function, words, caller.began);
+        let bytes: usize = words.iter().map(|it| it.len() + size_of::<usize>()).sum();
         self.watchdog.begin(Running::Function, caller);
         let mut engine = self.engine.lock();
         let called = match &mut *engine {
             Some(engine) => {
                 let called = engine.call(&function.name, host, keys, arguments);
                 self.engine_bytes
-                    .store(engine.memory_bytes(), Ordering::Relaxed);
+                    .store(engine.memory_bytes_after_run(), Ordering::Relaxed);
                 called.map_err(|error| CommandError::owned(error.to_string()))
             }
             None => Err(CommandError::text("ERR Function not found")),
         };
         self.watchdog.end();
-        self.running.lock().end();
+        if bytes > KEPT_BYTES_MAX {
+            *self.running.lock() = Call::default();
+        }
         called
     }
 }

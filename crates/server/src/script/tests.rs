@@ -145,9 +145,8 @@ fn answers_are_values() {
             and it[5].big_number == '12' and it[6].verbatim_string.format == 'txt'
             and it[6].verbatim_string.string == 'v' and it[7] == nil and 1";
     is(typed, |_, reply| {
-        reply.raw(
-            b"*7\r\n%1\r\n$1\r\nk\r\n:1\r\n~1\r\n$1\r\nm\r\n,1.5\r\n#t\r\n(12\r\n=5\r\ntxt:v\r\n_\r\n",
-        );
+        reply.raw(b"*7\r\n%1\r\n$1\r\nk\r\n:1\r\n~1\r\n$1\r\nm\r\n");
+        reply.raw(b",1.5\r\n#t\r\n(12\r\n=5\r\ntxt:v\r\n_\r\n");
         Ok(())
     });
     let deep = "local it, depth = redis.call('x'), 0

@@ -171,6 +171,11 @@ impl Watchdog {
             && self.runs_for_ms().is_some_and(|ms| ms > threshold)
     }
 
+    /// True if this runs.
+    pub(super) fn runs(&self, running: Running) -> bool {
+        self.began_ms.load(Ordering::Acquire) > 0 && self.running() == running
+    }
+
     /// The thread whose script has run for long.
     pub fn slow_thread(&self) -> Option<usize> {
         self.is_slow().then(|| self.thread.load(Ordering::Relaxed))
