@@ -554,9 +554,14 @@ fn is_waited_for(command: &Command, kind: Result<Option<Kind>, CommandError>) ->
 }
 
 impl Server {
-    /// Logs what commands have changed, as one whole. To be called while what they have changed
-    /// cannot be changed by others.
+    /// Logs what commands have changed, as one whole, and notes how long that took of it which the
+    /// latency monitor is told. To be called while what they have changed cannot be changed by
+    /// others.
     pub fn log_effects(&self, effects: &mut Effects) {
+        let took = std::mem::take(&mut effects.longest_expiry);
+        if !took.is_zero() {
+            self.latency.note(&self.config.hot, "expire-del", took);
+        }
         if !effects.logged.is_empty() {
             if self.log.is_on() {
                 effects.logged_up_to = self.log.append(&effects.logged);

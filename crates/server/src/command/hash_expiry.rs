@@ -476,6 +476,7 @@ fn hsetex(call: &mut Call<'_>) -> Answer {
     } = options;
     let key = call.args[1];
     let is_over = matches!(change, Change::At(at_ms) if call.keys.is_over(Some(at_ms)));
+    let is_new = !call.keys.exists(key)?;
     let is_set = call.keys.edit::<Hash<Heap>, _>(key, |hash, limits| {
         let refused = match condition {
             Condition::None => false,
@@ -509,6 +510,10 @@ fn hsetex(call: &mut Call<'_>) -> Answer {
     if is_over {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
         deleted(call, &fields);
+        if is_new {
+            // As if it had been there in between.
+            call.keys.changed(key, Class::Generic, "del");
+        }
         return Ok(());
     }
     let count = pairs.len().to_string();

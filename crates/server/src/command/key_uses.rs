@@ -65,7 +65,11 @@ const OTHERS: &[(&[&str], Uses, Uses)] = &[
         READS,
         SETS,
     ),
-    (&["pfcount"], &["RW", "access"], &["RW", "access"]),
+    (
+        &["pfcount", "pfdebug"],
+        &["RW", "access"],
+        &["RW", "access"],
+    ),
     (
         &[
             "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "lmpop",

@@ -1,5 +1,6 @@
 //! Finding the command that words name.
 
+use super::debug;
 use super::spec::{Command, Run};
 use super::table::find;
 use crate::error::{CommandError, shown};
@@ -22,7 +23,12 @@ pub fn lookup(args: &[&[u8]]) -> Result<&'static Command, CommandError> {
                 }
                 return Err(CommandError::WrongArity(command.name.into()));
             };
-            let Some(subcommand) = command.subcommand(word) else {
+            let subcommand = command.subcommand(word);
+            if command.name == "debug" {
+                let subcommand = subcommand.filter(|it| it.accepts(args.len()));
+                return subcommand.ok_or_else(|| debug::unknown(word));
+            }
+            let Some(subcommand) = subcommand else {
                 let (word, name) = (shown(word), command.name.to_ascii_uppercase());
                 return Err(CommandError::owned(format!(
                     "ERR unknown subcommand '{word}'. Try {name} HELP."

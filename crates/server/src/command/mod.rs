@@ -20,6 +20,7 @@ mod client_filter;
 mod cluster;
 mod config;
 mod connection;
+mod debug;
 mod expiry;
 mod function;
 mod generic;

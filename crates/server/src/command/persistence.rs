@@ -4,12 +4,10 @@ use super::{Answer, Call, Command, Flags, Group, is, repeat};
 use crate::error::CommandError;
 use crate::keyspace::Databases;
 use crate::log::manifest::Manifest;
-use crate::number::parse_double;
 use crate::persistence::load::{LoadError, Loader};
 use crate::persistence::{self, DUMP, load_log, save_now};
 use crate::server::{Requested, Task};
 use std::ops::Bound;
-use std::time::Duration;
 
 const GROUP: Group = Group::Server;
 
@@ -61,39 +59,6 @@ pub const COMMANDS: &[Command] = &[
             "NOW changes nothing and ABORT finds nothing to abort, as no replica is waited \
                   for.",
         ),
-    Command::container("debug", DEBUG)
-        .flag(Flags::ADMIN)
-        .about(GROUP, "1.0.0", "")
-        .summary("Is for tests."),
-];
-
-const DEBUG: &[Command] = &[
-    Command::new("reload", -2, debug_reload)
-        .unshared()
-        .flag(Flags::EXCLUSIVE)
-        .flag(Flags::ADMIN)
-        .flag(Flags::NOSCRIPT)
-        .about(GROUP, "1.0.0", "O(N) for N keys")
-        .summary("Saves all keys to dump.rdb and reads them again.")
-        .differs("Options are not known."),
-    Command::new("loadaof", 2, debug_loadaof)
-        .flag(Flags::EXCLUSIVE)
-        .flag(Flags::ADMIN)
-        .flag(Flags::NOSCRIPT)
-        .about(GROUP, "1.0.0", "O(N) for N keys and commands")
-        .summary("Forgets all keys and reads them from the log."),
-    Command::new("error", 3, debug_error)
-        .flag(Flags::NO_PHASE)
-        .flag(Flags::ADMIN)
-        .flag(Flags::NOSCRIPT)
-        .about(GROUP, "1.0.0", "O(1)")
-        .summary("Answers an error of this text."),
-    Command::new("sleep", 3, debug_sleep)
-        .flag(Flags::EXCLUSIVE)
-        .flag(Flags::ADMIN)
-        .flag(Flags::NOSCRIPT)
-        .about(GROUP, "1.0.0", "O(1)")
-        .summary("Stops all work for some seconds."),
 ];
 
 const UNDER_WAY: CommandError = CommandError::text("ERR Background save already in progress");
@@ -201,12 +166,18 @@ fn shutdown(call: &mut Call<'_>) -> Answer {
 
 // ---- For tests ---------------------------------------------------------------------------------
 
-fn debug_reload(call: &mut Call<'_>) -> Answer {
-    if call.args.len() > 2 {
-        return Err(CommandError::Syntax);
-    }
+pub(super) fn debug_reload(call: &mut Call<'_>) -> Answer {
+    let is_saved = match call.rest(2) {
+        [] => true,
+        [word] if is(word, "nosave") => false,
+        _ => {
+            return Err(CommandError::text(
+                "ERR DEBUG RELOAD only supports the NOSAVE option.",
+            ));
+        }
+    };
     let server = call.server;
-    if save_now(server, call.keys.databases()).is_err() {
+    if is_saved && save_now(server, call.keys.databases()).is_err() {
         return Err(CommandError::text(
             "ERR Error trying to save the DB, check server logs",
         ));
@@ -217,7 +188,7 @@ fn debug_reload(call: &mut Call<'_>) -> Answer {
     })
 }
 
-fn debug_loadaof(call: &mut Call<'_>) -> Answer {
+pub(super) fn debug_loadaof(call: &mut Call<'_>) -> Answer {
     let server = call.server;
     if let Err(error) = server.log.flush() {
         return Err(CommandError::owned(format!("ERR {error}")));
@@ -266,21 +237,4 @@ fn retire_objects(keyspace: &crate::keyspace::Keyspace, database: &crate::keyspa
     for (_, stored) in entries.flat_map(|entries| entries.range(all)).flatten() {
         keyspace.retire(crate::keyspace::Record::parse(&stored).outside());
     }
-}
-
-/// Clients' tests learn by it what they do with errors that are hard to have.
-fn debug_error(call: &mut Call<'_>) -> Answer {
-    let text = String::from_utf8_lossy(call.args.get(2).copied().unwrap_or_default()).into_owned();
-    call.reply.error(&text);
-    Ok(())
-}
-
-fn debug_sleep(call: &mut Call<'_>) -> Answer {
-    const SECONDS_MAX: f64 = 3600.0;
-    let seconds = call.args.get(2).and_then(|word| parse_double(word));
-    let seconds = seconds.filter(|seconds| seconds.is_finite());
-    let seconds = seconds.ok_or(CommandError::NotFloat)?;
-    std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.0, SECONDS_MAX)));
-    call.reply.ok();
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, expiry, function, generic, geo, hash, hash_expiry,
+    acl, bit, client, config, connection, debug, expiry, function, generic, geo, hash, hash_expiry,
     hotkeys, hyperloglog, introspection, list, list_blocking, module, ordered, persistence, pubsub,
     scripting, server, set, set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop,
     sorted_set_range, stream, string, tier, transaction,
@@ -43,6 +43,7 @@ const FAMILIES: &[&[Command]] = &[
     config::COMMANDS,
     acl::COMMANDS,
     persistence::COMMANDS,
+    debug::COMMANDS,
     introspection::COMMANDS,
     module::COMMANDS,
 ];

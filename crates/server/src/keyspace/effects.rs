@@ -3,6 +3,7 @@
 
 use super::draft::Draft;
 use crate::resp::Words;
+use std::time::Duration;
 
 /// The classes of keyspace events, as `notify-keyspace-events` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Effects {
     pub instead: Option<Vec<Words>>,
     /// What happened to which keys. Only collected if somebody observes.
     pub events: Vec<Event>,
+    /// How long it took at most to delete a key whose time was over.
+    pub longest_expiry: Duration,
     /// Events that come after all others: deletions of objects that became empty.
     pub last_events: Vec<Event>,
     /// Whether somebody observes, so that events are to be collected.

@@ -11,6 +11,7 @@ use crate::object::node::all;
 use crate::object::{Container, Kind, Limits, Object, PartOf, Text};
 use nearfield_tiers::{Heap, Place};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// How a command holds the databases.
 #[derive(Debug)]
@@ -814,7 +815,10 @@ impl<'c> Keys<'c> {
 
     /// Deletes a key whose time is over.
     fn expire(&mut self, key: &[u8]) -> Result<(), CommandError> {
+        let began = Instant::now();
         self.remove(key)?;
+        let longest = &mut self.effects.longest_expiry;
+        *longest = began.elapsed().max(*longest);
         self.keyspace.expired_keys.fetch_add(1, Ordering::Relaxed);
         self.log_before(vec![b"DEL".to_vec(), key.to_vec()]);
         self.happened(key, Class::Expired, "expired");
@@ -854,11 +858,6 @@ impl<'c> Keys<'c> {
     pub fn changed(&mut self, key: &[u8], class: Class, name: &'static str) {
         self.effects.changes += 1;
         self.happened(key, class, name);
-    }
-
-    /// As [`changed`](Keys::changed), for a change that has no event of its own.
-    pub fn changed_unnamed(&mut self, key: &[u8]) {
-        self.changed(key, Class::Unnamed, "");
     }
 
     /// Notes for observers what has happened to a key.

@@ -2,6 +2,7 @@
 
 use crate::execute::Executor;
 use crate::keyspace::DATABASES;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often such keys are looked for.
@@ -26,6 +27,10 @@ impl Expiry {
         if self.next_ms > now_ms && self.next_ms <= now_ms + TICK_MS {
             return;
         }
+        let server = executor.server();
+        if !server.expires_actively.load(Ordering::Relaxed) {
+            return;
+        }
         self.next_ms = now_ms + TICK_MS;
         let started = Instant::now();
         let mut looked_at = 0;
@@ -35,5 +40,7 @@ impl Expiry {
                 looked_at += 1;
             }
         }
+        let hot = &server.config.hot;
+        server.latency.note(hot, "expire-cycle", started.elapsed());
     }
 }

@@ -97,6 +97,8 @@ pub struct Server {
     pub serving: AtomicBool,
     /// Who the server says it is to clients that speak TLS.
     pub tls: OnceLock<Tls>,
+    /// Whether keys are deleted whose time is over if nobody asks for them.
+    pub expires_actively: AtomicBool,
     /// Whether it is to stop.
     pub stopping: AtomicBool,
 }
@@ -149,6 +151,7 @@ impl Server {
             started: Instant::now(),
             serving: AtomicBool::new(false),
             tls: OnceLock::new(),
+            expires_actively: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
         };
         server.configure();

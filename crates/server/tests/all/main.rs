@@ -18,6 +18,7 @@ mod handover;
 mod hash_expiry;
 mod hyperloglog;
 mod killable;
+mod latency;
 mod linearizability;
 mod notes;
 mod pipelines;

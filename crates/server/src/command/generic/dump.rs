@@ -9,17 +9,24 @@ use crate::rdb::{self, Error, Value};
 use hashbrown::HashSet;
 
 pub(super) fn dump(call: &mut Call<'_>) -> Answer {
-    let key = call.args[1];
-    let Some(found) = call.keys.find(key)? else {
-        call.reply.null();
-        return Ok(());
-    };
-    match value(&mut call.keys, key, &found)? {
-        // The time of all fields is over.
-        Value::TimedHash(fields) if fields.is_empty() => call.reply.null(),
-        value => call.reply.bulk(&rdb::dump(&value)),
-    }
+    let payload = payload(&mut call.keys, call.args[1])?;
+    call.reply.bulk_or_null(payload.as_deref());
     Ok(())
+}
+
+/// The payload of a key's value; `None` if there is no key.
+pub(in crate::command) fn payload(
+    keys: &mut Keys<'_>,
+    key: &[u8],
+) -> Result<Option<Vec<u8>>, CommandError> {
+    let Some(found) = keys.find(key)? else {
+        return Ok(None);
+    };
+    Ok(match value(keys, key, &found)? {
+        // The time of all fields is over.
+        Value::TimedHash(fields) if fields.is_empty() => None,
+        value => Some(rdb::dump(&value)),
+    })
 }
 
 fn value(keys: &mut Keys<'_>, key: &[u8], found: &Found) -> Result<Value, CommandError> {

@@ -3,6 +3,7 @@
 use super::GROUP;
 use crate::command::{Answer, Call, Command, Flags};
 use crate::error::CommandError;
+use crate::keyspace::Keys;
 use crate::keyspace::record::INLINE_BYTES_MAX;
 use crate::number::parse_integer;
 use crate::object::Kind;
@@ -61,22 +62,26 @@ const EMBEDDED_BYTES_MAX: usize = 44;
 const INTEGER_BYTES_MAX: usize = 20;
 
 fn encoding(call: &mut Call<'_>) -> Answer {
-    let key = call.args[2];
-    let Some(found) = call.keys.peek(key)? else {
-        call.reply.null();
-        return Ok(());
+    let name = encoding_of(&mut call.keys, call.args[2])?;
+    call.reply.bulk_or_null(name.map(str::as_bytes));
+    Ok(())
+}
+
+/// The name of the form in which the value of a key is stored; `None` if there is no key.
+pub(in crate::command) fn encoding_of(
+    keys: &mut Keys<'_>,
+    key: &[u8],
+) -> Result<Option<&'static str>, CommandError> {
+    let Some(found) = keys.peek(key)? else {
+        return Ok(None);
     };
     if found.kind != Kind::String {
-        let limits = call.keys.limits();
-        let encoding = call
-            .keys
-            .read_object(key, &found, |object| object.encoding(&limits))?;
-        call.reply.bulk_or_null(encoding.map(str::as_bytes));
-        return Ok(());
+        let limits = keys.limits();
+        return keys.read_object(key, &found, |object| object.encoding(&limits));
     }
-    let name = call.keys.read_string(key, |value| {
+    keys.read_string(key, |value| {
         let value = value.unwrap_or_default();
-        if found.is_raw() || value.len() > INLINE_BYTES_MAX {
+        Some(if found.is_raw() || value.len() > INLINE_BYTES_MAX {
             "raw"
         } else if value.len() <= INTEGER_BYTES_MAX && parse_integer(value).is_some() {
             "int"
@@ -84,10 +89,8 @@ fn encoding(call: &mut Call<'_>) -> Answer {
             "embstr"
         } else {
             "raw"
-        }
-    })?;
-    call.reply.bulk(name.as_bytes());
-    Ok(())
+        })
+    })
 }
 
 /// Replies null if a key is not there.

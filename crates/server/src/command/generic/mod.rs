@@ -8,6 +8,9 @@ mod random;
 mod scan;
 mod sort;
 
+pub(super) use dump::payload;
+pub(super) use inspect::encoding_of as encoding;
+
 use super::{Answer, Call, Command, Flags, Group, Planned, Touch, small_integer};
 use crate::error::CommandError;
 use crate::keyspace::{Class, DATABASES};

@@ -1,10 +1,11 @@
 //! HyperLogLogs: strings that tell how many different elements they were given, about.
 
+mod debug;
 mod registers;
 mod sparse;
 mod value;
 
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, Call, Command, Flags, Group, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::Text;
@@ -36,6 +37,12 @@ pub const COMMANDS: &[Command] = &[
         .keys_at(1, -1, 1)
         .about(GROUP, "2.8.9", "O(N) for N keys")
         .summary("Gives a HyperLogLog the elements of others."),
+    Command::new("pfdebug", 3, debug::pfdebug)
+        .grows()
+        .flag(Flags::ADMIN)
+        .key(2)
+        .about(GROUP, "2.8.9", "O(1)")
+        .summary("Shows the form of a HyperLogLog, for tests."),
     Command::new("pfselftest", 1, pfselftest)
         .flag(Flags::ADMIN)
         .about(GROUP, "2.8.9", "O(1)")
@@ -140,7 +147,7 @@ fn keep_count(call: &mut Call<'_>, key: &[u8], count: u64) -> Answer {
     }
     let keep = |text: &mut Text| value::keep_count(text.extend_to(0), count);
     call.keys.edit_string(key, keep)?;
-    call.keys.changed_unnamed(key);
+    call.keys.changed(key, Class::Unnamed, "");
     Ok(())
 }
 

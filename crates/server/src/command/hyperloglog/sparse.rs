@@ -101,18 +101,27 @@ pub(super) fn empty() -> Vec<u8> {
 ///
 /// # Errors
 /// They are more or fewer registers than there are.
-pub(super) fn runs(mut bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
-    let (mut runs, mut first) = (Vec::new(), 0);
-    while !bytes.is_empty() {
-        let (run, length) = Run::read(bytes).ok_or(Corrupt)?;
+pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
+    let (mut runs, mut first, mut read) = (Vec::new(), 0, 0);
+    for (run, length) in parse(bytes) {
         runs.push((first, run));
         first += run.length;
-        bytes = bytes.get(length..).unwrap_or_default();
+        read += length;
     }
     match first {
-        REGISTERS => Ok(runs),
+        REGISTERS if read == bytes.len() => Ok(runs),
         _ => Err(Corrupt),
     }
+}
+
+/// The runs of a form as they come, whatever their number, each with the bytes that it takes. Ends
+/// before bytes that are none.
+pub(super) fn parse(mut bytes: &[u8]) -> impl Iterator<Item = (Run, usize)> {
+    std::iter::from_fn(move || {
+        let (run, length) = Run::read(bytes)?;
+        bytes = bytes.get(length..).unwrap_or_default();
+        Some((run, length))
+    })
 }
 
 /// Raises a register to a rank, in the form that begins at `start`. The whole may be `bytes_max`

@@ -42,6 +42,11 @@ pub(super) fn form(value: &[u8]) -> Result<Form, CommandError> {
     }
 }
 
+/// What is behind the header.
+pub(super) fn body(value: &[u8]) -> &[u8] {
+    value.get(HEADER_BYTES..).unwrap_or_default()
+}
+
 /// A value without elements.
 pub(super) fn empty() -> Vec<u8> {
     let mut value = MAGIC.to_vec();
@@ -128,7 +133,7 @@ pub(super) fn make_dense(value: &mut Vec<u8>) -> Result<(), Corrupt> {
     if value.get(MAGIC.len()) == Some(&DENSE) {
         return Ok(());
     }
-    let runs = sparse::runs(value.get(HEADER_BYTES..).unwrap_or_default())?;
+    let runs = sparse::runs(body(value))?;
     let mut dense = value.get(..HEADER_BYTES).unwrap_or_default().to_vec();
     dense[MAGIC.len()] = DENSE;
     dense.resize(DENSE_BYTES, 0);
@@ -158,7 +163,7 @@ pub(super) fn merge(value: &[u8], form: Form, into: &mut Registers) -> Result<()
             }
         }
         Form::Sparse => {
-            for (first, run) in sparse::runs(value.get(HEADER_BYTES..).unwrap_or_default())? {
+            for (first, run) in sparse::runs(body(value))? {
                 (first..first + run.length).for_each(|index| raise(index, run.rank));
             }
         }

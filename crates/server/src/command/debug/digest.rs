@@ -1,0 +1,188 @@
+//! `DEBUG DIGEST`: a hash of all keys and values, the same as that of Redis for the same data.
+//!
+//! What has an order is *mixed* into a digest: its SHA-1 is combined with the digest by XOR, and
+//! the digest becomes the SHA-1 of that. What has none is only combined.
+
+use crate::command::{Answer, Call};
+use crate::error::CommandError;
+use crate::keyspace::{DATABASES, Found, Keys};
+use crate::object::{Kind, Object, StreamId};
+use sha1::{Digest as _, Sha1};
+use std::fmt::Write;
+use std::ops::Bound;
+
+const BYTES: usize = 20;
+
+#[derive(Clone, Copy, Default)]
+struct Digest([u8; BYTES]);
+
+impl Digest {
+    /// Adds what has no order.
+    fn combine(&mut self, bytes: &[u8]) {
+        let hash: [u8; BYTES] = Sha1::digest(bytes).into();
+        self.0.iter_mut().zip(hash).for_each(|(own, it)| *own ^= it);
+    }
+
+    /// Adds what has an order.
+    fn mix(&mut self, bytes: &[u8]) {
+        self.combine(bytes);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    fn of_pair(first: &[u8], second: &[u8]) -> Digest {
+        let mut digest = Digest::default();
+        digest.mix(first);
+        digest.mix(second);
+        digest
+    }
+
+    fn hex(self) -> String {
+        self.0.iter().fold(String::new(), |mut text, byte| {
+            // Writing to a string never fails.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+pub(super) fn all(call: &mut Call<'_>) -> Answer {
+    let mut digest = Digest::default();
+    let before = call.keys.database_number();
+    for number in 0..DATABASES {
+        call.keys.select(number);
+        let bounds = (Bound::Unbounded, Bound::Unbounded);
+        let names = call.keys.range(bounds)?.map(|entry| Ok(entry?.0.to_vec()));
+        let names: Vec<_> = names.collect::<Result<_, nearfield::Error>>()?;
+        if !names.is_empty() {
+            digest.mix(&(number as u32).to_be_bytes());
+        }
+        for name in names {
+            if let Some(found) = call.keys.peek(&name)? {
+                let mut of_key = Digest::default();
+                of_key.mix(&name);
+                add_value(&mut call.keys, &name, &found, &mut of_key)?;
+                digest.combine(&of_key.0);
+            }
+        }
+    }
+    call.keys.select(before);
+    call.reply.simple(&digest.hex());
+    Ok(())
+}
+
+pub(super) fn values(call: &mut Call<'_>) -> Answer {
+    call.reply.array(call.rest(2).len());
+    for &key in call.rest(2) {
+        let mut digest = Digest::default();
+        if let Some(found) = call.keys.peek(key)? {
+            add_value(&mut call.keys, key, &found, &mut digest)?;
+        }
+        call.reply.simple(&digest.hex());
+    }
+    Ok(())
+}
+
+/// The number of a type in Redis.
+fn type_number(kind: Kind) -> u32 {
+    match kind {
+        Kind::String => 0,
+        Kind::List => 1,
+        Kind::Set => 2,
+        Kind::SortedSet => 3,
+        Kind::Hash => 4,
+        Kind::Stream => 6,
+    }
+}
+
+fn add_value(
+    keys: &mut Keys<'_>,
+    key: &[u8],
+    found: &Found,
+    digest: &mut Digest,
+) -> Result<(), CommandError> {
+    digest.mix(&type_number(found.kind).to_be_bytes());
+    if found.kind == Kind::String {
+        let value = keys.string(key)?.unwrap_or_default();
+        digest.mix(&value);
+    } else {
+        keys.read_object(key, found, |object| add_object(object, digest))?;
+    }
+    if found.expires_at_ms.is_some() {
+        digest.combine(b"!!expire!!");
+    }
+    Ok(())
+}
+
+fn add_object(object: &Object, digest: &mut Digest) {
+    match object {
+        Object::Text(text) => digest.mix(text.bytes()),
+        Object::List(list) => list.iter().for_each(|element| digest.mix(element)),
+        Object::Set(set) => set.iter().for_each(|member| digest.combine(&member)),
+        Object::Hash(hash) => hash.iter().for_each(|(field, value)| {
+            digest.combine(&Digest::of_pair(field, value).0);
+        }),
+        Object::SortedSet(sorted_set) => {
+            for (member, score) in sorted_set.range(0..sorted_set.len(), false) {
+                let score = seventeen_digits(score);
+                digest.combine(&Digest::of_pair(member, score.as_bytes()).0);
+            }
+        }
+        Object::Stream(stream) => {
+            for entry in stream.range(StreamId::MIN, StreamId::MAX, false) {
+                let StreamId { ms, seq } = entry.id;
+                digest.mix(format!("{ms}.{seq}").as_bytes());
+                entry.for_each(|field, value| {
+                    digest.mix(field);
+                    digest.mix(value);
+                });
+            }
+        }
+    }
+}
+
+/// A number as C's `%.17g` prints it.
+fn seventeen_digits(value: f64) -> String {
+    const DIGITS: i32 = 17;
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let scientific = format!("{value:.16e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..DIGITS).contains(&exponent) {
+        let decimals = usize::try_from(DIGITS - 1 - exponent).unwrap_or(0);
+        return without_zeros(&format!("{value:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    let mantissa = without_zeros(mantissa);
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seventeen_digits;
+
+    #[test]
+    fn numbers_have_seventeen_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (7.25, "7.25"),
+            (0.1, "0.10000000000000001"),
+            (-1234.5, "-1234.5"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0000000000000001e-05"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(seventeen_digits(value), text);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! `DEBUG`: what tests of clients and servers ask for.
+
+mod digest;
+mod protocol;
+
+use super::generic::{encoding, payload};
+use super::help::help;
+use super::persistence::{debug_loadaof, debug_reload};
+use super::{Answer, Call, Command, Flags, Group};
+use crate::config::memory;
+use crate::error::CommandError;
+use crate::keyspace::Class;
+use crate::number::{parse_double, parse_integer};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const GROUP: Group = Group::Server;
+const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0);
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[Command::container("debug", SUBCOMMANDS)
+    .flag(Flags::ADMIN)
+    .about(GROUP, "1.0.0", "")
+    .summary("Is for tests.")];
+
+const SUBCOMMANDS: &[Command] = &[
+    free("change-repl-id", 2, change_replication_id)
+        .summary("Would change the identity of the data, of which replicas are told.")
+        .differs("nothing is changed, as there are no replicas"),
+    exclusive("digest", 2, digest::all).summary("Returns a hash of all keys and their values."),
+    exclusive("digest-value", -2, digest::values)
+        .keys_at(2, -1, 1)
+        .summary("Returns hashes of the values of keys."),
+    free("error", 3, error).summary("Answers an error of this text."),
+    exclusive("loadaof", 2, debug_loadaof).summary("Forgets all keys and reads them from the log."),
+    free("log", 3, log).summary("Writes a text into the server's log."),
+    exclusive("object", 3, object)
+        .looks()
+        .key(2)
+        .summary("Tells how the value of a key is stored.")
+        .differs("There is no address, and nothing about the nodes of lists."),
+    exclusive("populate", -3, populate)
+        .unshared()
+        .grows()
+        .summary("Creates so many keys."),
+    free("protocol", 3, protocol::protocol).summary("Answers a reply of a type."),
+    free("quicklist-packed-threshold", 3, packed_threshold)
+        .summary("Would say from which size on an element of a list is a node.")
+        .differs("has no effect, as lists have no such nodes"),
+    exclusive("reload", -2, debug_reload)
+        .unshared()
+        .summary("Saves all keys to dump.rdb and reads them again.")
+        .differs("NOFLUSH and MERGE are refused."),
+    free("set-active-expire", 3, set_active_expire)
+        .summary("Says whether keys are deleted whose time is over if nobody asks for them."),
+    exclusive("sleep", 3, sleep).summary("Stops all work for some seconds."),
+    free("help", 2, show_help).summary("Returns a text about the subcommands."),
+];
+
+/// A subcommand that needs no keys.
+const fn free(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
+    Command::new(name, arity, run)
+        .flag(ADMIN)
+        .flag(Flags::NO_PHASE)
+        .about(GROUP, "1.0.0", "O(1)")
+}
+
+/// A subcommand that needs the keyspace for itself.
+const fn exclusive(name: &'static str, arity: i32, run: fn(&mut Call<'_>) -> Answer) -> Command {
+    Command::new(name, arity, run)
+        .flag(ADMIN)
+        .flag(Flags::EXCLUSIVE)
+        .about(GROUP, "1.0.0", "O(N) for N keys")
+}
+
+/// As Redis has it for each subcommand.
+pub(super) fn unknown(subcommand: &[u8]) -> CommandError {
+    let shown = crate::error::shown(subcommand);
+    CommandError::owned(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{shown}'. Try DEBUG HELP."
+    ))
+}
+
+fn change_replication_id(call: &mut Call<'_>) -> Answer {
+    call.reply.ok();
+    Ok(())
+}
+
+/// Clients' tests learn by it what they do with errors that are hard to have.
+fn error(call: &mut Call<'_>) -> Answer {
+    let text = String::from_utf8_lossy(call.args[2]).into_owned();
+    call.reply.error(&text);
+    Ok(())
+}
+
+fn log(call: &mut Call<'_>) -> Answer {
+    tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(call.args[2]));
+    call.reply.ok();
+    Ok(())
+}
+
+fn object(call: &mut Call<'_>) -> Answer {
+    const LRU_CLOCK_BITS: u32 = 24;
+    let key = call.args[2];
+    let Some(encoding) = encoding(&mut call.keys, key)? else {
+        return Err(CommandError::text("ERR no such key"));
+    };
+    let serialized = payload(&mut call.keys, key)?.map_or(0, |payload| payload.len());
+    // The type before the value, the version and the checksum behind it.
+    let length = serialized.saturating_sub(1 + 2 + 8);
+    let database = call.keys.database_number();
+    let idle_s = call.server.access.noting().idle_ms(database, key) / 1000;
+    let used_s = (call.keys.now_ms() / 1000).saturating_sub(idle_s);
+    let clock = used_s & ((1 << LRU_CLOCK_BITS) - 1);
+    call.reply.simple(&format!(
+        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{length} lru:{clock} \
+         lru_seconds_idle:{idle_s}"
+    ));
+    Ok(())
+}
+
+fn populate(call: &mut Call<'_>) -> Answer {
+    const NEGATIVE: CommandError =
+        CommandError::text("ERR value is out of range, must be positive");
+    let count = |word: &[u8]| parse_integer(word).and_then(|it| u64::try_from(it).ok());
+    let (keys, prefix, bytes) = match *call.rest(2) {
+        [keys] => (keys, &b"key"[..], None),
+        [keys, prefix] => (keys, prefix, None),
+        [keys, prefix, bytes] => (keys, prefix, Some(bytes)),
+        _ => return Err(unknown(call.args[1])),
+    };
+    let keys = count(keys).ok_or(NEGATIVE)?;
+    let bytes = bytes.map(|word| count(word).ok_or(NEGATIVE)).transpose()?;
+    for number in 0..keys {
+        let key = [prefix, b":", number.to_string().as_bytes()].concat();
+        if call.keys.exists(&key)? {
+            continue;
+        }
+        let mut value = format!("value:{number}").into_bytes();
+        if let Some(bytes) = bytes.filter(|&bytes| bytes > 0) {
+            value.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
+        }
+        call.keys.set_string(&key, &value, None)?;
+        call.keys.changed(&key, Class::Unnamed, "");
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn packed_threshold(call: &mut Call<'_>) -> Answer {
+    const BYTES_MAX: u64 = 4 << 30;
+    let bytes = std::str::from_utf8(call.args[2]).ok().and_then(memory);
+    match bytes {
+        Some(0..=BYTES_MAX) => call.reply.ok(),
+        _ => {
+            return Err(CommandError::text(
+                "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn set_active_expire(call: &mut Call<'_>) -> Answer {
+    // What is no number is 0, as in Redis.
+    let is_on = parse_integer(call.args[2]).unwrap_or(0) != 0;
+    call.server.expires_actively.store(is_on, Ordering::Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+fn sleep(call: &mut Call<'_>) -> Answer {
+    const SECONDS_MAX: f64 = 3600.0;
+    // What is no number is 0, as in Redis.
+    let seconds = parse_double(call.args[2]).filter(|seconds| seconds.is_finite());
+    let seconds = seconds.unwrap_or(0.0).clamp(0.0, SECONDS_MAX);
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    call.reply.ok();
+    Ok(())
+}
+
+fn show_help(call: &mut Call<'_>) -> Answer {
+    help(
+        call,
+        &[
+            "CHANGE-REPL-ID",
+            "    Does nothing, as there are no replicas.",
+            "DIGEST",
+            "    A hash of all keys and their values.",
+            "DIGEST-VALUE <key> [<key> ...]",
+            "    Hashes of values.",
+            "ERROR <text>",
+            "    An error.",
+            "LOADAOF",
+            "    Forget all keys and read them from the log.",
+            "LOG <text>",
+            "    Write into the server's log.",
+            "OBJECT <key>",
+            "    How a value is stored.",
+            "POPULATE <count> [<prefix>] [<size>]",
+            "    Create keys named key:<number>, or with another prefix.",
+            "PROTOCOL <type>",
+            "    A reply of a type.",
+            "QUICKLIST-PACKED-THRESHOLD <size>",
+            "    Does nothing.",
+            "RELOAD [NOSAVE]",
+            "    Save all keys and read them again, or only read them.",
+            "SET-ACTIVE-EXPIRE <0|1>",
+            "    Whether keys are deleted whose time is over if nobody asks for them.",
+            "SLEEP <seconds>",
+            "    Stop all work.",
+        ],
+    );
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! `PFDEBUG`: the form of a HyperLogLog, for tests.
+
+use super::registers::REGISTERS;
+use super::value::{self, Form};
+use super::{Answer, Call, is, sparse};
+use crate::error::{CommandError, shown};
+use std::fmt::Write;
+
+pub(super) fn pfdebug(call: &mut Call<'_>) -> Answer {
+    let (subcommand, key) = (call.args[1], call.args[2]);
+    let value = call.keys.string(key)?;
+    let value = value.ok_or(CommandError::text("ERR The specified key does not exist"))?;
+    let form = value::form(&value)?;
+    let run = match subcommand {
+        word if is(word, "getreg") => registers,
+        word if is(word, "decode") => runs,
+        word if is(word, "encoding") => name_form,
+        word if is(word, "todense") => make_dense,
+        other => {
+            let other = shown(other);
+            let why = format!("ERR Unknown PFDEBUG subcommand '{other}'");
+            return Err(CommandError::owned(why));
+        }
+    };
+    run(call, value, form)
+}
+
+/// Answers the registers, and leaves the value dense.
+fn registers(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
+    let mut registers = [0; REGISTERS];
+    value::merge(&value, form, &mut registers)?;
+    if form == Form::Sparse {
+        store_dense(call, &mut value)?;
+    }
+    call.reply.array(registers.len());
+    for rank in registers {
+        call.reply.integer(i64::from(rank));
+    }
+    Ok(())
+}
+
+/// Answers the runs of a sparse form: `z` and `Z` of registers that were given nothing, in one
+/// byte and in two, and `v` of a rank.
+fn runs(call: &mut Call<'_>, value: Vec<u8>, form: Form) -> Answer {
+    if form != Form::Sparse {
+        return Err(CommandError::text("ERR HLL encoding is not sparse"));
+    }
+    let mut text = String::new();
+    for (run, bytes) in sparse::parse(value::body(&value)) {
+        let between = if text.is_empty() { "" } else { " " };
+        // Writing to a string never fails.
+        let _ = match (run.rank, bytes) {
+            (0, 1) => write!(text, "{between}z:{}", run.length),
+            (0, _) => write!(text, "{between}Z:{}", run.length),
+            (rank, _) => write!(text, "{between}v:{rank},{}", run.length),
+        };
+    }
+    call.reply.bulk(text.as_bytes());
+    Ok(())
+}
+
+fn name_form(call: &mut Call<'_>, _: Vec<u8>, form: Form) -> Answer {
+    call.reply.simple(match form {
+        Form::Dense => "dense",
+        Form::Sparse => "sparse",
+    });
+    Ok(())
+}
+
+fn make_dense(call: &mut Call<'_>, mut value: Vec<u8>, form: Form) -> Answer {
+    if form == Form::Sparse {
+        store_dense(call, &mut value)?;
+    }
+    call.reply.integer(i64::from(form == Form::Sparse));
+    Ok(())
+}
+
+/// Has the key hold the dense form. As in Redis, those who watch the key are not told.
+fn store_dense(call: &mut Call<'_>, value: &mut Vec<u8>) -> Answer {
+    let key = call.args[2];
+    value::make_dense(value)?;
+    let expires_at_ms = call.keys.read_string_and_expiry(key, |_, expiry| expiry)?;
+    call.keys.set_string(key, value, expires_at_ms)?;
+    call.keys.effects().changes += 1;
+    Ok(())
+}
