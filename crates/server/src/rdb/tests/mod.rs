@@ -4,3 +4,4 @@ mod damage;
 mod forms;
 mod made;
 mod round;
+mod seeds;

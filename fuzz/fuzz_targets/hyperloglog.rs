@@ -1,0 +1,214 @@
+//! HyperLogLogs from bytes of any kind: no panic, those that are none or are corrupted are refused
+//! with Redis's errors, and all others have the same registers and as many elements after they were
+//! made dense, merged or given more.
+//!
+//! With `NEARFIELD_FUZZ_CANARY=1` one form misses an element, which has to be noticed.
+
+#![no_main]
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use nearfield_server::client::{Client, ClientShared};
+use nearfield_server::config::Options;
+use nearfield_server::execute::Executor;
+use nearfield_server::resp::{Protocol, Reply};
+use nearfield_server::server::Server;
+use nearfield_server_testkit::reply::Value;
+use std::sync::Arc;
+
+const REGISTERS: usize = 16_384;
+const HEADER_BYTES: usize = 16;
+const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
+
+#[derive(Arbitrary, Debug)]
+enum Bytes<'i> {
+    Any(&'i [u8]),
+    /// The bytes of runs, mostly of all registers.
+    Sparse(Vec<(u8, u8)>, bool),
+    /// The registers repeat.
+    Dense(&'i [u8]),
+}
+
+impl Bytes<'_> {
+    /// The value, whose number of elements is not kept.
+    fn value(&self) -> Vec<u8> {
+        let header = |form| [b"HYLL", &[form][..], &[0; 10], &[0x80]].concat();
+        let mut value = match self {
+            Bytes::Any(bytes) => bytes.to_vec(),
+            Bytes::Sparse(runs, is_whole) => {
+                let mut value = header(1);
+                let mut left = REGISTERS;
+                for &(first, second) in runs {
+                    let bytes = [first, second];
+                    let bytes = &bytes[..1 + usize::from(first >> 6 == 1)];
+                    let length = run(bytes).map_or(0, |(_, length, _)| length);
+                    if length <= left || !is_whole {
+                        value.extend_from_slice(bytes);
+                        left = left.saturating_sub(length);
+                    }
+                }
+                if *is_whole && left > 0 {
+                    let rest = left - 1;
+                    value.extend([0x40 | (rest >> 8) as u8, rest as u8]);
+                }
+                value
+            }
+            Bytes::Dense(bytes) => {
+                let mut value = header(0);
+                value.extend(bytes.iter().cycle().take(DENSE_BYTES - HEADER_BYTES));
+                value.resize(DENSE_BYTES, 0);
+                value
+            }
+        };
+        if let Some(byte) = value.get_mut(HEADER_BYTES - 1) {
+            *byte |= 0x80;
+        }
+        value
+    }
+}
+
+/// The first run of a sparse form: its rank, its registers and its bytes.
+fn run(bytes: &[u8]) -> Option<(u8, usize, usize)> {
+    match *bytes {
+        [byte, ..] if byte >= 0x80 => Some(((byte >> 2 & 31) + 1, usize::from(byte & 3) + 1, 1)),
+        [byte, ..] if byte < 0x40 => Some((0, usize::from(byte) + 1, 1)),
+        [high, low, ..] => {
+            let length = usize::from(high & 63) << 8 | usize::from(low);
+            Some((0, length + 1, 2))
+        }
+        _ => None,
+    }
+}
+
+/// The registers of a value, or the code of the error that it gives.
+fn registers(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let body = value.get(HEADER_BYTES..).unwrap_or_default();
+    let is_whole = value.len() >= HEADER_BYTES && value.starts_with(b"HYLL");
+    match value.get(4) {
+        Some(0) if is_whole && value.len() == DENSE_BYTES => {
+            // Three bytes hold four registers, the lowest bits first.
+            let four = |bytes: &[u8]| {
+                let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
+                [0, 6, 12, 18].map(|shift| (bits >> shift & 63) as u8)
+            };
+            Ok(body.chunks_exact(3).flat_map(four).collect())
+        }
+        Some(1) if is_whole => {
+            let (mut registers, mut rest) = (Vec::new(), body);
+            while !rest.is_empty() {
+                let (rank, length, bytes) = run(rest).ok_or("INVALIDOBJ")?;
+                registers.resize(registers.len() + length, rank);
+                rest = &rest[bytes..];
+            }
+            match registers.len() {
+                REGISTERS => Ok(registers),
+                _ => Err("INVALIDOBJ"),
+            }
+        }
+        _ => Err("WRONGTYPE"),
+    }
+}
+
+struct Session<'s> {
+    executor: Executor<'s>,
+    client: Client,
+}
+
+impl<'s> Session<'s> {
+    fn begin(server: &'s Server) -> Session<'s> {
+        let id = server.clients.next_id();
+        let (peer, here) = ("peer".to_owned(), "here".to_owned());
+        let shared = Arc::new(ClientShared::new(id, 0, peer, here, 0));
+        Session {
+            executor: Executor::new(server, 0),
+            client: Client::new(shared, true),
+        }
+    }
+
+    fn ask(&mut self, words: &[&[u8]]) -> Value {
+        let mut reply = Reply::new(Protocol::Resp2);
+        let now_ms = 1_700_000_000_000;
+        let wait = self
+            .executor
+            .run(&mut self.client, words, now_ms, &mut reply);
+        assert!(wait.is_none());
+        let parsed = Value::parse(reply.bytes()).expect("a reply");
+        parsed.expect("a whole reply").0
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        self.ask(&[b"SET", key, value]);
+    }
+
+    fn add(&mut self, key: &[u8], elements: &[&[u8]]) -> Value {
+        self.ask(&[&[b"PFADD", key][..], elements].concat())
+    }
+
+    fn count(&mut self, key: &[u8]) -> i64 {
+        match self.ask(&[b"PFCOUNT", key]) {
+            Value::Integer(count) => count,
+            other => panic!("PFCOUNT is answered {other}"),
+        }
+    }
+
+    /// The registers of a value that is made dense.
+    fn dense(&mut self, key: &[u8]) -> Vec<u8> {
+        let answer = self.ask(&[b"PFDEBUG", b"TODENSE", key]);
+        assert!(matches!(answer, Value::Integer(_)), "{answer}");
+        match self.ask(&[b"GET", key]) {
+            Value::Bulk(value) => registers(&value).expect("a dense value"),
+            other => panic!("GET is answered {other}"),
+        }
+    }
+}
+
+fuzz_target!(|input: (Bytes<'_>, Vec<&[u8]>)| {
+    let (bytes, elements) = input;
+    let value = bytes.value();
+    let server = Server::new(Options::default());
+    let mut session = Session::begin(&server);
+    session.set(b"k", &value);
+    match registers(&value) {
+        Err(code) => check_refused(&mut session, code, &elements),
+        Ok(registers) => check_same(&mut session, &value, &registers, &elements),
+    }
+});
+
+fn check_refused(session: &mut Session, code: &str, elements: &[&[u8]]) {
+    let refused: [&[&[u8]]; 5] = [
+        &[b"PFCOUNT", b"k"],
+        &[b"PFCOUNT", b"k", b"none"],
+        &[b"PFMERGE", b"merged", b"k"],
+        &[b"PFDEBUG", b"GETREG", b"k"],
+        &[b"PFDEBUG", b"TODENSE", b"k"],
+    ];
+    for words in refused {
+        let answer = session.ask(words);
+        let is_code = matches!(&answer, Value::Error(text) if text.starts_with(code.as_bytes()));
+        assert!(is_code, "{code}: {answer}");
+    }
+    session.ask(&[b"PFDEBUG", b"DECODE", b"k"]);
+    // What is corrupted elsewhere may not be noticed.
+    match session.add(b"k", elements) {
+        Value::Error(text) => assert!(text.starts_with(code.as_bytes())),
+        answer => assert!(code == "INVALIDOBJ", "{answer}"),
+    }
+}
+
+fn check_same(session: &mut Session, value: &[u8], registers: &[u8], elements: &[&[u8]]) {
+    session.ask(&[b"PFDEBUG", b"DECODE", b"k"]);
+    let count = session.count(b"k");
+    assert_eq!(session.count(b"k"), count, "kept");
+    session.ask(&[b"PFMERGE", b"merged", b"k"]);
+    session.set(b"dense", value);
+    for key in [&b"dense"[..], b"merged"] {
+        assert_eq!(session.dense(key), registers);
+        assert_eq!(session.count(key), count);
+    }
+    let lost = usize::from(std::env::var_os("NEARFIELD_FUZZ_CANARY").is_some());
+    let kept = elements.len().saturating_sub(lost);
+    let one = session.add(b"k", elements);
+    assert_eq!(one, session.add(b"dense", &elements[..kept]));
+    assert_eq!(session.count(b"k"), session.count(b"dense"));
+    assert_eq!(session.dense(b"k"), session.dense(b"dense"));
+}
