@@ -89,8 +89,11 @@ fn set(call: &mut Call<'_>) -> Answer {
         })?;
     }
     let listens = listen_elsewhere(call, &pairs)?;
+    let value = |name: &String| (name.clone(), call.server.config.text(name));
+    let before: Vec<_> = pairs.iter().map(|(name, _)| value(name)).collect();
     let result = call.server.config.set(&pairs);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
+    adjust_oom_score(call, &pairs, &before)?;
     call.server.configure();
     if let Some(sockets) = listens
         && let Some(mailbox) = call.server.clients.mailboxes().first()
@@ -107,6 +110,36 @@ fn set(call: &mut Call<'_>) -> Answer {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Sets the score of the process, if the pairs name one of its parameters. If the system refuses
+/// it, all parameters are as before.
+fn adjust_oom_score(
+    call: &Call<'_>,
+    pairs: &[(String, String)],
+    before: &[(String, String)],
+) -> Answer {
+    let is_score = |name: &str| {
+        ["oom-score-adj", "oom-score-adj-values"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(name))
+    };
+    let Some((name, _)) = pairs.iter().find(|(name, _)| is_score(name)) else {
+        return Ok(());
+    };
+    let server = call.server;
+    let Err(error) = server.oom_score.adjust_by(&server.config) else {
+        return Ok(());
+    };
+    tracing::warn!("the system refuses the score by which it ends processes: {error}");
+    let restored = server.config.set(before);
+    debug_assert!(restored.is_ok(), "{restored:?}");
+    // It was possible before.
+    let _ = server.oom_score.adjust_by(&server.config);
+    Err(CommandError::owned(format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - Failed to set current \
+         oom_score_adj. Check server logs."
+    )))
 }
 
 /// Listens at another port, if the pairs name one.

@@ -87,6 +87,8 @@ pub const PARAMETERS: &[Parameter] = &[
         "noeviction",
     ),
     integer("maxmemory-samples", 1, 64, "5"),
+    with("oom-score-adj", special::oom_score, "no"),
+    with("oom-score-adj-values", special::oom_scores, "0 200 800"),
     switch("replica-lazy-flush", "no").once("slave-lazy-flush"),
     // ---- Small forms of objects
     integer("hash-max-listpack-entries", 0, i64::MAX, "512").once("hash-max-ziplist-entries"),

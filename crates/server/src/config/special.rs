@@ -109,3 +109,31 @@ pub fn tiers(value: &str, _: &str) -> Shown {
     }
     Ok(value.to_owned())
 }
+
+/// `oom-score-adj`: whether a score is set, added to that of the process or not.
+pub fn oom_score(value: &str, _: &str) -> Shown {
+    match value.to_ascii_lowercase().as_str() {
+        word @ ("no" | "yes" | "absolute") => Ok(word.to_owned()),
+        // Two names of the same.
+        "relative" => Ok("yes".into()),
+        _ => Err("argument(s) must be one of the following: no, yes, relative, absolute".into()),
+    }
+}
+
+/// `oom-score-adj-values`: the scores of a primary, a replica and a process that saves.
+pub fn oom_scores(value: &str, _: &str) -> Shown {
+    let words: Vec<_> = value.split_whitespace().collect();
+    if words.len() != 3 {
+        return Err("wrong number of arguments".into());
+    }
+    let is = |word: &&str| {
+        word.parse()
+            .is_ok_and(|score: i32| (-2000..=2000).contains(&score))
+    };
+    if !words.iter().all(is) {
+        return Err(
+            "Invalid oom-score-adj-values, elements must be between -2000 and 2000.".into(),
+        );
+    }
+    Ok(words.join(" "))
+}

@@ -65,6 +65,9 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     let listeners = listen(server)?;
     let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
     persistence::start(server, command::repeat)?;
+    if let Err(error) = server.oom_score.adjust_by(&server.config) {
+        tracing::warn!("the system refuses the score by which it ends processes: {error}");
+    }
     let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..server.options.threads.max(1) {
         let poll = Poll::new().map_err(system("a means to wait for sockets"))?;

@@ -3,9 +3,11 @@
 mod busy;
 mod configure;
 mod directory_lock;
+mod oom_score;
 pub(crate) mod persistence;
 
 pub(crate) use directory_lock::DirectoryLock;
+pub use oom_score::OomScore;
 pub use persistence::{Persistence, Requested, Status, Task};
 
 use crate::acl::Acl;
@@ -97,6 +99,8 @@ pub struct Server {
     pub serving: AtomicBool,
     /// Who the server says it is to clients that speak TLS.
     pub tls: OnceLock<Tls>,
+    /// By what the system chooses whom to end when memory is short.
+    pub oom_score: OomScore,
     /// Whether keys are deleted whose time is over if nobody asks for them.
     pub expires_actively: AtomicBool,
     /// Whether it is to stop.
@@ -151,6 +155,7 @@ impl Server {
             started: Instant::now(),
             serving: AtomicBool::new(false),
             tls: OnceLock::new(),
+            oom_score: OomScore::default(),
             expires_actively: AtomicBool::new(true),
             stopping: AtomicBool::new(false),
         };
