@@ -4,7 +4,7 @@
 use crate::blocking::{Wait, Waiter};
 use crate::client::{Client, Replies};
 use crate::command::{
-    self, Account, Command, Flags, Group, Run, invoke, lookup, note_uses, number_of,
+    self, Account, Command, Flags, Group, Latest, invoke, lookup, note_uses, number_of,
 };
 use crate::connection::Message;
 use crate::error::CommandError;
@@ -16,18 +16,10 @@ use crate::resp::{Protocol, Reply};
 use crate::server::Server;
 use rand::RngExt;
 use rand::rngs::SmallRng;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// The command that was executed last, as clients mostly send the same one again.
-#[derive(Clone, Copy, Debug)]
-struct Latest {
-    command: &'static Command,
-    number: usize,
-    /// Whether its name alone says that it is this one, and no subcommand.
-    by_name: bool,
-}
 
 /// How often a batch has a command.
 #[derive(Clone, Copy, Debug)]
@@ -100,34 +92,14 @@ impl<'s> Executor<'s> {
     fn number(&mut self, command: &'static Command, args: &[&[u8]]) -> usize {
         match self.latest {
             Some(latest) if std::ptr::eq(latest.command, command) => latest.number,
-            _ => {
-                let number = number_of(command);
-                let by_name = args.first().is_some_and(|name| {
-                    // A container may be sent alone, and with a subcommand the next time.
-                    matches!(command.run, Run::Command(_) | Run::Planned(_))
-                        && command.turning.is_none()
-                        && name.eq_ignore_ascii_case(command.name.as_bytes())
-                });
-                self.latest = Some(Latest {
-                    command,
-                    number,
-                    by_name,
-                });
-                number
-            }
+            _ => self.latest.insert(Latest::new(command, args)).number,
         }
     }
 
     /// Finds a command and checks the number of its arguments.
     fn lookup(&self, args: &[&[u8]]) -> Result<&'static Command, CommandError> {
-        match (self.latest, args) {
-            (Some(latest), [name, ..])
-                if latest.by_name
-                    && name.eq_ignore_ascii_case(latest.command.name.as_bytes())
-                    && latest.command.accepts(args.len()) =>
-            {
-                Ok(latest.command)
-            }
+        match self.latest {
+            Some(latest) if latest.is_found_by(args) => Ok(latest.command),
             _ => lookup(args),
         }
     }
@@ -392,7 +364,11 @@ impl<'s> Executor<'s> {
             }
             return wait;
         }
-        let positions = command.keys.positions(args);
+        // The commands of a script use keys, and it does not by itself.
+        let positions = match command.group {
+            Group::Scripting => SmallVec::new(),
+            _ => command.keys.positions(args),
+        };
         let sampled = self.random.random_ratio(1, USES_PER_SAMPLE);
         note_uses(server, client, command, args, &positions, sampled);
         if positions.len() <= 1 && !command.flags.has(Flags::EXCLUSIVE) {

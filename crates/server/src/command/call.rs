@@ -1,6 +1,6 @@
 //! A command while it runs: what its implementation is given.
 
-use super::{Account, Answer, Command, Planned, invoke, note_uses};
+use super::{Account, Answer, Command, Planned, invoke, note_uses, number_of};
 use crate::blocking::Wait;
 use crate::client::Client;
 use crate::error::CommandError;
@@ -87,6 +87,11 @@ impl<'c> Call<'c> {
     /// Executes another command within this one, which must have the keyspace to itself; it is
     /// answered in the same reply.
     pub fn run_nested(&mut self, command: &'static Command, args: &[&[u8]]) {
+        self.run_numbered(command, number_of(command), args);
+    }
+
+    /// As [`run_nested`](Call::run_nested), of a command whose number is known.
+    pub fn run_numbered(&mut self, command: &'static Command, number: usize, args: &[&[u8]]) {
         let positions = command.keys.positions(args);
         let sampled = rand::random_ratio(1, USES_PER_SAMPLE);
         note_uses(self.server, self.client, command, args, &positions, sampled);
@@ -96,7 +101,7 @@ impl<'c> Call<'c> {
             self.server,
             keys,
             self.client,
-            &mut Account::of(command),
+            &mut Account::after(command, number, None),
             args,
             self.reply,
             true,

@@ -1,11 +1,17 @@
 //! The commands of a script, each within the call of the script.
 
 use super::stream::may_wait;
-use super::{Call, Command, Flags, lookup, registry};
+use super::{Call, Command, Flags, Latest, lookup, registry};
 use crate::acl::log::Context;
 use crate::error::CommandError;
 use crate::resp::Reply;
 use crate::script::Host;
+use std::cell::Cell;
+
+thread_local! {
+    /// The command that a script of this thread has sent last.
+    static LATEST: Cell<Option<Latest>> = const { Cell::new(None) };
+}
 
 /// Runs the commands of a script.
 pub struct ScriptHost<'h, 'c> {
@@ -21,9 +27,11 @@ pub struct ScriptHost<'h, 'c> {
 
 impl Host for ScriptHost<'_, '_> {
     fn run(&mut self, args: &[&[u8]], reply: &mut Reply) -> Result<(), String> {
-        let command = self.admit(args)?;
+        let latest = Self::find(args)?;
+        let command = latest.command;
+        self.admit(command, args)?;
         std::mem::swap(reply, self.call.reply);
-        self.call.run_nested(command, args);
+        self.call.run_numbered(command, latest.number, args);
         std::mem::swap(reply, self.call.reply);
         if let [b'-', text @ ..] = reply.bytes() {
             let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
@@ -49,14 +57,24 @@ impl Host for ScriptHost<'_, '_> {
 }
 
 impl ScriptHost<'_, '_> {
-    /// Finds the command, if the script may run it.
-    fn admit(&mut self, args: &[&[u8]]) -> Result<&'static Command, String> {
+    /// Finds the command.
+    fn find(args: &[&[u8]]) -> Result<Latest, String> {
+        if let Some(latest) = LATEST.get().filter(|it| it.is_found_by(args)) {
+            return Ok(latest);
+        }
         let command = lookup(args).map_err(|error| match error {
             CommandError::WrongArity(_) => {
                 "ERR Wrong number of args calling Redis command from script".to_owned()
             }
             _ => "ERR Unknown Redis command called from script".to_owned(),
         })?;
+        let latest = Latest::new(command, args);
+        LATEST.set(Some(latest));
+        Ok(latest)
+    }
+
+    /// Checks whether the script may run a command.
+    fn admit(&mut self, command: &'static Command, args: &[&[u8]]) -> Result<(), String> {
         if command.flags.has(Flags::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned());
         }
@@ -81,6 +99,6 @@ impl ScriptHost<'_, '_> {
         let acl = &self.call.server.acl;
         let checked = self.call.client.check(acl, command, args, Context::Lua);
         checked.map_err(|denied| format!("NOPERM ACL failure in script: {}", denied.text()))?;
-        Ok(command)
+        Ok(())
     }
 }
