@@ -15,8 +15,11 @@ use nearfield_hardware::network::{Parameters, Preset};
 const CLIENTS: usize = 640;
 /// A point inserts this part of the keys.
 const LOAD_PART: usize = 5;
-/// The workloads whose ratios are claims.
-const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbB, Mix::YcsbA, Mix::YcsbD, Mix::YcsbE];
+/// The workloads whose ratios are claims, those that lie between others last: B has the requests
+/// of C and of A, D those of C and of LOAD.
+const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbA, Mix::YcsbE, Mix::YcsbB, Mix::YcsbD];
+/// The workloads of a coarse run.
+const COARSE_WORKLOADS: usize = 3;
 
 /// A constant, its unit, its other plausible values, and how it is set.
 struct Constant {
@@ -102,11 +105,15 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
         let panel = format!("{}, {}", mix.name(), x.name);
         Point::rate(panel, x.clone(), phase.over(*network))
     };
+    let workloads = match scale.coarse {
+        true => &WORKLOADS[..COARSE_WORKLOADS],
+        false => &WORKLOADS,
+    };
     let mut jobs = Vec::new();
     for contender in contenders {
         let warming = warming(&contender, scale, scale.keys * scale.warming);
         let mut points = Vec::new();
-        for mix in WORKLOADS {
+        for &mix in workloads {
             for network in &networks {
                 let phase = Phase::of(scale, mix, CLIENTS);
                 let phase = Phase {

@@ -132,10 +132,11 @@ pub(super) fn load_setup(scale: &Scale, sizes: &Sizes) -> Setup {
     setup
 }
 
-/// LOAD in this number of parts of equal length.
+/// LOAD in this number of parts of equal length: twice as many keys as the paper's, or as many
+/// where axes are coarse.
 pub(super) fn load_phase(scale: &Scale, clients: usize, parts: usize) -> Phase {
     Phase {
-        operations: scale.keys * 2 / parts,
+        operations: scale.keys * (2 - usize::from(scale.coarse)) / parts,
         ..Phase::of(scale, Mix::Load, clients)
     }
 }
