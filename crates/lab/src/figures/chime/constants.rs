@@ -14,7 +14,7 @@ use nearfield_hardware::network::{Parameters, Preset};
 /// Clients of the paper: the port is the limit.
 const CLIENTS: usize = 640;
 /// A point inserts this part of the keys.
-const LOAD_PART: usize = 5;
+const LOAD_PART: usize = 6;
 /// The workloads whose ratios are claims, those that lie between others last: B has the requests
 /// of C and of A, D those of C and of LOAD.
 const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbA, Mix::YcsbE, Mix::YcsbB, Mix::YcsbD];
@@ -93,7 +93,6 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let contenders = [
         Contender::chime(&sizes),
-        Contender::chime_backing_off(&sizes),
         Contender::ours(&sizes),
         Contender::sherman(&sizes),
         Contender::sherman_tuned(&sizes),

@@ -194,7 +194,9 @@ const OF_ONE_NODE: [usize; 3] = [4, 16, 64];
 /// Not in the paper: where memory is attached by CXL, so that clients load and store. One compute
 /// node, as in a study of CHIME's code on the memory of another socket, and those of the paper.
 pub(super) fn cxl(figure: &Figure, scale: &Scale) -> Vec<Job> {
-    cxl_of(figure, scale, &OF_ONE_NODE, &scale.points(&CLIENTS))
+    let ends = [OF_ONE_NODE[0], OF_ONE_NODE[OF_ONE_NODE.len() - 1]];
+    let of_one: &[usize] = if scale.coarse { &ends } else { &OF_ONE_NODE };
+    cxl_of(figure, scale, of_one, &scale.points(&CLIENTS))
 }
 
 /// The same for some numbers of clients, of one compute node and of those of the paper.
