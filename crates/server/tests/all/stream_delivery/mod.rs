@@ -27,6 +27,8 @@ const STREAMS: usize = 2;
 const GROUPS: usize = 2;
 const PRODUCERS: u64 = 2;
 const CONSUMERS_OF_GROUP: u64 = 2;
+/// What is stored is thrown away after as many kills.
+const KILLS_OF_ONE_STORE: u64 = 100;
 
 /// Milliseconds and the number within them.
 type Id = (u64, u64);
@@ -79,19 +81,23 @@ fn groups_get_each_entry_once_though_the_server_is_killed() {
     let mut totals = String::new();
     for kill in 0..=kills {
         let mut process = Process::start(&folder.0, None, false);
-        if kill == 0 || kill % 100 == 99 {
-            // What is stored stays small.
-            client::flush(process.address);
+        if kill == 0 {
             create_groups(process.address);
-            ledger = Ledger::default();
         }
         let context = || {
             let folder = folder.0.display();
             format!("NEARFIELD_SEED={seed}, kill {kill}, in {folder}")
         };
-        let stored = Stored::read(process.address);
+        let mut stored = Stored::read(process.address);
         if let Err(fault) = ledger.check(&stored) {
             panic!("{}: {fault}", context());
+        }
+        if kill % KILLS_OF_ONE_STORE == KILLS_OF_ONE_STORE - 1 {
+            // What is stored stays small.
+            client::flush(process.address);
+            create_groups(process.address);
+            ledger = Ledger::default();
+            stored = Stored::read(process.address);
         }
         ledger.remember(&stored);
         if kill < kills {
