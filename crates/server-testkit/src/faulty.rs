@@ -26,6 +26,8 @@ pub struct Faults {
     pub truncates: Option<i32>,
     /// Files cannot be created, renamed or deleted, and directories not synced.
     pub names: Option<i32>,
+    /// Directories cannot be synced.
+    pub directories: Option<i32>,
     /// The greatest number of bytes that one write takes.
     pub short: Option<usize>,
     /// Faults that come and go by chance.
@@ -131,6 +133,10 @@ impl Disk for FaultyDisk {
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         self.check_names()?;
+        let mut faults = self.faults.lock();
+        let failure = faults.directories;
+        faults.fail(failure)?;
+        drop(faults);
         RealDisk.sync_directory(path)
     }
 }

@@ -93,9 +93,16 @@ pub(super) fn turn_on(server: &Server) -> io::Result<()> {
     });
     if result.is_err() {
         close(server);
-        for name in [base, log] {
-            // Only a waste of space if it stays.
-            let _ = disk.remove(&directory.join(name));
+        let manifest = directory.join(NAME);
+        if manifest.exists() {
+            // It is in place and its directory was not synced. It may come back after a power
+            // failure, so that the files that it names stay; they are complete.
+            let _ = disk.remove(&manifest);
+        } else {
+            for name in [base, log] {
+                // Only a waste of space if it stays.
+                let _ = disk.remove(&directory.join(name));
+            }
         }
     }
     result

@@ -554,7 +554,18 @@ fn a_log_that_cannot_begin_is_begun_later_and_refuses_no_writes() {
     });
     assert!(!server.server.log.is_on());
     assert_eq!(run(&mut connection, "SET b 1"), ok());
-    disk.faults.lock().syncs = None;
+    // The manifest is in place then, and must not name files that are gone.
+    {
+        let mut faults = disk.faults.lock();
+        (faults.syncs, faults.directories) = (None, Some(EIO));
+    }
+    let failed = || disk.faults.lock().failed;
+    let before = failed();
+    wait_until("a second attempt", || {
+        failed() > before && status().running.is_none() && !server.server.log.is_on()
+    });
+    load(&copy(&folder).0, false, Damage::Refuse).unwrap();
+    disk.faults.lock().directories = None;
     wait_until("another attempt", || status().last_rewrite_ok);
     assert_eq!(run(&mut connection, "SET c 1"), ok());
     let killed = load(&copy(&folder).0, true, Damage::Refuse).unwrap();
