@@ -47,6 +47,15 @@ impl Connection {
         self.receive()
     }
 
+    /// Sends requests at once and reads this number of replies.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send) and [`receive`](Self::receive).
+    pub fn exchange(&mut self, requests: &[u8], replies: usize) -> io::Result<Vec<Value>> {
+        self.send(requests)?;
+        (0..replies).map(|_| self.receive()).collect()
+    }
+
     /// Reads a reply.
     pub fn receive(&mut self) -> io::Result<Value> {
         self.receive_within(PATIENCE)

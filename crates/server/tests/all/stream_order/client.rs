@@ -265,12 +265,8 @@ impl<'r> Client<'r> {
     /// Sends requests at once and reads so many replies.
     fn exchange(&mut self, request: &[u8], replies: usize) -> (Interval, Vec<Value>) {
         let connection = &mut self.connection;
-        self.recorder.call(|| {
-            connection.send(request).unwrap();
-            (0..replies)
-                .map(|_| connection.receive().unwrap())
-                .collect()
-        })
+        self.recorder
+            .call(|| connection.exchange(request, replies).unwrap())
     }
 
     fn pipeline(&mut self) {
