@@ -3,8 +3,9 @@
 //! needed to meet a fault.
 //!
 //! What has to hold: a commit that succeeds tells of nothing that is less safe than the policy
-//! asks; commits end; what was appended is in the files once and in its order. Each scenario has a
-//! canary, the same with a step of the protocol left out, that must be caught.
+//! asks; commits end; what was appended is in the files once and in its order. All scenarios but
+//! those of two files have a canary, the same with a step of the protocol left out, that must be
+//! caught.
 //!
 //! ```console
 //! $ cargo test -p nearfield-server --features shuttle --test shuttle
