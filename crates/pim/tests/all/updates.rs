@@ -5,6 +5,7 @@ use nearfield_core::{Batch, Direction, OrderedIndex, Outcome, Words};
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::device::{Device, Model, Workers};
 use nearfield_pim::radar::{Options, Price, Radar};
+use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ fn add(batch: &mut Batch<Words>, map: &mut BTreeMap<u64, u64>, random: &mut Smal
 }
 
 fn check<D: Device + Send>(device: impl Fn() -> D, options: Options) {
-    for seed in 0..60 {
+    seeds::each(60, |seed| {
         let random = &mut SmallRng::seed_from_u64(seed);
         let index = Radar::new(device(), options);
         let mut map = BTreeMap::new();
@@ -82,7 +83,7 @@ fn check<D: Device + Send>(device: impl Fn() -> D, options: Options) {
         }
         assert_eq!(index.len(), map.len());
         index.check_invariants();
-    }
+    });
 }
 
 fn model() -> Model {
