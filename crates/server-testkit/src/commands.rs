@@ -19,6 +19,7 @@
 //!   `near`;
 //! - deadlines that pass during the test, and GT and LT beside deadlines that depend on the time.
 
+pub use super::mode::Mode;
 use super::reply::Value;
 use super::{field_commands, function_commands, place_commands, stream_commands};
 use rand::RngExt;
@@ -43,6 +44,17 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// The commands that have to be sent before it, so that Redis 7.0 and later servers know the
+    /// same consumers of groups afterwards.
+    pub fn creating_consumer(&self) -> impl Iterator<Item = Sent> {
+        let create = stream_commands::creating_consumer(&self.words).into_iter();
+        create.map(|words| Sent {
+            words,
+            family: self.family,
+            mode: Mode::Exact,
+        })
+    }
+
     /// As one would type it into redis-cli.
     pub fn shown(&self) -> String {
         let words = self.words.iter().map(|word| {
@@ -57,93 +69,11 @@ impl Sent {
     }
 }
 
-/// How replies are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// As they are.
-    Exact,
-    /// Elements in any order.
-    Unordered,
-    /// Pairs in any order, in one flat array or not.
-    Pairs,
-    /// A cursor, and elements in any order.
-    Scan,
-    /// A cursor, and pairs in any order, in one flat array.
-    ScanPairs,
-    /// Numbers so far from each other at most, also within arrays and maps.
-    Near(i64),
-}
-
-impl Mode {
-    /// True if two replies say the same.
-    pub fn same(self, ours: &Value, redis: &Value) -> bool {
-        match (self, ours, redis) {
-            (Mode::Near(distance), Value::Integer(ours), Value::Integer(redis)) => {
-                (*ours < 0) == (*redis < 0) && ours.abs_diff(*redis) <= distance.unsigned_abs()
-            }
-            (Mode::Near(_), Value::Array(ours), Value::Array(redis)) => {
-                let mut pairs = ours.iter().zip(redis);
-                ours.len() == redis.len() && pairs.all(|(ours, redis)| self.same(ours, redis))
-            }
-            (Mode::Near(_), Value::Map(ours), Value::Map(redis)) => {
-                let mut pairs = ours.iter().zip(redis);
-                let same = |(ours, redis): (&(Value, Value), &(Value, Value))| {
-                    ours.0 == redis.0 && self.same(&ours.1, &redis.1)
-                };
-                ours.len() == redis.len() && pairs.all(same)
-            }
-            (Mode::Exact | Mode::Near(_), ours, redis) => ours == redis,
-            (mode, ours, redis) => mode.sorted(ours.clone()) == mode.sorted(redis.clone()),
-        }
-    }
-
-    fn sorted(self, value: Value) -> Value {
-        match (self, value) {
-            (Mode::Unordered, Value::Array(mut elements)) => {
-                elements.sort();
-                Value::Array(elements)
-            }
-            (Mode::Unordered, Value::Set(mut elements)) => {
-                elements.sort();
-                Value::Set(elements)
-            }
-            (_, Value::Map(mut pairs)) => {
-                pairs.sort();
-                Value::Map(pairs)
-            }
-            (Mode::Pairs, Value::Array(mut elements)) => {
-                if elements
-                    .iter()
-                    .any(|element| matches!(element, Value::Array(_)))
-                {
-                    elements.sort();
-                    return Value::Array(elements);
-                }
-                let mut pairs: Vec<Vec<Value>> = elements.chunks(2).map(<[_]>::to_vec).collect();
-                pairs.sort();
-                Value::Array(pairs.concat())
-            }
-            (Mode::Scan | Mode::ScanPairs, Value::Array(mut parts)) => {
-                let inner = if self == Mode::Scan {
-                    Mode::Unordered
-                } else {
-                    Mode::Pairs
-                };
-                if let [_, elements] = parts.as_mut_slice() {
-                    *elements = inner.sorted(elements.clone());
-                }
-                Value::Array(parts)
-            }
-            (_, value) => value,
-        }
-    }
-}
-
 /// Lines of commands. Words in lower case stand for random words (see [`slot`]), `[a]` for an
 /// option, `(a | b)` for a choice, `a+` for some. Before a command may stand how its replies are
-/// compared: `~` unordered, `~~` unordered pairs, `scan`, `scanpairs`, `near=N`. `!` keeps its
-/// arguments from being replaced by odd ones, where that would make it wait, answer without end,
-/// or depend on the time.
+/// compared: `~` unordered, `~~` unordered pairs, `scan`, `scanpairs`, `near=N`, `times=N`. `!`
+/// keeps its arguments from being replaced by odd ones, where that would make it wait, answer
+/// without end, or depend on the time.
 const COMMANDS: &[(&str, &str)] = &[
     (
         "strings",
@@ -722,11 +652,14 @@ impl Template {
                 "~~" => template.mode = Mode::Pairs,
                 "scan" => template.mode = Mode::Scan,
                 "scanpairs" => template.mode = Mode::ScanPairs,
-                _ => match first.strip_prefix("near=") {
-                    Some(distance) => {
+                _ => match first.split_once('=') {
+                    Some(("near", distance)) => {
                         template.mode = Mode::Near(distance.parse().expect("a number"))
                     }
-                    None => break,
+                    Some(("times", distance)) => {
+                        template.mode = Mode::Times(distance.parse().expect("a number"))
+                    }
+                    _ => break,
                 },
             }
             rest = after;
@@ -767,6 +700,11 @@ impl Generator {
             place_commands::COMMANDS,
         ];
         Generator::of(&all, random, known)
+    }
+
+    /// A generator of commands on streams and their groups, as in Valkey 9.
+    pub fn of_streams(random: SmallRng, known: fn(&[u8]) -> bool) -> Generator {
+        Generator::of(&[stream_commands::COMMANDS], random, known)
     }
 
     /// A generator of commands on hashes whose fields expire, as in Redis 8.

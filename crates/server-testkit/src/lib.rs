@@ -12,6 +12,7 @@ pub mod faulty_tier;
 mod field_commands;
 pub mod folder;
 mod function_commands;
+pub mod mode;
 pub mod nearfield;
 pub mod peer;
 mod place_commands;

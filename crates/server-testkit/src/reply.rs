@@ -45,6 +45,31 @@ pub struct Malformed(pub String);
 const DEPTH_MAX: usize = 32;
 
 impl Value {
+    /// The reply without the fields of these names, of maps and of lists of names and values.
+    pub fn without(self, names: &[&str]) -> Value {
+        let is_named = |value: &Value| match value {
+            Value::Bulk(name) => names.iter().any(|it| it.as_bytes() == name),
+            _ => false,
+        };
+        match self {
+            Value::Array(elements) => {
+                let (mut kept, mut elements) = (Vec::new(), elements.into_iter());
+                while let Some(element) = elements.next() {
+                    match is_named(&element) {
+                        true => drop(elements.next()),
+                        false => kept.push(element.without(names)),
+                    }
+                }
+                Value::Array(kept)
+            }
+            Value::Map(pairs) => {
+                let kept = pairs.into_iter().filter(|(name, _)| !is_named(name));
+                Value::Map(kept.map(|(name, it)| (name, it.without(names))).collect())
+            }
+            other => other,
+        }
+    }
+
     /// Reads a reply at the beginning of `bytes`, and says how long it is; `None` if it has not
     /// come whole.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {

@@ -73,13 +73,14 @@ fn describe(object: &Object) -> String {
     format!("{} {words:?}", object.kind().name())
 }
 
-/// All of a stream but how entries lie in nodes, and when consumers were seen: that of a consumer
-/// who was given nothing is not logged.
+/// All of a stream but how entries lie in nodes, and when consumers were seen and active: the log
+/// does not have the times of a consumer who was given nothing.
 fn describe_stream(stream: &Stream) -> String {
     let mut parts = stream.parts();
     parts.nodes.clear();
     for consumer in parts.groups.iter_mut().flat_map(|it| &mut it.consumers) {
         consumer.seen_ms = 0;
+        consumer.active_ms = None;
     }
     let entries = stream.range(StreamId::MIN, StreamId::MAX, false);
     let entries = entries.map(|entry| {

@@ -40,9 +40,34 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
         XCLAIM xkey xgroup xconsumer 0 xid+ (IDLE (0 | 1000 | -1) | TIME (1 | 1000 | a)) [FORCE]
         XAUTOCLAIM xkey xgroup xconsumer (0 | 0 | 100000 | -1 | a) xbound [COUNT cnt] [JUSTID]
         near=20000 XINFO CONSUMERS xkey xgroup
-        near=20000 XINFO STREAM xkey FULL [COUNT cnt]",
+        times=20000 XINFO STREAM xkey FULL [COUNT cnt]",
     ),
 ];
+
+/// The commands that create the consumer whom a command names, which Redis does from 7.2 on though
+/// the consumer be given nothing.
+pub(super) fn creating_consumer(words: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let (keys, group) = match words {
+        [name, key, group @ ..] if is(name, "XCLAIM") || is(name, "XAUTOCLAIM") => {
+            (std::slice::from_ref(key), group)
+        }
+        [name, _, group @ ..] if is(name, "XREADGROUP") => {
+            let streams = group.iter().position(|word| is(word, "STREAMS"));
+            let keys = streams.map_or(&[][..], |at| &group[at + 1..]);
+            (&keys[..keys.len() / 2], group)
+        }
+        _ => return Vec::new(),
+    };
+    let [group, consumer, ..] = group else {
+        return Vec::new();
+    };
+    let create = |key: &Vec<u8>| {
+        let words = [&b"XGROUP"[..], b"CREATECONSUMER", key, group, consumer];
+        words.map(<[u8]>::to_vec).to_vec()
+    };
+    keys.iter().map(create).collect()
+}
 
 /// The words of a kind that a line of a command names.
 pub(super) const KINDS: &[(&str, &[&str])] = &[

@@ -8,7 +8,8 @@
 //! consumers:  count  (name  seen  [active]  count  identifier ...) ...
 //! ```
 //!
-//! `active` came with 7.2. It is read and forgotten: Redis 7.0 does not know it.
+//! `active` came with 7.2. It is read and not written, as Redis 7.0 reads no form that has it.
+//! Whoever reads a form without it takes `seen` for it, and so does Redis.
 
 use super::decode::repeated;
 use super::error::Error;
@@ -16,7 +17,7 @@ use super::format::kind;
 use super::sink::Sink;
 use super::source::Source;
 use crate::object::StreamId;
-use crate::object::stream::{ConsumerParts, GroupParts, Progress, StreamParts};
+use crate::object::stream::{ConsumerParts, GroupParts, NEVER_ACTIVE, Progress, StreamParts};
 use std::borrow::Cow;
 use std::io::{Read, Write};
 
@@ -140,13 +141,15 @@ fn group<R: Read>(
     let consumers = repeated(source, |source| {
         let name = source.string()?;
         let seen_ms = i64::from_le_bytes(source.array()?);
-        if has_active_times {
-            source.array::<8>()?;
-        }
+        let active_ms = match has_active_times {
+            true => i64::from_le_bytes(source.array()?),
+            false => seen_ms,
+        };
         let pending = repeated(source, |source| Ok(StreamId::from_bytes(source.array()?)))?;
         Ok(ConsumerParts {
             name,
             seen_ms,
+            active_ms: (active_ms != NEVER_ACTIVE).then_some(active_ms),
             pending,
         })
     })?;

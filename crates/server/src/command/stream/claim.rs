@@ -8,7 +8,7 @@ use crate::command::{Answer, Call, Command, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::{Class, Effects};
 use crate::number::parse_integer;
-use crate::object::stream::Pending;
+use crate::object::stream::{Group, Pending};
 use crate::object::{Stream, StreamId};
 use crate::resp::Reply;
 
@@ -57,12 +57,23 @@ struct Done {
 }
 
 impl Claim {
+    /// Finds or creates the consumer, which is there from now on whether it gets anything or not.
+    fn begin(&self, group: &mut Group, consumer: &[u8]) -> (u32, Done) {
+        let (number, created) = group.find_or_create(consumer, self.now_ms);
+        group.see(number, self.now_ms);
+        let done = Done {
+            created,
+            ..Done::default()
+        };
+        (number, done)
+    }
+
     /// Gives an entry to a consumer, or forgets that it is pending if it is deleted. Says whether
     /// it was claimed.
     fn take(
         &self,
         stream: &mut Stream,
-        (group, consumer): (&[u8], &[u8]),
+        (group, consumer): (&[u8], u32),
         id: StreamId,
         reply: &mut Reply,
         done: &mut Done,
@@ -91,11 +102,8 @@ impl Claim {
             None if self.force => 1,
             None => return false,
         };
-        // Who claims nothing is not created.
-        let (consumer, created) = group.find_or_create(consumer, self.now_ms);
-        // While a log is read, that is later than the clock.
-        group.see(consumer, self.now_ms.max(self.delivered_ms));
-        done.created |= created;
+        // While a log is read, the delivery is later than the clock.
+        group.see_active(consumer, self.now_ms.max(self.delivered_ms));
         let counted = before.wrapping_add(u64::from(!self.only_ids));
         let deliveries = self.deliveries.unwrap_or(counted);
         group.set_pending(Pending {
@@ -225,8 +233,8 @@ fn xclaim(call: &mut Call<'_>) -> Answer {
     let claim = options(&words[ids.len()..], idle_ms, now_ms)?;
     let reply = &mut *call.reply;
     let done = call.keys.edit_present::<Stream, _>(key, |stream| {
-        let mut done = Done::default();
         let group = stream.group_mut(name)?;
+        let (consumer, mut done) = claim.begin(group, consumer);
         if claim.last_id > group.last_id {
             group.last_id = claim.last_id;
             done.advanced = Some((group.last_id, group.entries_read));
@@ -277,7 +285,7 @@ fn xautoclaim(call: &mut Call<'_>) -> Answer {
     let reply = &mut *call.reply;
     let done = call.keys.edit_present::<Stream, _>(key, |stream| {
         let group = stream.group_mut(name)?;
-        let mut done = Done::default();
+        let (consumer, mut done) = claim.begin(group, consumer);
         // One more than is looked at: where the next call goes on.
         let looked_at = count.saturating_mul(ATTEMPTS);
         let mut ids = Vec::new();

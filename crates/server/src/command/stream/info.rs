@@ -6,7 +6,7 @@ use super::range::{put_entry, put_id};
 use crate::command::help::help;
 use crate::command::{Answer, Call, Command, Flags, integer, is};
 use crate::error::CommandError;
-use crate::object::stream::{Entry, Group, Progress};
+use crate::object::stream::{Entry, Group, NEVER_ACTIVE, Progress};
 use crate::object::{Stream, StreamId};
 use crate::resp::Reply;
 
@@ -57,13 +57,18 @@ fn consumers(call: &mut Call<'_>) -> Answer {
         };
         reply.array(group.consumer_count());
         for (_, consumer) in group.consumers() {
-            reply.map(3);
+            reply.map(4);
             reply.bulk(b"name");
             reply.bulk(consumer.name());
             reply.bulk(b"pending");
             reply.count(consumer.pending_count());
             reply.bulk(b"idle");
             reply.integer(now_ms.saturating_sub(consumer.seen_ms).max(0));
+            reply.bulk(b"inactive");
+            let inactive_ms = consumer
+                .active_ms
+                .map(|active| now_ms.saturating_sub(active));
+            reply.integer(inactive_ms.unwrap_or(NEVER_ACTIVE));
         }
         Ok(())
     })
@@ -191,11 +196,13 @@ fn put_all(reply: &mut Reply, stream: &Stream, progress: &Progress, count: usize
         reply.bulk(b"consumers");
         reply.array(group.consumer_count());
         for (number, consumer) in group.consumers() {
-            reply.map(4);
+            reply.map(5);
             reply.bulk(b"name");
             reply.bulk(consumer.name());
             reply.bulk(b"seen-time");
             reply.integer(consumer.seen_ms);
+            reply.bulk(b"active-time");
+            reply.integer(consumer.active_ms.unwrap_or(NEVER_ACTIVE));
             reply.bulk(b"pel-count");
             reply.count(consumer.pending_count());
             reply.bulk(b"pending");

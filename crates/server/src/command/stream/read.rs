@@ -183,9 +183,13 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
 }
 
 /// What was done to a group, to be logged.
+#[derive(Default)]
 struct Delivered {
     created: bool,
-    ids: Vec<StreamId>,
+    /// Whether there is an answer, though it may be empty.
+    served: bool,
+    /// What is pending since now, or was delivered again.
+    pending: Vec<Pending>,
     /// The group's last identifier and the number of entries read, if they have changed.
     advanced: Option<(StreamId, Option<u64>)>,
 }
@@ -207,42 +211,54 @@ fn serve(
         let progress = stream.progress();
         let last_id = stream.group(name)?.last_id;
         let has_new = stream.last().is_some_and(|last| last.id > last_id);
-        if from == From::Undelivered && !has_new {
-            return None;
-        }
         let (number, created) = stream.group_mut(name)?.find_or_create(consumer, now_ms);
         stream.group_mut(name)?.see(number, now_ms);
         let mut delivered = Delivered {
             created,
-            ids: Vec::new(),
-            advanced: None,
+            ..Delivered::default()
         };
-        if let From::Behind(id) = from {
-            begin_stream(reply, key);
-            put_history(reply, stream, name, number, id, limit);
+        if from == From::Undelivered && !has_new {
             return Some(delivered);
         }
+        delivered.served = true;
         begin_stream(reply, key);
-        let mark = reply.begin();
+        if let From::Behind(id) = from {
+            delivered.pending = put_history(reply, stream, name, number, id, limit);
+            let group = stream.group_mut(name)?;
+            for pending in &mut delivered.pending {
+                pending.delivered_ms = now_ms;
+                pending.deliveries = pending.deliveries.wrapping_add(1);
+                group.set_pending(*pending);
+            }
+            return Some(delivered);
+        }
+        let (mark, mut ids) = (reply.begin(), Vec::new());
         for entry in stream
             .range(last_id.next()?, StreamId::MAX, false)
             .take(limit)
         {
             put_entry(reply, &entry);
-            delivered.ids.push(entry.id);
+            ids.push(entry.id);
         }
-        reply.end_array(mark, delivered.ids.len());
+        reply.end_array(mark, ids.len());
         let group = stream.group_mut(name)?;
-        for &id in &delivered.ids {
+        for id in ids {
             group.advance(id, &progress);
-            if !arguments.no_ack {
-                group.set_pending(Pending {
-                    id,
-                    consumer: number,
-                    delivered_ms: now_ms,
-                    deliveries: 1,
-                });
+            if arguments.no_ack {
+                continue;
             }
+            let pending = Pending {
+                id,
+                consumer: number,
+                delivered_ms: now_ms,
+                deliveries: 1,
+            };
+            group.set_pending(pending);
+            delivered.pending.push(pending);
+        }
+        // As in Redis, who acknowledges nothing is not active.
+        if !arguments.no_ack {
+            group.see_active(number, now_ms);
         }
         delivered.advanced = Some((group.last_id, group.entries_read));
         Some(delivered)
@@ -251,10 +267,11 @@ fn serve(
         return Ok(false);
     };
     log(call, key, arguments, &delivered);
-    Ok(true)
+    Ok(delivered.served)
 }
 
-/// Answers what a consumer has not acknowledged behind an identifier.
+/// Answers what a consumer has not acknowledged behind an identifier, and returns what of that was
+/// delivered again.
 fn put_history(
     reply: &mut Reply,
     stream: &Stream,
@@ -262,12 +279,16 @@ fn put_history(
     consumer: u32,
     behind: StreamId,
     limit: usize,
-) {
+) -> Vec<Pending> {
     let (mark, mut length) = (reply.begin(), 0);
+    let mut again = Vec::new();
     if let Some((group, start)) = stream.group(group).zip(behind.next()) {
         for pending in group.pending_of(consumer, start).take(limit) {
             match stream.get(pending.id) {
-                Some(entry) => put_entry(reply, &entry),
+                Some(entry) => {
+                    put_entry(reply, &entry);
+                    again.push(*pending);
+                }
                 None => {
                     // It was deleted.
                     reply.array(2);
@@ -279,6 +300,7 @@ fn put_history(
         }
     }
     reply.end_array(mark, length);
+    again
 }
 
 /// Has the log say what was delivered.
@@ -286,25 +308,28 @@ fn log(call: &mut Call<'_>, key: &[u8], arguments: &Arguments<'_>, delivered: &D
     let Some((group, consumer)) = arguments.group else {
         return;
     };
-    let now = call.keys.now_ms().to_string();
     if delivered.created {
         call.keys
             .changed_aside(key, Class::Stream, "xgroup-createconsumer");
         let words = [&b"XGROUP"[..], b"CREATECONSUMER", key, group, consumer];
         call.keys.effects().log_instead(&words);
     }
-    let Some((last_id, read)) = delivered.advanced else {
+    if delivered.pending.is_empty() && delivered.advanced.is_none() {
         return;
-    };
+    }
     let effects = call.keys.effects();
     effects.changes += 1;
     if !effects.logging {
         return;
     }
-    for id in delivered.ids.iter().filter(|_| !arguments.no_ack) {
-        let texts = [id.to_string(), now.clone(), "1".to_owned()];
+    for pending in &delivered.pending {
+        let (time, count) = (pending.delivered_ms, pending.deliveries);
+        let texts = [pending.id.to_string(), time.to_string(), count.to_string()];
         log_delivery(effects, [key, group, consumer], &texts);
     }
+    let Some((last_id, read)) = delivered.advanced else {
+        return;
+    };
     let (last_id, read) = (last_id.to_string(), read_text(read));
     let words = [
         &b"XGROUP"[..],

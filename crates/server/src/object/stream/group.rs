@@ -28,8 +28,10 @@ impl Identified for Pending {
 /// A consumer of a group.
 pub struct Consumer {
     name: Vec<u8, Heap>,
-    /// When it did something last, in ms since 1970.
+    /// When it asked for something last, in ms since 1970.
     pub seen_ms: i64,
+    /// When it was given something last, in ms since 1970; `None` if it never was.
+    pub active_ms: Option<i64>,
     pending: Sorted<StreamId>,
 }
 
@@ -127,6 +129,7 @@ impl Group {
         let consumer = Consumer {
             name: copied(name, &heap),
             seen_ms: now_ms,
+            active_ms: None,
             pending: Sorted::new_in(heap),
         };
         let free = self.consumers.iter().position(Option::is_none);
@@ -139,10 +142,25 @@ impl Group {
         (number as u32, true)
     }
 
-    /// Notes that a consumer does something.
+    /// Notes that a consumer asks for something, whether it is given anything or not.
     pub fn see(&mut self, number: u32, now_ms: i64) {
         if let Some(consumer) = self.consumer_mut(number) {
             consumer.seen_ms = now_ms;
+        }
+    }
+
+    /// Notes that a consumer asked for something and was given it.
+    pub fn see_active(&mut self, number: u32, now_ms: i64) {
+        if let Some(consumer) = self.consumer_mut(number) {
+            consumer.seen_ms = now_ms;
+            consumer.active_ms = Some(now_ms);
+        }
+    }
+
+    /// Sets when a consumer was given something last.
+    pub(super) fn set_active(&mut self, number: u32, active_ms: Option<i64>) {
+        if let Some(consumer) = self.consumer_mut(number) {
+            consumer.active_ms = active_ms;
         }
     }
 
@@ -256,6 +274,7 @@ impl Group {
             let consumer = consumer.as_ref().map(|it| Consumer {
                 name: copied(&it.name, heap),
                 seen_ms: it.seen_ms,
+                active_ms: it.active_ms,
                 pending: it.pending.rebuild_in(heap),
             });
             copy.consumers.push(consumer);

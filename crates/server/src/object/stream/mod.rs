@@ -21,7 +21,7 @@ mod trim;
 pub use group::{Consumer, Group, Pending};
 pub use id::StreamId;
 pub use node::Entry;
-pub use parts::{ConsumerParts, GroupParts, StreamParts};
+pub use parts::{ConsumerParts, GroupParts, NEVER_ACTIVE, StreamParts};
 pub use progress::Progress;
 pub use trim::{Bound, Trim};
 

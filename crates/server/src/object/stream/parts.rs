@@ -46,8 +46,10 @@ pub struct GroupParts {
 pub struct ConsumerParts {
     /// Its name.
     pub name: Vec<u8>,
-    /// When it did something last, in ms since 1970.
+    /// When it asked for something last, in ms since 1970.
     pub seen_ms: i64,
+    /// When it was given something last, in ms since 1970; `None` if it never was.
+    pub active_ms: Option<i64>,
     /// The identifiers of what it has not acknowledged.
     pub pending: Vec<StreamId>,
 }
@@ -105,6 +107,7 @@ fn group_parts(group: &Group) -> GroupParts {
     let consumers = group.consumers().map(|(number, consumer)| ConsumerParts {
         name: consumer.name().to_vec(),
         seen_ms: consumer.seen_ms,
+        active_ms: consumer.active_ms,
         pending: group
             .pending_of(number, StreamId::MIN)
             .map(|it| it.id)
@@ -129,6 +132,7 @@ fn group_of_parts(parts: &GroupParts, heap: &Heap) -> Option<Group> {
         if !is_new {
             return None;
         }
+        group.set_active(number, consumer.active_ms);
         for id in &consumer.pending {
             // One that two consumers have is nobody's.
             if owners.insert(*id, number).is_some() {
@@ -176,6 +180,9 @@ impl StreamParts<'_> {
     }
 }
 
+/// The time of a consumer that was never given anything, in bytes.
+pub const NEVER_ACTIVE: i64 = -1;
+
 fn put_id(out: &mut Vec<u8>, id: StreamId) {
     out.extend_from_slice(&id.to_bytes());
 }
@@ -217,6 +224,8 @@ impl Stream {
             for consumer in &group.consumers {
                 put_bytes(out, &consumer.name);
                 out.extend_from_slice(&consumer.seen_ms.to_le_bytes());
+                let active_ms = consumer.active_ms.unwrap_or(NEVER_ACTIVE);
+                out.extend_from_slice(&active_ms.to_le_bytes());
                 put_number(out, consumer.pending.len());
                 consumer.pending.iter().for_each(|id| put_id(out, *id));
             }
@@ -248,10 +257,12 @@ impl Stream {
             }
             for _ in 0..source.count()? {
                 let (name, seen_ms) = (source.bytes()?.to_vec(), i64_of(source)?);
+                let active_ms = Some(i64_of(source)?).filter(|&time| time != NEVER_ACTIVE);
                 let ids = (0..source.count()?).map(|_| id(source));
                 group.consumers.push(ConsumerParts {
                     name,
                     seen_ms,
+                    active_ms,
                     pending: ids.collect::<Option<_>>()?,
                 });
             }

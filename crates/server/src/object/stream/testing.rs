@@ -61,6 +61,9 @@ pub fn made(random: &mut SmallRng, heap: &Heap) -> Stream {
         for &id in &ids {
             let name = [random.random_range(b'a'..b'd')];
             let (consumer, _) = group.find_or_create(&name, random.random::<i64>() >> 1);
+            if random.random_bool(0.5) {
+                group.see_active(consumer, random.random::<i64>() >> 1);
+            }
             group.set_pending(Pending {
                 id,
                 consumer,

@@ -705,7 +705,12 @@ fn streams_are_read_in_their_three_forms() {
     for (type_byte, body, added, entries_read) in [
         (15, stream(b"", b"", b""), 1, Some(1)),
         (19, stream(counters, unread, b""), 8, None),
-        (21, stream(counters, b"\x04", b"timetime"), 8, Some(4)),
+        (
+            21,
+            stream(counters, b"\x04", b"\x05\0\0\0\0\0\0\0"),
+            8,
+            Some(4),
+        ),
     ] {
         let items = read(type_byte, &body).unwrap();
         let Some(Item::Entry {
@@ -725,6 +730,8 @@ fn streams_are_read_in_their_three_forms() {
         assert_eq!(group.pending, [(id(7, 3), 5, 9)]);
         assert_eq!(group.consumers[0].pending, [id(7, 3)]);
         assert_eq!(group.consumers[0].seen_ms, 6);
+        let active_ms = if type_byte == 21 { 5 } else { 6 };
+        assert_eq!(group.consumers[0].active_ms, Some(active_ms));
     }
     // What does not fit together is refused, wherever it is.
     let sound = stream(counters, unread, b"");

@@ -1,5 +1,6 @@
 //! Packed values and files made by hand, and random values.
 
+use crate::object::stream::NEVER_ACTIVE;
 use crate::object::stream::testing::made;
 use crate::rdb::{Attributes, Error, Item, Reader, TimedField, Unsupported, Value, Writer};
 use rand::rngs::SmallRng;
@@ -139,7 +140,12 @@ pub fn random_value(random: &mut SmallRng) -> Value {
         }
         4 => {
             let stream = made(random, &nearfield_tiers::Heap::new());
-            Value::Stream(Box::new(stream.parts().into_owned()))
+            let mut parts = stream.parts().into_owned();
+            for consumer in parts.groups.iter_mut().flat_map(|it| &mut it.consumers) {
+                // Which is all that is written of the two.
+                consumer.active_ms = Some(consumer.seen_ms).filter(|&time| time != NEVER_ACTIVE);
+            }
+            Value::Stream(Box::new(parts))
         }
         0 => Value::String(random_string(random)),
         1 => Value::List((0..count).map(|_| random_string(random)).collect()),

@@ -32,6 +32,8 @@ fn there_is_a_stream_of_each_form() {
         };
         assert_eq!(parts.len, 7, "{name}");
         let consumers = parts.groups.iter().flat_map(|group| &group.consumers);
+        let idlers = consumers.clone().filter(|it| it.active_ms.is_none());
+        assert_eq!(idlers.count(), usize::from(type_byte == 21), "{name}");
         let pending: usize = consumers.map(|consumer| consumer.pending.len()).sum();
         assert_eq!((parts.groups.len(), pending), (2, 3), "{name}");
     }

@@ -1,0 +1,97 @@
+//! When replies of two servers to one command say the same.
+
+use super::reply::Value;
+
+/// Greater numbers are times in [`Mode::Times`].
+const TIME_MIN: i64 = 1_000_000_000;
+
+/// How replies are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As they are.
+    Exact,
+    /// Elements in any order.
+    Unordered,
+    /// Pairs in any order, in one flat array or not.
+    Pairs,
+    /// A cursor, and elements in any order.
+    Scan,
+    /// A cursor, and pairs in any order, in one flat array.
+    ScanPairs,
+    /// Numbers so far from each other at most, also within arrays and maps.
+    Near(i64),
+    /// The same of times since 1970. Numbers that are too small for one are as they are.
+    Times(i64),
+}
+
+impl Mode {
+    /// True if two replies say the same.
+    pub fn same(self, ours: &Value, redis: &Value) -> bool {
+        match (self, ours, redis) {
+            (Mode::Near(distance), Value::Integer(ours), Value::Integer(redis)) => {
+                (*ours < 0) == (*redis < 0) && ours.abs_diff(*redis) <= distance.unsigned_abs()
+            }
+            (Mode::Times(distance), Value::Integer(ours), Value::Integer(redis)) => {
+                let near = Mode::Near(distance);
+                match (*ours).min(*redis) > TIME_MIN {
+                    true => near.same(&Value::Integer(*ours), &Value::Integer(*redis)),
+                    false => ours == redis,
+                }
+            }
+            (Mode::Near(_) | Mode::Times(_), Value::Array(ours), Value::Array(redis)) => {
+                let mut pairs = ours.iter().zip(redis);
+                ours.len() == redis.len() && pairs.all(|(ours, redis)| self.same(ours, redis))
+            }
+            (Mode::Near(_) | Mode::Times(_), Value::Map(ours), Value::Map(redis)) => {
+                let mut pairs = ours.iter().zip(redis);
+                let same = |(ours, redis): (&(Value, Value), &(Value, Value))| {
+                    ours.0 == redis.0 && self.same(&ours.1, &redis.1)
+                };
+                ours.len() == redis.len() && pairs.all(same)
+            }
+            (Mode::Exact | Mode::Near(_) | Mode::Times(_), ours, redis) => ours == redis,
+            (mode, ours, redis) => mode.sorted(ours.clone()) == mode.sorted(redis.clone()),
+        }
+    }
+
+    fn sorted(self, value: Value) -> Value {
+        match (self, value) {
+            (Mode::Unordered, Value::Array(mut elements)) => {
+                elements.sort();
+                Value::Array(elements)
+            }
+            (Mode::Unordered, Value::Set(mut elements)) => {
+                elements.sort();
+                Value::Set(elements)
+            }
+            (_, Value::Map(mut pairs)) => {
+                pairs.sort();
+                Value::Map(pairs)
+            }
+            (Mode::Pairs, Value::Array(mut elements)) => {
+                if elements
+                    .iter()
+                    .any(|element| matches!(element, Value::Array(_)))
+                {
+                    elements.sort();
+                    return Value::Array(elements);
+                }
+                let mut pairs: Vec<Vec<Value>> = elements.chunks(2).map(<[_]>::to_vec).collect();
+                pairs.sort();
+                Value::Array(pairs.concat())
+            }
+            (Mode::Scan | Mode::ScanPairs, Value::Array(mut parts)) => {
+                let inner = if self == Mode::Scan {
+                    Mode::Unordered
+                } else {
+                    Mode::Pairs
+                };
+                if let [_, elements] = parts.as_mut_slice() {
+                    *elements = inner.sorted(elements.clone());
+                }
+                Value::Array(parts)
+            }
+            (_, value) => value,
+        }
+    }
+}
