@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The allocated and the free parts of a memory, in lines. Neighbouring free parts are joined, so
 /// that divided memory can be allocated as a whole again. First fit; linear in the number of free
 /// parts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunks {
     /// Lengths by offset.
     free: BTreeMap<u64, u64>,

@@ -1,5 +1,6 @@
 //! What has to be done for figures, in pieces that can be done at the same time.
 
+use super::kept::Kept;
 use super::row::Row;
 use crate::error::LabError;
 use crate::harness::Interrupt;
@@ -28,6 +29,7 @@ type Work = Box<dyn FnOnce(&mut Run<'_>) -> Result<(), PointError> + Send>;
 /// A job that is being done.
 pub(super) struct Run<'r> {
     pub interrupt: &'r Interrupt,
+    pub kept: &'r Kept,
     pub rows: Vec<Row>,
     phase_ended: &'r mut dyn FnMut(),
 }
@@ -118,18 +120,27 @@ impl Job {
         format!("figure {}: {}", self.figures.join(", "), self.peer)
     }
 
-    /// Does it, and answers its rows, also those before an error.
+    /// Does it, and answers its rows, also those before an error. `kept` is what jobs before have
+    /// left.
     pub(super) fn run(
         self,
         interrupt: &Interrupt,
+        kept: &Kept,
         mut phase_ended: impl FnMut(),
     ) -> (Vec<Row>, Result<(), PointError>) {
         let mut run = Run {
             interrupt,
+            kept,
             rows: Vec::new(),
             phase_ended: &mut phase_ended,
         };
         let done = (self.work)(&mut run);
         (run.rows, done)
+    }
+
+    /// Does it with nothing that others have left.
+    #[cfg(test)]
+    pub(super) fn run_by_itself(self, interrupt: &Interrupt) -> (Vec<Row>, Result<(), PointError>) {
+        self.run(interrupt, &Kept::new(0), || {})
     }
 }

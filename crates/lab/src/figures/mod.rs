@@ -9,6 +9,7 @@ mod chime;
 mod claim;
 mod dcart;
 mod job;
+mod kept;
 mod page;
 mod paper;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::claim::is_stated_by_paper;
 use super::job::Job;
+use super::kept::Kept;
 use super::paper::Paper;
 use super::row::{Claim, Row, Work};
 use super::{AdmScale, DcartScale, PulseScale, chime, radar};
@@ -83,6 +84,7 @@ fn lines(runs: Vec<Runs>) -> Vec<String> {
     let count = queue.len();
     let queue = Mutex::new(queue.into_iter().enumerate().collect::<VecDeque<_>>());
     let ended = Mutex::new(vec![None; count]);
+    let kept = Kept::new(usize::MAX);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -93,7 +95,7 @@ fn lines(runs: Vec<Runs>) -> Vec<String> {
                         break;
                     };
                     let title = job.title();
-                    let (rows, done) = job.run(&Interrupt::default(), || {});
+                    let (rows, done) = job.run(&Interrupt::default(), &kept, || {});
                     done.unwrap_or_else(|error| panic!("{title}: {error}"));
                     ended.lock().unwrap()[place] = Some((number, rows));
                 }
@@ -224,7 +226,7 @@ fn pinned_figures_show_a_constant_that_has_changed() {
     let scale = chime::pinned_scale();
     let found = |part: f64| {
         let job = chime::reads_at(&scale, part);
-        let (rows, done) = job.run(&Interrupt::default(), || {});
+        let (rows, done) = job.run_by_itself(&Interrupt::default());
         done.unwrap();
         let line = rows.iter().find_map(|row| line_of_row(scale.name(), row));
         line.unwrap()

@@ -1,6 +1,7 @@
 //! One call of `nearfield figures`, from the figures to the last report.
 
 use super::job::{Job, PointError};
+use super::kept::Kept;
 use super::page;
 use super::paper::Title;
 use super::report::FigureReport;
@@ -15,6 +16,9 @@ use crate::text::shortened;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock, mpsc};
+
+/// What jobs leave for later ones takes no more memory than this, in bytes.
+const KEPT_BYTES_MAX: usize = 1 << 30;
 
 /// What is to be done: figures of a paper, at a scale.
 pub struct Request {
@@ -109,6 +113,7 @@ impl FigureSession {
         let waiting = Queue {
             jobs: Mutex::new(waiting),
             alone: RwLock::new(()),
+            kept: Kept::new(KEPT_BYTES_MAX),
         };
         let (sender, news) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -168,6 +173,7 @@ struct Queue {
     jobs: Mutex<VecDeque<(usize, Job)>>,
     /// Who holds it alone is the only one who works.
     alone: RwLock<()>,
+    kept: Kept,
 }
 
 impl Queue {
@@ -193,7 +199,7 @@ fn work(queue: &Queue, interrupt: &Interrupt, sender: &mpsc::Sender<News>) {
         let phase = || {
             let _ = sender.send(News::Phase);
         };
-        let (rows, done) = job.run(interrupt, phase);
+        let (rows, done) = job.run(interrupt, &queue.kept, phase);
         if sender.send(News::Ends(number, rows, done)).is_err() {
             return;
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Nodes, clients, and their time. See the [module](super).
 #[derive(Debug)]
 pub struct Simulation {
-    state: Rc<RefCell<State>>,
+    pub(super) state: Rc<RefCell<State>>,
     tasks: Vec<Task>,
     ready: Arc<Ready>,
 }

@@ -31,6 +31,7 @@
 
 mod endpoint;
 mod executor;
+mod image;
 mod node;
 mod request;
 mod skewed;
@@ -40,5 +41,6 @@ mod tests;
 
 pub use endpoint::SimEndpoint;
 pub use executor::Simulation;
+pub use image::Image;
 pub use skewed::Skewed;
 pub use state::Delivery;

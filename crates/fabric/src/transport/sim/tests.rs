@@ -1,5 +1,5 @@
 use super::*;
-use crate::address::{GlobalAddress, NodeId};
+use crate::address::{GlobalAddress, NodeId, RESERVED_BYTES};
 use crate::count::Counting;
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
@@ -417,4 +417,37 @@ fn whole_verbs_take_effect_in_the_order_of_their_answers() {
     // Atomics on one word are served one after the other: 2.5 million a second.
     let micros = simulation.now().as_micros();
     assert!((390..420).contains(&micros), "{micros}");
+}
+
+#[test]
+fn nodes_made_of_an_image_go_on_where_it_was_taken() {
+    let network = Preset::ConnectX6.parameters();
+    let mut first = Simulation::new(1, network, Delivery::Whole);
+    let node = first.add_node(1 << 20);
+    let endpoint = first.instant_endpoint(0);
+    let written = Rc::new(RefCell::new(GlobalAddress::NULL));
+    let at = Rc::clone(&written);
+    first.spawn(0, async move {
+        let chunk = endpoint.allocate(node, 1000).await.unwrap();
+        endpoint.write(chunk, &7u64.to_le_bytes()).await.unwrap();
+        *at.borrow_mut() = chunk;
+    });
+    assert_eq!(first.run(), 0);
+    let image = first.image();
+    assert_eq!(image.bytes(), RESERVED_BYTES as usize + 1024);
+
+    let mut second = Simulation::new(1, network, Delivery::Whole);
+    assert_eq!(second.add_image(&image), [node]);
+    assert_eq!(second.word(*written.borrow()), 7);
+    assert_eq!(second.allocated_bytes(node), 1024);
+    let endpoint = second.instant_endpoint(0);
+    second.spawn(0, async move {
+        let chunk = endpoint.allocate(node, 64).await.unwrap();
+        assert_eq!(chunk.offset(), RESERVED_BYTES + 1024);
+        // The rest of the node is there, too.
+        endpoint.allocate(node, 1 << 19).await.unwrap();
+        endpoint.allocate(node, 1 << 19).await.unwrap_err();
+    });
+    assert_eq!(second.run(), 0);
+    assert!(second.image() != image);
 }

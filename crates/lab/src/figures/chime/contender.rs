@@ -5,6 +5,7 @@ use super::scale::Scale;
 use super::simulate::{Outcome, Phase, Setup, Stage};
 use super::system::System;
 use crate::figures::job::PointError;
+use crate::figures::kept::Kept;
 use crate::harness::Interrupt;
 use nearfield_pool::chime;
 use nearfield_pool::layout::{Arrangement, Geometry, Metadata, Shape, Validation};
@@ -394,6 +395,7 @@ impl Contender {
         setup: &Setup,
         phases: &[Phase],
         interrupt: &Interrupt,
+        kept: &Kept,
         report: impl FnMut(usize, Outcome),
     ) -> Result<(), PointError> {
         let value_bytes = setup.value_bytes;
@@ -401,16 +403,16 @@ impl Contender {
             Index::Tree(options) if self.values_beside => {
                 let index = *options;
                 let index = Indirect { index, value_bytes };
-                perform(&index, setup, phases, interrupt, report)
+                perform(&index, setup, phases, interrupt, kept, report)
             }
             Index::Rolex(options) if self.values_beside => {
                 let index = options.clone();
                 let index = Indirect { index, value_bytes };
-                perform(&index, setup, phases, interrupt, report)
+                perform(&index, setup, phases, interrupt, kept, report)
             }
-            Index::Tree(options) => perform(options, setup, phases, interrupt, report),
-            Index::Smart(options) => perform(options, setup, phases, interrupt, report),
-            Index::Rolex(options) => perform(options, setup, phases, interrupt, report),
+            Index::Tree(options) => perform(options, setup, phases, interrupt, kept, report),
+            Index::Smart(options) => perform(options, setup, phases, interrupt, kept, report),
+            Index::Rolex(options) => perform(options, setup, phases, interrupt, kept, report),
             Index::Missing(why) => Err(PointError::Missing((*why).to_owned())),
         }
     }
@@ -421,11 +423,88 @@ fn perform<S: System>(
     setup: &Setup,
     phases: &[Phase],
     interrupt: &Interrupt,
+    kept: &Kept,
     mut report: impl FnMut(usize, Outcome),
 ) -> Result<(), PointError> {
-    let mut stage = Stage::load(system, setup, interrupt)?;
+    let mut stage = Stage::load(system, setup, interrupt, kept)?;
     for (number, phase) in phases.iter().enumerate() {
         report(number, stage.run(phase)?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfield_fabric::transport::sim::Image;
+    use std::collections::HashMap;
+
+    /// What an index leaves in the pool, and what it says that this depends on.
+    fn loaded(contender: &Contender, setup: &Setup) -> (String, Image) {
+        fn load<S: System>(system: &S, setup: &Setup) -> (String, Image) {
+            let interrupt = Interrupt::default();
+            let stage = Stage::load(system, setup, &interrupt, &Kept::new(0)).unwrap();
+            (system.tree(), stage.image())
+        }
+        let value_bytes = setup.value_bytes;
+        match &contender.index {
+            Index::Tree(index) if contender.values_beside => {
+                let index = *index;
+                load(&Indirect { index, value_bytes }, setup)
+            }
+            Index::Rolex(index) if contender.values_beside => {
+                let index = index.clone();
+                load(&Indirect { index, value_bytes }, setup)
+            }
+            Index::Tree(options) => load(options, setup),
+            Index::Smart(options) => load(options, setup),
+            Index::Rolex(options) => load(options, setup),
+            Index::Missing(_) => unreachable!("it is left out"),
+        }
+    }
+
+    /// So jobs may take what others have loaded.
+    #[test]
+    fn an_index_is_the_same_whatever_the_caches() {
+        let scale = Scale::tiny();
+        let of_paper = Sizes::of_paper(&scale);
+        let mut trees: HashMap<String, Image> = HashMap::new();
+        let mut again = 0;
+        for (cache_bytes, hotspot_bytes) in [
+            (0, 0),
+            (of_paper.cache_bytes.unwrap(), 0),
+            (1 << 20, 1 << 18),
+        ] {
+            let sizes = Sizes {
+                cache_bytes: Some(cache_bytes),
+                hotspot_bytes,
+                ..of_paper
+            };
+            let contenders = [
+                Contender::chime(&sizes),
+                Contender::chime_backing_off(&sizes),
+                Contender::chime_tuned(&sizes),
+                Contender::ours(&sizes),
+                Contender::ours_tuned(&sizes),
+                Contender::ours_attached(&sizes),
+                Contender::sherman(&sizes),
+                Contender::smart(&sizes),
+                Contender::smart_opt(&sizes),
+                Contender::rolex(&sizes),
+                Contender::rolex_tuned(&sizes),
+            ];
+            let beside = Contender::of_variable_length(&sizes).into_iter();
+            let beside = beside.filter(|contender| contender.is_missing().is_none());
+            for contender in beside.chain(contenders) {
+                let (tree, image) = loaded(&contender, &Setup::of_paper(&scale, &sizes));
+                let Some(before) = trees.get(&tree) else {
+                    trees.insert(tree, image);
+                    continue;
+                };
+                assert!(*before == image, "{}: {tree}", contender.name);
+                again += 1;
+            }
+        }
+        assert_eq!((trees.len(), again), (12, 33));
+    }
 }

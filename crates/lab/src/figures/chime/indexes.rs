@@ -13,6 +13,17 @@ impl System for chime::Options {
     type ComputeNode = chime::ComputeNode;
     type Index = Tree<SimEndpoint>;
 
+    fn tree(&self) -> String {
+        let tree = chime::Options {
+            cache_bytes: 0,
+            hotspot_bytes: 0,
+            speculation: chime::Speculation::Always,
+            backs_off: false,
+            ..*self
+        };
+        format!("{tree:?}")
+    }
+
     fn compute_node(&self) -> Result<Arc<chime::ComputeNode>, PoolError> {
         chime::ComputeNode::new(*self).map(Arc::new)
     }
@@ -52,6 +63,14 @@ impl System for smart::Options {
     type ComputeNode = smart::ComputeNode;
     type Index = Smart<SimEndpoint>;
 
+    fn tree(&self) -> String {
+        let tree = smart::Options {
+            cache_bytes: 0,
+            ..self.clone()
+        };
+        format!("{tree:?}")
+    }
+
     fn compute_node(&self) -> Result<Arc<smart::ComputeNode>, PoolError> {
         smart::ComputeNode::new(self.clone()).map(Arc::new)
     }
@@ -90,6 +109,14 @@ impl System for smart::Options {
 impl System for rolex::Options {
     type ComputeNode = rolex::ComputeNode;
     type Index = Rolex<SimEndpoint>;
+
+    fn tree(&self) -> String {
+        let tree = rolex::Options {
+            cache_bytes: 0,
+            ..self.clone()
+        };
+        format!("{tree:?}")
+    }
 
     fn compute_node(&self) -> Result<Arc<rolex::ComputeNode>, PoolError> {
         Ok(Arc::new(rolex::ComputeNode::new(self.clone())))

@@ -46,6 +46,11 @@ impl<S: System + 'static> System for Indirect<S> {
     type ComputeNode = IndirectNode<S::ComputeNode>;
     type Index = IndirectIndex<S::Index>;
 
+    fn tree(&self) -> String {
+        let (index, value_bytes) = (self.index.tree(), self.value_bytes);
+        format!("{index} of values of {value_bytes} bytes")
+    }
+
     fn compute_node(&self) -> Result<Arc<Self::ComputeNode>, PoolError> {
         let value_bytes = self.value_bytes;
         let node = self.index.compute_node()?;

@@ -81,7 +81,7 @@ fn sherman_is_ahead_of_chime_where_memory_is_attached() {
     let peers = ["chime", "sherman", "nearfield"];
     for job in jobs.filter(|job| peers.contains(&&*job.peer)) {
         let peer = job.peer.clone();
-        let (rows, done) = job.run(&Interrupt::default(), || {});
+        let (rows, done) = job.run_by_itself(&Interrupt::default());
         done.unwrap();
         for row in rows {
             let place = (row.detail.panel.clone(), row.detail.x.value as usize);

@@ -156,8 +156,8 @@ impl Job {
         let name = contender.name;
         let job = Job::new(figure, name, phases, move |run| {
             let phases: Vec<Phase> = points.iter().map(|point| point.phase.clone()).collect();
-            let interrupt = run.interrupt.clone();
-            contender.perform(&setup, &phases, &interrupt, |number, outcome| {
+            let (interrupt, kept) = (run.interrupt, run.kept);
+            contender.perform(&setup, &phases, interrupt, kept, |number, outcome| {
                 let Point { phase, places } = &points[number];
                 for place in places(&outcome) {
                     let row = row(figure, &contender, &setup, phase, &scale, place, &outcome);

@@ -5,9 +5,10 @@ use super::keys::Keys;
 use super::meter::Meter;
 use super::system::{Entries, System, Values};
 use crate::figures::job::PointError;
+use crate::figures::kept::Kept;
 use crate::harness::{Interrupt, Latency};
 use crate::workload::{Distribution, Mix, Op, OpStream, StreamSpec};
-use nearfield_fabric::transport::sim::{Delivery, SimEndpoint, Simulation};
+use nearfield_fabric::transport::sim::{Delivery, Image, SimEndpoint, Simulation};
 use nearfield_fabric::{Endpoint, NodeId};
 use nearfield_hardware::network::{Carried, Parameters};
 use nearfield_pool::{PoolError, PoolIndex};
@@ -32,6 +33,25 @@ pub(super) struct Setup {
     pub key_bytes: usize,
     pub value_bytes: usize,
     pub seed: u64,
+}
+
+impl Setup {
+    /// What is in the pool after loading, beside the choice of the index.
+    fn pool(&self) -> String {
+        let Setup {
+            memory_nodes,
+            loaded,
+            pool_bytes,
+            key_bytes,
+            value_bytes,
+            seed,
+            ..
+        } = self;
+        format!(
+            "{loaded} keys of {key_bytes} bytes with values of {value_bytes}, seed {seed}, \
+             {memory_nodes} nodes of {pool_bytes} bytes together"
+        )
+    }
 }
 
 /// What clients do.
@@ -101,7 +121,7 @@ pub(super) struct Stage<'s, S: System> {
 }
 
 impl<'s, S: System> Stage<'s, S> {
-    /// Makes an index and loads it.
+    /// Makes an index and loads it, or takes the nodes of one that was loaded before and kept.
     ///
     /// # Errors
     /// What the index answers, or `Interrupted`.
@@ -109,12 +129,19 @@ impl<'s, S: System> Stage<'s, S> {
         system: &'s S,
         setup: &'s Setup,
         interrupt: &'s Interrupt,
+        kept: &Kept,
     ) -> Result<Self, PointError> {
         let mut simulation = Simulation::new(setup.seed, setup.network, Delivery::Whole);
-        let bytes = (setup.pool_bytes + CLIENTS_BYTES) / setup.memory_nodes;
-        let nodes: Vec<NodeId> = (0..setup.memory_nodes)
-            .map(|_| simulation.add_node(bytes))
-            .collect();
+        let what = format!("{}, {}", system.tree(), setup.pool());
+        let image = kept.find::<Image>(&what);
+        let nodes: Vec<NodeId> = match &image {
+            Some(image) => simulation.add_image(image),
+            None => {
+                let bytes = (setup.pool_bytes + CLIENTS_BYTES) / setup.memory_nodes;
+                let nodes = 0..setup.memory_nodes;
+                nodes.map(|_| simulation.add_node(bytes)).collect()
+            }
+        };
         let compute_nodes = (0..setup.compute_nodes).map(|_| system.compute_node());
         let compute_nodes: Result<Vec<_>, PoolError> = compute_nodes.collect();
         let mut stage = Stage {
@@ -127,18 +154,37 @@ impl<'s, S: System> Stage<'s, S> {
             keys: Keys::new(setup.seed, setup.key_bytes, setup.value_bytes),
             inserted: 0,
         };
+        if image.is_none() {
+            stage.fill(system)?;
+            kept.keep(what, stage.allocated_bytes() as usize, || stage.image());
+        }
+        Ok(stage)
+    }
+
+    fn fill(&mut self, system: &S) -> Result<(), PointError> {
         // The cache of who loads is not that of a compute node that is looked at.
         let loader = system.compute_node()?;
-        let endpoint = stage.simulation.instant_endpoint(0);
+        let endpoint = self.simulation.instant_endpoint(0);
         let entries = Entries {
-            keys: stage.keys,
-            count: setup.loaded,
+            keys: self.keys,
+            count: self.setup.loaded,
             values: Values::Inline,
-            interrupt: interrupt.clone(),
+            interrupt: self.interrupt.clone(),
         };
-        let loaded = S::load(endpoint, stage.nodes.clone(), loader, entries);
-        stage.at_once(loaded)?;
-        Ok(stage)
+        self.at_once(S::load(endpoint, self.nodes.clone(), loader, entries))
+    }
+
+    /// What the nodes hold.
+    pub(super) fn image(&self) -> Image {
+        self.simulation.image()
+    }
+
+    /// What is allocated of all nodes.
+    fn allocated_bytes(&self) -> u64 {
+        let nodes = self.nodes.iter();
+        nodes
+            .map(|&node| self.simulation.allocated_bytes(node))
+            .sum()
     }
 
     /// Runs a task to its end.
@@ -337,10 +383,7 @@ impl<'s, S: System> Stage<'s, S> {
         let after = self.carried();
         let operations = phase.operations as f64;
         let keys = (self.setup.loaded + self.inserted) as f64;
-        let pool = self.nodes.iter();
-        let pool: u64 = pool
-            .map(|&node| self.simulation.allocated_bytes(node))
-            .sum();
+        let pool = self.allocated_bytes();
         let (rate_mops, latency) = meter.result(waiting)?;
         let hit_rate = self.guesses().and_then(|after| {
             let before = guessed.unwrap_or_default();

@@ -18,6 +18,10 @@ pub(super) trait System {
     /// One client's view.
     type Index: PoolIndex + 'static;
 
+    /// What [`load`](System::load) writes depends on this, on the setup and on nothing else: the
+    /// sizes and techniques without what compute nodes keep.
+    fn tree(&self) -> String;
+
     /// A compute node whose cache is empty.
     ///
     /// # Errors

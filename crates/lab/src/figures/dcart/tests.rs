@@ -15,7 +15,7 @@ fn rows(scale: &Scale, figures: &[&'static str]) -> Vec<Row> {
     let mut rows = Vec::new();
     for job in scale.jobs(figures) {
         let title = job.title();
-        let (more, done) = job.run(&interrupt, || {});
+        let (more, done) = job.run_by_itself(&interrupt);
         done.unwrap_or_else(|error| panic!("{title}: {error}"));
         rows.extend(more);
     }
@@ -101,14 +101,14 @@ fn bad_input_is_named() {
     let mut errors = jobs
         .unwrap()
         .into_iter()
-        .map(|job| job.run(&interrupt, || {}).1);
+        .map(|job| job.run_by_itself(&interrupt).1);
     let error = errors.find_map(Result::err).unwrap().to_string();
     assert!(error.contains("memory: the tree"), "{error}");
     let missing = scale()
         .with_key_file("DICT", "/nonexistent".into())
         .unwrap();
     let jobs = missing.jobs(&["3"]);
-    let mut errors = jobs.into_iter().map(|job| job.run(&interrupt, || {}).1);
+    let mut errors = jobs.into_iter().map(|job| job.run_by_itself(&interrupt).1);
     let error = errors.find_map(Result::err).unwrap().to_string();
     assert!(error.contains("key file /nonexistent"), "{error}");
 }

@@ -379,7 +379,7 @@ mod tests {
     fn rows(figures: &[&'static str]) -> Vec<Row> {
         let mut all = Vec::new();
         for job in jobs(&Scale::tiny(), figures) {
-            let (rows, done) = job.run(&Interrupt::default(), || {});
+            let (rows, done) = job.run_by_itself(&Interrupt::default());
             done.unwrap();
             all.extend(rows);
         }

@@ -1,0 +1,90 @@
+//! What jobs leave for later ones.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Results that more than one job needs, by a description of what they are. Those that were not
+/// used for longest go when there are too many bytes.
+#[derive(Debug)]
+pub(super) struct Kept {
+    bytes_max: usize,
+    /// The last used ones last.
+    results: Mutex<VecDeque<Result>>,
+}
+
+#[derive(Debug)]
+struct Result {
+    what: String,
+    bytes: usize,
+    value: Arc<dyn Any + Send + Sync>,
+}
+
+impl Kept {
+    /// Nothing yet, and never more than this number of bytes.
+    pub(super) fn new(bytes_max: usize) -> Kept {
+        Kept {
+            bytes_max,
+            results: Mutex::default(),
+        }
+    }
+
+    /// The result of a description, if it is there and of this type.
+    pub(super) fn find<T: Any + Send + Sync>(&self, what: &str) -> Option<Arc<T>> {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = results.iter().position(|result| result.what == what)?;
+        let found = results.remove(place)?;
+        let value = Arc::clone(&found.value);
+        results.push_back(found);
+        value.downcast().ok()
+    }
+
+    /// Keeps a result that takes this number of bytes, unless it alone is too large. Then it is not
+    /// made.
+    pub(super) fn keep<T: Any + Send + Sync>(
+        &self,
+        what: String,
+        bytes: usize,
+        make: impl FnOnce() -> T,
+    ) {
+        if bytes > self.bytes_max {
+            return;
+        }
+        let value = Arc::new(make());
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.retain(|result| result.what != what);
+        results.push_back(Result { what, bytes, value });
+        while results.iter().map(|result| result.bytes).sum::<usize>() > self.bytes_max {
+            results.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kept;
+
+    #[test]
+    fn what_was_not_used_for_longest_goes() {
+        let kept = Kept::new(10);
+        kept.keep("one".to_owned(), 4, || 1);
+        kept.keep("two".to_owned(), 4, || 2);
+        assert_eq!(kept.find("one").as_deref(), Some(&1));
+        kept.keep("three".to_owned(), 4, || 3);
+        assert_eq!(kept.find::<i32>("two"), None);
+        assert_eq!(kept.find("one").as_deref(), Some(&1));
+        assert_eq!(kept.find("three").as_deref(), Some(&3));
+        kept.keep("large".to_owned(), 11, || 4);
+        assert_eq!(kept.find::<i32>("large"), None);
+        assert_eq!(kept.find("three").as_deref(), Some(&3));
+        assert_eq!(kept.find::<String>("three"), None);
+    }
+
+    #[test]
+    fn a_result_that_is_kept_again_is_there_once() {
+        let kept = Kept::new(10);
+        kept.keep("one".to_owned(), 6, || 1);
+        kept.keep("one".to_owned(), 6, || 2);
+        assert_eq!(kept.find("one").as_deref(), Some(&2));
+    }
+}
