@@ -405,7 +405,9 @@ impl<'s> Executor<'s> {
             effects.clear();
         }
         if let Some(wait) = &wait {
-            server.keyspace.set_observed(Observer::Blocked, true);
+            if !wait.keys.is_empty() {
+                server.keyspace.set_observed(Observer::Blocked, true);
+            }
             let sent = || args.iter().map(|word| word.to_vec()).collect();
             server.blocked.add(Waiter {
                 client: Arc::clone(&client.shared),

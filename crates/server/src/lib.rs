@@ -22,6 +22,7 @@ pub mod log;
 pub mod logging;
 pub mod long_double;
 pub mod metrics;
+pub mod migration;
 pub mod net;
 pub mod number;
 pub mod object;

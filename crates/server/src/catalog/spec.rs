@@ -88,6 +88,17 @@ pub enum KeySpec {
         /// A key elsewhere.
         target: Option<usize>,
     },
+    /// One at `key`, or all that follow a keyword.
+    OneOrBehind {
+        /// The position of the one.
+        key: usize,
+        /// What is before the others.
+        keyword: &'static str,
+        /// Where it is searched for: negative from the end, backwards.
+        from: i32,
+        /// Finds either, and answers positions.
+        find: fn(&[&[u8]]) -> Vec<usize>,
+    },
     /// Found by a function, which answers positions.
     Custom(fn(&[&[u8]]) -> Vec<usize>),
 }
@@ -139,7 +150,7 @@ impl KeySpec {
                 let keys = count + 1..count + 1 + number;
                 target.into_iter().chain(keys).collect()
             }
-            KeySpec::Custom(find) => find(args).into(),
+            KeySpec::OneOrBehind { find, .. } | KeySpec::Custom(find) => find(args).into(),
         }
     }
 }

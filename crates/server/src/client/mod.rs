@@ -11,6 +11,7 @@ pub use subscriptions::{Subscriptions, Topic};
 pub use tracking::Choice;
 
 use crate::acl;
+use crate::migration::Shipment;
 use crate::resp::Words;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub struct Client {
     pub logged_up_to: u64,
     /// What is noted while it runs a script.
     pub script: ScriptState,
+    /// What was sent to another server for its command, which is executed again therefore.
+    pub shipment: Option<Box<Shipment>>,
 }
 
 /// A transaction that is being queued.
@@ -137,6 +140,7 @@ impl Client {
             tracking: None,
             logged_up_to: 0,
             script: ScriptState::default(),
+            shipment: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The accounting of executed commands: counters, the slow log, latencies, the keys that a caching
 //! client has read. It also shows commands to monitors.
 
-use super::{Command, Flags, Group, find, is, number_of};
+use super::{Command, Flags, Group, find, is, migrate, number_of};
 use crate::client::Client;
 use crate::error::CommandError;
 use crate::keyspace::Observer;
@@ -33,6 +33,7 @@ fn is_hidden(command: &Command) -> bool {
 fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let secret = match command.name {
         "auth" => 1..args.len(),
+        "migrate" => migrate::secrets(args),
         "hello" => {
             let auth = args.iter().position(|word| is(word, "auth"));
             auth.map_or(0..0, |at| at + 1..at + 3)
@@ -155,6 +156,8 @@ impl Account {
             return;
         }
         if !command.flags.has(Flags::SECRET) {
+            let redacted = (command.name == "migrate").then(|| without_secrets(command, args));
+            let args = redacted.as_deref().unwrap_or(args);
             server.slowlog.note(&server.config.hot, client, args, took);
         }
         let event = if command.flags.has(Flags::FAST) {

@@ -41,7 +41,10 @@ impl Command {
             .filter(|(flag, _)| self.flags.has(*flag))
             .map(|(_, name)| *name)
             .collect();
-        let is_movable = matches!(self.keys, KeySpec::Counted { .. } | KeySpec::Custom(_));
+        let is_movable = matches!(
+            self.keys,
+            KeySpec::Counted { .. } | KeySpec::OneOrBehind { .. } | KeySpec::Custom(_)
+        );
         if is_movable || self.name == "sort_ro" {
             names.push("movablekeys");
         }

@@ -3,6 +3,7 @@
 use super::client_filter::{Filter, flags};
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
+use crate::blocking::Wait;
 use crate::client::{ClientShared, Replies};
 use crate::connection::Message;
 use crate::error::{CommandError, shown};
@@ -387,7 +388,11 @@ fn unblock(call: &mut Call<'_>) -> Answer {
     let id = integer(call.args[2])?;
     let waiter = u64::try_from(id)
         .ok()
-        .and_then(|id| call.server.blocked.remove(id));
+        // Who waits for no key waits for what is under way.
+        .and_then(|id| {
+            let is_for_keys = |wait: &Wait| !wait.keys.is_empty();
+            call.server.blocked.remove_if(id, is_for_keys)
+        });
     let Some(waiter) = waiter else {
         call.reply.integer(0);
         return Ok(());

@@ -112,6 +112,7 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
             target: Some(target),
             ..
         } => (target as i64, target as i64, 1),
+        KeySpec::OneOrBehind { key, .. } => (key as i64, key as i64, 1),
         // The first of them is always there.
         KeySpec::Custom(_) if KEY_FIRST.contains(&command.name) => (1, 1, 1),
         _ => (0, 0, 0),
@@ -137,21 +138,27 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
 
 /// Writes where a command's keys are.
 fn describe_keys(reply: &mut Reply, command: &Command) {
-    let begin = |reply: &mut Reply, index: usize, key: usize| {
+    let begin = |reply: &mut Reply, kind: &str, uses: &[&'static str]| {
         reply.map(3);
         reply.bulk(b"flags");
-        words(reply, key_uses::of(command, key).iter().copied());
+        words(reply, uses.iter().copied());
         reply.bulk(b"begin_search");
         reply.map(2);
         reply.bulk(b"type");
-        reply.bulk(b"index");
+        reply.bulk(kind.as_bytes());
         reply.bulk(b"spec");
-        reply.map(1);
-        reply.bulk(b"index");
-        reply.count(index);
+    };
+    let find = |reply: &mut Reply| {
         reply.bulk(b"find_keys");
         reply.map(2);
         reply.bulk(b"type");
+    };
+    let begin_at = |reply: &mut Reply, index: usize, key: usize| {
+        begin(reply, "index", key_uses::of(command, key));
+        reply.map(1);
+        reply.bulk(b"index");
+        reply.count(index);
+        find(reply);
     };
     let range = |reply: &mut Reply, last: i64, step: i64| {
         reply.bulk(b"range");
@@ -166,18 +173,34 @@ fn describe_keys(reply: &mut Reply, command: &Command) {
         KeySpec::None | KeySpec::Custom(_) => reply.array(0),
         KeySpec::Range { first, last, step } => {
             reply.array(1);
-            begin(reply, first, 0);
+            begin_at(reply, first, 0);
             let last = i64::from(last);
             let last = if last < 0 { last } else { last - first as i64 };
             range(reply, last, step as i64);
         }
+        KeySpec::OneOrBehind {
+            key, keyword, from, ..
+        } => {
+            reply.array(2);
+            begin_at(reply, key, 0);
+            range(reply, 0, 1);
+            let uses = key_uses::of(command, 0);
+            begin(reply, "keyword", &[uses, &["incomplete"]].concat());
+            reply.map(2);
+            reply.bulk(b"keyword");
+            reply.bulk(keyword.as_bytes());
+            reply.bulk(b"startfrom");
+            reply.integer(i64::from(from));
+            find(reply);
+            range(reply, -1, 1);
+        }
         KeySpec::Counted { count, target } => {
             reply.array(1 + usize::from(target.is_some()));
             if let Some(target) = target {
-                begin(reply, target, 0);
+                begin_at(reply, target, 0);
                 range(reply, 0, 1);
             }
-            begin(reply, count, usize::from(target.is_some()));
+            begin_at(reply, count, usize::from(target.is_some()));
             reply.bulk(b"keynum");
             reply.bulk(b"spec");
             reply.map(3);

@@ -73,7 +73,7 @@ const OTHERS: &[(&[&str], Uses, Uses)] = &[
     (
         &[
             "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "lmpop",
-            "lpop", "rpop", "spop", "zmpop", "zpopmax", "zpopmin",
+            "lpop", "migrate", "rpop", "spop", "zmpop", "zpopmax", "zpopmin",
         ],
         TAKES,
         TAKES,

@@ -36,6 +36,7 @@ mod latency;
 mod list;
 mod list_blocking;
 mod memory;
+mod migrate;
 mod module;
 mod ordered;
 mod parts;

@@ -158,6 +158,23 @@ impl Command {
         self.spec.keys = KeySpec::Custom(find);
         self
     }
+    /// It has one key, the argument at `key`, or in its place all that follow `keyword`, which is
+    /// searched for from `from` (negative: from the end, backwards).
+    pub const fn key_or_behind(
+        mut self,
+        key: usize,
+        keyword: &'static str,
+        from: i32,
+        find: fn(&[&[u8]]) -> Vec<usize>,
+    ) -> Command {
+        self.spec.keys = KeySpec::OneOrBehind {
+            key,
+            keyword,
+            from,
+            find,
+        };
+        self
+    }
     /// Its group, the version of Redis that it is known since, and how its time grows.
     pub const fn about(
         mut self,

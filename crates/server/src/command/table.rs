@@ -3,9 +3,9 @@
 use super::spec::{Command, Run};
 use super::{
     acl, bit, client, config, connection, debug, expiry, function, generic, geo, hash, hash_expiry,
-    hotkeys, hyperloglog, introspection, list, list_blocking, module, ordered, persistence, pubsub,
-    scripting, server, set, set_algebra, sorted_set, sorted_set_algebra, sorted_set_pop,
-    sorted_set_range, stream, string, tier, transaction,
+    hotkeys, hyperloglog, introspection, list, list_blocking, migrate, module, ordered,
+    persistence, pubsub, scripting, server, set, set_algebra, sorted_set, sorted_set_algebra,
+    sorted_set_pop, sorted_set_range, stream, string, tier, transaction,
 };
 use crate::catalog::Registry;
 use crate::config::Options;
@@ -18,6 +18,7 @@ const FAMILIES: &[&[Command]] = &[
     bit::COMMANDS,
     hyperloglog::COMMANDS,
     generic::COMMANDS,
+    migrate::COMMANDS,
     expiry::COMMANDS,
     ordered::COMMANDS,
     list::COMMANDS,

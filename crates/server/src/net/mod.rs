@@ -13,6 +13,7 @@ mod handover;
 mod held;
 mod limits;
 mod listener;
+mod migrate;
 mod parked;
 mod reads;
 mod relief;

@@ -1,6 +1,7 @@
 //! Starts the threads of a server and ends them.
 
 use super::listener::{Listener, listen};
+use super::migrate;
 use super::reads::rings;
 use super::relief;
 use super::thread::{IoThread, Served, WAKER};
@@ -8,6 +9,7 @@ use crate::connection::Mailbox;
 use crate::connection::tls::TlsError;
 use crate::execute::Executor;
 use crate::log::NotDurable;
+use crate::migration::SENDERS;
 use crate::persistence::load::LoadError;
 use crate::server::Server;
 use crate::{command, persistence};
@@ -99,6 +101,10 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
             let thread = |name: String| std::thread::Builder::new().name(name);
             thread("nearfield-relief".to_owned())
                 .spawn_scoped(scope, move || relief::stand_in(server, desks))?;
+            for number in 0..SENDERS {
+                let name = format!("nearfield-migrate-{number}");
+                thread(name).spawn_scoped(scope, || migrate::run(server))?;
+            }
             for numbered in mailboxes.iter().enumerate().skip(1) {
                 let name = format!("nearfield-io-{}", numbered.0);
                 thread(name).spawn_scoped(scope, move || run(numbered))?;

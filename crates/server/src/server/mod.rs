@@ -11,7 +11,7 @@ pub use oom_score::OomScore;
 pub use persistence::{Persistence, Requested, Status, Task};
 
 use crate::acl::Acl;
-use crate::blocking::Blocked;
+use crate::blocking::{Blocked, Waiter};
 use crate::catalog::Registry;
 use crate::client::{Client, ClientShared};
 use crate::config::{Config, Options};
@@ -22,6 +22,7 @@ use crate::cursors::Cursors;
 use crate::eviction::{Access, Eviction};
 use crate::keyspace::{Databases, Keyspace};
 use crate::log::Log;
+use crate::migration::Migrations;
 use crate::observe::{Batches, LatencyMonitor, SlowLog, Statistics};
 use crate::pause::Pause;
 use crate::push::{Monitors, PubSub, Tracking};
@@ -83,6 +84,8 @@ pub struct Server {
     pub watches: Watches,
     /// Who waits for which keys.
     pub blocked: Blocked,
+    /// What is sent to other servers.
+    pub migrations: Migrations<Waiter>,
     /// Where scans of the keyspace stand.
     pub cursors: Cursors,
     /// What was changed, on disk.
@@ -146,6 +149,7 @@ impl Server {
             scripts,
             watches: Watches::default(),
             blocked: Blocked::default(),
+            migrations: Migrations::default(),
             cursors: Cursors::default(),
             run_id: format!(
                 "{:032x}{:08x}",
@@ -186,6 +190,7 @@ impl Server {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.scripts.watchdog.stop();
+        self.migrations.stop();
         self.clients.wake_all();
     }
 }

@@ -130,8 +130,11 @@ fn reply_length(bytes: &[u8]) -> usize {
 #[test]
 fn any_arguments_are_answered_once() {
     let groups = [Group::String, Group::Generic, Group::Ordered];
+    // What is sent to another server is answered later.
     let is_ours = |command: &&&Command| {
-        groups.contains(&command.group) && !command.flags.has(Flags::NO_PHASE)
+        groups.contains(&command.group)
+            && !command.flags.has(Flags::NO_PHASE)
+            && command.name != "migrate"
     };
     let commands: Vec<&Command> = all().filter(|command| is_ours(&command)).collect();
     let random = &mut SmallRng::seed_from_u64(7);

@@ -20,6 +20,7 @@ mod hyperloglog;
 mod killable;
 mod latency;
 mod linearizability;
+mod migrate;
 mod notes;
 mod pipelines;
 mod pool;

@@ -1,0 +1,267 @@
+//! Moving keys to another server.
+
+use super::generic::payload;
+use super::{Answer, Call, Command, Flags, Group, integer, is};
+use crate::blocking::{Wait, Waiter};
+use crate::error::CommandError;
+use crate::keyspace::{Class, Keys};
+use crate::migration::{ATTEMPTS, Failure, Parcel, Shipment, Target};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The family's rows of the command table.
+pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, migrate)
+    .writes()
+    .flag(Flags::EXCLUSIVE)
+    .key_or_behind(FIRST_KEY, "KEYS", -2, keys)
+    .unshared()
+    .categories(&["dangerous"])
+    .about(
+        Group::Generic,
+        "2.6.0",
+        "O(N) for N bytes of values, which are sent to another server",
+    )
+    .summary("Moves keys to another server.")
+    .differs(
+        "Other clients go on while the keys are sent. A key that they change meanwhile is sent \
+         again. Each command connects anew.",
+    )];
+
+const FIRST_KEY: usize = 3;
+const FIRST_OPTION: usize = 6;
+/// Where nothing else is said.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Where the passwords are among the arguments, and the keys.
+struct Parts {
+    secret: std::ops::Range<usize>,
+    /// The first of the keys that are behind `KEYS`.
+    keys: Option<usize>,
+}
+
+/// Finds the parts of a command whose options may be wrong.
+fn parts(args: &[&[u8]]) -> Parts {
+    let mut parts = Parts {
+        secret: 0..0,
+        keys: None,
+    };
+    let mut at = FIRST_OPTION;
+    while let Some(word) = args.get(at) {
+        let secrets = match word {
+            _ if is(word, "keys") => {
+                parts.keys = Some(at + 1);
+                return parts;
+            }
+            _ if is(word, "auth") => 1,
+            _ if is(word, "auth2") => 2,
+            _ => 0,
+        };
+        at += 1;
+        if secrets > 0 {
+            parts.secret = at..at + secrets;
+            at += secrets;
+        }
+    }
+    parts
+}
+
+/// Where its passwords are among the arguments.
+pub(super) fn secrets(args: &[&[u8]]) -> std::ops::Range<usize> {
+    parts(args).secret
+}
+
+/// The positions of its keys. There are none if one is named in both places, which is refused.
+fn keys(args: &[&[u8]]) -> Vec<usize> {
+    match (parts(args).keys, args.get(FIRST_KEY)) {
+        (Some(_), Some(key)) if !key.is_empty() => Vec::new(),
+        (Some(first), _) => (first..args.len()).collect(),
+        (None, Some(_)) => vec![FIRST_KEY],
+        (None, None) => Vec::new(),
+    }
+}
+
+/// What is asked for.
+struct Request<'c> {
+    target: Target,
+    copies: bool,
+    replaces: bool,
+    keys: Vec<&'c [u8]>,
+}
+
+impl<'c> Request<'c> {
+    fn parse(args: &[&'c [u8]]) -> Result<Request<'c>, CommandError> {
+        let (mut copies, mut replaces) = (false, false);
+        let mut credentials = Vec::new();
+        let mut keys = vec![args[FIRST_KEY]];
+        let mut words = args.get(FIRST_OPTION..).unwrap_or_default();
+        while let [word, rest @ ..] = words {
+            words = rest;
+            if is(word, "copy") {
+                copies = true;
+            } else if is(word, "replace") {
+                replaces = true;
+            } else if is(word, "keys") {
+                if !args[FIRST_KEY].is_empty() {
+                    return Err(CommandError::text(
+                        "ERR When using MIGRATE KEYS option, the key argument must be set to the \
+                         empty string",
+                    ));
+                }
+                keys = words.to_vec();
+                break;
+            } else {
+                let count = match word {
+                    _ if is(word, "auth") => 1,
+                    _ if is(word, "auth2") => 2,
+                    _ => return Err(CommandError::Syntax),
+                };
+                let said = words.split_at_checked(count).ok_or(CommandError::Syntax)?;
+                credentials = said.0.iter().map(|word| word.to_vec()).collect();
+                words = said.1;
+            }
+        }
+        let timeout = match integer(args[5])? {
+            ..=0 => TIMEOUT,
+            milliseconds => Duration::from_millis(milliseconds.unsigned_abs()),
+        };
+        let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+        Ok(Request {
+            target: Target {
+                host: text(args[1]),
+                port: text(args[2]),
+                database: integer(args[4])?,
+                credentials,
+                timeout,
+            },
+            copies,
+            replaces,
+            keys,
+        })
+    }
+}
+
+/// A key as it is sent; `None` if it is not there.
+fn pack(keys: &mut Keys<'_>, key: &[u8], replaces: bool) -> Result<Option<Parcel>, CommandError> {
+    let Some(found) = keys.find(key)? else {
+        return Ok(None);
+    };
+    let payload = payload(keys, key)?;
+    Ok(payload.map(|payload| Parcel {
+        key: key.to_vec(),
+        payload,
+        expires_at_ms: found.expires_at_ms,
+        replaces,
+    }))
+}
+
+/// Executed first when the client sends it, and again whenever parcels were sent, which its client
+/// then has with it.
+fn migrate(call: &mut Call<'_>) -> Answer {
+    let request = Request::parse(call.args)?;
+    let mut shipment = match call.client.shipment.take() {
+        Some(sent) => settle(call, &request, *sent)?,
+        None => {
+            let mut parcels = Vec::new();
+            for key in &request.keys {
+                parcels.extend(pack(&mut call.keys, key, request.replaces)?);
+            }
+            if parcels.is_empty() {
+                call.reply.simple("NOKEY");
+                return Ok(());
+            }
+            Shipment {
+                parcels,
+                ..Shipment::default()
+            }
+        }
+    };
+    while !shipment.parcels.is_empty() {
+        if !call.nested && shipment.attempts < ATTEMPTS {
+            has_it_sent(call, request.target, shipment);
+            return Ok(());
+        }
+        shipment.send(&request.target, &call.server.stopping);
+        shipment = settle(call, &request, shipment)?;
+    }
+    match shipment.failure {
+        None => {
+            call.reply.ok();
+            Ok(())
+        }
+        Some(failure) => Err(CommandError::owned(failure.to_string())),
+    }
+}
+
+/// Has the client wait until the parcels were sent.
+fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
+    let wait = Wait {
+        keys: Vec::new(),
+        until_ms: None,
+        in_vain: Vec::new(),
+        words: None,
+    };
+    let waiter = Waiter {
+        client: Arc::clone(&call.client.shared),
+        database: call.client.database,
+        protocol: call.reply.protocol(),
+        words: call.args.iter().map(|word| word.to_vec()).collect(),
+        wait: wait.clone(),
+    };
+    call.server.migrations.ask(waiter, target, shipment);
+    call.wait = Some(wait);
+}
+
+/// Deletes the keys that the target has acknowledged and nobody has changed since. Answers what is
+/// to be sent again, or why it failed.
+fn settle(
+    call: &mut Call<'_>,
+    request: &Request<'_>,
+    sent: Shipment,
+) -> Result<Shipment, CommandError> {
+    let mut left = Shipment {
+        attempts: sent.attempts,
+        failure: sent.failure,
+        ..Shipment::default()
+    };
+    if request.copies {
+        return Ok(left);
+    }
+    let same_database = i64::try_from(call.client.database) == Ok(request.target.database);
+    if same_database && is_ours(call, sent.connection.as_ref()) {
+        // The target has the keys only as long as they are not deleted.
+        left.failure = Some(Failure::Reading);
+        return Ok(left);
+    }
+    let mut deleted: Vec<&[u8]> = vec![b"DEL"];
+    let acknowledged = sent.parcels.iter().zip(&sent.acknowledged);
+    for (parcel, _) in acknowledged.filter(|(_, is_acknowledged)| **is_acknowledged) {
+        let key = &parcel.key;
+        let Some(now) = pack(&mut call.keys, key, parcel.replaces)? else {
+            continue;
+        };
+        if now == *parcel {
+            call.keys.remove(key)?;
+            call.keys.changed(key, Class::Generic, "del");
+            deleted.push(key);
+        } else if left.failure.is_none() {
+            left.parcels.push(Parcel {
+                replaces: true,
+                ..now
+            });
+        }
+    }
+    if deleted.len() > 1 {
+        call.keys.effects().log_instead(&deleted);
+    }
+    Ok(left)
+}
+
+/// True if a connection leads to this server.
+fn is_ours(call: &Call<'_>, connection: Option<&std::net::TcpStream>) -> bool {
+    let Some(Ok(end)) = connection.map(|it| it.local_addr()) else {
+        return false;
+    };
+    let end = end.to_string();
+    let clients = call.server.clients.lock();
+    clients.values().any(|client| client.peer == end)
+}

@@ -1,0 +1,84 @@
+//! Commands that wait until their keys were sent to another server, and then go on.
+
+use crate::blocking::Waiter;
+use crate::client::Client;
+use crate::clock::now_ms;
+use crate::command::{Account, invoke, lookup};
+use crate::connection::Message;
+use crate::keyspace::{Access, Databases, Effects, Keys, Observer};
+use crate::migration::Shipment;
+use crate::resp::Reply;
+use crate::server::Server;
+use parking_lot::RwLockWriteGuard;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long is waited while a script has the keyspace for long.
+const BUSY_TICK: Duration = Duration::from_millis(10);
+
+/// Sends what commands ask for, and has them go on, until the server stops.
+pub(super) fn run(server: &Server) {
+    server
+        .migrations
+        .send(&server.stopping, |waiter, shipment| {
+            go_on(server, &waiter, shipment);
+        });
+}
+
+/// Executes a command again whose parcels were sent. It is done also for a client that has gone.
+fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
+    let Some(mut databases) = exclude(server) else {
+        return;
+    };
+    let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
+    let Ok(command) = lookup(&args) else { return };
+    let mut client = Client::new(Arc::clone(&waiter.client), true);
+    client.database = waiter.database;
+    client.shipment = Some(Box::new(shipment));
+    let (mut effects, mut reply) = (Effects::default(), Reply::new(waiter.protocol));
+    effects.observed = server.keyspace.is_observed();
+    effects.origin = waiter.client.id;
+    let now_ms = now_ms();
+    let keys = Keys::new(
+        &server.keyspace,
+        Access::Exclusive(&mut databases),
+        waiter.database,
+        now_ms,
+        &mut effects,
+    );
+    let account = &mut Account::of(command).shown_before();
+    let wait = invoke(server, keys, &mut client, account, &args, &mut reply, false);
+    server.log_effects(&mut effects);
+    server.announce(&mut effects, &mut databases, now_ms);
+    // In the phase, as who begins to wait does so in it.
+    let is_answered = wait.is_none() && server.blocked.remove(waiter.client.id).is_some();
+    if server.blocked.is_empty() {
+        server.keyspace.set_observed(Observer::Blocked, false);
+    }
+    drop(databases);
+    if !is_answered {
+        return;
+    }
+    let id = waiter.client.id;
+    let message = match server.log.commit(effects.logged_up_to) {
+        Ok(()) => Message::Resume {
+            client: id,
+            answer: reply.take(),
+        },
+        // Neither success nor an error would be true.
+        Err(_) => Message::Close { client: id },
+    };
+    server.clients.send(&waiter.client, message);
+}
+
+/// Enters the exclusive phase, however long a script has it; `None` if the server stops.
+fn exclude(server: &Server) -> Option<RwLockWriteGuard<'_, Databases>> {
+    while !server.stopping.load(Ordering::Acquire) {
+        if let Some(databases) = server.exclude_unless_busy() {
+            return Some(databases);
+        }
+        std::thread::sleep(BUSY_TICK);
+    }
+    None
+}
