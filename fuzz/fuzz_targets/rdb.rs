@@ -6,8 +6,10 @@
 use libfuzzer_sys::fuzz_target;
 use nearfield_server::object::stream::NEVER_ACTIVE;
 use nearfield_server::rdb::{
-    Attributes, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
 };
+
+const DIALECTS: [Dialect; 2] = [Dialect::Redis, Dialect::Valkey];
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, bytes) = input;
@@ -36,10 +38,12 @@ fn check(file: &[u8], unsupported: Unsupported) {
     if items.last() != Some(&Item::End) {
         items.push(Item::End);
     }
-    let written = write(&items).expect("what was read can be written");
-    let reader = Reader::new(written.as_slice(), Unsupported::Refuse).expect("a header");
-    let again: Result<Vec<_>, _> = reader.collect();
-    assert_eq!(again.expect("a file of our own"), items);
+    for dialect in DIALECTS {
+        let written = write(&items, dialect).expect("what was read can be written");
+        let reader = Reader::new(written.as_slice(), Unsupported::Refuse).expect("a header");
+        let again: Result<Vec<_>, _> = reader.collect();
+        assert_eq!(again.expect("a file of our own"), items);
+    }
 }
 
 fn check_payload(payload: &[u8]) {
@@ -67,11 +71,14 @@ fn forget_active_times(value: &mut Value) {
 }
 
 fn check_value(value: &Value) {
-    assert_eq!(&restore(&dump(value)).expect("a payload of our own"), value);
+    for dialect in DIALECTS {
+        let again = restore(&dump(value, dialect));
+        assert_eq!(&again.expect("a payload of our own"), value);
+    }
 }
 
-fn write(items: &[Item]) -> Result<Vec<u8>, Error> {
-    let mut writer = Writer::new(Vec::new())?;
+fn write(items: &[Item], dialect: Dialect) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer::with_dialect(Vec::new(), dialect)?;
     for item in items {
         match item {
             Item::Aux(key, value) => writer.aux(key, value)?,

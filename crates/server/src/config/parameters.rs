@@ -136,6 +136,11 @@ pub const PARAMETERS: &[Parameter] = &[
     switch("no-appendfsync-on-rewrite", "no"),
     switch("rdb-del-sync-files", "no"),
     switch("rdb-save-incremental-fsync", "yes"),
+    free(
+        "rdb-format",
+        Kind::Enumeration(&["redis", "valkey"]),
+        "redis",
+    ),
     switch("rdbchecksum", "yes").fixed(),
     switch("rdbcompression", "yes"),
     free(

@@ -3,39 +3,40 @@
 
 use super::error::Error;
 use super::format::{
-    READ_VALKEY_VERSIONS, READ_VERSIONS, TIMED_VERSION, VALKEY_VERSION, Value, WRITE_VERSIONS,
-    check_version, kind, opcode,
+    Dialect, READ_VALKEY_VERSIONS, READ_VERSIONS, TIMED_VERSION, VALKEY_VERSION, Value,
+    WRITE_VERSIONS, check_version, kind, opcode,
 };
 use super::reader::{OF_CANDIDATE, unsupported};
 use super::sink::Sink;
 use super::source::Source;
 use super::{checksum, decode, encode};
 
-/// Puts a value into a payload that every Redis 7 restores, from 7.4 on if it is a hash whose
-/// fields expire.
+/// Puts a value into a payload that every Redis 7 and Valkey restores. A hash whose fields expire
+/// is restored by Redis from 7.4 on or by Valkey from 9 on.
 ///
 /// ```
-/// use nearfield_server::rdb::{Value, dump, restore};
+/// use nearfield_server::rdb::{Dialect, Value, dump, restore};
 ///
 /// let value = Value::List(vec![b"a".to_vec(), b"b".to_vec()]);
-/// assert_eq!(restore(&dump(&value))?, value);
+/// assert_eq!(restore(&dump(&value, Dialect::Redis))?, value);
 /// # Ok::<(), nearfield_server::rdb::Error>(())
 /// ```
 ///
 /// # Panics
 /// If a score is not a number.
-pub fn dump(value: &Value) -> Vec<u8> {
-    payload(value).unwrap_or_else(|error| panic!("memory takes what is a value: {error}"))
+pub fn dump(value: &Value, dialect: Dialect) -> Vec<u8> {
+    payload(value, dialect).unwrap_or_else(|error| panic!("memory takes what is a value: {error}"))
 }
 
-fn payload(value: &Value) -> Result<Vec<u8>, Error> {
+fn payload(value: &Value, dialect: Dialect) -> Result<Vec<u8>, Error> {
     let mut sink = Sink::new(Vec::new());
-    sink.u8(encode::type_byte(value))?;
-    encode::write(value, &mut sink)?;
+    sink.u8(encode::type_byte(value, dialect))?;
+    encode::write(value, dialect, &mut sink)?;
     end(
         sink,
-        match value {
-            Value::TimedHash(_) => TIMED_VERSION,
+        match (value, dialect) {
+            (Value::TimedHash(_), Dialect::Redis) => TIMED_VERSION,
+            (Value::TimedHash(_), Dialect::Valkey) => VALKEY_VERSION,
             _ => *WRITE_VERSIONS.start(),
         },
     )

@@ -1,26 +1,30 @@
 //! Values in the one form of each type that is written.
 
 use super::error::Error;
-use super::format::{Value, kind};
+use super::format::{Dialect, Value, kind};
 use super::sink::Sink;
 use super::stream;
 use std::io::Write;
 
 /// The type that stands before the value.
-pub(super) fn type_byte(value: &Value) -> u8 {
+pub(super) fn type_byte(value: &Value, dialect: Dialect) -> u8 {
     match value {
         Value::String(_) => kind::STRING,
         Value::List(_) => kind::LIST,
         Value::Set(_) => kind::SET,
         Value::Hash(_) => kind::HASH,
-        Value::TimedHash(_) => kind::HASH_EXPIRING,
+        Value::TimedHash(_) => dialect.kind_of_timed_hash(),
         Value::SortedSet(_) => kind::SORTED_SET,
         Value::Stream(_) => kind::STREAM_2,
     }
 }
 
 /// Writes what stands behind the type and the key.
-pub(super) fn write<W: Write>(value: &Value, sink: &mut Sink<W>) -> Result<(), Error> {
+pub(super) fn write<W: Write>(
+    value: &Value,
+    dialect: Dialect,
+    sink: &mut Sink<W>,
+) -> Result<(), Error> {
     match value {
         Value::String(bytes) => sink.string(bytes)?,
         Value::List(elements) | Value::Set(elements) => {
@@ -38,11 +42,13 @@ pub(super) fn write<W: Write>(value: &Value, sink: &mut Sink<W>) -> Result<(), E
         }
         Value::TimedHash(fields) => {
             let times = fields.iter().filter_map(|(_, _, time_ms)| *time_ms);
-            let soonest_ms = times.min().unwrap_or(0);
-            sink.bytes(&soonest_ms.to_le_bytes())?;
-            sink.length(fields.len() as u64)?;
+            let times = Times {
+                dialect,
+                soonest_ms: times.min().unwrap_or(0),
+            };
+            times.begin(fields.len() as u64, sink)?;
             for (field, value, time_ms) in fields {
-                timed_field((field, value, *time_ms), soonest_ms, sink)?;
+                times.field((field, value, *time_ms), sink)?;
             }
         }
         Value::Stream(parts) => stream::write(parts, sink)?,
@@ -57,16 +63,42 @@ pub(super) fn write<W: Write>(value: &Value, sink: &mut Sink<W>) -> Result<(), E
     Ok(())
 }
 
-/// Writes a field of a hash whose first field to expire does so at `soonest_ms`.
-pub(super) fn timed_field<W: Write>(
-    (field, value, time_ms): (&[u8], &[u8], Option<u64>),
-    soonest_ms: u64,
-    sink: &mut Sink<W>,
-) -> Result<(), Error> {
-    let after = time_ms.map_or(0, |time_ms| time_ms.saturating_sub(soonest_ms) + 1);
-    sink.length(after)?;
-    sink.string(field)?;
-    sink.string(value)
+/// How the times of a hash's fields are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub dialect: Dialect,
+    /// When the first field expires.
+    pub soonest_ms: u64,
+}
+
+impl Times {
+    /// Writes what stands before the fields.
+    pub(super) fn begin<W: Write>(self, count: u64, sink: &mut Sink<W>) -> Result<(), Error> {
+        if self.dialect == Dialect::Redis {
+            sink.bytes(&self.soonest_ms.to_le_bytes())?;
+        }
+        sink.length(count)
+    }
+
+    /// Writes a field.
+    pub(super) fn field<W: Write>(
+        self,
+        (field, value, time_ms): (&[u8], &[u8], Option<u64>),
+        sink: &mut Sink<W>,
+    ) -> Result<(), Error> {
+        if self.dialect == Dialect::Redis {
+            let after_ms = |time_ms: u64| time_ms.saturating_sub(self.soonest_ms) + 1;
+            sink.length(time_ms.map_or(0, after_ms))?;
+        }
+        sink.string(field)?;
+        sink.string(value)?;
+        if self.dialect == Dialect::Valkey {
+            // None is -1.
+            let time_ms = time_ms.map_or(-1, |time_ms| i64::try_from(time_ms).unwrap_or(i64::MAX));
+            sink.bytes(&time_ms.to_le_bytes())?;
+        }
+        Ok(())
+    }
 }
 
 /// Writes a score, which has to be a number, as no reader takes anything else.

@@ -21,6 +21,26 @@ pub(super) const WRITE_VERSIONS: RangeInclusive<u32> = 10..=12;
 /// Files of earlier versions end with [`opcode::EOF`].
 pub(super) const CHECKSUM_SINCE: u32 = 5;
 
+/// For whom hashes are written whose fields expire. All else has one form that both take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Redis from 7.4 on.
+    #[default]
+    Redis,
+    /// Valkey from 9 on.
+    Valkey,
+}
+
+impl Dialect {
+    /// The type of hashes whose fields expire.
+    pub(super) fn kind_of_timed_hash(self) -> u8 {
+        match self {
+            Dialect::Redis => kind::HASH_EXPIRING,
+            Dialect::Valkey => kind::HASH_OF_VALKEY,
+        }
+    }
+}
+
 /// Refuses a version that is not within `accepted`.
 pub(super) fn check_version(
     version: u32,

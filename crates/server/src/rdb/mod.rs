@@ -10,10 +10,10 @@
 //!
 //! [`Reader`] takes every form that a Redis up to 8 has written since version 1 of the format, and
 //! those of Valkey up to 9, whose files begin with `VALKEY`. [`Writer`] puts out one plain form for
-//! each type, which every Redis 7 and Valkey takes, but for hashes whose fields expire, which Redis
-//! takes from 7.4 on. Streams are written in the form of 7.0, which lacks the times at which
-//! consumers were active: the form that has them is one that 7.0 refuses. [`dump`] and [`restore`]
-//! are the same for one value without a key.
+//! each type, which every Redis 7 and Valkey takes, but for hashes whose fields expire, of which
+//! there are two ([`Dialect`]). Streams are written in the form of 7.0, which lacks the times at
+//! which consumers were active: the form that has them is one that 7.0 refuses. [`dump`] and
+//! [`restore`] are the same for one value without a key.
 //!
 //! There is a maintained crate for reading, `rdb` 0.4. It is not used because it passes over what
 //! a server has to keep (idle times, frequencies, functions), verifies no checksum, reads no
@@ -45,6 +45,6 @@ mod writer;
 
 pub use dump::{dump, dump_functions, restore, restore_functions};
 pub use error::Error;
-pub use format::{TimedField, Value};
+pub use format::{Dialect, TimedField, Value};
 pub use reader::{Item, Reader, Unsupported};
 pub use writer::{Attributes, Writer};

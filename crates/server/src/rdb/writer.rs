@@ -1,8 +1,11 @@
 //! Snapshots, as they are made.
 
-use super::encode;
+use super::encode::{self, Times};
 use super::error::Error;
-use super::format::{MAGIC, Value, WRITE_VERSIONS, check_version, kind, opcode};
+use super::format::{
+    Dialect, MAGIC, VALKEY_MAGIC, VALKEY_VERSION, Value, WRITE_VERSIONS, check_version, kind,
+    opcode,
+};
 use super::sink::Sink;
 use super::stream;
 use crate::object::stream::StreamParts;
@@ -55,8 +58,9 @@ pub struct Writer<W> {
     remaining: u64,
     /// Whether every other one of them is a score.
     scored: bool,
-    /// When the first field expires, if they are fields that may.
-    soonest_ms: Option<u64>,
+    dialect: Dialect,
+    /// How the times of fields are written, if they have some.
+    times: Option<Times>,
 }
 
 impl<W: Write> Writer<W> {
@@ -68,20 +72,41 @@ impl<W: Write> Writer<W> {
         Self::with_version(output, *WRITE_VERSIONS.start())
     }
 
+    /// Begins a snapshot for Redis, of version 10, or for Valkey, of version 80, which no Redis
+    /// and no Valkey before 9 reads.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn with_dialect(output: W, dialect: Dialect) -> Result<Self, Error> {
+        match dialect {
+            Dialect::Redis => Self::new(output),
+            Dialect::Valkey => Self::begin(
+                output,
+                dialect,
+                &[VALKEY_MAGIC, format!("{VALKEY_VERSION:03}").as_bytes()].concat(),
+            ),
+        }
+    }
+
     /// Begins a snapshot of version 10, 11 or 12, which differ in their number only.
     ///
     /// # Errors
     /// `UnknownVersion` for any other, `Io`.
     pub fn with_version(output: W, version: u32) -> Result<Self, Error> {
         let version = check_version(version, WRITE_VERSIONS, MAGIC.len() as u64)?;
+        let head = [MAGIC, format!("{version:04}").as_bytes()].concat();
+        Self::begin(output, Dialect::Redis, &head)
+    }
+
+    fn begin(output: W, dialect: Dialect, head: &[u8]) -> Result<Self, Error> {
         let mut sink = Sink::new(output);
-        sink.bytes(MAGIC)?;
-        sink.bytes(format!("{version:04}").as_bytes())?;
+        sink.bytes(head)?;
         Ok(Self {
             sink,
             remaining: 0,
             scored: false,
-            soonest_ms: None,
+            dialect,
+            times: None,
         })
     }
 
@@ -121,8 +146,9 @@ impl<W: Write> Writer<W> {
         value: &Value,
         attributes: Attributes,
     ) -> Result<(), Error> {
-        self.begin_entry("entry", encode::type_byte(value), key, attributes)?;
-        encode::write(value, &mut self.sink)
+        let type_byte = encode::type_byte(value, self.dialect);
+        self.begin_entry("entry", type_byte, key, attributes)?;
+        encode::write(value, self.dialect, &mut self.sink)
     }
 
     /// Writes a key whose value is a string.
@@ -170,7 +196,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a hash of `count` fields, the first of which expires at `soonest_ms`: as many calls
-    /// of [`timed_field`](Self::timed_field) follow. Redis reads it from 7.4 on.
+    /// of [`timed_field`](Self::timed_field) follow. Which servers read it says the [`Dialect`].
     pub fn begin_timed_hash(
         &mut self,
         key: &[u8],
@@ -178,10 +204,16 @@ impl<W: Write> Writer<W> {
         soonest_ms: u64,
         attributes: Attributes,
     ) -> Result<(), Error> {
-        self.begin_entry("begin_timed_hash", kind::HASH_EXPIRING, key, attributes)?;
-        self.sink.bytes(&soonest_ms.to_le_bytes())?;
-        self.begin_elements(count, count)?;
-        self.soonest_ms = Some(soonest_ms);
+        let type_byte = self.dialect.kind_of_timed_hash();
+        self.begin_entry("begin_timed_hash", type_byte, key, attributes)?;
+        let times = Times {
+            dialect: self.dialect,
+            soonest_ms,
+        };
+        times.begin(count, &mut self.sink)?;
+        self.remaining = count;
+        self.scored = false;
+        self.times = Some(times);
         Ok(())
     }
 
@@ -192,10 +224,10 @@ impl<W: Write> Writer<W> {
         value: &[u8],
         time_ms: Option<u64>,
     ) -> Result<(), Error> {
-        match self.soonest_ms {
-            Some(soonest_ms) if self.remaining > 0 => {
+        match self.times {
+            Some(times) if self.remaining > 0 => {
                 self.remaining -= 1;
-                encode::timed_field((field, value, time_ms), soonest_ms, &mut self.sink)
+                times.field((field, value, time_ms), &mut self.sink)
             }
             _ => Err(self.out_of_place("timed_field")),
         }
@@ -217,7 +249,7 @@ impl<W: Write> Writer<W> {
 
     /// Writes the next element, member, field, or value of a field.
     pub fn element(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.remaining == 0 || self.is_score_due() || self.soonest_ms.is_some() {
+        if self.remaining == 0 || self.is_score_due() || self.times.is_some() {
             return Err(self.out_of_place("element"));
         }
         self.remaining -= 1;
@@ -291,7 +323,7 @@ impl<W: Write> Writer<W> {
     fn begin_elements(&mut self, count: u64, calls: u64) -> Result<(), Error> {
         self.remaining = calls;
         self.scored = false;
-        self.soonest_ms = None;
+        self.times = None;
         self.sink.length(count)
     }
 

@@ -7,6 +7,7 @@ use crate::keyspace::Observer;
 use crate::log::Policy;
 use crate::logging;
 use crate::object::ChunkLimit;
+use crate::rdb::Dialect;
 use crate::singly::Reason;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,6 +27,11 @@ impl Server {
             .set_observed(Observer::Notifications, notifies);
         let policy = Policy::from_name(&self.config.text("appendfsync"));
         self.log.set_policy(policy.unwrap_or_default());
+        let dialect = match &*self.config.text("rdb-format") {
+            "valkey" => Dialect::Valkey,
+            _ => Dialect::Redis,
+        };
+        self.keyspace.snapshot.set_dialect(dialect);
         let save_points = SavePoint::parse(&self.config.text("save"));
         *self.persistence.save_points.lock() = save_points;
         let config = &self.config;

@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use nearfield_server::rdb::{
-    Attributes, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -669,7 +669,13 @@ fn payloads_go_both_ways() {
         redis.put(key, value);
         let payload = redis.command(&[b"DUMP", key]).bytes();
         check_value(key, restore(&payload).unwrap(), value);
-        let reply = redis.command(&[b"RESTORE", b"ours", b"0", &dump(value), b"REPLACE"]);
+        let reply = redis.command(&[
+            b"RESTORE",
+            b"ours",
+            b"0",
+            &dump(value, Dialect::Redis),
+            b"REPLACE",
+        ]);
         assert_eq!(
             reply,
             Reply::Status("OK".to_owned()),
@@ -707,7 +713,10 @@ fn payloads_are_refused_alike() {
     let Some(mut redis) = Redis::start(&folder, &[]) else {
         return;
     };
-    let whole = dump(&Value::List(vec![b"a".to_vec(), b"b".to_vec()]));
+    let whole = dump(
+        &Value::List(vec![b"a".to_vec(), b"b".to_vec()]),
+        Dialect::Redis,
+    );
     let footer = whole.len() - 10;
     let unsummed = [&whole[..footer + 2], &[0; 8]].concat();
     let mut newer = whole.clone();
@@ -726,7 +735,7 @@ fn payloads_are_refused_alike() {
         assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
     }
     // No container of a key is empty.
-    let empty = dump(&Value::Set(vec![]));
+    let empty = dump(&Value::Set(vec![]), Dialect::Redis);
     assert!(matches!(restore(&empty), Err(Error::EmptyContainer { .. })));
     let reply = redis.command(&[b"RESTORE", b"key", b"0", &empty]);
     assert_eq!(reply, Reply::Error("ERR Bad data format".to_owned()));

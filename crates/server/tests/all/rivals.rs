@@ -215,15 +215,17 @@ fn snapshots_of_rivals_are_loaded() {
 
 #[test]
 fn our_snapshots_are_loaded_by_rivals() {
-    // Valkey does not read Redis's form of hashes whose fields expire, which is ours.
-    for (peer, times) in [
-        (Peer::Redis7, false),
-        (Peer::Redis8, true),
-        (Peer::Valkey9, false),
+    // No server but ours reads both forms of hashes whose fields expire.
+    for (peer, times, format) in [
+        (Peer::Redis7, false, "redis"),
+        (Peer::Redis8, true, "redis"),
+        (Peer::Valkey9, false, "redis"),
+        (Peer::Valkey9, true, "valkey"),
     ] {
         let folder = Folder::new();
         let ours = Nearfield::start(saving_into(&folder, 2));
         let mut connection = ours.connect();
+        set_format(&mut connection, format);
         fill(&mut connection, DATA);
         if times {
             fill(&mut connection, TIMES);
@@ -231,6 +233,10 @@ fn our_snapshots_are_loaded_by_rivals() {
         let expected = contents(&mut connection, times);
         assert_eq!(ask(&mut connection, "SAVE"), "OK");
         drop(ours);
+        let again = Nearfield::start(saving_into(&folder, 1));
+        let found = contents(&mut again.connect(), times);
+        same_lines(&found, &expected, "ours");
+        drop(again);
         let Some(server) = start(peer, &folder) else {
             continue;
         };
@@ -239,18 +245,33 @@ fn our_snapshots_are_loaded_by_rivals() {
     }
 }
 
+fn set_format(connection: &mut Connection, format: &str) {
+    let command = format!("CONFIG SET rdb-format {format}");
+    assert_eq!(ask(connection, &command), "OK");
+}
+
 #[test]
 fn hashes_whose_fields_expire_move_to_and_from_redis_by_dump() {
+    move_by_dump(Peer::Redis8, "redis");
+}
+
+#[test]
+fn hashes_whose_fields_expire_move_to_and_from_valkey_by_dump() {
+    move_by_dump(Peer::Valkey9, "valkey");
+}
+
+fn move_by_dump(peer: Peer, format: &str) {
     let folder = Folder::new();
-    let Some(redis) = start(Peer::Redis8, &folder) else {
+    let Some(rival) = start(peer, &folder) else {
         return;
     };
     let ours = Nearfield::start(saving_into(&folder, 1));
-    let (mut redis, mut ours) = (loaded(&redis), ours.connect());
-    for from_redis in [true, false] {
-        let (source, target) = match from_redis {
-            true => (&mut redis, &mut ours),
-            false => (&mut ours, &mut redis),
+    let (mut rival, mut ours) = (loaded(&rival), ours.connect());
+    set_format(&mut ours, format);
+    for from_rival in [true, false] {
+        let (source, target) = match from_rival {
+            true => (&mut rival, &mut ours),
+            false => (&mut ours, &mut rival),
         };
         for connection in [&mut *source, &mut *target] {
             ask(connection, "FLUSHALL");

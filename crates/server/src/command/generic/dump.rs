@@ -22,10 +22,11 @@ pub(in crate::command) fn payload(
     let Some(found) = keys.find(key)? else {
         return Ok(None);
     };
+    let dialect = keys.keyspace().snapshot.dialect();
     Ok(match value(keys, key, &found)? {
         // The time of all fields is over.
         Value::TimedHash(fields) if fields.is_empty() => None,
-        value => Some(rdb::dump(&value)),
+        value => Some(rdb::dump(&value, dialect)),
     })
 }
 

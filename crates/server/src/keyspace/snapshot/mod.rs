@@ -33,7 +33,7 @@ pub mod value;
 use crate::disk::{Disk, DiskFile};
 use crate::keyspace::{Database, Databases, Keyspace, Observer, Payload, Record};
 use crate::object::Kind;
-use crate::rdb::{Attributes, Error, Writer};
+use crate::rdb::{Attributes, Dialect, Error, Writer};
 use hashbrown::HashSet;
 use nearfield_tiers::Heap;
 use output::Output;
@@ -42,7 +42,7 @@ use std::io;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a slice may take, and how many keys it may have; writes wait for it.
@@ -53,6 +53,8 @@ const SLICE_KEYS: usize = 256;
 #[derive(Debug, Default)]
 pub struct Snapshot {
     running: Mutex<Option<Running>>,
+    /// Whether files and payloads are for Valkey.
+    for_valkey: AtomicBool,
 }
 
 /// A snapshot that is being taken.
@@ -91,6 +93,20 @@ pub struct Taken {
 }
 
 impl Snapshot {
+    /// For whom files and payloads are.
+    pub fn dialect(&self) -> Dialect {
+        match self.for_valkey.load(Ordering::Relaxed) {
+            true => Dialect::Valkey,
+            false => Dialect::Redis,
+        }
+    }
+
+    /// Chooses for whom those are that are begun from now on.
+    pub fn set_dialect(&self, dialect: Dialect) {
+        let for_valkey = dialect == Dialect::Valkey;
+        self.for_valkey.store(for_valkey, Ordering::Relaxed);
+    }
+
     /// To be called before `key` of a database is changed.
     #[inline]
     pub fn before_change(
@@ -141,8 +157,8 @@ impl Snapshot {
 }
 
 impl Running {
-    fn new(output: Output) -> Result<Running, Error> {
-        let mut writer = Writer::new(output.clone())?;
+    fn new(output: Output, dialect: Dialect) -> Result<Running, Error> {
+        let mut writer = Writer::with_dialect(output.clone(), dialect)?;
         let ctime = crate::clock::now_ms() / 1000;
         writer.aux(b"redis-ver", b"7.0.15")?;
         writer.aux(b"redis-bits", b"64")?;
@@ -286,7 +302,8 @@ pub fn take(
     let mut changes = 0;
     let begin = || {
         // Dropped after the phase.
-        let mut running = Running::new(output.clone()).map_err(into_io)?;
+        let mut running =
+            Running::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
         let databases = keyspace.exclude();
         running.functions(&at_instant()).map_err(into_io)?;
         *keyspace.snapshot.running.lock() = Some(running);
@@ -345,7 +362,8 @@ pub fn take_exclusively(
     let file = disk.create(path)?;
     let output = Output::default();
     let (keys, bytes) = drained(&output, &*file, || {
-        let mut running = Running::new(output.clone()).map_err(into_io)?;
+        let mut running =
+            Running::new(output.clone(), keyspace.snapshot.dialect()).map_err(into_io)?;
         running.functions(functions).map_err(into_io)?;
         while !running.slice(keyspace, databases).map_err(into_io)? {
             output.wait_for_room();

@@ -4,7 +4,9 @@
 use super::made::{
     entry, file, items, listpack, random_attributes, random_value, string, write, ziplist,
 };
-use crate::rdb::{Attributes, Error, Item, Reader, Unsupported, Value, checksum, dump, restore};
+use crate::rdb::{
+    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, checksum, dump, restore,
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Read};
@@ -203,7 +205,7 @@ fn lengths_are_not_believed() {
 #[test]
 fn payloads_are_checked() {
     let value = Value::Hash(vec![(b"f".to_vec(), b"v".to_vec())]);
-    let whole = dump(&value);
+    let whole = dump(&value, Dialect::Redis);
     for length in 0..whole.len() {
         assert!(restore(&whole[..length]).is_err(), "{length} bytes");
     }

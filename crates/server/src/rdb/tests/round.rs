@@ -1,7 +1,9 @@
 //! What is written is read back.
 
 use super::made::{entry, items, random_attributes, random_string, random_value, write};
-use crate::rdb::{Attributes, Error, Item, Reader, Unsupported, Value, Writer, dump, restore};
+use crate::rdb::{
+    Attributes, Dialect, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
+};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Read, Write};
@@ -76,7 +78,10 @@ fn random_files_come_back() {
 fn random_payloads_come_back() {
     for seed in 0..300 {
         let value = random_value(&mut SmallRng::seed_from_u64(seed));
-        assert!(restore(&dump(&value)).unwrap() == value, "seed {seed}");
+        for dialect in [Dialect::Redis, Dialect::Valkey] {
+            let payload = dump(&value, dialect);
+            assert!(restore(&payload).unwrap() == value, "seed {seed}");
+        }
     }
 }
 
