@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Kept {
     bytes_max: usize,
     /// The last used ones last.
-    results: Mutex<VecDeque<Result>>,
+    results: Mutex<VecDeque<Entry>>,
 }
 
 #[derive(Debug)]
-struct Result {
+struct Entry {
     what: String,
     bytes: usize,
     value: Arc<dyn Any + Send + Sync>,
@@ -53,7 +53,7 @@ impl Kept {
         let value = Arc::new(make());
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.retain(|result| result.what != what);
-        results.push_back(Result { what, bytes, value });
+        results.push_back(Entry { what, bytes, value });
         while results.iter().map(|result| result.bytes).sum::<usize>() > self.bytes_max {
             results.pop_front();
         }

@@ -196,7 +196,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Begins a hash of `count` fields, the first of which expires at `soonest_ms`: as many calls
-    /// of [`timed_field`](Self::timed_field) follow. Which servers read it says the [`Dialect`].
+    /// of [`timed_field`](Self::timed_field) follow. The [`Dialect`] decides which servers read it.
     pub fn begin_timed_hash(
         &mut self,
         key: &[u8],
