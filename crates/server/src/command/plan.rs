@@ -17,7 +17,7 @@ use super::Answer;
 use crate::error::CommandError;
 use crate::keyspace::{Class, Found, InBatch, Keys, Keyspace, Record};
 use crate::number::parse_integer;
-use crate::object::{Container, Limits};
+use crate::object::{Container, Limits, Text};
 use crate::resp::Reply;
 use nearfield::Direction;
 
@@ -252,6 +252,14 @@ impl<'p> Planned<'p> {
         write(self.reply, keyspace, found)
     }
 
+    /// Up to which size objects have their small forms.
+    pub fn limits(&self) -> Limits {
+        match &self.keys {
+            Source::Alone(keys) => keys.limits(),
+            Source::InBatch(keys) => keys.keyspace.limits(),
+        }
+    }
+
     /// True if a key that expires then is gone.
     pub fn is_over(&self, expires_at_ms: u64) -> bool {
         match &self.keys {
@@ -278,6 +286,22 @@ impl<'p> Planned<'p> {
         match &mut self.keys {
             Source::Alone(keys) => keys.set_string(key, value, expires_at_ms),
             Source::InBatch(keys) => keys.set_string(position, key, value, expires_at_ms),
+        }
+    }
+
+    /// Changes the string of a key in place; the key must be there. Its expiry stays.
+    ///
+    /// # Errors
+    /// `WrongType`; those of the index.
+    pub fn edit_string<R>(
+        &mut self,
+        position: usize,
+        edit: impl FnOnce(&mut Text) -> R,
+    ) -> Result<R, CommandError> {
+        let key = self.key(position);
+        match &mut self.keys {
+            Source::Alone(keys) => keys.edit_string(key, edit),
+            Source::InBatch(keys) => keys.edit_string(position, key, edit),
         }
     }
 

@@ -16,7 +16,7 @@
 
 use super::fields;
 use super::notes::NoteChanges;
-use super::record::{PLAIN_STRING, Payload, Record, is_plain};
+use super::record::{PLAIN_STRING, Payload, Record, is_plain, lies_in_slot};
 use super::slots::Slot;
 use super::{Database, Entry, Found, Keyspace, Outside};
 use crate::error::CommandError;
@@ -519,18 +519,11 @@ impl InBatch<'_> {
         expires_at_ms: Option<u64>,
     ) -> Result<(), CommandError> {
         let operation = self.first + position;
-        if let Some(folded) = &mut self.folded {
-            let record = Record {
-                expires_at_ms,
-                ..Record::string(value)
-            };
-            let note = match expires_at_ms {
-                Some(_) if !self.keyspace.is_shared() => folded.note(self.batch, operation),
-                _ => None,
-            };
-            let record = record.keeping_note(note);
-            let given_up = folded.change(self.batch, operation, Some(record));
-            self.keyspace.retire(given_up);
+        let record = Record {
+            expires_at_ms,
+            ..Record::string(value)
+        };
+        if self.fold_string(operation, record) {
             return Ok(());
         }
         match self.batch.value(operation) {
@@ -549,6 +542,56 @@ impl InBatch<'_> {
                 _ => Ok(()),
             },
         }
+    }
+
+    /// Sets the key of an operation to a string that lies in the index. False in a batch that is
+    /// applied, which has done so.
+    #[inline]
+    fn fold_string(&mut self, operation: usize, record: Record<'_>) -> bool {
+        let Some(folded) = &mut self.folded else {
+            return false;
+        };
+        let note = match record.expires_at_ms {
+            Some(_) if !self.keyspace.is_shared() => folded.note(self.batch, operation),
+            _ => None,
+        };
+        let record = record.keeping_note(note);
+        let given_up = folded.change(self.batch, operation, Some(record));
+        self.keyspace.retire(given_up);
+        true
+    }
+
+    /// Changes the string of a key in place, as [`Keys::edit_string`](super::Keys::edit_string)
+    /// does; the key must be there, and the batch be folded.
+    ///
+    /// # Errors
+    /// `NoSuchKey`, `WrongType`; those of the index.
+    pub fn edit_string<R>(
+        &mut self,
+        position: usize,
+        key: &[u8],
+        edit: impl FnOnce(&mut Text) -> R,
+    ) -> Result<R, CommandError> {
+        let found = self.peek(position, key)?.ok_or(CommandError::NoSuchKey)?;
+        if matches!(found.outside, Some(Outside::Slot(_))) {
+            return self.edit(position, key, |text, _| edit(text));
+        }
+        let heap = &self.keyspace.heap;
+        let mut text = self.read_string(position, key, |value, _| {
+            Text::new_in(value.unwrap_or_default(), heap.clone())
+        })?;
+        let result = edit(&mut text);
+        if lies_in_slot(true, text.bytes().len()) && !self.keyspace.is_shared() {
+            self.put_object(position, key, text.wrap(), found.expires_at_ms)?;
+        } else {
+            let record = Record {
+                raw: true,
+                expires_at_ms: found.expires_at_ms,
+                ..Record::string(text.bytes())
+            };
+            self.fold_string(self.first + position, record);
+        }
+        Ok(result)
     }
 
     /// Changes when a key expires.

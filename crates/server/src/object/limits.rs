@@ -28,6 +28,8 @@ pub struct Limits {
     pub stream_node_bytes_max: usize,
     /// Entries of a node of a stream (`stream-node-max-entries`); 0: no limit.
     pub stream_node_entries_max: usize,
+    /// Bytes of a sparse HyperLogLog, its header among them (`hll-sparse-max-bytes`).
+    pub hyperloglog_sparse_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -43,6 +45,7 @@ impl Default for Limits {
             list_chunk: ChunkLimit::from_setting(-2),
             stream_node_bytes_max: 4096,
             stream_node_entries_max: 100,
+            hyperloglog_sparse_bytes_max: 3000,
         }
     }
 }
@@ -51,7 +54,7 @@ impl Default for Limits {
 /// themselves: reads wait for nobody and write nothing.
 #[derive(Debug)]
 pub struct SharedLimits {
-    values: [AtomicUsize; 11],
+    values: [AtomicUsize; 12],
     /// One change at a time.
     changing: Mutex<()>,
 }
@@ -84,6 +87,7 @@ impl SharedLimits {
             },
             stream_node_bytes_max: value(9),
             stream_node_entries_max: value(10),
+            hyperloglog_sparse_bytes_max: value(11),
         }
     }
 
@@ -100,7 +104,7 @@ impl SharedLimits {
 }
 
 impl Limits {
-    fn values(&self) -> [usize; 11] {
+    fn values(&self) -> [usize; 12] {
         [
             self.hash_entries_max,
             self.hash_bytes_max,
@@ -113,6 +117,7 @@ impl Limits {
             self.list_chunk.entries_max,
             self.stream_node_bytes_max,
             self.stream_node_entries_max,
+            self.hyperloglog_sparse_bytes_max,
         ]
     }
 }

@@ -64,6 +64,7 @@ impl Server {
             limits.sorted_set_bytes_max = size("zset-max-listpack-value");
             limits.stream_node_bytes_max = size("stream-node-max-bytes");
             limits.stream_node_entries_max = size("stream-node-max-entries");
+            limits.hyperloglog_sparse_bytes_max = size("hll-sparse-max-bytes");
             let chunk = self.config.integer("list-max-listpack-size");
             limits.list_chunk = ChunkLimit::from_setting(chunk as i32);
         });

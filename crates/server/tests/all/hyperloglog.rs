@@ -1,11 +1,12 @@
 //! HyperLogLogs are the same to the byte as those of Debian's redis-server, the number that PFCOUNT
-//! keeps in their header among them, after each of many random commands.
+//! keeps in their header among them, after each of many random commands. These are sent in
+//! pipelines, which become batches, and in transactions.
 //!
 //! `NEARFIELD_SEED` sets the seed. Without redis-server the test says so and checks nothing.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::Redis;
@@ -38,9 +39,16 @@ fn command(random: &mut SmallRng) -> (Vec<String>, String) {
     (words, target)
 }
 
-fn ask(connection: &mut Connection, words: &[String]) -> Value {
-    let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-    connection.command(&words).unwrap()
+/// Sends commands at once, and receives all that is answered.
+fn ask(connection: &mut Connection, commands: &[Vec<String>]) -> Vec<Value> {
+    let mut request = Vec::new();
+    for words in commands {
+        let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+        encode(&mut request, &words);
+    }
+    connection.send(&request).unwrap();
+    let replies = commands.iter().map(|_| connection.receive().unwrap());
+    replies.collect()
 }
 
 #[test]
@@ -59,21 +67,27 @@ fn values_are_those_of_redis_to_the_byte() {
     let ours = Nearfield::start(saving_into(&folder, 1));
     let mut both = [ours.connect(), Connection::open(redis.address).unwrap()];
     let (mut sparse, mut dense) = (0, 0);
-    for _ in 0..COMMANDS {
-        let (words, key) = command(&mut random);
-        let [one, other] = both.each_mut().map(|it| ask(it, &words));
-        assert_eq!(one, other, "seed {seed}: {}", words.join(" "));
-        let get = ["GET".to_owned(), key.clone()];
-        let [one, other] = both.each_mut().map(|it| ask(it, &get));
-        assert!(
-            one == other,
-            "seed {seed}: {} changes {key}",
-            words.join(" ")
-        );
-        match one {
-            Value::Bulk(bytes) if bytes.len() > 10_000 => dense += 1,
-            Value::Bulk(bytes) if bytes.len() > 500 => sparse += 1,
-            _ => {}
+    let mut sent = 0;
+    while sent < COMMANDS {
+        let mut commands = Vec::new();
+        for _ in 0..random.random_range(1..20) {
+            let (words, key) = command(&mut random);
+            commands.extend([words, vec!["GET".to_owned(), key]]);
+            sent += 1;
+        }
+        if random.random_range(0..4) == 0 {
+            commands.insert(0, vec!["MULTI".to_owned()]);
+            commands.push(vec!["EXEC".to_owned()]);
+        }
+        let [ours, theirs] = both.each_mut().map(|it| ask(it, &commands));
+        for ((words, one), other) in commands.iter().zip(&ours).zip(&theirs) {
+            // Not what they are, which are too many bytes to be read.
+            assert!(one == other, "seed {seed}: {}", words.join(" "));
+            match one {
+                Value::Bulk(bytes) if bytes.len() > 10_000 => dense += 1,
+                Value::Bulk(bytes) if bytes.len() > 500 => sparse += 1,
+                _ => {}
+            }
         }
     }
     assert!(sparse > 100 && dense > 100, "{sparse} {dense}");

@@ -5,7 +5,7 @@ mod registers;
 mod sparse;
 mod value;
 
-use super::{Answer, Call, Command, Flags, Group, is};
+use super::{Answer, Call, Command, Flags, Group, Planned, Touch, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::Text;
@@ -16,7 +16,7 @@ const GROUP: Group = Group::HyperLogLog;
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
-    Command::new("pfadd", -2, pfadd)
+    Command::planned("pfadd", -2, Touch::Change, pfadd)
         .grows()
         .fast()
         .key(1)
@@ -59,12 +59,6 @@ impl From<Corrupt> for CommandError {
     }
 }
 
-/// The longest sparse value.
-fn sparse_max(call: &Call<'_>) -> usize {
-    let bytes = call.server.config.integer("hll-sparse-max-bytes");
-    usize::try_from(bytes).unwrap_or(usize::MAX)
-}
-
 /// A value to which elements are to be added.
 enum Found {
     /// One that is changed in place, if they change it.
@@ -73,46 +67,46 @@ enum Found {
     Sparse(Vec<u8>),
 }
 
-fn pfadd(call: &mut Call<'_>) -> Answer {
-    let (key, elements) = (call.args[1], call.rest(2));
-    let (copy, expires_at_ms) = call.keys.read_string_and_expiry(key, |value, expiry| {
-        let copied = value.map(|value| match value::form(value)? {
+fn pfadd(planned: &mut Planned<'_>) -> Answer {
+    let elements = planned.rest(2);
+    let (found, expires_at_ms) = planned.read_string(0, |_, value, expiry| {
+        let found = value.map(|value| match value::form(value)? {
             Form::Dense => Ok::<_, CommandError>(Found::Dense {
                 // Most elements of a value that has many change nothing.
                 changes: value::changes_dense(value, elements),
             }),
             Form::Sparse => Ok(Found::Sparse(value.to_vec())),
         });
-        (copied, expiry)
+        (found, expiry)
     })?;
-    let is_changed = match copy.transpose()? {
+    let is_changed = match found.transpose()? {
         Some(Found::Dense { changes: false }) => false,
-        Some(Found::Dense { changes: true }) => call.keys.edit_string(key, |text| {
+        Some(Found::Dense { changes: true }) => planned.edit_string(0, |text| {
             let value = text.extend_to(value::DENSE_BYTES);
             let is_changed = value::add_dense(value, elements) > 0;
             value::set_stale(value);
             is_changed
         })?,
         found => {
-            let (mut is_changed, sparse_max) = (found.is_none(), sparse_max(call));
-            let mut value = match found {
-                Some(Found::Sparse(value)) => value,
-                _ => value::empty(),
+            let sparse_max = planned.limits().hyperloglog_sparse_bytes_max;
+            let (mut is_changed, mut value) = match found {
+                Some(Found::Sparse(value)) => (false, value),
+                _ => (true, value::empty()),
             };
             for element in elements {
                 is_changed |= value::raise(&mut value, place(element), sparse_max)?;
             }
             if is_changed {
                 value::set_stale(&mut value);
-                call.keys.set_string(key, &value, expires_at_ms)?;
+                planned.set_string(0, &value, expires_at_ms)?;
             }
             is_changed
         }
     };
     if is_changed {
-        call.keys.changed(key, Class::String, "pfadd");
+        planned.changed(0, Class::String, "pfadd");
     }
-    call.reply.integer(i64::from(is_changed));
+    planned.reply.integer(i64::from(is_changed));
     Ok(())
 }
 
@@ -170,7 +164,7 @@ fn pfmerge(call: &mut Call<'_>) -> Answer {
     for key in call.rest(1) {
         is_dense |= merge(call, key, &mut registers)? == Some(Form::Dense);
     }
-    let sparse_max = sparse_max(call);
+    let sparse_max = call.keys.limits().hyperloglog_sparse_bytes_max;
     let (value, expires_at_ms) = call
         .keys
         .read_string_and_expiry(target, |value, expiry| (value.map(<[u8]>::to_vec), expiry))?;
