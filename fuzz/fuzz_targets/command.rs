@@ -176,7 +176,7 @@ struct Connected {
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let server = Server::new(Options::default());
-    let mut executor = Executor::new(&server, 0);
+    let mut executor = Executor::new(&server);
     let mut now_ms = 1_700_000_000_000;
     let mut clients: Vec<Connected> = Vec::new();
     for _ in 0..2 {

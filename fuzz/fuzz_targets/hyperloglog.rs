@@ -120,7 +120,7 @@ impl<'s> Session<'s> {
         let (peer, here) = ("peer".to_owned(), "here".to_owned());
         let shared = Arc::new(ClientShared::new(id, 0, peer, here, 0));
         Session {
-            executor: Executor::new(server, 0),
+            executor: Executor::new(server),
             client: Client::new(shared, true),
         }
     }

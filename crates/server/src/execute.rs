@@ -39,8 +39,6 @@ pub struct Tally {
 pub struct Executor<'s> {
     server: &'s Server,
     effects: Effects,
-    /// The number of the thread, for counters.
-    thread: usize,
     latest: Option<Latest>,
     /// When it ended, if nothing else was done since.
     ended: Option<Instant>,
@@ -52,11 +50,10 @@ pub struct Executor<'s> {
 
 impl<'s> Executor<'s> {
     /// An executor of `server`.
-    pub fn new(server: &'s Server, thread: usize) -> Executor<'s> {
+    pub fn new(server: &'s Server) -> Executor<'s> {
         Executor {
             server,
             effects: Effects::default(),
-            thread,
             latest: None,
             ended: None,
             random: rand::make_rng(),
@@ -114,9 +111,9 @@ impl<'s> Executor<'s> {
         let statistics = &self.server.statistics;
         for tally in tallies {
             let part = took * tally.operations as u32 / operations.max(1) as u32;
-            statistics.count(self.thread, tally.number, tally.calls, part);
+            statistics.count(tally.number, tally.calls, part);
             for _ in 0..tally.failed {
-                statistics.count_failed(self.thread, tally.number);
+                statistics.count_failed(tally.number);
             }
         }
     }
@@ -194,7 +191,7 @@ impl<'s> Executor<'s> {
                 if let Some(transaction) = &mut client.transaction {
                     transaction.refused = true;
                 }
-                Account::refuse(self.server, client, args, &error);
+                Account::refuse(self.server, args, &error);
                 let exec = args.first().is_some_and(|name| command::is(name, "exec"));
                 let error = if exec {
                     command::abort(self.server, client, &error)
@@ -578,9 +575,7 @@ impl Server {
     pub fn count_wait_in_vain(&self, waiter: &Waiter) {
         let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
         if let Ok(command) = lookup(&args) {
-            let thread = waiter.client.thread();
-            self.statistics
-                .count(thread, number_of(command), 1, Duration::ZERO);
+            self.statistics.count(number_of(command), 1, Duration::ZERO);
         }
     }
 

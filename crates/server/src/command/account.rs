@@ -132,10 +132,9 @@ impl Account {
         let now = Instant::now();
         let took = now - self.started.unwrap_or(now);
         self.ended = Some(now);
-        let thread = client.shared.thread();
-        server.statistics.count(thread, self.number, 1, took);
+        server.statistics.count(self.number, 1, took);
         if let Err(error) = answer {
-            server.statistics.count_failed(thread, self.number);
+            server.statistics.count_failed(self.number);
             let error = error.to_string();
             // What a script's command was refused with has been counted.
             let is_counted = command.group == Group::Scripting
@@ -169,14 +168,13 @@ impl Account {
     }
 
     /// Notes that a command was refused before it was executed.
-    pub fn refuse(server: &Server, client: &Client, args: &[&[u8]], error: &CommandError) {
+    pub fn refuse(server: &Server, args: &[&[u8]], error: &CommandError) {
         server.statistics.count_error(&error.to_string());
         let name = args.first().copied().unwrap_or_default();
         if let Some(command) = find(name) {
             let subcommand = args.get(1).and_then(|word| command.subcommand(word));
             let number = number_of(subcommand.unwrap_or(command));
-            let thread = client.shared.thread();
-            server.statistics.count_rejected(thread, number);
+            server.statistics.count_rejected(number);
         }
     }
 }

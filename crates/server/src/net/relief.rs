@@ -56,7 +56,7 @@ pub(super) fn stand_in(server: &Server, desks: &[Mutex<Served>]) {
             // It is locked if the script has just ended.
             && let Some(served) = desk.try_lock()
         {
-            let executor = Executor::new(server, number).standing_in();
+            let executor = Executor::new(server).standing_in();
             IoThread::new(server, number, mailbox, desk, served, executor).serve_while_slow();
         }
     }

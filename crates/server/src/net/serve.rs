@@ -92,7 +92,8 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
         let desks = &desks;
         let run = move |(number, mailbox): (usize, &'_ Mailbox)| {
             if let Some(desk) = desks.get(number) {
-                let executor = Executor::new(server, number);
+                let _counts_alone = server.statistics.count_alone(number);
+                let executor = Executor::new(server);
                 IoThread::new(server, number, mailbox, desk, desk.lock(), executor).run();
             }
         };

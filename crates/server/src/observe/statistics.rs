@@ -1,20 +1,50 @@
 //! Counters since the start of the server, for each command and for all.
 //!
-//! Counters are kept once for each of some threads, so that counting does not have threads wait
-//! for each other, and are summed up when they are read.
+//! Some threads have counters of their own, which nobody else writes. They count without atomic
+//! additions, each of which takes as long as the rest of counting. The others count together.
+//! Counters are summed up when they are read, and never set back: what they were at the last reset
+//! is subtracted.
 
 use crate::catalog::Registry;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Threads beyond this number share counters.
-const SHARDS: usize = 8;
+/// So many threads may have counters of their own.
+const OWN_SHARDS: usize = 8;
+/// The counters of all other threads.
+const COMMON_SHARD: usize = OWN_SHARDS;
 /// Durations are counted by powers of two of nanoseconds.
 pub const BUCKETS: usize = 40;
 /// So many kinds of errors are counted one by one.
 const ERRORS_MAX: usize = 128;
+
+thread_local! {
+    /// The counters that this thread has for itself.
+    static OWN: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// While it is there, its thread has counters for itself.
+#[derive(Debug)]
+pub struct CountsAlone(std::marker::PhantomData<*const ()>);
+
+impl Drop for CountsAlone {
+    fn drop(&mut self) {
+        OWN.set(None);
+    }
+}
+
+/// Adds to a counter, which nobody else does if it is the thread's `own`.
+#[inline]
+fn add(counter: &AtomicU64, summand: u64, own: bool) {
+    if own {
+        counter.store(counter.load(Relaxed) + summand, Relaxed);
+    } else {
+        counter.fetch_add(summand, Relaxed);
+    }
+}
 
 /// What is counted of one command.
 #[derive(Debug)]
@@ -60,6 +90,8 @@ pub struct CommandCounts {
 pub struct Statistics {
     registry: &'static Registry,
     shards: Vec<Vec<Counters>>,
+    /// The counters of each command at the last reset, by its number; none before the first.
+    at_reset: Mutex<Vec<CommandCounts>>,
     errors: Mutex<BTreeMap<String, u64>>,
     /// Connections that were accepted.
     pub connections: AtomicU64,
@@ -94,7 +126,8 @@ impl Statistics {
         let shard = || registry.entries().iter().map(|_| Counters::default());
         Statistics {
             registry,
-            shards: (0..SHARDS).map(|_| shard().collect()).collect(),
+            shards: (0..=COMMON_SHARD).map(|_| shard().collect()).collect(),
+            at_reset: Mutex::default(),
             errors: Mutex::default(),
             connections: AtomicU64::default(),
             rejected_connections: AtomicU64::default(),
@@ -108,36 +141,48 @@ impl Statistics {
         }
     }
 
-    fn counters(&self, thread: usize, number: usize) -> Option<&Counters> {
-        self.shards.get(thread % SHARDS)?.get(number)
+    /// Has this thread count by itself, as the one of `number` of a server. No other thread of the
+    /// server may have this number.
+    pub fn count_alone(&self, number: usize) -> CountsAlone {
+        OWN.set(Some(number).filter(|number| *number < OWN_SHARDS));
+        CountsAlone(std::marker::PhantomData)
     }
 
-    /// Counts executions of a command by a thread, which took so long all together.
-    pub fn count(&self, thread: usize, number: usize, calls: u64, took: Duration) {
-        let Some(counters) = self.counters(thread, number).filter(|_| calls > 0) else {
+    /// The counters of a command that this thread writes, and whether no other does.
+    #[inline]
+    fn counters(&self, number: usize) -> Option<(&Counters, bool)> {
+        let own = OWN.get();
+        let shard = self.shards.get(own.unwrap_or(COMMON_SHARD))?;
+        Some((shard.get(number)?, own.is_some()))
+    }
+
+    /// Counts executions of a command, which took so long all together.
+    #[inline]
+    pub fn count(&self, number: usize, calls: u64, took: Duration) {
+        let Some((counters, own)) = self.counters(number).filter(|_| calls > 0) else {
             return;
         };
         let nanoseconds = took.as_nanos() as u64;
-        counters.calls.fetch_add(calls, Relaxed);
-        counters.nanoseconds.fetch_add(nanoseconds, Relaxed);
+        add(&counters.calls, calls, own);
+        add(&counters.nanoseconds, nanoseconds, own);
         let each = nanoseconds / calls;
         let bucket = (u64::BITS - each.leading_zeros()) as usize;
         if let Some(bucket) = counters.durations.get(bucket.min(BUCKETS - 1)) {
-            bucket.fetch_add(calls, Relaxed);
+            add(bucket, calls, own);
         }
     }
 
     /// Counts that a command was refused before it was executed.
-    pub fn count_rejected(&self, thread: usize, number: usize) {
-        if let Some(counters) = self.counters(thread, number) {
-            counters.rejected.fetch_add(1, Relaxed);
+    pub fn count_rejected(&self, number: usize) {
+        if let Some((counters, own)) = self.counters(number) {
+            add(&counters.rejected, 1, own);
         }
     }
 
     /// Counts that a command's answer was an error.
-    pub fn count_failed(&self, thread: usize, number: usize) {
-        if let Some(counters) = self.counters(thread, number) {
-            counters.failed.fetch_add(1, Relaxed);
+    pub fn count_failed(&self, number: usize) {
+        if let Some((counters, own)) = self.counters(number) {
+            add(&counters.failed, 1, own);
         }
     }
 
@@ -164,9 +209,20 @@ impl Statistics {
 
     /// What was counted of each command that was sent.
     pub fn commands(&self) -> Vec<CommandCounts> {
+        let at_reset = self.at_reset.lock();
+        let since = |(number, all): (usize, CommandCounts)| match at_reset.get(number) {
+            Some(before) => all.less(before),
+            None => all,
+        };
+        let all = self.since_start().into_iter().enumerate().map(since);
+        all.filter(|counts| counts.calls + counts.rejected > 0)
+            .collect()
+    }
+
+    /// All counters of each command, by its number, as they were never reset.
+    fn since_start(&self) -> Vec<CommandCounts> {
         let all = self.registry.entries().iter().enumerate();
         all.map(|(number, entry)| self.of(number, &entry.name))
-            .filter(|counts| counts.calls + counts.rejected > 0)
             .collect()
     }
 
@@ -193,13 +249,10 @@ impl Statistics {
 
     /// How many commands were executed.
     pub fn calls(&self) -> u64 {
-        let calls = |shard: &Vec<Counters>| -> u64 {
-            shard
-                .iter()
-                .map(|counters| counters.calls.load(Relaxed))
-                .sum()
-        };
-        self.shards.iter().map(calls).sum()
+        let at_reset: u64 = self.at_reset.lock().iter().map(|it| it.calls).sum();
+        let counters = self.shards.iter().flatten();
+        let all: u64 = counters.map(|it| it.calls.load(Relaxed)).sum();
+        all.saturating_sub(at_reset)
     }
 
     /// Takes a sample for the rates, if the last is old enough.
@@ -235,17 +288,9 @@ impl Statistics {
 
     /// Sets all counters to zero (`CONFIG RESETSTAT`).
     pub fn reset(&self) {
-        for counters in self.shards.iter().flatten() {
-            let all = [
-                &counters.calls,
-                &counters.nanoseconds,
-                &counters.rejected,
-                &counters.failed,
-            ];
-            for counter in all.into_iter().chain(&counters.durations) {
-                counter.store(0, Relaxed);
-            }
-        }
+        let mut at_reset = self.at_reset.lock();
+        *at_reset = self.since_start();
+        drop(at_reset);
         self.errors.lock().clear();
         let all = [
             &self.connections,
@@ -264,6 +309,22 @@ impl Statistics {
 }
 
 impl CommandCounts {
+    /// What was counted since `before`.
+    fn less(mut self, before: &CommandCounts) -> CommandCounts {
+        // No counter goes back.
+        let pairs = [
+            (&mut self.calls, before.calls),
+            (&mut self.nanoseconds, before.nanoseconds),
+            (&mut self.rejected, before.rejected),
+            (&mut self.failed, before.failed),
+        ];
+        let durations = self.durations.iter_mut().zip(before.durations);
+        for (count, before) in pairs.into_iter().chain(durations) {
+            *count = count.saturating_sub(before);
+        }
+        self
+    }
+
     /// The given percentile of the execution times, in microseconds.
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let all: u64 = self.durations.iter().sum();
@@ -276,5 +337,53 @@ impl CommandCounts {
             }
         }
         0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::registry;
+
+    const TOOK: Duration = Duration::from_nanos(5);
+
+    /// Counts in as many threads as have counters of their own, and in as many others.
+    fn count_in_threads(statistics: &Statistics, times: u64) {
+        std::thread::scope(|scope| {
+            for number in 0..2 * OWN_SHARDS {
+                scope.spawn(move || {
+                    let _alone = statistics.count_alone(number);
+                    (0..times).for_each(|_| statistics.count(3, 2, TOOK));
+                    statistics.count_failed(3);
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn all_threads_count_and_a_reset_forgets_what_was_counted() {
+        const TIMES: u64 = if cfg!(miri) { 10 } else { 1000 };
+        let statistics = Statistics::new(registry());
+        for _ in 0..2 {
+            count_in_threads(&statistics, TIMES);
+            let threads = 2 * OWN_SHARDS as u64;
+            let calls = threads * TIMES * 2;
+            assert_eq!(statistics.calls(), calls);
+            let [counts] = statistics.commands().try_into().unwrap();
+            assert_eq!((counts.calls, counts.failed), (calls, threads));
+            assert_eq!(counts.nanoseconds, threads * TIMES * 5);
+            assert_eq!(counts.durations.iter().sum::<u64>(), calls);
+            statistics.reset();
+            assert_eq!((statistics.calls(), statistics.commands()), (0, vec![]));
+        }
+    }
+
+    #[test]
+    fn a_thread_counts_alone_for_a_time() {
+        let statistics = Statistics::new(registry());
+        let alone = statistics.count_alone(0);
+        assert_eq!(OWN.get(), Some(0));
+        drop(alone);
+        assert_eq!(OWN.get(), None);
     }
 }

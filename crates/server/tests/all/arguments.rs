@@ -139,7 +139,7 @@ fn any_arguments_are_answered_once() {
     let commands: Vec<&Command> = all().filter(|command| is_ours(&command)).collect();
     let random = &mut SmallRng::seed_from_u64(7);
     let server = Server::new(Options::default());
-    let mut executor = Executor::new(&server, 0);
+    let mut executor = Executor::new(&server);
     let mut client = Client::internal();
     let mut run = |words: &[&str]| {
         let mut reply = Reply::new(Protocol::Resp2);

@@ -18,7 +18,7 @@ struct Session<'s> {
 impl<'s> Session<'s> {
     fn new(server: &'s Server) -> Self {
         Session {
-            executor: Executor::new(server, 0),
+            executor: Executor::new(server),
             client: Client::internal(),
         }
     }
