@@ -10,7 +10,13 @@ use crate::keyspace::draft::{ATTEMPTS_MAX, Committed};
 use crate::number::{parse_double, parse_integer};
 use crate::resp::Reply;
 use crate::server::Server;
+use std::cell::Cell;
 use std::time::Instant;
+
+thread_local! {
+    /// How many commands within others this thread executes before one is looked at.
+    static BEFORE_SAMPLE: Cell<u32> = const { Cell::new(0) };
+}
 
 /// A command while it runs.
 #[derive(Debug)]
@@ -93,7 +99,7 @@ impl<'c> Call<'c> {
     /// As [`run_nested`](Call::run_nested), of a command whose number is known.
     pub fn run_numbered(&mut self, command: &'static Command, number: usize, args: &[&[u8]]) {
         let positions = command.keys.positions(args);
-        let sampled = rand::random_ratio(1, USES_PER_SAMPLE);
+        let sampled = is_next_sampled();
         note_uses(self.server, self.client, command, args, &positions, sampled);
         let mut keys = self.keys.nested();
         keys.select(self.client.database);
@@ -133,6 +139,18 @@ impl<'c> Call<'c> {
     pub fn double(&self, position: usize) -> Result<f64, CommandError> {
         parse_double(self.arg(position)?).ok_or(CommandError::NotFloat)
     }
+}
+
+/// Whether the next command within another is one whose uses of keys are looked at, which one in
+/// [`USES_PER_SAMPLE`] is. A random number for each would take longer.
+fn is_next_sampled() -> bool {
+    let left = BEFORE_SAMPLE.get();
+    let next = match left {
+        0 => rand::random_range(0..2 * USES_PER_SAMPLE - 1),
+        left => left - 1,
+    };
+    BEFORE_SAMPLE.set(next);
+    left == 0
 }
 
 /// An argument as an integer.

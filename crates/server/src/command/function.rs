@@ -91,20 +91,19 @@ fn fcall_ro(call: &mut Call<'_>) -> Answer {
 
 fn run(call: &mut Call<'_>, only_reads: bool) -> Answer {
     let server = call.server;
-    let function = server.functions.find(call.arg(1)?);
-    let function = function.ok_or(CommandError::text("ERR Function not found"))?;
+    let caller = caller(call);
+    let begun = server.functions.begin(call.args, caller.began);
+    let begun = begun.ok_or(CommandError::text("ERR Function not found"))?;
     let count = integer(call.arg(2)?);
     let count = count.map_err(|_| CommandError::text("ERR Bad number of keys provided"))?;
-    let words = call.args;
     let (keys, arguments) = split_keys(call.rest(3), count)?;
     let says = Says {
-        writes: Some(!function.flags.has(FunctionFlags::NO_WRITES)),
-        may_exceed_memory: function.flags.has(FunctionFlags::ALLOW_OOM),
+        writes: Some(!begun.flags.has(FunctionFlags::NO_WRITES)),
+        may_exceed_memory: begun.flags.has(FunctionFlags::ALLOW_OOM),
     };
-    let caller = caller(call);
     let mut host = prepare(call, says, only_reads)?;
     let functions = &server.functions;
-    let called = functions.call(&function, words, caller, &mut host, keys, arguments);
+    let called = functions.call(&begun, caller, &mut host, keys, arguments);
     end(&mut host);
     called
 }

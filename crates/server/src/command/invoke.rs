@@ -65,7 +65,8 @@ pub fn invoke(
     }
     let began = account.begin(server, client, args);
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
-    let mut keys = keys.touching(command.part, args);
+    let mut keys = keys;
+    keys.touch(command.part, args);
     keys.set_use(!only_looks && !client.leaves_no_trace());
     let mut call = Call {
         args,

@@ -176,6 +176,15 @@ impl Noting<'_> {
         self.warmth.note(hash);
     }
 
+    /// Brings the clocks of keys of these hashes into the processor's caches, as they will be used
+    /// soon. The loads depend on nothing, so that they wait together.
+    pub fn look(&self, hashes: &[u64]) {
+        let ticks = hashes
+            .iter()
+            .map(|&hash| self.clock(hash).load(Ordering::Relaxed));
+        std::hint::black_box(ticks.fold(0, u32::max));
+    }
+
     /// How long a key has not been used, in milliseconds; of one that never was, since the start.
     pub fn idle_ms(&self, database: usize, key: &[u8]) -> u64 {
         let clock = self.clock(self.hash(database, key));

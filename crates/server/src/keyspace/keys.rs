@@ -101,11 +101,8 @@ impl<'c> Keys<'c> {
 
     /// Says which part of each key's object the command touches. Large objects may have nodes in
     /// cold tiers, and only those of this part are there for it.
-    pub fn touching(self, part: PartOf, args: &'c [&'c [u8]]) -> Self {
-        Keys {
-            part: (part, args),
-            ..self
-        }
+    pub fn touch(&mut self, part: PartOf, args: &'c [&'c [u8]]) {
+        self.part = (part, args);
     }
 
     /// All that is shared between databases.

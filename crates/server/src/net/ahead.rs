@@ -22,14 +22,15 @@ const KEYS_MAX: usize = 128;
 #[derive(Debug, Default)]
 pub struct Ahead {
     keys: Batch<Bytes>,
-    count: usize,
+    /// The hashes of the keys, by which their uses are noted.
+    hashes: Vec<u64>,
     /// The script command that was looked at last, as clients mostly send the same one again.
     latest: Option<&'static Command>,
 }
 
 impl Ahead {
     /// Adds the keys of a script. False if the command is none, or there are enough.
-    fn add(&mut self, args: &[&[u8]]) -> bool {
+    fn add(&mut self, args: &[&[u8]], hash: impl Fn(&[u8]) -> u64) -> bool {
         let Some(name) = args.first() else {
             return false;
         };
@@ -44,19 +45,20 @@ impl Ahead {
         self.latest = Some(command);
         for key in command.keys.positions(args) {
             if let Some(key) = args.get(key)
-                && self.count < KEYS_MAX
+                && self.hashes.len() < KEYS_MAX
             {
                 self.keys.get(key);
-                self.count += 1;
+                self.hashes.push(hash(key));
             }
         }
-        self.count < KEYS_MAX
+        self.hashes.len() < KEYS_MAX
     }
 }
 
 impl IoThread<'_> {
     /// Looks up the keys of the script that the connection's parser has found in `request`, and of
-    /// those in `rest`, which it has sent behind it. Answers how much of `rest` was looked at.
+    /// those in `rest`, which it has sent behind it. Answers how much of `rest` was looked at:
+    /// whole commands that may run scripts.
     pub(super) fn look_ahead(&mut self, index: usize, request: &[u8], rest: &[u8]) -> usize {
         let server = self.server;
         let served = &mut *self.served;
@@ -69,10 +71,11 @@ impl IoThread<'_> {
             return 0;
         }
         let args: SmallVec<[&[u8]; 16]> = connection.parser.arguments(request).collect();
-        let ahead = &mut served.ahead;
+        let (ahead, database) = (&mut served.ahead, connection.client.database);
+        let hash = |key: &[u8]| server.access.hash(database, key);
         ahead.keys.clear();
-        ahead.count = 0;
-        if !ahead.add(&args) {
+        ahead.hashes.clear();
+        if !ahead.add(&args, hash) {
             return 0;
         }
         let (mut parser, mut end, limits) = (Parser::new(), 0, limits::of_requests(server));
@@ -82,18 +85,20 @@ impl IoThread<'_> {
                 break;
             };
             let args: SmallVec<[&[u8]; 16]> = parser.arguments(next).collect();
-            if !ahead.add(&args) {
+            if !ahead.add(&args, hash) {
                 break;
             }
             end += length;
         }
-        if ahead.count > 1
-            && let Some(databases) = server.keyspace.try_share()
-            && let Some(database) = databases.get(connection.client.database)
-            && let Some(entries) = database.entries()
-        {
-            // An error is one of the script, too, which is answered then.
-            let _ = entries.execute(&mut ahead.keys);
+        if ahead.hashes.len() > 1 {
+            server.access.noting().look(&ahead.hashes);
+            if let Some(databases) = server.keyspace.try_share()
+                && let Some(database) = databases.get(database)
+                && let Some(entries) = database.entries()
+            {
+                // An error is one of the script, too, which is answered then.
+                let _ = entries.execute(&mut ahead.keys);
+            }
         }
         end
     }

@@ -10,10 +10,13 @@
 //!
 //! This does not depend on what the script does: it may also be in one long call of a library.
 
-use super::thread::{IoThread, Served};
+use super::thread::{IoThread, REPLY_BYTES, Served};
+use super::{held, limits};
 use crate::blocking::Wait;
 use crate::connection::Connection;
 use crate::execute::Executor;
+use crate::resp::Parser;
+use crate::resp::request::Step;
 use crate::server::Server;
 use mio::Events;
 use parking_lot::{Mutex, MutexGuard};
@@ -64,13 +67,23 @@ pub(super) fn stand_in(server: &Server, desks: &[Mutex<Served>]) {
 
 impl IoThread<'_> {
     /// Executes the command that the connection's parser has found in `bytes`, which may run a
-    /// script, while all other connections may be served by another thread.
-    pub(super) fn run_lending(&mut self, index: usize, bytes: &[u8]) -> Option<Wait> {
-        let mut connection = self.served.connections.lend(index)?;
+    /// script, and those in `scripts` that follow it and do so, too. Meanwhile another thread may
+    /// serve all other connections. Answers how many bytes of `scripts` were executed.
+    pub(super) fn run_lending(
+        &mut self,
+        index: usize,
+        bytes: &[u8],
+        scripts: &[u8],
+    ) -> (Option<Wait>, usize) {
+        let Some(mut connection) = self.served.connections.lend(index) else {
+            return (None, 0);
+        };
         self.served.away = Some(connection.client.shared.id);
         let now_ms = self.served.now_ms;
         let (executor, desk, mailbox) = (&mut self.executor, self.desk, self.mailbox);
+        let (server, mut end) = (self.server, 0);
         let wait = MutexGuard::unlocked(&mut self.served, || {
+            let limits = limits::of_requests(server);
             let Connection {
                 client,
                 reply,
@@ -78,7 +91,26 @@ impl IoThread<'_> {
                 ..
             } = &mut *connection;
             let args: SmallVec<[&[u8]; 16]> = parser.arguments(bytes).collect();
-            let wait = executor.run(client, &args, now_ms, reply);
+            let mut wait = executor.run(client, &args, now_ms, reply);
+            drop(args);
+            while end < scripts.len() && wait.is_none() && !client.closing {
+                if desk.is_locked() || reply.len() > REPLY_BYTES {
+                    break;
+                }
+                let rest = scripts.get(end..).unwrap_or_default();
+                let Ok(Step::Complete(length)) = parser.next(rest, &limits) else {
+                    // It is looked at anew.
+                    *parser = Parser::new();
+                    break;
+                };
+                let args: SmallVec<[&[u8]; 16]> = parser.arguments(rest).collect();
+                let is_script = args.first().is_some_and(|name| may_run_script(name));
+                if !is_script || held::is_held(server, client, &args, now_ms) {
+                    break;
+                }
+                wait = executor.run(client, &args, now_ms, reply);
+                end += length;
+            }
             if desk.is_locked() {
                 mailbox.wake();
             }
@@ -99,7 +131,7 @@ impl IoThread<'_> {
                 served.dirty.push(index);
             }
         }
-        wait
+        (wait, end)
     }
 
     /// Serves what another thread has lent, until its script is over.

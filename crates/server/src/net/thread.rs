@@ -45,7 +45,7 @@ const LONG_READ_BYTES: usize = 1 << 20;
 /// How often one connection is read before the others have their turn.
 const READS_MAX: usize = 16;
 /// Replies are sent before all commands are executed if there is so much of them.
-const REPLY_BYTES: usize = 1 << 20;
+pub(super) const REPLY_BYTES: usize = 1 << 20;
 
 /// What a connection from another machine is told while it could do everything.
 const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
@@ -639,15 +639,19 @@ impl<'s> IoThread<'s> {
             if used > seen {
                 seen = used + self.look_ahead(index, rest, bytes.get(used..).unwrap_or_default());
             }
-            if !self.run_alone(index, rest) {
-                return used - end;
+            let scripts = bytes.get(used..seen.min(fetched_bytes));
+            match self.run_alone(index, rest, scripts.unwrap_or_default()) {
+                Some(more) => used += more,
+                None => return used - end,
             }
         }
     }
 
-    /// Executes the command that the connection's parser has found in `bytes`. False if it is held
-    /// back: it is then read again when commands may go on.
-    fn run_alone(&mut self, index: usize, bytes: &[u8]) -> bool {
+    /// Executes the command that the connection's parser has found in `bytes`. If it is a script,
+    /// this goes on with those that lie in `scripts`, behind it, and answers how many bytes of
+    /// these were executed. `None` if the command is held back: it is then read again when commands
+    /// may go on.
+    fn run_alone(&mut self, index: usize, bytes: &[u8], scripts: &[u8]) -> Option<usize> {
         let served = &mut *self.served;
         let Connection {
             client,
@@ -660,16 +664,16 @@ impl<'s> IoThread<'s> {
         if held::is_held(self.server, client, &args, served.now_ms) {
             *waiting = true;
             held::hold(self.server, &mut served.held, client);
-            return false;
+            return None;
         }
         let name = args.first().copied().unwrap_or_default();
-        let wait = if may_run_script(name) && !self.executor.stands_in() {
+        let (wait, more) = if may_run_script(name) && !self.executor.stands_in() {
             drop(args);
-            self.run_lending(index, bytes)
+            self.run_lending(index, bytes, scripts)
         } else {
             let wait = self.executor.run(client, &args, served.now_ms, reply);
             drop(args);
-            wait
+            (wait, 0)
         };
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
@@ -680,7 +684,7 @@ impl<'s> IoThread<'s> {
             served.deadlines.push(Reverse((until, id)));
         }
         self.send_early(index);
-        true
+        Some(more)
     }
 
     /// Tells a client that it does not speak the protocol, and hears no more of it.

@@ -13,7 +13,7 @@ use mlua::ffi::{self, lua_State};
 use mlua::{Lua, Result, Table};
 use smallvec::SmallVec;
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -28,7 +28,7 @@ const KEPT_BYTES_MAX: usize = 1 << 16;
 
 thread_local! {
     /// The answer of the command that has run last.
-    static ANSWER: Cell<Reply> = const { Cell::new(Reply::new(Protocol::Resp2)) };
+    static ANSWER: RefCell<Reply> = const { RefCell::new(Reply::new(Protocol::Resp2)) };
     /// The panic of a command of the script that runs.
     static PANIC: Cell<Option<Box<dyn Any + Send>>> = const { Cell::new(None) };
 }
@@ -48,10 +48,11 @@ pub fn add_functions(lua: &Lua, redis: &Table) -> Result<()> {
 /// To be called when a script has ended: gives back a lot of memory, and goes on with the panic of
 /// a command.
 pub fn end_script() {
-    let answer = ANSWER.take();
-    if answer.capacity() <= KEPT_BYTES_MAX {
-        ANSWER.set(answer);
-    }
+    ANSWER.with_borrow_mut(|answer| {
+        if answer.capacity() > KEPT_BYTES_MAX {
+            *answer = Reply::default();
+        }
+    });
     if let Some(panic) = PANIC.take() {
         resume_unwind(panic);
     }
@@ -140,19 +141,14 @@ unsafe fn push_answer(state: *mut lua_State, ran: Ran) -> bool {
 /// # Safety
 /// `state` is that of a function that Lua has called.
 unsafe fn run(state: *mut lua_State) -> Ran {
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        let mut reply = ANSWER.take();
+    let run = |reply: &mut Reply| {
         reply.truncate(0);
         reply.set_protocol(match lent::is_typed() {
             true => Protocol::Resp3,
             false => Protocol::Resp2,
         });
         // SAFETY: the caller answers for the state.
-        let ran = unsafe {
-            with_words(state, |words| {
-                lent::with(|host| host.run(words, &mut reply))
-            })
-        };
+        let ran = unsafe { with_words(state, |words| lent::with(|host| host.run(words, reply))) };
         let refused = match ran {
             Ok(Some(Ok(()))) => None,
             Ok(Some(Err(text))) => Some(text),
@@ -164,13 +160,13 @@ unsafe fn run(state: *mut lua_State) -> Ran {
             reply.raw(text.as_bytes());
         }
         let bytes: *const [u8] = reply.bytes();
-        // The bytes stay where they are.
-        ANSWER.set(reply);
         match refused {
             None => Ran::Answered(bytes),
             Some(_) => Ran::Refused(bytes),
         }
-    }));
+    };
+    // A command of a script runs no other.
+    let ran = catch_unwind(AssertUnwindSafe(|| ANSWER.with_borrow_mut(run)));
     ran.unwrap_or_else(|panic| {
         PANIC.set(Some(panic));
         Ran::Panicked

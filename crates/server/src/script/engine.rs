@@ -1,6 +1,6 @@
 //! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
 
-use super::enter::{Callee, Ended, Entry};
+use super::enter::{Callable, Ended, Entry};
 use super::guard::Guard;
 use super::host::Host;
 use super::library::{Libraries, Library, LibraryError, Metadata};
@@ -9,11 +9,11 @@ use super::register::{self, Registered};
 use super::source::{Script, ScriptError};
 use super::watchdog::Watchdog;
 use super::{
-    arguments::Arguments, bits, commands, convert, failure, json, lent, lowercase, msgpack, random,
-    sha1_hex, structs,
+    arguments::Arguments, bits, commands, convert, failure, json, lent, msgpack, random, sha1_hex,
+    structs,
 };
 use crate::catalog::REDIS_VERSION;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use mlua::chunk::ChunkMode;
 use mlua::debug::HookTriggers;
 use mlua::{
@@ -73,10 +73,13 @@ pub struct Engine {
     tidy: Function,
     /// Whether a script may have put something there.
     is_untidy: Arc<AtomicBool>,
-    /// Scripts by their digests, or functions of libraries by their names.
-    compiled: HashMap<String, Function>,
-    /// Functions of libraries that were loaded and are not known yet.
-    loaded: HashMap<String, Function>,
+    /// Scripts by their digests.
+    scripts: HashMap<String, Callable>,
+    /// Functions of libraries by their numbers, each with its name. Those that were loaded last may
+    /// not be known yet.
+    functions: HashMap<u64, (String, Callable)>,
+    /// The number of the next function.
+    next_number: u64,
     /// What the library that is being loaded has registered.
     registered: Arc<Mutex<Vec<Registered>>>,
     /// Ends what takes too long.
@@ -126,8 +129,9 @@ impl Engine {
             load,
             tidy,
             is_untidy,
-            compiled: HashMap::new(),
-            loaded: HashMap::new(),
+            scripts: HashMap::new(),
+            functions: HashMap::new(),
+            next_number: 0,
             registered,
             guard,
         })
@@ -144,16 +148,16 @@ impl Engine {
     }
 
     /// Compiles a script, unless that is done already.
-    pub fn compile(&mut self, script: &Script) -> std::result::Result<Function, ScriptError> {
-        if let Some(function) = self.compiled.get(&script.digest) {
-            return Ok(function.clone());
+    pub fn compile(&mut self, script: &Script) -> std::result::Result<(), ScriptError> {
+        if self.scripts.contains_key(&script.digest) {
+            return Ok(());
         }
         let function = self
             .compile_as("@user_script", &script.code)
             .map_err(|error| ScriptError::Compile(failure::message(&error)))?;
-        self.compiled
-            .insert(script.digest.clone(), function.clone());
-        Ok(function)
+        let callable = Callable::script(&self.lua, function, &self.globals)?;
+        self.scripts.insert(script.digest.clone(), callable);
+        Ok(())
     }
 
     fn compile_as(&self, name: &str, code: &[u8]) -> Result<Function> {
@@ -171,21 +175,25 @@ impl Engine {
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
-        let function = self.compile(script)?;
-        let callee = Callee::Script(&function, &self.globals);
-        self.execute(&script.digest, callee, host, keys, arguments)
+        if !self.scripts.contains_key(&script.digest) {
+            self.compile(script)?;
+        }
+        let Some(callable) = self.scripts.get(&script.digest) else {
+            unreachable!("it is compiled")
+        };
+        self.execute(&script.digest, callable, host, keys, arguments)
     }
 
     /// Runs a script or function of this name, and writes what it returns.
     fn execute<H: Host>(
         &self,
         name: &str,
-        callee: Callee<'_>,
+        callable: &Callable,
         host: &mut H,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
-        let ended = self.entry.call(callee, host, keys, arguments);
+        let ended = self.entry.call(callable, host, keys, arguments);
         commands::end_script();
         if self.is_untidy.load(Ordering::Relaxed) {
             self.tidy.call::<()>(())?;
@@ -217,9 +225,12 @@ impl Engine {
             (true, _) if registered.is_empty() => Err(LibraryError::Empty),
             (true, _) => {
                 let mut functions = Vec::with_capacity(registered.len());
-                for (function, callback) in registered {
-                    let key = lowercase(&function.name).into_owned();
-                    self.loaded.insert(key, callback);
+                for (mut function, callback) in registered {
+                    function.number = self.next_number;
+                    self.next_number += 1;
+                    let callable = Callable::function(&self.lua, callback)?;
+                    let named = (function.name.clone(), callable);
+                    self.functions.insert(function.number, named);
                     functions.push(Arc::new(function));
                 }
                 Ok(Library {
@@ -232,28 +243,26 @@ impl Engine {
         }
     }
 
-    /// Forgets all functions but those of `libraries`: of each it is the one that was loaded last.
-    pub fn keep(&mut self, libraries: &Libraries, changed: bool) {
-        if changed {
-            self.compiled.extend(self.loaded.drain());
-        }
-        self.loaded.clear();
-        self.compiled
-            .retain(|name, _| libraries.function(name.as_bytes()).is_some());
+    /// Forgets all functions but those of `libraries`.
+    pub fn keep(&mut self, libraries: &Libraries) {
+        let all = libraries.iter().flat_map(|library| &library.functions);
+        let kept: HashSet<u64> = all.map(|function| function.number).collect();
+        self.functions.retain(|number, _| kept.contains(number));
+        self.lua.expire_registry_values();
     }
 
-    /// Calls a function of a library and writes what it returns.
+    /// Calls the function of a library that has this number, and writes what it returns.
     pub fn call<H: Host>(
         &mut self,
-        name: &str,
+        number: u64,
         host: &mut H,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
-        let Some(function) = self.compiled.get(&*lowercase(name)) else {
+        let Some((name, callable)) = self.functions.get(&number) else {
             return Err(ScriptError::Text("ERR Function not found".to_owned()));
         };
-        self.execute(name, Callee::Function(function), host, keys, arguments)
+        self.execute(name, callable, host, keys, arguments)
     }
 }
 

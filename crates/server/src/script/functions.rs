@@ -6,7 +6,7 @@
 
 use super::engine::{Engine, Kind};
 use super::host::Host;
-use super::library::{Function, Libraries, Library, LibraryError, Metadata};
+use super::library::{Function, FunctionFlags, Libraries, Library, LibraryError, Metadata};
 use super::watchdog::{Caller, Running, Watchdog};
 use crate::error::CommandError;
 use parking_lot::Mutex;
@@ -75,54 +75,83 @@ impl Call {
         })
     }
 
+    /// True if it takes more memory than is kept.
+    fn is_large(&self) -> bool {
+        self.bytes.len() + self.ends.len() * size_of::<usize>() > KEPT_BYTES_MAX
+    }
+
     /// How long it has run.
     pub fn elapsed(&self) -> Duration {
         self.began.map_or(Duration::ZERO, |began| began.elapsed())
     }
 }
 
+/// What is known of functions, whether one runs or not.
+#[derive(Debug, Default)]
+struct Known {
+    libraries: Libraries,
+    /// The function that was looked for last, as clients mostly call the same one again.
+    latest: Option<Arc<Function>>,
+    call: Call,
+}
+
+impl Known {
+    fn set_libraries(&mut self, libraries: Libraries) {
+        self.libraries = libraries;
+        self.latest = None;
+    }
+}
+
+/// A function that is to be called.
+#[derive(Debug)]
+pub struct Begun {
+    number: u64,
+    /// What it has said of itself.
+    pub flags: FunctionFlags,
+    /// Whether its command takes more memory than is kept.
+    is_large: bool,
+}
+
 /// All functions of a server. Callers of what changes them have the keyspace to themselves, so
 /// that the log and snapshots hold them in the order of all changes.
 #[derive(Debug)]
 pub struct Functions {
-    libraries: Mutex<Libraries>,
+    known: Mutex<Known>,
     engine: Mutex<Option<Engine>>,
     engine_bytes: AtomicUsize,
     watchdog: Arc<Watchdog>,
-    running: Mutex<Call>,
 }
 
 impl Functions {
     /// None, whose calls `watchdog` looks after.
     pub fn new(watchdog: Arc<Watchdog>) -> Functions {
         Functions {
-            libraries: Mutex::default(),
+            known: Mutex::default(),
             engine: Mutex::default(),
             engine_bytes: AtomicUsize::new(0),
             watchdog,
-            running: Mutex::default(),
         }
     }
 
     /// The libraries as they are now.
     pub fn libraries(&self) -> Libraries {
-        self.libraries.lock().clone()
+        self.known.lock().libraries.clone()
     }
 
     /// The function of a name in any case.
     pub fn find(&self, name: &[u8]) -> Option<Arc<Function>> {
-        self.libraries.lock().function(name).cloned()
+        self.known.lock().libraries.function(name).cloned()
     }
 
     /// The number of libraries and that of functions.
     pub fn counts(&self) -> (usize, usize) {
-        let libraries = self.libraries.lock();
+        let libraries = &self.known.lock().libraries;
         (libraries.iter().len(), libraries.function_count())
     }
 
     /// The code of all libraries, for a snapshot.
     pub fn codes(&self) -> Vec<Arc<[u8]>> {
-        let libraries = self.libraries.lock();
+        let libraries = &self.known.lock().libraries;
         libraries.iter().map(|it| Arc::clone(&it.code)).collect()
     }
 
@@ -133,13 +162,13 @@ impl Functions {
 
     /// The bytes of memory that libraries take outside it (`used_memory_functions`).
     pub fn known_bytes(&self) -> usize {
-        self.libraries.lock().memory_bytes()
+        self.known.lock().libraries.memory_bytes()
     }
 
     /// The function that runs.
     pub fn running(&self) -> Option<Call> {
         let runs = self.watchdog.runs(Running::Function);
-        runs.then(|| self.running.lock().clone())
+        runs.then(|| self.known.lock().call.clone())
     }
 
     /// Loads a library, in place of that of its name if it may `replace` it, and answers its name.
@@ -209,7 +238,7 @@ impl Functions {
     /// Deletes all libraries, and all that the Lua state holds.
     pub fn flush(&self) {
         *self.engine.lock() = None;
-        *self.libraries.lock() = Libraries::default();
+        self.known.lock().set_libraries(Libraries::default());
         self.engine_bytes.store(0, Ordering::Relaxed);
     }
 
@@ -224,36 +253,55 @@ impl Functions {
             none => none.insert(Engine::new(&self.watchdog, Kind::Functions)?),
         };
         let changed = work(engine);
-        let mut known = self.libraries.lock();
-        let is_changed = changed.is_ok();
-        let changed = changed.map(|libraries| *known = libraries);
-        engine.keep(&known, is_changed);
+        let mut known = self.known.lock();
+        let changed = changed.map(|libraries| known.set_libraries(libraries));
+        engine.keep(&known.libraries);
         drop(known);
         self.engine_bytes
             .store(engine.memory_bytes(), Ordering::Relaxed);
         changed
     }
 
-    /// Calls a function, which answers on the reply of `host`. `words` are those of the command.
+    /// Finds the function that the words of a call name, in any case, to be [called](Self::call)
+    /// next. From then on it is the one that is said to run while one runs.
+    pub fn begin(&self, words: &[&[u8]], began: Instant) -> Option<Begun> {
+        let mut known = self.known.lock();
+        let Known {
+            libraries,
+            latest,
+            call,
+        } = &mut *known;
+        let name = words.get(1).copied().unwrap_or_default();
+        let is = |it: &&Arc<Function>| it.name.as_bytes() == name;
+        let function = match latest.as_ref().filter(is) {
+            Some(function) => function,
+            None => latest.insert(Arc::clone(libraries.function(name)?)),
+        };
+        call.begin(function, words, began);
+        Some(Begun {
+            number: function.number,
+            flags: function.flags,
+            is_large: call.is_large(),
+        })
+    }
+
+    /// Calls a function, which answers on the reply of `host`.
     ///
     /// # Errors
     /// It fails, or is no more.
     pub fn call(
         &self,
-        function: &Arc<Function>,
-        words: &[&[u8]],
+        begun: &Begun,
         caller: Caller,
         host: &mut impl Host,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CommandError> {
-        self.running.lock().begin(function, words, caller.began);
-        let bytes: usize = words.iter().map(|it| it.len() + size_of::<usize>()).sum();
         self.watchdog.begin(Running::Function, caller);
         let mut engine = self.engine.lock();
         let called = match &mut *engine {
             Some(engine) => {
-                let called = engine.call(&function.name, host, keys, arguments);
+                let called = engine.call(begun.number, host, keys, arguments);
                 self.engine_bytes
                     .store(engine.memory_bytes_after_run(), Ordering::Relaxed);
                 called.map_err(|error| CommandError::owned(error.to_string()))
@@ -261,8 +309,8 @@ impl Functions {
             None => Err(CommandError::text("ERR Function not found")),
         };
         self.watchdog.end();
-        if bytes > KEPT_BYTES_MAX {
-            *self.running.lock() = Call::default();
+        if begun.is_large {
+            self.known.lock().call = Call::default();
         }
         called
     }

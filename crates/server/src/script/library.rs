@@ -176,6 +176,8 @@ pub struct Function {
     pub description: Option<Vec<u8>>,
     /// What it says that it may do.
     pub flags: FunctionFlags,
+    /// What its Lua state knows it by.
+    pub number: u64,
 }
 
 /// A library.
@@ -302,6 +304,7 @@ mod tests {
                 name: function.to_owned(),
                 description: None,
                 flags: FunctionFlags::default(),
+                number: 0,
             })],
         };
         let mut libraries = Libraries::default();

@@ -52,6 +52,8 @@ fn named(name: Vec<u8>, description: Option<Vec<u8>>, flags: FunctionFlags) -> F
         name: String::from_utf8_lossy(&name).into_owned(),
         description,
         flags,
+        // That is given to it once its library is loaded.
+        number: 0,
     }
 }
 

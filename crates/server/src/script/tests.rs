@@ -1,10 +1,11 @@
 //! Scripts on a host that answers what a test wants.
 
-use super::enter::{Callee, Ended, Entry};
-use super::{commands, failure, host::Host};
+use super::enter::{Callable, Ended, Entry};
+use super::{Functions, commands, failure, host::Host};
 use crate::resp::{Protocol, Reply};
 use mlua::{Lua, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 type Answer = fn(&[&[u8]], &mut Reply) -> Result<(), String>;
 
@@ -49,8 +50,8 @@ impl State {
         let function = self.lua.load(code).into_function().unwrap();
         let reply = Reply::new(Protocol::Resp2);
         let mut fake = Fake { answer, reply };
-        let callee = Callee::Function(&function);
-        let ended = self.entry.call(callee, &mut fake, &[b"k"], &[b"a", b""]);
+        let callable = Callable::function(&self.lua, function).unwrap();
+        let ended = self.entry.call(&callable, &mut fake, &[b"k"], &[b"a", b""]);
         commands::end_script();
         let text = String::from_utf8_lossy(fake.reply.bytes()).into_owned();
         (ended, text)
@@ -230,4 +231,59 @@ fn the_panic_of_a_command_goes_on_when_the_script_has_ended() {
         assert!(caught.is_err(), "{code}");
         assert_eq!(state.written("return redis.call('x')", echo), "$1\r\nx\r\n");
     }
+}
+
+#[test]
+fn each_end_of_a_call_leaves_the_state_as_it_was() {
+    const TIMES: usize = 2000;
+    let state = State::new();
+    let fails: Answer = |_, _| Err("ERR refused".to_owned());
+    let bytes = || {
+        state.lua.gc_collect().unwrap();
+        state.lua.used_memory()
+    };
+    for code in [
+        "return 'text'",
+        "return 1",
+        "return",
+        "return {1, 2}",
+        "return true",
+        "error()",
+        "error({})",
+        "error('text')",
+        "return redis.call('x')",
+        "local function deeper() return 1 + deeper() end return deeper()",
+    ] {
+        let function = state.lua.load(code).into_function().unwrap();
+        let callable = Callable::function(&state.lua, function).unwrap();
+        let call = || {
+            let reply = Reply::new(Protocol::Resp2);
+            let mut fake = Fake {
+                answer: fails,
+                reply,
+            };
+            let ended = state.entry.call(&callable, &mut fake, &[b"k"], &[]);
+            commands::end_script();
+            drop(ended.unwrap());
+        };
+        call();
+        let before = bytes();
+        (0..if code.contains("deeper") { 20 } else { TIMES }).for_each(|_| call());
+        let after = bytes();
+        assert!(after < before + 8 * TIMES, "{code}: {before}, then {after}");
+    }
+}
+
+#[test]
+fn functions_that_are_replaced_are_given_back() {
+    let functions = Functions::new(Arc::default());
+    let code = format!(
+        "#!lua name=l\nlocal text = '{}'\nredis.register_function('f', function() return text end)",
+        "x".repeat(4000)
+    );
+    for _ in 0..2000 {
+        functions.load(code.as_bytes(), true, None).unwrap();
+    }
+    let bytes = functions.engine_bytes();
+    assert!(bytes < 4 << 20, "{bytes}");
 }

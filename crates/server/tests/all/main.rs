@@ -29,6 +29,7 @@ mod rdb;
 mod replay;
 mod rivals;
 mod scan;
+mod scripts;
 mod stream_delivery;
 mod stream_order;
 mod streams;

@@ -289,7 +289,8 @@ fn look_up(
         Some(field) => {
             // As HGET, which needs no more of the hash than this field.
             let args: [&[u8]; 3] = [b"HGET", &key, field];
-            let mut keys = keys.nested().touching(one_field, &args);
+            let mut keys = keys.nested();
+            keys.touch(one_field, &args);
             keys.read::<Hash<Heap>, _>(&key, |hash| {
                 hash.and_then(|hash| hash.get(field)).map(<[u8]>::to_vec)
             })
