@@ -2,14 +2,12 @@
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
-use crate::config::check_setting;
-use crate::connection::{Message, listen};
+use crate::config::{NOT_BOUND, bind_addresses, check_setting};
+use crate::connection::Message;
+use crate::connection::listen::Address;
 use crate::error::CommandError;
 use crate::persistence::prepare_log;
 use crate::server::Task;
-use mio::net::TcpListener;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Server;
@@ -21,7 +19,7 @@ pub const COMMANDS: &[Command] = &[Command::container("config", SUBCOMMANDS)
     .summary("Reads and changes the configuration.")
     .differs(
         "parameters of what is not here (TLS, modules, replication's details) are unknown or \
-         without effect; bind cannot be changed while the server runs",
+         without effect; names in bind other than localhost are not looked up",
     )];
 
 const SUBCOMMANDS: &[Command] = &[
@@ -88,18 +86,13 @@ fn set(call: &mut Call<'_>) -> Answer {
             ))
         })?;
     }
-    let listens = listen_elsewhere(call, &pairs)?;
     let value = |name: &String| (name.clone(), call.server.config.text(name));
     let before: Vec<_> = pairs.iter().map(|(name, _)| value(name)).collect();
     let result = call.server.config.set(&pairs);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
     adjust_oom_score(call, &pairs, &before)?;
+    listen_elsewhere(call, &pairs, &before)?;
     call.server.configure();
-    if let Some(sockets) = listens
-        && let Some(mailbox) = call.server.clients.mailboxes().first()
-    {
-        mailbox.send(Message::Listen(sockets));
-    }
     if begins_log {
         call.server.persistence.request(Task::Rewrite, true);
     }
@@ -142,29 +135,61 @@ fn adjust_oom_score(
     )))
 }
 
-/// Listens at another port, if the pairs name one.
+/// Listens elsewhere, if the pairs name another port or other addresses. If the system refuses
+/// that, it is listened at the same places as before, and all parameters are as before.
 fn listen_elsewhere(
     call: &Call<'_>,
     pairs: &[(String, String)],
-) -> Result<Option<Vec<TcpListener>>, CommandError> {
-    let mut pairs = pairs.iter();
-    let named = pairs.find(|(name, _)| name.eq_ignore_ascii_case("port"));
-    // What is no port is refused with the other parameters.
-    let Some(port) = named.and_then(|(_, port)| port.parse::<u16>().ok()) else {
-        return Ok(None);
+    before: &[(String, String)],
+) -> Answer {
+    let server = call.server;
+    let is_other = |wanted: &str| {
+        let mut before = before.iter();
+        before.any(|(name, text)| {
+            name.eq_ignore_ascii_case(wanted) && *text != server.config.text(wanted)
+        })
     };
-    if i64::from(port) == call.server.config.integer("port") {
-        return Ok(None);
+    let (other_addresses, other_port) = (is_other("bind"), is_other("port"));
+    if !other_addresses && !other_port {
+        return Ok(());
     }
-    let addresses = call.server.options.bind.iter().filter(|_| port != 0);
-    let sockets = addresses.map(|&address| listen::tcp(SocketAddr::new(address, port)));
-    let sockets = sockets.collect::<io::Result<_>>().map_err(|error| {
-        CommandError::owned(format!(
-            "ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on \
-             this port: {error}"
-        ))
-    })?;
-    Ok(Some(sockets))
+    let named = |name: &str| u16::try_from(server.config.integer(name)).unwrap_or(0);
+    let port = match other_port {
+        true => named("port"),
+        // Which the system may have chosen.
+        false => server.listening.port(),
+    };
+    let addresses = bind_addresses(&server.config.text("bind")).unwrap_or_default();
+    let addresses = addresses.into_iter();
+    let addresses: Vec<Address> = addresses
+        .map(|(ip, optional)| Address { ip, optional })
+        .collect();
+    let (sockets, error) = match server
+        .listening
+        .change(&addresses, [port, named("tls-port")])
+    {
+        Ok(sockets) => (sockets, None),
+        Err((error, sockets)) => (sockets, Some(error)),
+    };
+    if let Some(mailbox) = server.clients.mailboxes().first() {
+        mailbox.send(Message::Listen(sockets));
+    }
+    let Some(error) = error else {
+        return Ok(());
+    };
+    let restored = server.config.set(before);
+    debug_assert!(restored.is_ok(), "{restored:?}");
+    if pairs.iter().any(|(name, _)| name.starts_with("oom")) {
+        // It was possible before.
+        let _ = server.oom_score.adjust_by(&server.config);
+    }
+    let (name, why) = match other_addresses {
+        true => ("bind", NOT_BOUND.to_owned()),
+        false => ("port", format!("Unable to listen on this port: {error}")),
+    };
+    Err(CommandError::owned(format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+    )))
 }
 
 fn reset_statistics(call: &mut Call<'_>) -> Answer {

@@ -17,8 +17,9 @@ pub use durability::{Durability, SavePoint};
 pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use nearfield_tiers::Specification as TierSpecification;
-pub use options::{Options, check_setting, default_threads};
+pub use options::{Options, bind_addresses, check_setting, default_threads};
 pub use parameter::{Kind, Parameter, memory};
+pub use special::NOT_BOUND;
 
 use crate::glob::matches_ignoring_case;
 use parameters::PARAMETERS;

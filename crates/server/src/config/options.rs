@@ -58,10 +58,8 @@ impl Options {
     pub fn from_settings(settings: Settings) -> Result<Options, String> {
         let mut options = Options::default();
         if let Some(addresses) = settings.value("bind") {
-            options.bind = addresses
-                .split_whitespace()
-                .map(address)
-                .collect::<Result<_, _>>()?;
+            let addresses = bind_addresses(addresses)?;
+            options.bind = addresses.into_iter().map(|(address, _)| address).collect();
         }
         let number = |name| settings.value(name).and_then(|value| value.parse().ok());
         if let Some(port) = number("port") {
@@ -130,16 +128,28 @@ impl Options {
     }
 }
 
-/// Reads an address as `bind` names it; a dash before it means that it may be missing.
-fn address(word: &str) -> Result<IpAddr, String> {
-    match word.strip_prefix('-').unwrap_or(word) {
-        "*" => Ok(Ipv4Addr::UNSPECIFIED.into()),
-        "::*" => Ok(Ipv6Addr::UNSPECIFIED.into()),
-        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
-        word => word
-            .parse()
-            .map_err(|_| format!("bind: '{word}' is not an address")),
-    }
+/// Reads addresses as `bind` names them. A dash before one means that the machine need not have it,
+/// which is the second of what is answered for each.
+///
+/// # Errors
+/// Which is none. Names other than `localhost` are not looked up.
+pub fn bind_addresses(text: &str) -> Result<Vec<(IpAddr, bool)>, String> {
+    let address = |word: &str| {
+        let (word, optional) = match word.strip_prefix('-') {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        let address = match word {
+            "*" => Ipv4Addr::UNSPECIFIED.into(),
+            "::*" => Ipv6Addr::UNSPECIFIED.into(),
+            "localhost" => Ipv4Addr::LOCALHOST.into(),
+            word => word
+                .parse()
+                .map_err(|_| format!("bind: '{word}' is not an address"))?,
+        };
+        Ok((address, optional))
+    };
+    text.split_whitespace().map(address).collect()
 }
 
 /// Refuses a setting that needs keys which no other server changes.

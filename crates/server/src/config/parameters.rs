@@ -10,7 +10,7 @@ use super::special;
 /// All parameters.
 pub const PARAMETERS: &[Parameter] = &[
     // ---- Where to listen, and clients
-    text("bind", "127.0.0.1").fixed(),
+    with("bind", special::bind, "127.0.0.1"),
     with(
         "client-output-buffer-limit",
         special::output_limits,

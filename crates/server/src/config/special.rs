@@ -1,11 +1,26 @@
 //! Parameters with a syntax of their own.
 
 use super::events;
+use super::options::bind_addresses;
 use super::parameter::memory;
 use nearfield_tiers::Specification;
 use std::borrow::Cow;
 
+/// What is said of addresses that cannot be listened at.
+pub const NOT_BOUND: &str = "Failed to bind to specified addresses.";
+
 type Shown = Result<String, Cow<'static, str>>;
+
+/// `bind`: addresses to listen at.
+pub fn bind(value: &str, _: &str) -> Shown {
+    const ADDRESSES_MAX: usize = 16;
+    let words: Vec<_> = value.split_whitespace().collect();
+    if words.len() > ADDRESSES_MAX {
+        return Err("Too many bind addresses specified.".into());
+    }
+    bind_addresses(value).map_err(|_| NOT_BOUND)?;
+    Ok(words.join(" "))
+}
 
 /// `save`: pairs of seconds and changes.
 pub fn save(value: &str, _: &str) -> Shown {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum Message {
     /// Serve a connection that has been accepted.
     Serve(super::Transport),
-    /// Listen at these in place of what plain TCP was listened at before.
-    Listen(Vec<mio::net::TcpListener>),
+    /// Listen at these in place of what TCP was listened at before.
+    Listen(super::listen::Sockets),
     /// Serve a connection that another thread has served before.
     Adopt(Box<super::Connection>),
     /// Send bytes to a client.

@@ -4,8 +4,8 @@ use super::limits;
 use super::listener::Listener;
 use super::thread::{FIRST_LISTENER, IoThread};
 use crate::connection::Message;
+use crate::connection::listen::Sockets;
 use mio::Token;
-use mio::net::TcpListener;
 
 impl IoThread<'_> {
     /// Has all listeners be waited for.
@@ -20,18 +20,18 @@ impl IoThread<'_> {
         }
     }
 
-    /// Listens elsewhere for plain TCP. Connections stay.
-    pub(super) fn listen(&mut self, sockets: Vec<TcpListener>) {
+    /// Listens elsewhere for TCP. Connections stay.
+    pub(super) fn listen(&mut self, sockets: Sockets) {
         let served = &mut *self.served;
         for listener in &mut served.listeners {
             // One that is not waited for is closed all the same.
             let _ = listener.deregister(served.poll.registry());
         }
-        let is_other = |listener: &Listener| !matches!(listener, Listener::Tcp(_));
+        let is_other = |listener: &Listener| matches!(listener, Listener::Unix(..));
         served.listeners.retain(is_other);
-        served
-            .listeners
-            .extend(sockets.into_iter().map(Listener::Tcp));
+        let plain = sockets.plain.into_iter().map(Listener::Tcp);
+        let tls = sockets.tls.into_iter().map(Listener::Tls);
+        served.listeners.extend(plain.chain(tls));
         self.await_connections();
         self.accept_all();
     }

@@ -1,6 +1,7 @@
 //! The sockets that clients connect to: plain TCP, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
+use crate::connection::listen::Sockets;
 use crate::connection::tls::{AuthClients, Files, Tls};
 use crate::connection::{Transport, listen};
 use crate::server::Server;
@@ -28,7 +29,7 @@ pub enum Listener {
 /// # Errors
 /// See [`ServeError`].
 pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
-    let mut listeners = Vec::new();
+    let mut sockets = Sockets::default();
     let mut port = server.options.port;
     for &address in &server.options.bind {
         let listener = tcp(SocketAddr::new(address, port))?;
@@ -36,7 +37,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
             // A free port is chosen once, for all addresses.
             port = local.port();
         }
-        listeners.push(Listener::Tcp(listener));
+        sockets.plain.push(listener);
     }
     let config = &server.config;
     let tls_port = u16::try_from(config.integer("tls-port")).unwrap_or(0);
@@ -56,9 +57,17 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
         server.tls.get_or_init(|| tls);
         for &address in &server.options.bind {
             let listener = tcp(SocketAddr::new(address, tls_port))?;
-            listeners.push(Listener::Tls(listener));
+            sockets.tls.push(listener);
         }
     }
+    let system = |source| ServeError::System {
+        what: "a second descriptor of a socket",
+        source,
+    };
+    server.listening.note(&sockets).map_err(system)?;
+    let plain = sockets.plain.into_iter().map(Listener::Tcp);
+    let tls = sockets.tls.into_iter().map(Listener::Tls);
+    let mut listeners: Vec<_> = plain.chain(tls).collect();
     let path = config.text("unixsocket");
     if !path.is_empty() {
         let mode = config.text("unixsocketperm");

@@ -17,6 +17,7 @@ use crate::client::{Client, ClientShared};
 use crate::config::{Config, Options};
 use crate::connection::Clients;
 use crate::connection::balance::Balance;
+use crate::connection::listen::Listening;
 use crate::connection::tls::Tls;
 use crate::cursors::Cursors;
 use crate::eviction::{Access, Eviction};
@@ -52,6 +53,8 @@ pub struct Server {
     pub fetcher: Fetcher<Arc<ClientShared>>,
     /// The clients, and the mailboxes of the threads that serve them.
     pub clients: Clients,
+    /// Where clients connect to.
+    pub listening: Listening,
     /// How many connections there are, also those that no thread serves yet.
     pub connected: AtomicU64,
     /// Who may do what.
@@ -144,6 +147,7 @@ impl Server {
             balance: Balance::new(options.threads),
             options,
             clients: Clients::default(),
+            listening: Listening::default(),
             connected: AtomicU64::new(0),
             functions: Functions::new(Arc::clone(&scripts.watchdog)),
             scripts,

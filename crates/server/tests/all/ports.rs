@@ -1,4 +1,4 @@
-//! The port changes while the server runs. The test is made against redis-server, too.
+//! Ports and addresses change while the server runs. The tests are made against redis-server, too.
 
 use nearfield_server_testkit::steps::{ask, connect, eventually, on_both};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -46,5 +46,87 @@ fn the_port_changes_and_connections_stay() {
         let set = format!("CONFIG SET port {}", before.port());
         assert_eq!(ask(&mut connection, &set), "OK");
         eventually("the first port is served again", || is_served(before));
+    });
+}
+
+#[test]
+fn addresses_change_and_connections_stay() {
+    on_both(|first| {
+        let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 0, 0, last).into(), first.port());
+        let mut connection = connect(first);
+        let mut set = |value: &str| {
+            let words = [&b"CONFIG"[..], b"SET", b"bind", value.as_bytes()];
+            connection.command(&words).expect("an answer").to_string()
+        };
+        assert_eq!(set("127.0.0.2"), "OK");
+        eventually("the new address is served, and the old is not", || {
+            is_served(at(2)) && !is_served(at(1))
+        });
+        // Together with the first, and with one that the machine need not have.
+        assert_eq!(set("127.0.0.2 -192.0.2.1 127.0.0.1"), "OK");
+        eventually("both are served", || is_served(at(1)) && is_served(at(2)));
+        assert_eq!(ask(&mut connect(at(1)), "PING"), "PONG");
+        assert_eq!(ask(&mut connect(at(2)), "PING"), "PONG");
+        // One that the machine does not have is refused, and so are too many.
+        let why = "(error) ERR CONFIG SET failed (possibly related to argument 'bind') - ";
+        let refused = format!("{why}Failed to bind to specified addresses.");
+        assert_eq!(set("192.0.2.1"), refused);
+        assert_eq!(set("127.0.0.3 192.0.2.1"), refused);
+        assert_eq!(set("127.0.0.3 127.0.0.3"), refused);
+        let many = vec!["127.0.0.1"; 17].join(" ");
+        assert_eq!(
+            set(&many),
+            format!("{why}Too many bind addresses specified.")
+        );
+        eventually("all is as it was", || {
+            is_served(at(1)) && is_served(at(2)) && !is_served(at(3))
+        });
+        assert_eq!(
+            ask(&mut connect(at(1)), "CONFIG GET bind"),
+            "1) \"bind\"\n2) \"127.0.0.2 -192.0.2.1 127.0.0.1\""
+        );
+        // All addresses, in place of one of them.
+        assert_eq!(set("*"), "OK");
+        eventually("all are served", || is_served(at(3)));
+        assert_eq!(set("127.0.0.1"), "OK");
+        eventually("one is served", || is_served(at(1)) && !is_served(at(3)));
+        // None at all: who is connected stays.
+        assert_eq!(set(""), "OK");
+        eventually("nothing is listened at", || !is_served(at(1)));
+        assert_eq!(set("127.0.0.1"), "OK");
+        eventually("the first is served again", || is_served(at(1)));
+        assert_eq!(ask(&mut connect(at(1)), "PING"), "PONG");
+    });
+}
+
+#[test]
+fn address_and_port_change_together_or_not_at_all() {
+    on_both(|first| {
+        let mut connection = connect(first);
+        let other = free_port().port();
+        let at = |last: u8, port: u16| SocketAddr::new(Ipv4Addr::new(127, 0, 0, last).into(), port);
+        let set = format!("CONFIG SET bind 127.0.0.2 port {other}");
+        assert_eq!(ask(&mut connection, &set), "OK");
+        eventually("only the new place is served", || {
+            is_served(at(2, other))
+                && !is_served(at(1, other))
+                && !is_served(at(2, first.port()))
+                && !is_served(first)
+        });
+        let set = format!(
+            "CONFIG SET maxclients 77 port {} bind 192.0.2.1",
+            first.port()
+        );
+        let refused = ask(&mut connection, &set);
+        assert!(refused.contains("related to argument"), "{refused}");
+        eventually("the place is served again", || is_served(at(2, other)));
+        assert_eq!(
+            ask(&mut connection, "CONFIG GET bind"),
+            "1) \"bind\"\n2) \"127.0.0.2\""
+        );
+        let port = ask(&mut connection, "CONFIG GET port");
+        assert!(port.contains(&other.to_string()), "{port}");
+        let clients = ask(&mut connection, "CONFIG GET maxclients");
+        assert!(!clients.contains("77"), "{clients}");
     });
 }

@@ -90,6 +90,14 @@ impl Setting {
     }
 
     fn connect(&self, certificate: bool) -> StreamOwned<ClientConnection, TcpStream> {
+        self.connect_to(self.tls, certificate)
+    }
+
+    fn connect_to(
+        &self,
+        address: SocketAddr,
+        certificate: bool,
+    ) -> StreamOwned<ClientConnection, TcpStream> {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_file(self.folder.join("ca.pem")).unwrap())
@@ -108,7 +116,7 @@ impl Setting {
         };
         let name = ServerName::try_from("localhost").unwrap();
         let session = ClientConnection::new(Arc::new(config), name).unwrap();
-        let stream = TcpStream::connect(self.tls).unwrap();
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         StreamOwned::new(session, stream)
     }
@@ -330,4 +338,28 @@ fn metrics_are_complete_and_well_formed() {
             "{start} is not in\n{text}"
         );
     }
+}
+
+#[test]
+fn tls_is_spoken_where_addresses_change_to() {
+    let setting = Setting::start("bind", "no");
+    let mut stream = setting.connect(false);
+    stream
+        .write_all(
+            b"*4\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$4\r\nbind\r\n$19\r\n127.0.0.1 127.0.0.2\r\n",
+        )
+        .unwrap();
+    expect(&mut stream, b"+OK\r\n");
+    for last in [1, 2] {
+        let at = SocketAddr::new(Ipv4Addr::new(127, 0, 0, last).into(), setting.tls.port());
+        let mut other = setting.connect_to(at, false);
+        other.write_all(b"PING\r\n").unwrap();
+        expect(&mut other, b"+PONG\r\n");
+    }
+    stream.write_all(b"PING\r\n").unwrap();
+    expect(&mut stream, b"+PONG\r\n");
+    // The socket in the file system stays.
+    let mut local = UnixStream::connect(setting.folder.join("socket")).unwrap();
+    local.write_all(b"PING\r\n").unwrap();
+    expect(&mut local, b"+PONG\r\n");
 }
