@@ -167,24 +167,33 @@ fn shutdown(call: &mut Call<'_>) -> Answer {
 // ---- For tests ---------------------------------------------------------------------------------
 
 pub(super) fn debug_reload(call: &mut Call<'_>) -> Answer {
-    let is_saved = match call.rest(2) {
-        [] => true,
-        [word] if is(word, "nosave") => false,
-        _ => {
+    let (mut saves, mut forgets, mut merges) = (true, true, false);
+    for word in call.rest(2) {
+        if is(word, "nosave") {
+            saves = false;
+        } else if is(word, "noflush") {
+            forgets = false;
+        } else if is(word, "merge") {
+            merges = true;
+        } else {
             return Err(CommandError::text(
-                "ERR DEBUG RELOAD only supports the NOSAVE option.",
+                "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
             ));
         }
-    };
+    }
     let server = call.server;
-    if is_saved && save_now(server, call.keys.databases()).is_err() {
+    if saves && save_now(server, call.keys.databases()).is_err() {
         return Err(CommandError::text(
             "ERR Error trying to save the DB, check server logs",
         ));
     }
     let path = server.options.persistence.directory().join(DUMP);
-    read_again(call, |databases| {
-        Loader::new(server, databases, repeat).snapshot(&path, None)
+    read_again(call, forgets, |databases| {
+        let mut loader = Loader::new(server, databases, repeat);
+        if !forgets && !merges {
+            loader.check_absent(&path)?;
+        }
+        loader.snapshot(&path, None)
     })
 }
 
@@ -197,26 +206,29 @@ pub(super) fn debug_loadaof(call: &mut Call<'_>) -> Answer {
         Ok(Some(manifest)) if server.log.is_on() => manifest,
         _ => return Err(CommandError::text("ERR there is no append only file")),
     };
-    read_again(call, |databases| {
+    read_again(call, true, |databases| {
         load_log(server, databases, &manifest, repeat)
     })
 }
 
-/// Forgets all keys and reads them from disk.
+/// Reads keys from disk, and forgets before which there are, or not.
 fn read_again(
     call: &mut Call<'_>,
+    forgets: bool,
     load: impl FnOnce(&mut Databases) -> Result<(), LoadError>,
 ) -> Answer {
     let keyspace = call.keys.keyspace();
     let changes = keyspace.changes.load(std::sync::atomic::Ordering::Relaxed);
     let databases = call.keys.databases_mut();
-    for database in databases.iter() {
-        retire_objects(keyspace, database);
+    if forgets {
+        for database in databases.iter() {
+            retire_objects(keyspace, database);
+        }
+        for database in databases.iter_mut() {
+            drop(database.replace());
+        }
+        call.server.functions.flush();
     }
-    for database in databases.iter_mut() {
-        drop(database.replace());
-    }
-    call.server.functions.flush();
     let loaded = load(databases);
     keyspace
         .changes

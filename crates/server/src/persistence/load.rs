@@ -78,6 +78,8 @@ pub struct Loader<'l> {
     repeat: Repeat,
     /// Keys and commands since the memory tier was looked after.
     since_room: u64,
+    /// Nothing of a snapshot is kept, and nothing of it may be there.
+    only_checks: bool,
 }
 
 /// The memory tier is looked after each time so many keys or commands were read.
@@ -111,6 +113,7 @@ impl<'l> Loader<'l> {
             progress: Progress::default(),
             repeat,
             since_room: 0,
+            only_checks: false,
         }
     }
 
@@ -140,6 +143,17 @@ impl<'l> Loader<'l> {
         self.progress.begin(path, &file);
         self.snapshot_of(path, file, now_ms)?;
         Ok(())
+    }
+
+    /// Reads a snapshot and changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`snapshot`](Loader::snapshot); `Refused` also if one of its keys is there.
+    pub fn check_absent(&mut self, path: &Path) -> Result<(), LoadError> {
+        self.only_checks = true;
+        let checked = self.snapshot(path, None);
+        self.only_checks = false;
+        checked
     }
 
     /// Answers how long the snapshot is, which something else may follow.
@@ -176,7 +190,12 @@ impl<'l> Loader<'l> {
                     ..
                 } => {
                     let is_over = |time| now_ms.is_some_and(|now| time <= now);
-                    if !expires_at_ms.is_some_and(is_over) {
+                    if self.only_checks {
+                        if self.keys(database).exists(&key).unwrap_or(true) {
+                            let key = key.escape_ascii();
+                            return Err(refused(format!("key \"{key}\" is there already")));
+                        }
+                    } else if !expires_at_ms.is_some_and(is_over) {
                         let mut keys = self.keys(database);
                         value::put(&mut keys, &key, value, expires_at_ms).map_err(|error| {
                             refused(format!("key \"{}\": {error}", key.escape_ascii()))
@@ -186,6 +205,9 @@ impl<'l> Loader<'l> {
                     self.make_room(1);
                 }
                 rdb::Item::Function(code) => {
+                    if self.only_checks {
+                        continue;
+                    }
                     let loaded = self.server.functions.load(&code, true, None);
                     loaded.map_err(|error| refused(format!("a library of functions: {error}")))?;
                 }

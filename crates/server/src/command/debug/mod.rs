@@ -50,7 +50,11 @@ const SUBCOMMANDS: &[Command] = &[
     exclusive("reload", -2, debug_reload)
         .unshared()
         .summary("Saves all keys to dump.rdb and reads them again.")
-        .differs("NOFLUSH and MERGE are refused."),
+        .differs(
+            "With NOFLUSH and without MERGE nothing is read if a key of the file is there; Redis \
+             ends itself. Libraries of functions of the file take the place of those of the same \
+             name.",
+        ),
     free("set-active-expire", 3, set_active_expire)
         .summary("Says whether keys are deleted whose time is over if nobody asks for them."),
     exclusive("sleep", 3, sleep).summary("Stops all work for some seconds."),
@@ -203,8 +207,9 @@ fn show_help(call: &mut Call<'_>) -> Answer {
             "    A reply of a type.",
             "QUICKLIST-PACKED-THRESHOLD <size>",
             "    Does nothing.",
-            "RELOAD [NOSAVE]",
-            "    Save all keys and read them again, or only read them.",
+            "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
+            "    Save all keys, forget them and read them again. NOSAVE: do not save. NOFLUSH: do",
+            "    not forget. MERGE: keys that are there are those of the file then.",
             "SET-ACTIVE-EXPIRE <0|1>",
             "    Whether keys are deleted whose time is over if nobody asks for them.",
             "SLEEP <seconds>",
