@@ -57,9 +57,7 @@ fn move_value(call: &mut Call<'_>) -> Answer {
         .move_value(keys.databases(), place, to, MOVED_BYTES_MIN);
     match moved {
         Ok(()) => call.reply.integer(1),
-        Err(Unmoved::Absent | Unmoved::There | Unmoved::Small(_) | Unmoved::Expiring) => {
-            call.reply.integer(0)
-        }
+        Err(Unmoved::Absent | Unmoved::There | Unmoved::Small(_)) => call.reply.integer(0),
         Err(error) => return Err(CommandError::owned(format!("ERR {error}"))),
     }
     Ok(())
@@ -78,7 +76,7 @@ fn pin(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::text("ERR too many keys are pinned"));
     }
     match keyspace.move_value(keys.databases(), place, 0, 0) {
-        Ok(()) | Err(Unmoved::There | Unmoved::Expiring) => call.reply.integer(1),
+        Ok(()) | Err(Unmoved::There) => call.reply.integer(1),
         Err(error) => {
             call.server.tiering.pins.unpin(place.0, key);
             match error {

@@ -12,7 +12,7 @@ pub use nearfield_tiers::cold::{Cold, Held};
 pub use nearfield_tiers::disk::PATIENCE;
 
 use super::slots::Slot;
-use super::{Databases, Keyspace, Payload, Record};
+use super::{Databases, Found, Keys, Keyspace, Payload, Record};
 use crate::error::{CommandError, shown};
 use crate::object::{Kind, Object};
 use nearfield_tiers::{Heap, Place, ReadError, claim};
@@ -54,7 +54,10 @@ impl Keyspace {
         match outside {
             None => {}
             Some(Outside::Slot(slot)) => self.slots.retire(slot),
-            Some(Outside::Place(place)) => self.cold.retire(place),
+            Some(Outside::Place(place)) => {
+                self.cold_notes.remove(place);
+                self.cold.retire(place);
+            }
         }
     }
 
@@ -133,6 +136,34 @@ impl Keyspace {
         let text = format!("the value of '{key}' in the tier{tier} cannot be read: {error}");
         tracing::error!("{text}");
         CommandError::owned(format!("ERR {text}; a restart reads it from the log"))
+    }
+}
+
+impl Keys<'_> {
+    /// Brings the object of a key from a cold tier into a slot.
+    pub(super) fn warm(
+        &mut self,
+        key: &[u8],
+        found: &Found,
+        place: Place,
+    ) -> Result<Slot, CommandError> {
+        let keyspace = self.keyspace();
+        let object = keyspace.thaw(key, found.kind, place, &keyspace.heap)?;
+        self.put_warm(key, found, place, object)
+    }
+
+    /// Puts the object of a key, which was read at a place of a cold tier, into a slot.
+    pub(super) fn put_warm(
+        &mut self,
+        key: &[u8],
+        found: &Found,
+        place: Place,
+        object: Object,
+    ) -> Result<Slot, CommandError> {
+        let bytes = object.heap_bytes();
+        let slot = self.put_in_slot(key, object, found.expires_at_ms)?;
+        self.keyspace().cold.count_move(place.tier(), 0, bytes);
+        Ok(slot)
     }
 }
 

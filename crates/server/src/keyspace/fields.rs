@@ -53,6 +53,9 @@ pub(super) fn take_due(
     Some(words)
 }
 
+/// As many fields are removed in the time that it takes to read a hash from a file. *Assumed*.
+const FIELDS_PER_READ: usize = 20;
+
 /// The words of such a command before the fields.
 pub(super) const WORDS_BEFORE: usize = 2;
 
@@ -75,25 +78,42 @@ impl Keys<'_> {
         }
     }
 
-    /// Removes up to `limit` fields of a hash whose time is over, and says how many.
+    /// Removes up to `limit` fields of a hash whose time is over. Says how many, and whether the
+    /// hash was read from a cold tier.
     #[cold]
-    fn expire_fields_of(&mut self, key: &[u8], limit: usize) -> Result<usize, CommandError> {
+    fn expire_fields_of(
+        &mut self,
+        key: &[u8],
+        limit: usize,
+    ) -> Result<(usize, bool), CommandError> {
         let Some(found) = self.peek(key)?.filter(|found| found.kind == Kind::Hash) else {
-            return Ok(0);
+            return Ok((0, false));
         };
-        let Some(Outside::Slot(slot)) = found.outside else {
-            return Ok(0);
-        };
-        self.before_change(key);
         let (keyspace, now_ms) = (self.keyspace(), self.field_time_ms());
+        let slot = match found.outside {
+            Some(Outside::Slot(slot)) => slot,
+            Some(Outside::Place(place)) if keyspace.cold_notes.is_due(place, now_ms) => {
+                // What cannot be read stays. Nobody sees the fields, and who changes the hash is
+                // told the reason.
+                let Ok(object) = keyspace.thaw(key, found.kind, place, &keyspace.heap) else {
+                    return Ok((0, true));
+                };
+                self.put_warm(key, &found, place, object)?
+            }
+            _ => return Ok((0, false)),
+        };
+        let was_cold = !matches!(found.outside, Some(Outside::Slot(_)));
+        self.before_change(key);
         let mut guard = keyspace.slots.open_to_change(slot);
         let Some(object) = guard.as_mut() else {
-            return Ok(0);
+            return Ok((0, was_cold));
         };
         let words = take_due(key, object, now_ms, limit, self.database());
         let is_empty = object.is_empty();
         drop(guard);
-        let Some(words) = words else { return Ok(0) };
+        let Some(words) = words else {
+            return Ok((0, was_cold));
+        };
         let count = words.len() - WORDS_BEFORE;
         let expired = &keyspace.expired_fields;
         expired.fetch_add(count as u64, Ordering::Relaxed);
@@ -103,12 +123,13 @@ impl Keys<'_> {
             self.remove(key)?;
             self.happened(key, Class::Generic, "del");
         }
-        Ok(count)
+        Ok((count, was_cold))
     }
 
     /// Removes fields of the database's hashes whose time is over, at most `limit` of them, by
-    /// looking at as many notes at most. Says how many notes or fields it has dealt with; fewer
-    /// than `limit` if none is left. Needs the exclusive phase.
+    /// looking at as many notes at most; at fewer, if hashes are read from cold tiers. Says how
+    /// many notes or fields it has dealt with; fewer than `limit` if none is left. Needs the
+    /// exclusive phase.
     ///
     /// # Errors
     /// Those of the index.
@@ -120,7 +141,8 @@ impl Keys<'_> {
             if fields >= limit {
                 break;
             }
-            fields += self.expire_fields_of(&note.key, limit - fields)?;
+            let (removed, was_cold) = self.expire_fields_of(&note.key, limit - fields)?;
+            fields += removed + FIELDS_PER_READ * usize::from(was_cold);
             // A hash that has this key has another note by now.
             notes.remove(note);
         }
@@ -134,11 +156,21 @@ impl Keys<'_> {
             Kind::Hash => record.outside(),
             _ => None,
         })?;
-        if let Some(Outside::Slot(slot)) = outside.flatten()
-            && let Some(Object::Hash(hash)) = &mut *self.keyspace().slots.open(slot)
-        {
-            hash.forget_note();
-            Hash::note_in(hash, database.field_notes(), key);
+        let notes = database.field_notes();
+        match outside.flatten() {
+            Some(Outside::Slot(slot)) => {
+                if let Some(Object::Hash(hash)) = &mut *self.keyspace().slots.open(slot) {
+                    hash.forget_note();
+                    Hash::note_in(hash, notes, key);
+                }
+            }
+            Some(Outside::Place(place)) => {
+                let all = &self.keyspace().cold_notes;
+                if let Some(time_ms) = all.time_ms(place) {
+                    all.set(place, notes, time_ms, key);
+                }
+            }
+            None => {}
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::record::Record;
 use super::slots::Slots;
-use super::{Cold, Database, Keyspace, Outside};
+use super::{Cold, ColdNotes, Database, Keyspace, Outside};
 use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ const KEYS_AT_ONCE: usize = 1000;
 /// Frees databases that were taken out of the keyspace in the exclusive phase, and their objects.
 /// Where there are many keys a thread of its own does it.
 pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
-    let (slots, cold) = (&keyspace.slots, &keyspace.cold);
+    let (slots, cold, notes) = (&keyspace.slots, &keyspace.cold, &keyspace.cold_notes);
     // What cannot be counted is freed by the thread.
     let keys: usize = databases
         .iter()
         .map(|database| database.len().unwrap_or(KEYS_AT_ONCE + 1))
         .sum();
     if keys <= KEYS_AT_ONCE {
-        free_all(databases, slots, cold);
+        free_all(databases, slots, cold, notes);
         return;
     }
     let databases = Arc::new(Mutex::new(databases));
@@ -28,15 +28,15 @@ pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
         .name("nearfield-free".into())
         .spawn({
             let (databases, slots) = (Arc::clone(&databases), Arc::clone(slots));
-            let cold = Arc::clone(cold);
-            move || free_all(std::mem::take(&mut databases.lock()), &slots, &cold)
+            let (cold, notes) = (Arc::clone(cold), Arc::clone(notes));
+            move || free_all(std::mem::take(&mut databases.lock()), &slots, &cold, &notes)
         });
     if started.is_err() {
-        free_all(std::mem::take(&mut databases.lock()), slots, cold);
+        free_all(std::mem::take(&mut databases.lock()), slots, cold, notes);
     }
 }
 
-fn free_all(databases: Vec<Database>, slots: &Slots, cold: &Cold) {
+fn free_all(databases: Vec<Database>, slots: &Slots, cold: &Cold, notes: &ColdNotes) {
     for database in databases {
         let all = (Bound::Unbounded, Bound::Unbounded);
         let entries = database.entries().into_iter();
@@ -46,7 +46,10 @@ fn free_all(databases: Vec<Database>, slots: &Slots, cold: &Cold) {
             match Record::parse(&stored).outside() {
                 None => {}
                 Some(Outside::Slot(slot)) => drop(slots.withdraw(slot)),
-                Some(Outside::Place(place)) => cold.release(place),
+                Some(Outside::Place(place)) => {
+                    notes.remove(place);
+                    cold.release(place);
+                }
             }
         }
     }

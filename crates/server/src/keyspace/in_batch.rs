@@ -649,14 +649,7 @@ impl InBatch<'_> {
         };
         let slot = match found.outside.filter(|_| found.kind == T::KIND) {
             Some(Outside::Slot(slot)) => slot,
-            Some(Outside::Place(place)) => {
-                let heap = &self.keyspace.heap;
-                let object = self.keyspace.thaw(key, found.kind, place, heap)?;
-                let bytes = object.heap_bytes();
-                let slot = self.put_object(position, key, object, found.expires_at_ms)?;
-                self.keyspace.cold.count_move(place.tier(), 0, bytes);
-                slot
-            }
+            Some(Outside::Place(place)) => self.warm(position, key, &found, place)?,
             None => return Err(CommandError::WrongType),
         };
         let operation = self.first + position;
@@ -681,13 +674,35 @@ impl InBatch<'_> {
         Ok(result)
     }
 
+    /// Brings the object of a key from a cold tier into a slot.
+    fn warm(
+        &mut self,
+        position: usize,
+        key: &[u8],
+        found: &Found,
+        place: nearfield_tiers::Place,
+    ) -> Result<Slot, CommandError> {
+        let heap = &self.keyspace.heap;
+        let object = self.keyspace.thaw(key, found.kind, place, heap)?;
+        let bytes = object.heap_bytes();
+        let slot = self.put_object(position, key, object, found.expires_at_ms)?;
+        self.keyspace.cold.count_move(place.tier(), 0, bytes);
+        Ok(slot)
+    }
+
     /// Removes fields of a hash whose time is over, before it is changed.
     #[cold]
     fn drop_due_fields(&mut self, position: usize, key: &[u8]) -> Result<(), CommandError> {
         let found = self.peek(position, key)?;
-        let found = found.filter(|found| found.kind == Kind::Hash);
-        let Some(Outside::Slot(slot)) = found.and_then(|found| found.outside) else {
+        let Some(found) = found.filter(|found| found.kind == Kind::Hash) else {
             return Ok(());
+        };
+        let slot = match found.outside {
+            Some(Outside::Slot(slot)) => slot,
+            Some(Outside::Place(place)) if self.keyspace.cold_notes.is_due(place, self.now_ms) => {
+                self.warm(position, key, &found, place)?
+            }
+            _ => return Ok(()),
         };
         let operation = self.first + position;
         let folded = self.folded.as_deref();

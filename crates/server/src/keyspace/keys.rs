@@ -9,7 +9,7 @@ use super::{Database, Databases, Keyspace, Outside};
 use crate::error::CommandError;
 use crate::object::node::all;
 use crate::object::{Container, Kind, Limits, Object, PartOf, Text};
-use nearfield_tiers::{Heap, Place};
+use nearfield_tiers::Heap;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -553,16 +553,6 @@ impl<'c> Keys<'c> {
         Ok(result)
     }
 
-    /// Brings the object of a key from a cold tier into a slot.
-    fn warm(&mut self, key: &[u8], found: &Found, place: Place) -> Result<Slot, CommandError> {
-        let keyspace = self.keyspace;
-        let object = keyspace.thaw(key, found.kind, place, &keyspace.heap)?;
-        let bytes = object.heap_bytes();
-        let slot = self.put_in_slot(key, object, found.expires_at_ms)?;
-        keyspace.cold.count_move(place.tier(), 0, bytes);
-        Ok(slot)
-    }
-
     /// Sets a key to an object, whatever it held before.
     pub fn put_object(
         &mut self,
@@ -573,7 +563,7 @@ impl<'c> Keys<'c> {
         self.put_in_slot(key, object, expires_at_ms).map(drop)
     }
 
-    fn put_in_slot(
+    pub(super) fn put_in_slot(
         &mut self,
         key: &[u8],
         mut object: Object,

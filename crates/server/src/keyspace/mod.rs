@@ -16,6 +16,7 @@
 //! ascending order ([`lock_all`](stripes::Stripes::lock_all)).
 
 pub mod cold;
+mod cold_notes;
 pub mod database;
 pub mod draft;
 pub mod effects;
@@ -36,6 +37,7 @@ pub mod snapshot;
 pub mod stripes;
 
 pub use cold::{Cold, Outside};
+pub use cold_notes::ColdNotes;
 pub use database::{DATABASES, Database};
 pub use effects::{Class, Effects, Event};
 pub use found::Found;
@@ -93,6 +95,8 @@ pub struct Keyspace {
     pub heap: Heap,
     /// Values that lie elsewhere, as they are little used.
     pub cold: Arc<Cold>,
+    /// Notes of hashes among these.
+    pub cold_notes: Arc<ColdNotes>,
     /// The snapshot that is being taken.
     pub snapshot: Snapshot,
     /// Whether commands collect what is to be logged.
@@ -122,6 +126,7 @@ impl Keyspace {
             slots: Arc::default(),
             heap: Heap::default(),
             cold: Arc::default(),
+            cold_notes: Arc::default(),
             snapshot: Snapshot::default(),
             logging: AtomicBool::default(),
             observers: AtomicU32::default(),

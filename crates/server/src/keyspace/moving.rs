@@ -34,10 +34,6 @@ pub enum Unmoved {
     /// Parts of it lie in several tiers, so that it moves node by node.
     #[error("the value lies in several tiers")]
     Parted,
-    /// It is a hash whose fields expire, which stays in memory, where its fields are found that are
-    /// over.
-    #[error("fields of the hash expire")]
-    Expiring,
     /// It was changed meanwhile.
     #[error("the value was changed meanwhile")]
     Changed,
@@ -64,6 +60,8 @@ pub struct Moving<'k> {
     stored: Vec<u8>,
     /// The value: a string itself, or a frozen object.
     pub value: Vec<u8>,
+    /// When the first of its fields expires, or before.
+    soonest_ms: Option<u64>,
     claim: Claim<'k, Keyspace>,
 }
 
@@ -95,6 +93,7 @@ impl<'k> Moving<'k> {
             database: number,
             key: key.to_vec(),
             value: Vec::new(),
+            soonest_ms: None,
             claim: Claim::take(keyspace, record.outside()),
             stored: Vec::new(),
         };
@@ -109,11 +108,19 @@ impl<'k> Moving<'k> {
                 Some(object) if object.parted().is_some_and(Parted::is_parted) => {
                     return Err(Unmoved::Parted);
                 }
-                Some(Object::Hash(hash)) if hash.has_times() => return Err(Unmoved::Expiring),
-                Some(object) => object.freeze(&mut moving.value),
+                Some(object) => {
+                    if let Object::Hash(hash) = object {
+                        moving.soonest_ms = hash.soonest_ms();
+                    }
+                    object.freeze(&mut moving.value);
+                }
                 None => return Err(Unmoved::Changed),
             },
-            Payload::InTier(place) => keyspace.cold.read_to_move(place, &mut moving.value)?,
+            Payload::InTier(place) => {
+                // It is that of this value, as the claim keeps the place from being used again.
+                moving.soonest_ms = keyspace.cold_notes.time_ms(place);
+                keyspace.cold.read_to_move(place, &mut moving.value)?;
+            }
         }
         moving.stored = stored;
         match moving.value.len() {
@@ -135,7 +142,14 @@ impl<'k> Moving<'k> {
     /// Why the value stays where it was.
     pub fn publish(self, databases: &Databases, place: Option<Place>) -> Result<(), Unmoved> {
         let published = match place {
-            Some(place) => self.publish_as(databases, Payload::InTier(place)),
+            Some(place) => {
+                let database = databases.get(self.database);
+                if let Some((database, time_ms)) = database.zip(self.soonest_ms) {
+                    let (all, notes) = (&self.keyspace.cold_notes, database.field_notes());
+                    all.set(place, notes, time_ms, &self.key);
+                }
+                self.publish_as(databases, Payload::InTier(place))
+            }
             None => self.publish_in_memory(databases),
         };
         let (cold, to) = (&self.keyspace.cold, place.map_or(0, Place::tier));
@@ -143,7 +157,10 @@ impl<'k> Moving<'k> {
             Ok(()) => cold.count_move(self.from(), to, self.value.len()),
             Err(_) => {
                 cold.count_abandoned(to);
-                place.into_iter().for_each(|place| cold.release(place));
+                if let Some(place) = place {
+                    self.keyspace.cold_notes.remove(place);
+                    cold.release(place);
+                }
             }
         }
         published
@@ -155,13 +172,16 @@ impl<'k> Moving<'k> {
         if record.kind == Kind::String && !lies_in_slot(record.raw, self.value.len()) {
             return self.publish_as(databases, Payload::Inline(&self.value));
         }
-        let object = match record.kind {
+        let mut object = match record.kind {
             Kind::String => Object::Text(Box::new(Text::new_in(&self.value, heap.clone()))),
             kind => {
                 let thawed = Object::thaw(kind, &self.value, heap);
                 thawed.map_err(|_| ReadError::Damaged)?
             }
         };
+        if let Some(database) = databases.get(self.database) {
+            database.note_fields(&self.key, &mut object);
+        }
         let slots = &self.keyspace.slots;
         let slot = slots.put(object).ok_or(Refused::Full)?;
         let published = self.publish_as(databases, Payload::InSlot(slot));

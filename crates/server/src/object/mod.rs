@@ -25,7 +25,7 @@ mod text;
 
 pub use container::Container;
 pub use frozen::Damaged;
-pub use hash::{DueNote, FIELD_TIME_MS_MAX, FieldNotes, Fields, Hash};
+pub use hash::{DueNote, FIELD_TIME_MS_MAX, FieldNote, FieldNotes, Fields, Hash};
 pub use kind::Kind;
 pub use limits::{ChunkLimit, Limits, SharedLimits};
 pub use list::{Iter as ListIter, List};

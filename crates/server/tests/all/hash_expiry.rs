@@ -5,7 +5,7 @@
 use nearfield_server::client::Client;
 use nearfield_server::command::{Account, invoke, lookup};
 use nearfield_server::config::{Durability, Options};
-use nearfield_server::keyspace::{Access, Effects, Keys};
+use nearfield_server::keyspace::{Access, Effects, Keys, Unmoved};
 use nearfield_server::resp::{Protocol, Reply};
 use nearfield_server::server::Server;
 use nearfield_server_testkit::connection::{Connection, encode};
@@ -14,10 +14,12 @@ use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::state::{State, state};
 use nearfield_server_testkit::steps::{ask, ask_number, eventually, info};
+use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use std::sync::atomic::Ordering;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -59,6 +61,7 @@ fn all_expired(server: &Nearfield) {
         let databases = server.server.keyspace.share();
         databases.iter().all(|it| it.field_notes().is_empty())
     });
+    assert!(server.server.keyspace.cold_notes.is_empty());
 }
 
 /// What there is, without keys that were given other names.
@@ -69,6 +72,42 @@ fn settled(server: &Nearfield) -> State {
 
 #[test]
 fn what_expires_beside_batches_comes_back_from_the_log() {
+    let folder = Folder::new();
+    expire_beside_batches(|| logging(&folder), |_, run| run());
+}
+
+/// Ends moving values, also if the test fails meanwhile.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_expires_while_hashes_move_between_tiers_comes_back_from_the_log() {
+    let (folder, tiers) = (Folder::new(), Folder::new());
+    let options = || Options {
+        tiers: Some(small_tiers(&tiers.0)),
+        ..logging(&folder)
+    };
+    expire_beside_batches(options, |server, run| {
+        let (stop, moved) = (AtomicBool::new(false), Stirred::default());
+        thread::scope(|scope| {
+            scope.spawn(|| stir(&server.server.keyspace, &stop, &moved));
+            let _stop = Stop(&stop);
+            run();
+        });
+        assert!(moved.values.load(Ordering::Relaxed) > 0);
+    });
+}
+
+/// Executes random commands in batches, `beside` something else.
+fn expire_beside_batches(
+    options: impl Fn() -> Options,
+    beside: impl FnOnce(&Nearfield, &mut dyn FnMut()),
+) {
     const COMMANDS: &[&str] = &[
         "HSETEX K PX T FIELDS 2 F N F N",
         "HPEXPIRE K T FIELDS 2 F F",
@@ -85,13 +124,12 @@ fn what_expires_beside_batches_comes_back_from_the_log() {
         "COPY K K REPLACE",
         "GET other",
     ];
-    let folder = Folder::new();
-    let server = Nearfield::start(logging(&folder));
+    let server = Nearfield::start(options());
     let mut connection = server.connect();
     let random = &mut SmallRng::seed_from_u64(7);
     // Keys that are renamed have to be there.
     let ready: Vec<String> = (0..6).map(|key| format!("HSET k{key} stays 1")).collect();
-    for _ in 0..300 {
+    let mut run = || {
         send(&mut connection, &ready);
         let commands = (0..40).map(|_| {
             let words = COMMANDS
@@ -109,12 +147,13 @@ fn what_expires_beside_batches_comes_back_from_the_log() {
         });
         let commands: Vec<String> = commands.collect();
         send(&mut connection, &commands);
-    }
+    };
+    beside(&server, &mut || (0..300).for_each(|_| run()));
     let expected = settled(&server);
     assert!(info(&mut connection, "expired_subkeys") > 0);
     assert!(expected.len() > 2);
     drop(server);
-    let again = Nearfield::start(logging(&folder));
+    let again = Nearfield::start(options());
     assert_eq!(settled(&again), expected);
 }
 
@@ -173,10 +212,48 @@ fn expire_at(server: &Server, database: usize, now_ms: u64) -> u64 {
 
 #[test]
 fn hashes_go_with_their_last_field_under_any_name() {
+    go_with_their_last_field(Options::default(), |_| {});
+}
+
+#[test]
+fn hashes_in_cold_tiers_go_with_their_last_field_under_any_name() {
+    let tiers = Folder::new();
+    let options = Options {
+        tiers: Some(small_tiers(&tiers.0)),
+        ..Options::default()
+    };
+    // Files, as compressed memory does not take so small hashes.
+    let notes = go_with_their_last_field(options, |server| move_all(server, 2));
+    assert_eq!(notes, 0);
+}
+
+/// Moves all values to a tier.
+fn move_all(server: &Server, tier: usize) {
+    let databases = server.keyspace.exclude();
+    for (number, database) in databases.iter().enumerate() {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let entries = database.entries().into_iter();
+        let keys = entries.flat_map(|entries| entries.range(all));
+        let keys: Vec<Vec<u8>> = keys.map(|entry| entry.unwrap().0).collect();
+        for key in keys {
+            let moved = server
+                .keyspace
+                .move_value(&databases, (number, &key), tier, 0);
+            assert!(matches!(moved, Ok(()) | Err(Unmoved::There)), "{moved:?}");
+        }
+    }
+}
+
+/// Calls `before` before each command. Answers how many notes of cold hashes are left.
+fn go_with_their_last_field(options: Options, before: impl Fn(&Server)) -> usize {
     const START_MS: u64 = 1_800_000_000_000;
-    let (server, mut client) = (Server::new(Options::default()), Client::internal());
-    let mut run =
-        |command: &str, after_ms| run_at(&server, &mut client, command, START_MS + after_ms);
+    let (server, mut client) = (Server::new(options), Client::internal());
+    let mut run = |command: &str, after_ms| {
+        before(&server);
+        let reply = run_at(&server, &mut client, command, START_MS + after_ms);
+        before(&server);
+        reply
+    };
     for command in [
         "HSETEX renamed PX 300 FIELDS 1 f v",
         "HSETEX moved PX 300 FIELDS 1 f v",
@@ -214,6 +291,7 @@ fn hashes_go_with_their_last_field_under_any_name() {
     assert_eq!(expire_at(&server, 2, START_MS + 499), 0);
     assert_eq!(expire_at(&server, 2, START_MS + 500), 1);
     assert_eq!(run("EXISTS replaced prolonged", 500), ":1\r\n");
+    server.keyspace.cold_notes.len()
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// Each such hash has one note: at the time at which the first of its fields expires, or before,
 /// as a note stays where it is when a field is given a later time. A hash owns its note, which goes
-/// with it, whatever becomes of its key. It names the key that the hash had when it was made.
+/// with it, whatever becomes of its key; that of a hash in a cold tier is owned for it. It names
+/// the key that the hash had when it was made.
 #[derive(Debug)]
 pub struct FieldNotes {
     /// The time of the first note; the largest number if there is none.
@@ -29,7 +30,7 @@ struct Notes {
 
 /// The note of a hash, which is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct FieldNote {
+pub struct FieldNote {
     notes: Arc<FieldNotes>,
     place: Place,
 }
@@ -92,7 +93,8 @@ impl FieldNotes {
         self.remove_at(note.place);
     }
 
-    pub(super) fn add(self: &Arc<Self>, time_ms: u64, key: &[u8]) -> FieldNote {
+    /// Makes a note for the hash of a key.
+    pub fn add(self: &Arc<Self>, time_ms: u64, key: &[u8]) -> FieldNote {
         let mut notes = self.notes.lock();
         let place = (time_ms, notes.next_number);
         notes.next_number += 1;
@@ -121,6 +123,11 @@ impl FieldNotes {
 }
 
 impl FieldNote {
+    /// The time that it stands at.
+    pub fn time_ms(&self) -> u64 {
+        self.place.0
+    }
+
     /// True if it is in `notes` and not after `time_ms`.
     pub fn serves(&self, notes: &Arc<FieldNotes>, time_ms: u64) -> bool {
         Arc::ptr_eq(&self.notes, notes) && self.place.0 <= time_ms

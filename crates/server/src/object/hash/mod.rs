@@ -6,7 +6,7 @@ mod nodes;
 mod tests;
 mod timed;
 
-pub use due::{DueNote, FieldNotes};
+pub use due::{DueNote, FieldNote, FieldNotes};
 pub use timed::FIELD_TIME_MS_MAX;
 
 use super::Limits;

@@ -4,6 +4,7 @@ use super::nodes::{Stops, move_nodes, nodes, reads, run};
 use super::*;
 use nearfield_server::keyspace::nodes::MovingNode;
 use nearfield_server::log::Policy;
+use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::{Stirred, stir};
 use std::sync::atomic::AtomicBool;
 
@@ -288,30 +289,81 @@ fn reads_find_what_was_written_and_the_log_is_whole_while_values_move() {
 }
 
 #[test]
-fn a_hash_whose_fields_expire_stays_in_memory_but_for_its_large_values() {
+fn fields_expire_of_a_hash_that_lies_in_a_cold_tier() {
+    let folder = Folder::new();
+    let server = Nearfield::start(tiered(&folder, 1));
+    let keyspace = &server.server.keyspace;
+    let _still = server.server.tiering.still();
+    let mut connection = server.connect();
+    let notes = || {
+        (
+            keyspace.cold_notes.len(),
+            keyspace.share()[0].field_notes().len(),
+        )
+    };
+    let mut prepare = |key: &str, expire: &str| {
+        (0..10).for_each(|number| set(&mut connection, key.as_bytes(), number, 0));
+        let reply = run(&mut connection, expire);
+        assert_eq!(reply, Value::Array(vec![Value::Integer(1)]));
+        let words = format!("NEARFIELD.TIER MOVE {key} 2");
+        assert_eq!(run(&mut connection, &words), Value::Integer(1));
+        let tier = run(&mut connection, &format!("OBJECT TIER {key}"));
+        assert_eq!(tier, Value::Bulk(b"file".to_vec()));
+    };
+    // The server removes a field whose time is over.
+    prepare("first", "HPEXPIRE first 300 FIELDS 1 field:1");
+    assert_eq!(notes(), (1, 1));
+    let mut other = server.connect();
+    eventually("the field is removed", || {
+        run(&mut other, "HLEN first") == Value::Integer(9)
+    });
+    assert_eq!(notes(), (0, 0));
+    // Until then nobody sees it, and a change removes it before.
+    server
+        .server
+        .expires_actively
+        .store(false, Ordering::Relaxed);
+    prepare("second", "HPEXPIRE second 1 FIELDS 1 field:1");
+    eventually("the field is over", || {
+        get(&mut other, "second", 1) == Value::NullBulk
+    });
+    assert_eq!(run(&mut other, "HLEN second"), Value::Integer(10));
+    let tier = run(&mut other, "OBJECT TIER second");
+    assert_eq!(tier, Value::Bulk(b"file".to_vec()));
+    assert_eq!(run(&mut other, "HDEL second field:1"), Value::Integer(0));
+    assert_eq!(run(&mut other, "HLEN second"), Value::Integer(9));
+    assert_eq!(notes(), (0, 0));
+    // The note goes with the hash, and keeps its time under another name and in another tier.
+    for end in [
+        "DEL third",
+        "SET third string",
+        "HSET third field:1 v",
+        "FLUSHALL",
+    ] {
+        run(&mut other, "DEL third");
+        prepare("third", "HEXPIRE third 1000 FIELDS 1 field:1");
+        assert_eq!(notes(), (1, 1), "{end}");
+        run(&mut other, "RENAME third name");
+        assert_eq!(notes(), (1, 1), "{end}");
+        run(&mut other, "RENAME name third");
+        run(&mut other, "NEARFIELD.TIER MOVE third 1");
+        assert_eq!(notes(), (1, 1), "{end}");
+        let Value::Array(time) = run(&mut other, "HTTL third FIELDS 1 field:1") else {
+            panic!("no times");
+        };
+        assert!(matches!(time[..], [Value::Integer(1..=1000)]), "{time:?}");
+        run(&mut other, end);
+        eventually("the note is gone", || notes() == (0, 0));
+    }
+    check_settled(keyspace);
+}
+
+#[test]
+fn large_values_of_a_hash_whose_fields_expire_move_one_by_one() {
     let folder = Folder::new();
     let server = Nearfield::start(tiered(&folder, 1));
     let _still = server.server.tiering.still();
     let mut connection = server.connect();
-    let move_key = |connection: &mut Connection, key: &[u8]| {
-        let words: [&[u8]; 4] = [b"NEARFIELD.TIER", b"MOVE", key, b"2"];
-        connection.command(&words).unwrap()
-    };
-    for key in ["small", "other"] {
-        for number in 0..10 {
-            set(&mut connection, key.as_bytes(), number, 0);
-        }
-    }
-    run(&mut connection, "HEXPIRE small 100 FIELDS 1 field:1");
-    assert_eq!(move_key(&mut connection, b"small"), Value::Integer(0));
-    assert_eq!(move_key(&mut connection, b"other"), Value::Integer(1));
-    run(&mut connection, "HPERSIST small FIELDS 1 field:1");
-    assert_eq!(move_key(&mut connection, b"small"), Value::Integer(1));
-    // A cold one comes back to be changed.
-    let reply = run(&mut connection, "HEXPIRE other 100 FIELDS 1 field:2");
-    assert_eq!(reply, Value::Array(vec![Value::Integer(1)]));
-    assert_eq!(move_key(&mut connection, b"other"), Value::Integer(0));
-
     (0..200).for_each(|number| set(&mut connection, b"hash", number, 0));
     run(
         &mut connection,
