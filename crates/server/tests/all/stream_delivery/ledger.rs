@@ -55,16 +55,16 @@ impl Ledger {
         self.last_delivered = stored.streams.each_ref().map(delivered);
     }
 
-    pub fn totals(&self) -> String {
+    /// Entries that were added, delivered, claimed, and acknowledged in groups.
+    pub fn totals(&self) -> [usize; 4] {
         let acknowledged = self.acknowledged.values().flatten();
         let counted = acknowledged.filter(|how| **how == Acknowledged::Counted);
-        format!(
-            "{} entries acknowledged, {} delivered, {} claimed, {} acknowledged in groups",
+        [
             self.added.len(),
             self.delivered.len(),
             self.claimed.len(),
-            counted.count()
-        )
+            counted.count(),
+        ]
     }
 
     /// Checks that what is stored follows from what clients were told.
