@@ -1,7 +1,7 @@
 //! Values of each type in each form.
 
 use super::error::Error;
-use super::format::{TimedField, Value, kind};
+use super::format::{TIME_MS_MAX, TimedField, Value, kind};
 use super::packed::{Pairs, intset, listpack, ziplist, zipmap};
 use super::source::Source;
 use super::stream;
@@ -86,8 +86,12 @@ pub(super) fn repeated<R: Read, T>(
     Ok(elements)
 }
 
-/// A hash of fields of which some, or none, expire.
-fn timed(fields: Vec<TimedField>) -> Value {
+/// A hash of fields of which some, or none, expire. Times are such as every form can hold.
+fn timed(mut fields: Vec<TimedField>) -> Value {
+    let times = fields
+        .iter_mut()
+        .filter_map(|(.., time_ms)| time_ms.as_mut());
+    times.for_each(|time_ms| *time_ms = (*time_ms).min(TIME_MS_MAX));
     match fields.iter().any(|(_, _, time_ms)| time_ms.is_some()) {
         true => Value::TimedHash(fields),
         false => {

@@ -1,7 +1,7 @@
 //! Values in the one form of each type that is written.
 
 use super::error::Error;
-use super::format::{Dialect, Value, kind};
+use super::format::{Dialect, TIME_MS_MAX, Value, kind};
 use super::sink::Sink;
 use super::stream;
 use std::io::Write;
@@ -94,7 +94,7 @@ impl Times {
         sink.string(value)?;
         if self.dialect == Dialect::Valkey {
             // None is -1.
-            let time_ms = time_ms.map_or(-1, |time_ms| i64::try_from(time_ms).unwrap_or(i64::MAX));
+            let time_ms = time_ms.map_or(-1, |time_ms| time_ms.min(TIME_MS_MAX) as i64);
             sink.bytes(&time_ms.to_le_bytes())?;
         }
         Ok(())

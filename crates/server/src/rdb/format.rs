@@ -18,6 +18,8 @@ pub(super) const TIMED_VERSION: u32 = 12;
 /// What is written does not differ between these, so that the oldest, which every Redis 7 reads,
 /// serves best.
 pub(super) const WRITE_VERSIONS: RangeInclusive<u32> = 10..=12;
+/// The latest time, in ms since 1970, that all forms hold: some have a sign. No date reaches it.
+pub(super) const TIME_MS_MAX: u64 = i64::MAX as u64;
 /// Files of earlier versions end with [`opcode::EOF`].
 pub(super) const CHECKSUM_SINCE: u32 = 5;
 

@@ -3,8 +3,8 @@
 use super::encode::{self, Times};
 use super::error::Error;
 use super::format::{
-    Dialect, MAGIC, VALKEY_MAGIC, VALKEY_VERSION, Value, WRITE_VERSIONS, check_version, kind,
-    opcode,
+    Dialect, MAGIC, TIME_MS_MAX, VALKEY_MAGIC, VALKEY_VERSION, Value, WRITE_VERSIONS,
+    check_version, kind, opcode,
 };
 use super::sink::Sink;
 use super::stream;
@@ -304,10 +304,8 @@ impl<W: Write> Writer<W> {
             return Err(self.out_of_place(call));
         }
         if let Some(time_ms) = attributes.expires_at_ms {
-            // The file holds a time with a sign, which no date of ours reaches.
-            let time_ms = i64::try_from(time_ms).unwrap_or(i64::MAX);
             self.sink.u8(opcode::EXPIRES_MS)?;
-            self.sink.bytes(&time_ms.to_le_bytes())?;
+            self.sink.bytes(&time_ms.min(TIME_MS_MAX).to_le_bytes())?;
         }
         if let Some(seconds) = attributes.idle_s {
             self.sink.u8(opcode::IDLE)?;

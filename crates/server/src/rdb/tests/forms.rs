@@ -4,7 +4,7 @@ use super::made::{file, items, listpack, string, value, ziplist};
 use crate::rdb::format::kind;
 use crate::rdb::sink::Sink;
 use crate::rdb::source::Source;
-use crate::rdb::{Error, Item, Reader, Unsupported, Value};
+use crate::rdb::{Dialect, Error, Item, Reader, Unsupported, Value, dump, restore};
 
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
@@ -594,6 +594,18 @@ fn hashes_whose_fields_expire_are_read_as_others_write_them() {
         field("b", "5", None),
     ]);
     assert!(matches!(&read[..], [Item::Entry { value, .. }, Item::End] if *value == times));
+}
+
+/// What the fuzzer found: Redis's form holds later times than Valkey's.
+#[test]
+fn times_that_no_date_reaches_come_back_in_every_form() {
+    let read = value(24, b"\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01\x01a\x01x").unwrap();
+    let latest = Some(i64::MAX as u64);
+    let expected = vec![(b"a".to_vec(), b"x".to_vec(), latest)];
+    assert_eq!(read, Value::TimedHash(expected));
+    for dialect in [Dialect::Redis, Dialect::Valkey] {
+        assert_eq!(restore(&dump(&read, dialect)).unwrap(), read);
+    }
 }
 
 #[test]
