@@ -153,7 +153,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
         None => Options::default(),
     };
     if !arguments.bind.is_empty() {
-        options.bind.clone_from(&arguments.bind);
+        options.bind = arguments.bind.iter().map(|&ip| ip.into()).collect();
     }
     options.port = arguments.port.unwrap_or(options.port);
     options.threads = arguments.threads.unwrap_or(options.threads);

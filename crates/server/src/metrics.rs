@@ -46,7 +46,7 @@ pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
     let Some(&address) = server.options.bind.first().filter(|_| port != 0) else {
         return Ok(None);
     };
-    let http = tiny_http::Server::http((address, port)).map_err(io::Error::other)?;
+    let http = tiny_http::Server::http((address.ip, port)).map_err(io::Error::other)?;
     let thread = std::thread::Builder::new().name("nearfield-metrics".to_owned());
     thread.spawn(move || {
         for request in http.incoming_requests() {
@@ -60,7 +60,7 @@ pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
             };
         }
     })?;
-    Ok(Some(SocketAddr::new(address, port)))
+    Ok(Some(SocketAddr::new(address.ip, port)))
 }
 
 fn page(server: &Server) -> tiny_http::Response<io::Cursor<Vec<u8>>> {

@@ -407,7 +407,7 @@ fn other_machines_are_refused_while_there_is_no_password() {
         return;
     };
     let ours = Nearfield::start(Options {
-        bind: vec![Ipv4Addr::UNSPECIFIED.into()],
+        bind: vec![IpAddr::from(Ipv4Addr::UNSPECIFIED).into()],
         threads: 2,
         ..Options::default()
     });

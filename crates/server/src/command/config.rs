@@ -4,7 +4,6 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::config::{NOT_BOUND, bind_addresses, check_setting};
 use crate::connection::Message;
-use crate::connection::listen::Address;
 use crate::error::CommandError;
 use crate::persistence::prepare_log;
 use crate::server::Task;
@@ -160,10 +159,6 @@ fn listen_elsewhere(
         false => server.listening.port(),
     };
     let addresses = bind_addresses(&server.config.text("bind")).unwrap_or_default();
-    let addresses = addresses.into_iter();
-    let addresses: Vec<Address> = addresses
-        .map(|(ip, optional)| Address { ip, optional })
-        .collect();
     let (sockets, error) = match server
         .listening
         .change(&addresses, [port, named("tls-port")])

@@ -17,7 +17,7 @@ pub use durability::{Durability, SavePoint};
 pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use nearfield_tiers::Specification as TierSpecification;
-pub use options::{Options, bind_addresses, check_setting, default_threads};
+pub use options::{Address, Options, bind_addresses, check_setting, default_threads};
 pub use parameter::{Kind, Parameter, memory};
 pub use special::NOT_BOUND;
 

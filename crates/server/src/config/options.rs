@@ -3,6 +3,7 @@
 use super::{Durability, Settings};
 use crate::keyspace::Home;
 use nearfield_tiers::{ParseError, Specification, Tiers};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The addresses to listen on.
-    pub bind: Vec<IpAddr>,
+    pub bind: Vec<Address>,
     /// The port to listen on; 0 chooses a free one.
     pub port: u16,
     /// The number of threads that serve connections.
@@ -35,7 +36,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            bind: vec![Ipv4Addr::LOCALHOST.into()],
+            bind: vec![IpAddr::from(Ipv4Addr::LOCALHOST).into()],
             port: 6399,
             threads: default_threads(),
             password: None,
@@ -58,8 +59,7 @@ impl Options {
     pub fn from_settings(settings: Settings) -> Result<Options, String> {
         let mut options = Options::default();
         if let Some(addresses) = settings.value("bind") {
-            let addresses = bind_addresses(addresses)?;
-            options.bind = addresses.into_iter().map(|(address, _)| address).collect();
+            options.bind = bind_addresses(addresses)?;
         }
         let number = |name| settings.value(name).and_then(|value| value.parse().ok());
         if let Some(port) = number("port") {
@@ -128,18 +128,43 @@ impl Options {
     }
 }
 
-/// Reads addresses as `bind` names them. A dash before one means that the machine need not have it,
-/// which is the second of what is answered for each.
+/// An address to listen at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// Whether the machine need not have it.
+    pub optional: bool,
+}
+
+impl From<IpAddr> for Address {
+    fn from(ip: IpAddr) -> Address {
+        Address {
+            ip,
+            optional: false,
+        }
+    }
+}
+
+/// As `bind` names it.
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dash = if self.optional { "-" } else { "" };
+        write!(formatter, "{dash}{}", self.ip)
+    }
+}
+
+/// Reads addresses as `bind` names them. A dash before one means that the machine need not have it.
 ///
 /// # Errors
 /// Which is none. Names other than `localhost` are not looked up.
-pub fn bind_addresses(text: &str) -> Result<Vec<(IpAddr, bool)>, String> {
+pub fn bind_addresses(text: &str) -> Result<Vec<Address>, String> {
     let address = |word: &str| {
         let (word, optional) = match word.strip_prefix('-') {
             Some(word) => (word, true),
             None => (word, false),
         };
-        let address = match word {
+        let ip = match word {
             "*" => Ipv4Addr::UNSPECIFIED.into(),
             "::*" => Ipv6Addr::UNSPECIFIED.into(),
             "localhost" => Ipv4Addr::LOCALHOST.into(),
@@ -147,7 +172,7 @@ pub fn bind_addresses(text: &str) -> Result<Vec<(IpAddr, bool)>, String> {
                 .parse()
                 .map_err(|_| format!("bind: '{word}' is not an address"))?,
         };
-        Ok((address, optional))
+        Ok(Address { ip, optional })
     };
     text.split_whitespace().map(address).collect()
 }

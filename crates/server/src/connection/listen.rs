@@ -1,25 +1,17 @@
 //! Sockets that listen, and where they do.
 
+use crate::config::Address;
 use mio::net::TcpListener;
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 511;
 /// What Linux says of an address of a family that it does not have.
 const NO_FAMILY: i32 = 97;
-
-/// An address to listen at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// The address.
-    pub ip: IpAddr,
-    /// Whether the machine need not have it.
-    pub optional: bool,
-}
 
 /// Sockets that listen.
 #[derive(Debug, Default)]
@@ -147,7 +139,10 @@ fn open(
 }
 
 /// Listens at an address; `None` if the machine does not have it, and need not.
-fn unless_missing(address: SocketAddr, optional: bool) -> io::Result<Option<TcpListener>> {
+///
+/// # Errors
+/// What the system says of another address.
+pub fn unless_missing(address: SocketAddr, optional: bool) -> io::Result<Option<TcpListener>> {
     match tcp(address) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if optional && is_missing(&error) => Ok(None),
@@ -160,10 +155,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// Listens at an address.
-///
-/// # Errors
-/// What the system says.
-pub fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

@@ -1,6 +1,7 @@
 //! The sockets that clients connect to: plain TCP, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
+use crate::config::Address;
 use crate::connection::listen::Sockets;
 use crate::connection::tls::{AuthClients, Files, Tls};
 use crate::connection::{Transport, listen};
@@ -32,12 +33,20 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
     let mut sockets = Sockets::default();
     let mut port = server.options.port;
     for &address in &server.options.bind {
-        let listener = tcp(SocketAddr::new(address, port))?;
+        let Some(listener) = tcp(address, port)? else {
+            continue;
+        };
         if let Ok(local) = listener.local_addr() {
             // A free port is chosen once, for all addresses.
             port = local.port();
         }
         sockets.plain.push(listener);
+    }
+    if let Some(&first) = server.options.bind.first()
+        && sockets.plain.is_empty()
+    {
+        // It has to listen somewhere, so this says why it does not.
+        sockets.plain.extend(tcp(Address::from(first.ip), port)?);
     }
     let config = &server.config;
     let tls_port = u16::try_from(config.integer("tls-port")).unwrap_or(0);
@@ -56,8 +65,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
         let tls = Tls::new(files, clients)?;
         server.tls.get_or_init(|| tls);
         for &address in &server.options.bind {
-            let listener = tcp(SocketAddr::new(address, tls_port))?;
-            sockets.tls.push(listener);
+            sockets.tls.extend(tcp(address, tls_port)?);
         }
     }
     let system = |source| ServeError::System {
@@ -80,8 +88,15 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
     Ok(listeners)
 }
 
-fn tcp(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    listen::tcp(address).map_err(|source| ServeError::Listen { address, source })
+/// Listens at an address; `None` if the machine does not have it, and need not.
+fn tcp(address: Address, port: u16) -> Result<Option<TcpListener>, ServeError> {
+    let (address, optional) = (SocketAddr::new(address.ip, port), address.optional);
+    let listener = listen::unless_missing(address, optional);
+    let listener = listener.map_err(|source| ServeError::Listen { address, source })?;
+    if listener.is_none() {
+        tracing::warn!("the machine does not have the address {address}");
+    }
+    Ok(listener)
 }
 
 fn unix(path: &Path, mode: &str) -> io::Result<Listener> {

@@ -1,5 +1,9 @@
 //! Ports and addresses change while the server runs. The tests are made against redis-server, too.
 
+use nearfield_server::config::{Options, bind_addresses};
+use nearfield_server::net::serve;
+use nearfield_server::server::Server;
+use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::steps::{ask, connect, eventually, on_both};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
@@ -129,4 +133,28 @@ fn address_and_port_change_together_or_not_at_all() {
         let clients = ask(&mut connection, "CONFIG GET maxclients");
         assert!(!clients.contains("77"), "{clients}");
     });
+}
+
+/// A start-up as a container without IPv6 has it, where `bind 127.0.0.1 -::1` is usual.
+#[test]
+fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
+    let started_with = |bind: &str| Options {
+        bind: bind_addresses(bind).expect("addresses"),
+        ..Options::default()
+    };
+    let server = Nearfield::start(started_with("-192.0.2.1 127.0.0.1"));
+    assert_eq!(
+        ask(&mut server.connect(), "CONFIG GET bind"),
+        "1) \"bind\"\n2) \"-192.0.2.1 127.0.0.1\""
+    );
+    // It has to listen somewhere.
+    for bind in ["-192.0.2.1", "127.0.0.1 192.0.2.1"] {
+        let options = Options {
+            port: 0,
+            ..started_with(bind)
+        };
+        let server = Server::new(options);
+        let error = serve(&server, |_| panic!("it listens")).expect_err("an address");
+        assert!(error.to_string().contains("192.0.2.1"), "{error}");
+    }
 }
