@@ -24,7 +24,8 @@ pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, migrate)
     .summary("Moves keys to another server.")
     .differs(
         "Other clients go on while the keys are sent. A key that they change meanwhile is sent \
-         again. Each command connects anew.",
+         again. Each command connects anew. Valkey takes hashes whose fields expire if \
+         `rdb-format` is `valkey`.",
     )];
 
 const FIRST_KEY: usize = 3;
