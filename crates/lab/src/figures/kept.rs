@@ -39,6 +39,15 @@ impl Kept {
         value.downcast().ok()
     }
 
+    /// The one result that there is, and what it is.
+    #[cfg(test)]
+    pub(super) fn only<T: Any + Send + Sync>(&self) -> (String, Arc<T>) {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(results.len(), 1);
+        let value = Arc::clone(&results[0].value);
+        (results[0].what.clone(), value.downcast().unwrap())
+    }
+
     /// Keeps a result that takes this number of bytes, unless it alone is too large. Then it is not
     /// made.
     pub(super) fn keep<T: Any + Send + Sync>(

@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn all_threads_count_and_a_reset_forgets_what_was_counted() {
-        const TIMES: u64 = if cfg!(miri) { 10 } else { 1000 };
+        const TIMES: u64 = 1000;
         let statistics = Statistics::new(registry());
         for _ in 0..2 {
             count_in_threads(&statistics, TIMES);

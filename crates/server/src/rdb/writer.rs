@@ -22,8 +22,9 @@ pub struct Attributes {
     pub frequency: Option<u8>,
 }
 
-/// Writes a snapshot that every Redis 7 reads, or from 7.4 on if there are
-/// [hashes whose fields expire](Self::begin_timed_hash).
+/// Writes a snapshot that every Redis 7 and Valkey reads. If there are
+/// [hashes whose fields expire](Self::begin_timed_hash), Redis reads it from 7.4 on, or, if it is
+/// [for Valkey](Self::with_dialect), Valkey from 9 on.
 ///
 /// Large containers need not lie in memory as a [`Value`]: `begin_` their number of elements, then
 /// give these one by one. All calls buffer; the file is whole when [`finish`](Self::finish) has

@@ -52,36 +52,28 @@ fn random_commands_are_answered_as_by_redis() {
 
 #[test]
 fn fields_expire_as_in_redis_8() {
-    let redis = match Peer::Redis8.start(&[]) {
-        Ok(redis) => redis,
-        Err(reason) => {
-            let _ = writeln!(std::io::stderr(), "not compared with Redis: {reason}");
-            return;
-        }
-    };
-    let ours = Nearfield::start(Options::default());
-    let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS) / 4;
-    let seed = number("NEARFIELD_SEED").unwrap_or(SEED);
-    let addresses = [ours.address, redis.address];
-    let counts = compare_of(Of::Fields, addresses, |_| true, commands, seed);
-    let counts = counts.unwrap_or_else(|failure| panic!("{failure}"));
-    let _ = writeln!(std::io::stderr(), "compared {counts}");
+    compare_with(Peer::Redis8, Of::Fields);
 }
 
 #[test]
 fn streams_are_answered_as_by_valkey_9() {
-    let valkey = match Peer::Valkey9.start(&[]) {
-        Ok(valkey) => valkey,
+    compare_with(Peer::Valkey9, Of::Streams);
+}
+
+/// Compares with a peer by commands that Redis 7.0 lacks or answers otherwise.
+fn compare_with(peer: Peer, of: Of) {
+    let rival = match peer.start(&[]) {
+        Ok(rival) => rival,
         Err(reason) => {
-            let _ = writeln!(std::io::stderr(), "not compared with Valkey: {reason}");
+            let _ = writeln!(std::io::stderr(), "not compared: {reason}");
             return;
         }
     };
     let ours = Nearfield::start(Options::default());
     let commands = number("NEARFIELD_COMMANDS").unwrap_or(COMMANDS) / 4;
     let seed = number("NEARFIELD_SEED").unwrap_or(SEED);
-    let addresses = [ours.address, valkey.address];
-    let counts = compare_of(Of::Streams, addresses, |_| true, commands, seed);
+    let addresses = [ours.address, rival.address];
+    let counts = compare_of(of, addresses, |_| true, commands, seed);
     let counts = counts.unwrap_or_else(|failure| panic!("{failure}"));
     let _ = writeln!(std::io::stderr(), "compared {counts}");
 }

@@ -299,6 +299,23 @@ impl Contender {
         ]
     }
 
+    /// Those that figure 12 compares by six workloads.
+    pub(super) fn of_workloads(sizes: &Sizes) -> [Contender; 11] {
+        [
+            Contender::chime(sizes),
+            Contender::chime_backing_off(sizes),
+            Contender::chime_tuned(sizes),
+            Contender::ours(sizes),
+            Contender::ours_tuned(sizes),
+            Contender::sherman(sizes),
+            Contender::sherman_tuned(sizes),
+            Contender::rolex(sizes),
+            Contender::rolex_tuned(sizes),
+            Contender::smart(sizes),
+            Contender::smart_opt(sizes),
+        ]
+    }
+
     /// The indexes whose values lie beside their leaves.
     pub(super) fn of_variable_length(sizes: &Sizes) -> Vec<Contender> {
         let sizes = Sizes {
@@ -438,73 +455,44 @@ mod tests {
     use super::*;
     use nearfield_fabric::transport::sim::Image;
     use std::collections::HashMap;
-
-    /// What an index leaves in the pool, and what it says that this depends on.
-    fn loaded(contender: &Contender, setup: &Setup) -> (String, Image) {
-        fn load<S: System>(system: &S, setup: &Setup) -> (String, Image) {
-            let interrupt = Interrupt::default();
-            let stage = Stage::load(system, setup, &interrupt, &Kept::new(0)).unwrap();
-            (system.tree(), stage.image())
-        }
-        let value_bytes = setup.value_bytes;
-        match &contender.index {
-            Index::Tree(index) if contender.values_beside => {
-                let index = *index;
-                load(&Indirect { index, value_bytes }, setup)
-            }
-            Index::Rolex(index) if contender.values_beside => {
-                let index = index.clone();
-                load(&Indirect { index, value_bytes }, setup)
-            }
-            Index::Tree(options) => load(options, setup),
-            Index::Smart(options) => load(options, setup),
-            Index::Rolex(options) => load(options, setup),
-            Index::Missing(_) => unreachable!("it is left out"),
-        }
-    }
+    use std::sync::Arc;
 
     /// So jobs may take what others have loaded.
     #[test]
     fn an_index_is_the_same_whatever_the_caches() {
         let scale = Scale::tiny();
         let of_paper = Sizes::of_paper(&scale);
-        let mut trees: HashMap<String, Image> = HashMap::new();
+        let mut images: HashMap<String, Arc<Image>> = HashMap::new();
         let mut again = 0;
-        for (cache_bytes, hotspot_bytes) in [
+        let caches = [
             (0, 0),
             (of_paper.cache_bytes.unwrap(), 0),
             (1 << 20, 1 << 18),
-        ] {
+        ];
+        for (cache_bytes, hotspot_bytes) in caches {
             let sizes = Sizes {
                 cache_bytes: Some(cache_bytes),
                 hotspot_bytes,
                 ..of_paper
             };
-            let contenders = [
-                Contender::chime(&sizes),
-                Contender::chime_backing_off(&sizes),
-                Contender::chime_tuned(&sizes),
-                Contender::ours(&sizes),
-                Contender::ours_tuned(&sizes),
-                Contender::ours_attached(&sizes),
-                Contender::sherman(&sizes),
-                Contender::smart(&sizes),
-                Contender::smart_opt(&sizes),
-                Contender::rolex(&sizes),
-                Contender::rolex_tuned(&sizes),
-            ];
+            let setup = Setup::of_paper(&scale, &sizes);
             let beside = Contender::of_variable_length(&sizes).into_iter();
             let beside = beside.filter(|contender| contender.is_missing().is_none());
-            for contender in beside.chain(contenders) {
-                let (tree, image) = loaded(&contender, &Setup::of_paper(&scale, &sizes));
-                let Some(before) = trees.get(&tree) else {
-                    trees.insert(tree, image);
+            let attached = [Contender::ours_attached(&sizes)];
+            let all = beside.chain(attached);
+            for contender in all.chain(Contender::of_workloads(&sizes)) {
+                let (interrupt, kept) = (Interrupt::default(), Kept::new(usize::MAX));
+                let loaded = contender.perform(&setup, &[], &interrupt, &kept, |_, _| {});
+                loaded.unwrap();
+                let (what, image) = kept.only();
+                let Some(before) = images.get(&what) else {
+                    images.insert(what, image);
                     continue;
                 };
-                assert!(*before == image, "{}: {tree}", contender.name);
+                assert!(*before == image, "{}: {what}", contender.name);
                 again += 1;
             }
         }
-        assert_eq!((trees.len(), again), (12, 33));
+        assert_eq!((images.len(), again), (13, 35));
     }
 }

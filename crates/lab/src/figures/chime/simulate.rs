@@ -156,7 +156,9 @@ impl<'s, S: System> Stage<'s, S> {
         };
         if image.is_none() {
             stage.fill(system)?;
-            kept.keep(what, stage.allocated_bytes() as usize, || stage.image());
+            kept.keep(what, stage.allocated_bytes() as usize, || {
+                stage.simulation.image()
+            });
         }
         Ok(stage)
     }
@@ -172,11 +174,6 @@ impl<'s, S: System> Stage<'s, S> {
             interrupt: self.interrupt.clone(),
         };
         self.at_once(S::load(endpoint, self.nodes.clone(), loader, entries))
-    }
-
-    /// What the nodes hold.
-    pub(super) fn image(&self) -> Image {
-        self.simulation.image()
     }
 
     /// What is allocated of all nodes.

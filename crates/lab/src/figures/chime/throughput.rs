@@ -103,21 +103,8 @@ pub(super) fn workloads(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// The same for some numbers of clients.
 pub(super) fn workloads_of(figure: &Figure, scale: &Scale, numbers: &[usize]) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
-    let contenders = [
-        Contender::chime(&sizes),
-        Contender::chime_backing_off(&sizes),
-        Contender::chime_tuned(&sizes),
-        Contender::ours(&sizes),
-        Contender::ours_tuned(&sizes),
-        Contender::sherman(&sizes),
-        Contender::sherman_tuned(&sizes),
-        Contender::rolex(&sizes),
-        Contender::rolex_tuned(&sizes),
-        Contender::smart(&sizes),
-        Contender::smart_opt(&sizes),
-    ];
     let mut jobs = Vec::new();
-    for contender in contenders {
+    for contender in Contender::of_workloads(&sizes) {
         let warming = warming(&contender, scale, scale.keys * scale.warming);
         let mut points = Vec::new();
         for mix in WORKLOADS {
