@@ -353,13 +353,7 @@ impl<'s> Executor<'s> {
             let mut account = self.account(command, args);
             let effects = &mut self.effects;
             let keys = Keys::new(&server.keyspace, Access::None, database, now_ms, effects);
-            let before = server.log.position();
-            let wait = invoke(server, keys, client, &mut account, args, reply, false);
-            // It may have entered a phase by itself and changed something.
-            if server.log.position() != before {
-                client.logged_up_to = server.log.position();
-            }
-            return wait;
+            return invoke(server, keys, client, &mut account, args, reply, false);
         }
         // The commands of a script use keys, and it does not by itself.
         let positions = match command.group {
@@ -414,8 +408,7 @@ impl<'s> Executor<'s> {
                 wait: wait.clone(),
             });
         }
-        server.log_effects(effects);
-        client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
+        client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         if effects.events.is_empty() {
             self.ended = account.ended();
         }
@@ -461,8 +454,7 @@ impl<'s> Executor<'s> {
         let access = Access::Shared(&databases);
         let keys = Keys::new(keyspace, access, client.database, now_ms, effects);
         let wait = invoke(server, keys, client, &mut account, args, reply, false);
-        server.log_effects(effects);
-        client.logged_up_to = client.logged_up_to.max(effects.logged_up_to);
+        client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         self.ended = account.ended();
         drop(stripe);
         Shared::Executed(wait)
@@ -530,19 +522,24 @@ fn is_waited_for(command: &Command, kind: Result<Option<Kind>, CommandError>) ->
 
 impl Server {
     /// Logs what commands have changed, as one whole, and notes how long that took of it which the
-    /// latency monitor is told. To be called while what they have changed cannot be changed by
-    /// others.
-    pub fn log_effects(&self, effects: &mut Effects) {
+    /// latency monitor is told. Answers the position in the log that has to be safe before the
+    /// client of the commands is answered; 0 if they have changed nothing. To be called while what
+    /// they have changed cannot be changed by others.
+    pub fn log_effects(&self, effects: &mut Effects) -> u64 {
         let took = std::mem::take(&mut effects.longest_expiry);
         if !took.is_zero() {
             self.latency.note(&self.config.hot, "expire-del", took);
         }
-        if !effects.logged.is_empty() {
-            if self.log.is_on() {
-                effects.logged_up_to = self.log.append(&effects.logged);
-            }
-            effects.logged.clear();
+        let is_work = std::mem::take(&mut effects.is_work);
+        if effects.logged.is_empty() {
+            return 0;
         }
+        let position = match self.log.is_on() {
+            true => self.log.append(&effects.logged),
+            false => 0,
+        };
+        effects.logged.clear();
+        if is_work { position } else { 0 }
     }
 
     /// Tells those who observe what happened to keys, and lets those go on who have waited for
@@ -605,11 +602,12 @@ impl Server {
                 if wait.is_some() {
                     return false;
                 }
-                self.log_effects(effects);
-                let answer = reply.take();
-                let client = waiter.client.id;
-                self.clients
-                    .send(&waiter.client, Message::Resume { client, answer });
+                let message = Message::Resume {
+                    client: waiter.client.id,
+                    answer: reply.take(),
+                    logged_up_to: self.log_effects(effects),
+                };
+                self.clients.send(&waiter.client, message);
                 true
             });
         }

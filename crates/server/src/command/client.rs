@@ -406,7 +406,11 @@ fn unblock(call: &mut Call<'_>) -> Answer {
         waiter.wait.in_vain
     };
     let client = waiter.client.id;
-    let resume = Message::Resume { client, answer };
+    let resume = Message::Resume {
+        client,
+        answer,
+        logged_up_to: 0,
+    };
     call.server.clients.send(&waiter.client, resume);
     call.reply.integer(1);
     Ok(())

@@ -27,6 +27,9 @@ pub enum Message {
         client: u64,
         /// The answer to the command that it waited in.
         answer: Vec<u8>,
+        /// The position in the log that has to be safe before it is told; 0 if its command has
+        /// changed nothing.
+        logged_up_to: u64,
     },
     /// The values are there that a client's commands have waited for: go on with them.
     Fetched {

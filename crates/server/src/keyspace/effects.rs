@@ -56,8 +56,10 @@ pub struct Effects {
     pub logging: bool,
     /// What is to be logged of this command and those that were executed with it, as one whole.
     pub logged: Vec<(usize, Words)>,
-    /// The position in the log behind what was logged last.
-    pub logged_up_to: u64,
+    /// True if something in `logged` is the work of a command, and not only the deletion of keys
+    /// whose time was over. A client may hear that such a key is gone before the log says so, as
+    /// it is gone after a restart, too.
+    pub is_work: bool,
     /// What is logged before the command itself: deletions of keys whose time was over, each with
     /// its database.
     pub before: Vec<(usize, Words)>,
@@ -82,14 +84,33 @@ pub struct Effects {
 impl Effects {
     /// Makes ready for the next command.
     pub fn clear(&mut self) {
-        self.changes = 0;
-        self.logged.clear();
-        self.before.clear();
-        self.instead = None;
-        self.events.clear();
-        self.last_events.clear();
-        self.draft.clear();
-        self.key_by_key = false;
+        // All fields are named, so that none is forgotten that the next command would find.
+        let Effects {
+            changes,
+            logged,
+            is_work,
+            before,
+            instead,
+            events,
+            longest_expiry,
+            last_events,
+            draft,
+            key_by_key,
+            // Whoever executes a command sets these before.
+            logging: _,
+            observed: _,
+            origin: _,
+        } = self;
+        *changes = 0;
+        logged.clear();
+        *is_work = false;
+        before.clear();
+        *instead = None;
+        events.clear();
+        *longest_expiry = Duration::ZERO;
+        last_events.clear();
+        draft.clear();
+        *key_by_key = false;
     }
 
     /// True if `key` was found to be over and deleted.
@@ -107,6 +128,7 @@ impl Effects {
         let changes = std::mem::take(&mut self.changes);
         let instead = self.instead.take();
         if self.logging {
+            self.is_work |= changes > 0;
             self.logged.append(&mut self.before);
             match instead {
                 _ if changes == 0 => {}

@@ -49,7 +49,7 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     );
     let account = &mut Account::of(command).shown_before();
     let wait = invoke(server, keys, &mut client, account, &args, &mut reply, false);
-    server.log_effects(&mut effects);
+    let logged_up_to = server.log_effects(&mut effects);
     server.announce(&mut effects, &mut databases, now_ms);
     // In the phase, as who begins to wait does so in it.
     let is_answered = wait.is_none() && server.blocked.remove(waiter.client.id).is_some();
@@ -61,10 +61,11 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
         return;
     }
     let id = waiter.client.id;
-    let message = match server.log.commit(effects.logged_up_to) {
+    let message = match server.log.commit(logged_up_to) {
         Ok(()) => Message::Resume {
             client: id,
             answer: reply.take(),
+            logged_up_to,
         },
         // Neither success nor an error would be true.
         Err(_) => Message::Close { client: id },

@@ -359,14 +359,23 @@ impl<'s> IoThread<'s> {
                         self.forward(client, Message::Deliver { client, bytes });
                     }
                 }
-                Message::Resume { client, answer } => {
+                Message::Resume {
+                    client,
+                    answer,
+                    logged_up_to,
+                } => {
                     if let Some(&index) = self.by_client.get(&client) {
                         // Another client's command has executed this one's.
-                        let position = self.server.log.position();
-                        self.connections[index].client.logged_up_to = position;
+                        let own = &mut self.connections[index].client.logged_up_to;
+                        *own = logged_up_to.max(*own);
                         self.resume(index, &answer);
                     } else {
-                        self.forward(client, Message::Resume { client, answer });
+                        let resume = Message::Resume {
+                            client,
+                            answer,
+                            logged_up_to,
+                        };
+                        self.forward(client, resume);
                     }
                 }
                 Message::Fetched { client, held } => {

@@ -674,6 +674,92 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
     }
 }
 
+/// What a client may ask for while nothing can be written.
+const READS: &str = "PING|ECHO a|GET s|MGET s gone|STRLEN s|GETRANGE s 0 1|TYPE s|EXISTS s|TTL s|\
+    PTTL late|OBJECT ENCODING s|OBJECT IDLETIME s|MEMORY USAGE s|DUMP s|DBSIZE|RANDOMKEY|KEYS *|\
+    SCAN 0|KPREFIX s|KNEAREST s|BITCOUNT s|BITPOS s 1|GETBIT s 1|LCS s s|SUBSTR s 0 1|\
+    HGETALL h|HGET h f|HMGET h f g|HKEYS h|HVALS h|HLEN h|HSCAN h 0|HRANDFIELD h|HTTL h FIELDS 1 f|\
+    LRANGE l 0 -1|LLEN l|LINDEX l 0|LPOS l a|SMEMBERS m|SCARD m|SISMEMBER m a|SRANDMEMBER m|\
+    SSCAN m 0|SINTER m m|SUNION m m|SDIFF m m|SINTERCARD 1 m|ZRANGE z 0 -1|ZSCORE z a|ZRANK z a|\
+    ZCARD z|ZCOUNT z 0 9|ZSCAN z 0|ZUNION 1 z|GEOHASH z a|XRANGE x - +|XLEN x|XINFO STREAM x|\
+    XREAD STREAMS x 0|XPENDING x g|INFO|CONFIG GET maxmemory|CLIENT LIST|CLIENT ID|COMMAND COUNT|\
+    SLOWLOG GET|LATENCY LATEST|TIME|LASTSAVE|ROLE|ACL WHOAMI|PUBSUB CHANNELS|FUNCTION LIST|\
+    FUNCTION DUMP|SCRIPT EXISTS a|SUBSCRIBE c|UNSUBSCRIBE c|WATCH s|UNWATCH|SORT_RO l ALPHA|\
+    HGETALL over|GET over|LRANGE over 0 -1|EVAL return(redis.call('GET','s')) 0|\
+    EVAL_RO return(redis.call('GET','s')) 0|MULTI|GET s|GET over2|EXEC|CLIENT UNBLOCK 1 ERROR|\
+    CONFIG SET maxmemory-samples 7|PUBLISH c d|METRICS|WAIT 0 1|DEBUG OBJECT s";
+
+#[test]
+fn whatever_reads_is_answered_while_the_disk_is_full() {
+    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+        let (folder, disk) = (Folder::new(), FaultyDisk::default());
+        let mut options = options(&folder.0, true, policy);
+        // So that all clients share what a thread keeps from one command to the next.
+        options.threads = 1;
+        options.persistence.disk = Arc::new(disk.clone());
+        let server = Nearfield::start(options);
+        let mut connection = server.connect();
+        for line in [
+            "CONFIG SET enable-debug-command yes",
+            "SET s text",
+            "SET late x EX 1000",
+            "HSET h f v",
+            "RPUSH l a",
+            "SADD m a",
+            "ZADD z 1 a",
+            "XADD x 1-1 f v",
+            "XGROUP CREATE x g 0",
+            "SET over x PX 100",
+            "SET over2 x PX 100",
+            "SET over3 x PX 100",
+            "DEBUG SET-ACTIVE-EXPIRE 0",
+        ] {
+            run(&mut connection, line);
+        }
+        let mut waiting = server.connect();
+        run(&mut waiting, "CLIENT ID");
+        waiting
+            .send(b"*3\r\n$5\r\nBLPOP\r\n$7\r\nnothing\r\n$1\r\n0\r\n")
+            .unwrap();
+        disk.faults.lock().space = Some(0);
+        assert!(connection.command(&[b"SET", b"b", b"2"]).is_err());
+        std::thread::sleep(Duration::from_millis(110));
+        let mut connection = server.connect();
+        assert!(is_misconf(&run(&mut connection, "SET c 3")));
+        for line in READS
+            .split('|')
+            .chain(["EVAL redis.call('SET','s','v') 0", "GET over3"])
+        {
+            let line = line.trim();
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let answer = connection.command(&words);
+            assert!(answer.is_ok(), "{policy:?} {line}: {answer:?}");
+        }
+        let Value::Bulk(list) = run(&mut connection, "CLIENT LIST") else {
+            panic!("no list of clients");
+        };
+        let list = String::from_utf8(list).unwrap();
+        let blocked = list
+            .lines()
+            .find(|line| line.contains("cmd=blpop"))
+            .unwrap();
+        let id = blocked
+            .split(' ')
+            .next()
+            .unwrap()
+            .strip_prefix("id=")
+            .unwrap();
+        assert_eq!(
+            run(&mut connection, &format!("CLIENT UNBLOCK {id}")),
+            Value::Integer(1)
+        );
+        assert_eq!(waiting.receive().unwrap(), Value::NullArray);
+        disk.faults.lock().space = None;
+        wait_until("the log", || !server.server.refuses_writes());
+        assert_eq!(run(&mut connection, "SET d 4"), ok());
+    }
+}
+
 #[test]
 fn writes_in_pieces_are_whole() {
     let Failing {
