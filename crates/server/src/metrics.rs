@@ -65,24 +65,21 @@ pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
 
 fn page(server: &Server) -> tiny_http::Response<io::Cursor<Vec<u8>>> {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let response = tiny_http::Response::from_string(text(server));
+    let response = tiny_http::Response::from_string(text(server, &server.keyspace.share()));
     match tiny_http::Header::from_bytes("Content-Type", kind) {
         Ok(header) => response.with_header(header),
         Err(()) => response,
     }
 }
 
-/// All metrics as they are now.
-pub fn text(server: &Server) -> String {
+/// All metrics as they are now. The caller is in a phase of the keyspace.
+pub fn text(server: &Server, databases: &Databases) -> String {
     let mut metrics = Metrics::default();
     metrics.add_commands(server);
     metrics.add_server(server);
-    {
-        let databases = server.keyspace.share();
-        metrics.add_memory(server, &databases);
-        metrics.add_keys(server, &databases);
-        metrics.add_tiers(server, &databases);
-    }
+    metrics.add_memory(server, databases);
+    metrics.add_keys(server, databases);
+    metrics.add_tiers(server, databases);
     metrics.add_persistence(server);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(metrics));

@@ -6,7 +6,6 @@ use crate::error::CommandError;
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
     Command::new("metrics", 1, metrics)
-        .flag(Flags::NO_PHASE)
         .flag(Flags::OWN)
         .about(Group::Server, "", "O(N) for N commands that were used")
         .summary("Returns all metrics, in the text format of Prometheus.")
@@ -31,7 +30,7 @@ const COUNT: i64 = 10;
 
 /// `METRICS`
 fn metrics(call: &mut Call<'_>) -> Answer {
-    let text = crate::metrics::text(call.server);
+    let text = crate::metrics::text(call.server, call.keys.databases());
     call.reply.bulk(text.as_bytes());
     Ok(())
 }

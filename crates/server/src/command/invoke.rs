@@ -4,7 +4,7 @@ use super::{Account, Answer, Call, Command, Flags, Group, Planned, Run};
 use crate::blocking::Wait;
 use crate::client::Client;
 use crate::error::CommandError;
-use crate::keyspace::Keys;
+use crate::keyspace::{HeldPhase, Keys};
 use crate::resp::Reply;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
@@ -53,6 +53,8 @@ pub fn invoke(
     reply: &mut Reply,
     nested: bool,
 ) -> Option<Wait> {
+    // Of a command within another one the other is in a phase.
+    let _held = HeldPhase::note(nested || keys.is_in_phase());
     let command = account.command();
     let start = reply.len();
     // What has begun as a whole is ended as a whole; a transaction was asked before.

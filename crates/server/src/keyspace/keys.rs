@@ -165,6 +165,11 @@ impl<'c> Keys<'c> {
         &self.databases()[self.database]
     }
 
+    /// True if the command is in a phase, so that it may not wait for one.
+    pub fn is_in_phase(&self) -> bool {
+        !matches!(self.access, Access::None)
+    }
+
     /// True if the command has the keyspace to itself.
     pub fn is_exclusive(&self) -> bool {
         matches!(self.access, Access::Exclusive(_))

@@ -23,6 +23,7 @@ pub mod effects;
 mod fields;
 pub mod flushed;
 mod found;
+mod held_phase;
 pub mod home;
 mod in_batch;
 pub mod index;
@@ -41,6 +42,7 @@ pub use cold_notes::ColdNotes;
 pub use database::{DATABASES, Database};
 pub use effects::{Class, Effects, Event};
 pub use found::Found;
+pub use held_phase::HeldPhase;
 pub use home::Home;
 pub use in_batch::{Folded, InBatch, Ledger};
 pub use index::{Entry, Index, KeyBounds};
@@ -154,6 +156,7 @@ impl Keyspace {
     /// Enters the shared phase.
     #[inline]
     pub fn share(&self) -> RwLockReadGuard<'_, Databases> {
+        HeldPhase::forbid();
         self.phase.read()
     }
 
@@ -166,17 +169,20 @@ impl Keyspace {
     /// Enters the exclusive phase, once all others have left theirs.
     #[inline]
     pub fn exclude(&self) -> RwLockWriteGuard<'_, Databases> {
+        HeldPhase::forbid();
         self.phase.write()
     }
 
     /// Enters the shared phase, if that can be done within `patience`.
     #[inline]
     pub fn try_share_for(&self, patience: Duration) -> Option<RwLockReadGuard<'_, Databases>> {
+        HeldPhase::forbid();
         self.phase.try_read_for(patience)
     }
 
     /// Enters the exclusive phase, if that can be done within `patience`.
     pub fn try_exclude_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, Databases>> {
+        HeldPhase::forbid();
         self.phase.try_write_for(patience)
     }
 

@@ -35,3 +35,4 @@ mod stream_order;
 mod streams;
 mod tiers;
 mod tls;
+mod within;

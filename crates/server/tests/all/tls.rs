@@ -307,7 +307,7 @@ fn metrics_are_complete_and_well_formed() {
     expect(&mut stream, b"+OK\r\n$1\r\n1\r\n$-1\r\n:1\r\n");
     stream.write_all(b"SET a 1\r\nPING\r\n").unwrap();
     expect(&mut stream, b"+OK\r\n+PONG\r\n");
-    let text = nearfield_server::metrics::text(&setting.server);
+    let text = nearfield_server::metrics::text(&setting.server, &setting.server.keyspace.share());
     for line in [
         "nearfield_commands_total{command=\"get\"} 2",
         "nearfield_commands_total{command=\"set\"} 2",
