@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn options(arguments: &Arguments) -> Result<Options, String> {
     let mut options = Options {
-        port: arguments.port,
+        port: arguments.port.into(),
         threads: arguments.threads,
         ..Options::default()
     };

@@ -1,7 +1,7 @@
 //! `nearfield serve`: Redis clients in front of the ordered keyspace.
 
 use clap::{Args, ValueEnum};
-use nearfield_server::config::{Durability, Options, Settings, TierSpecification};
+use nearfield_server::config::{Durability, ListenPort, Options, Settings, TierSpecification};
 use nearfield_server::keyspace::Home;
 use nearfield_server::log::{Damage, Policy};
 use nearfield_server::server::Server;
@@ -17,7 +17,7 @@ pub struct Arguments {
     /// A configuration file in the syntax of redis.conf; flags take precedence.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// The port to listen on [default: 6399].
+    /// The port to listen on; 0 is none [default: 6399].
     #[arg(long)]
     port: Option<u16>,
     /// The address to listen on; may be given several times [default: 127.0.0.1].
@@ -155,7 +155,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     if !arguments.bind.is_empty() {
         options.bind = arguments.bind.iter().map(|&ip| ip.into()).collect();
     }
-    options.port = arguments.port.unwrap_or(options.port);
+    options.port = arguments.port.map_or(options.port, ListenPort::from);
     options.threads = arguments.threads.unwrap_or(options.threads);
     if let Some(choice) = arguments.protected_mode {
         options.protected = matches!(choice, YesNo::Yes);
@@ -163,8 +163,8 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     if arguments.requirepass.is_some() {
         options.password.clone_from(&arguments.requirepass);
     }
-    if arguments.aclfile.is_some() {
-        options.acl_file.clone_from(&arguments.aclfile);
+    if let Some(file) = &arguments.aclfile {
+        options.acl_file = Some(absolute(file));
     }
     options.persistence = Durability {
         directory: arguments.dir.clone(),
@@ -185,7 +185,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     let number = |number: &Option<u16>| number.map(|number| number.to_string());
     let path = |path: &Option<PathBuf>| {
         let path = path.as_ref();
-        path.map(|path| path.to_string_lossy().into_owned())
+        path.map(|path| absolute(path).to_string_lossy().into_owned())
     };
     let given = [
         ("maxmemory", arguments.maxmemory.clone()),
@@ -212,6 +212,13 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     Ok(options)
 }
 
+/// Returns a file of the command line as it is named from any folder: those of the configuration
+/// file lie in `dir`.
+fn absolute(path: &Path) -> PathBuf {
+    // Without a working directory the system will say so when the file is opened.
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Opens the placement.
 fn home(arguments: &Arguments) -> Result<Home, String> {
     match (arguments.placement, &arguments.pool) {
@@ -234,22 +241,16 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let acl_file = options.acl_file.clone();
     let server: &'static Server = Box::leak(Box::new(Server::new(options)));
-    if acl_file.is_some_and(|file| file.exists())
-        && let Err(error) = server.acl.load()
-    {
-        eprintln!("nearfield: {error}");
-        return ExitCode::FAILURE;
-    }
     let logfile = server.config.text("logfile");
+    let logfile = (!logfile.is_empty()).then(|| server.path(&logfile));
     let logs = logging::start(
         match arguments.log_format {
             Format::Text => logging::Format::Text,
             Format::Json => logging::Format::Json,
         },
         &server.config.text("loglevel"),
-        (!logfile.is_empty()).then(|| Path::new(&logfile)),
+        logfile.as_deref(),
     );
     let heeded = logs.and_then(|logs| signals::heed(server, logs));
     if let Err(error) = heeded.and_then(|()| metrics::serve(server).map(drop)) {
@@ -257,9 +258,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let served = nearfield_server::net::serve(server, |addresses| {
-        let port = addresses.first().map_or(0, |address| address.port());
         // Logs go elsewhere; the reader may be gone.
-        let _ = writeln!(std::io::stdout(), "{}", welcome(server, port));
+        let _ = writeln!(std::io::stdout(), "{}", welcome(server));
         tracing::info!(?addresses, "ready");
         if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
             tracing::error!("systemd is not told that the server is ready: {error}");
@@ -275,7 +275,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// The next steps for a new user.
-fn welcome(server: &Server, port: u16) -> String {
+fn welcome(server: &Server) -> String {
     let text = |name| server.config.text(name);
     let password = if text("requirepass").is_empty() {
         ""
@@ -295,12 +295,27 @@ fn welcome(server: &Server, port: u16) -> String {
     } else {
         format!("Snapshots are kept in {folder}, and what comes after the last one is lost.")
     };
+    let (place, client) = match (server.listening.port(), text("unixsocket")) {
+        (0, socket) if socket.is_empty() => {
+            let port = text("tls-port");
+            (format!("TLS port {port}"), format!("--tls -p {port}"))
+        }
+        (0, socket) => {
+            let socket = server.path(&socket).display().to_string();
+            (format!("socket {socket}"), format!("-s {socket}"))
+        }
+        (port, _) => (format!("port {port}"), format!("-p {port}")),
+    };
+    let shows = match server.listening.port() {
+        0 => String::new(),
+        port => format!("nearfield top --port {port} shows what it does. "),
+    };
     format!(
-        "Nearfield is ready on port {port}. In another terminal, type:\n\n\
-         \x20   redis-cli -p {port}{password}\n\
+        "Nearfield is ready on {place}. In another terminal, type:\n\n\
+         \x20   redis-cli {client}{password}\n\
          \x20   SET user:1 ann\n\
          \x20   KPREFIX user: WITHVALUES\n\n\
          {kept}\n\
-         nearfield top --port {port} shows what it does. Ctrl-C ends it.\n"
+         {shows}Ctrl-C ends it.\n"
     )
 }

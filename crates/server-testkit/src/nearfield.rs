@@ -1,7 +1,7 @@
 //! Our server within the process of a test.
 
 use super::connection::{Connection, PATIENCE};
-use nearfield_server::config::Options;
+use nearfield_server::config::{ListenPort, Options};
 use nearfield_server::net;
 use nearfield_server::server::Server;
 use std::net::SocketAddr;
@@ -19,8 +19,16 @@ pub struct Nearfield {
 
 impl Nearfield {
     /// Starts a server on a free port.
-    pub fn start(options: Options) -> Nearfield {
-        let server = Arc::new(Server::new(Options { port: 0, ..options }));
+    ///
+    /// `DEBUG`, which tests ask for what is hard to have, is open unless the options say otherwise.
+    pub fn start(mut options: Options) -> Nearfield {
+        const DEBUG: &str = "enable-debug-command";
+        if options.settings.value(DEBUG).is_none() {
+            let added = options.settings.add(DEBUG, "yes".to_owned());
+            added.expect("a parameter");
+        }
+        let port = ListenPort::Free;
+        let server = Arc::new(Server::new(Options { port, ..options }));
         let (sender, receiver) = mpsc::channel();
         let shared = Arc::clone(&server);
         let thread = thread::spawn(move || {

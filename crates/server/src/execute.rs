@@ -1,6 +1,7 @@
 //! Executing one command: what is checked before, which phase it runs in, and what becomes of
 //! its effects.
 
+use crate::admission;
 use crate::blocking::{Wait, Waiter};
 use crate::client::{Client, Replies};
 use crate::command::{
@@ -198,7 +199,10 @@ impl<'s> Executor<'s> {
                 } else {
                     error
                 };
-                reply.error(&error.to_string());
+                // Who speaks another protocol is not answered.
+                if !client.closing {
+                    reply.error(&error.to_string());
+                }
                 None
             }
         };
@@ -225,7 +229,13 @@ impl<'s> Executor<'s> {
         protocol: Protocol,
         args: &[&[u8]],
     ) -> Result<&'static Command, CommandError> {
-        let command = self.lookup(args)?;
+        let command = match self.lookup(args) {
+            Ok(command) => command,
+            Err(error) => return Err(admission::of_unknown(self.server, client, args, error)),
+        };
+        if command.flags.has(Flags::PROTECTED) {
+            admission::protected(self.server, client, args)?;
+        }
         if !client.login.is_unrestricted(&self.server.acl) {
             client.admit(&self.server.acl, command, args)?;
         }

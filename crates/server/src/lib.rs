@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod acl;
+mod admission;
 pub mod blocking;
 pub mod catalog;
 pub mod client;

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -27,6 +28,50 @@ pub struct Target {
     /// `None`: the standard error.
     path: Option<PathBuf>,
     file: Arc<Mutex<Option<File>>>,
+}
+
+/// A line that clients can cause as often as they want, and that is written once a minute at most.
+#[derive(Debug)]
+pub struct SparseLine {
+    state: Mutex<SparseState>,
+}
+
+#[derive(Debug)]
+struct SparseState {
+    written: Option<Instant>,
+    left_out: u64,
+}
+
+impl Default for SparseLine {
+    fn default() -> SparseLine {
+        SparseLine::new()
+    }
+}
+
+impl SparseLine {
+    const EVERY: Duration = Duration::from_secs(60);
+
+    /// Returns a line that was not written yet.
+    pub const fn new() -> SparseLine {
+        SparseLine {
+            state: Mutex::new(SparseState {
+                written: None,
+                left_out: 0,
+            }),
+        }
+    }
+
+    /// Returns how many were left out since the last one if one is to be written.
+    pub fn next(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        let is_early = |written: Instant| written.elapsed() < Self::EVERY;
+        if state.written.is_some_and(is_early) {
+            state.left_out += 1;
+            return None;
+        }
+        state.written = Some(Instant::now());
+        Some(std::mem::take(&mut state.left_out))
+    }
 }
 
 type Filter = reload::Handle<LevelFilter, Registry>;

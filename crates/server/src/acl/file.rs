@@ -89,6 +89,18 @@ impl Acl {
         Ok(others)
     }
 
+    /// Takes the users of the file, if one is named, before anybody is served. One that is not
+    /// there would leave the server open.
+    ///
+    /// # Errors
+    /// See [`load`](Acl::load).
+    pub fn load_at_start(&self) -> Result<(), AclError> {
+        match self.file {
+            Some(_) => self.load().map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Writes all users to the file: whole, or not at all.
     ///
     /// # Errors

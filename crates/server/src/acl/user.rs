@@ -57,10 +57,22 @@ impl User {
         self.root.is_unrestricted() || self.selectors.iter().any(Selector::is_unrestricted)
     }
 
-    /// True if the user may read every key, also those that a command does not name.
-    pub fn reads_all_keys(&self) -> bool {
-        let all = |selector: &Selector| selector.allows_all_keys(KeyAccess::READ);
-        self.selectors().any(all)
+    /// True if one selector allows a command and lets it read every key, also those that it does
+    /// not name. What another selector allows to other commands does not count.
+    pub fn may_read_all_keys_by(
+        &self,
+        registry: &Registry,
+        command: &'static Spec,
+        args: &[&[u8]],
+    ) -> bool {
+        let Some(number) = registry.number(command) else {
+            return false;
+        };
+        let name = registry.name(command);
+        self.selectors().any(|selector| {
+            selector.allows_all_keys(KeyAccess::READ)
+                && selector.check(number, name, command, args).is_ok()
+        })
     }
 
     /// True if `password` is one of the user's.

@@ -55,6 +55,9 @@ impl Flags {
     /// Possible while a script runs for long.
     pub const ALLOW_BUSY: Flags = Flags(1 << 21);
 
+    /// Refused unless the configuration opens it, to all or to clients of the same machine.
+    pub const PROTECTED: Flags = Flags(1 << 23);
+
     /// Not possible with keys that other servers change as well.
     pub const UNSHARED: Flags = Flags(1 << 18);
     /// Changes each of its keys by itself where other servers change them as well.

@@ -50,12 +50,11 @@ impl Client {
         self.login.unrestricted = authenticated && user.is_some_and(|user| user.is_unrestricted());
     }
 
-    /// True if the client may read every key, also those that a command does not name.
-    pub fn reads_all_keys(&self) -> bool {
-        self.login
-            .user
-            .as_ref()
-            .is_none_or(|user| user.reads_all_keys())
+    /// True if the client may read every key by a command, also those that the command does not
+    /// name.
+    pub fn may_read_all_keys_by(&self, acl: &Acl, command: &'static Spec, args: &[&[u8]]) -> bool {
+        let user = self.login.user();
+        user.is_none_or(|user| user.may_read_all_keys_by(acl.registry, command, args))
     }
 
     /// Logs the client in, or notes that it has failed to.

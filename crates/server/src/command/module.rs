@@ -17,12 +17,15 @@ const SUBCOMMANDS: &[Command] = &[
     row("list", 2, list).summary("Lists no modules."),
     row("load", -3, refuse)
         .flag(Flags::NO_MULTI)
+        .flag(Flags::PROTECTED)
         .summary("Is refused."),
     row("loadex", -3, refuse)
         .flag(Flags::NO_MULTI)
+        .flag(Flags::PROTECTED)
         .summary("Is refused."),
     row("unload", 3, refuse)
         .flag(Flags::NO_MULTI)
+        .flag(Flags::PROTECTED)
         .summary("Is refused."),
     Command::new("help", 2, show_help)
         .flag(Flags::NO_PHASE)
@@ -45,11 +48,10 @@ fn list(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
+/// Refuses modules also where `enable-module-command` opens the command.
 fn refuse(_: &mut Call<'_>) -> Answer {
     Err(CommandError::text(
-        "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", \
-         you can run it from a local connection, otherwise you need to set this option in the \
-         configuration file, and then restart the server.",
+        "ERR Error loading the extension. This server has no modules.",
     ))
 }
 

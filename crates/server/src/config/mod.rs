@@ -17,7 +17,7 @@ pub use durability::{Durability, SavePoint};
 pub use file::{FileError, Setting, Settings};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use nearfield_tiers::Specification as TierSpecification;
-pub use options::{Address, Options, bind_addresses, check_setting, default_threads};
+pub use options::{Address, ListenPort, Options, bind_addresses, check_setting, default_threads};
 pub use parameter::{Kind, Parameter, memory};
 pub use special::NOT_BOUND;
 
@@ -76,7 +76,7 @@ impl Config {
         }
         let addresses: Vec<_> = options.bind.iter().map(ToString::to_string).collect();
         config.start_with("bind", &addresses.join(" "));
-        config.start_with("port", &options.port.to_string());
+        config.start_with("port", &options.port.number().to_string());
         config.start_with("io-threads", &options.threads.to_string());
         let kept = &options.persistence;
         if let Some(directory) = &kept.directory {

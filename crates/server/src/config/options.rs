@@ -8,13 +8,44 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// The port for plain TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenPort {
+    /// None: there is no plain TCP.
+    Off,
+    /// One that the system chooses.
+    Free,
+    /// This one, which is not 0.
+    At(u16),
+}
+
+/// As `port` says it, where 0 means that there is none.
+impl From<u16> for ListenPort {
+    fn from(port: u16) -> ListenPort {
+        match port {
+            0 => ListenPort::Off,
+            port => ListenPort::At(port),
+        }
+    }
+}
+
+impl ListenPort {
+    /// Returns the number as `port` shows it: 0 also for one that the system has yet to choose.
+    pub fn number(self) -> u16 {
+        match self {
+            ListenPort::Off | ListenPort::Free => 0,
+            ListenPort::At(port) => port,
+        }
+    }
+}
+
 /// What a server is started with.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The addresses to listen on.
     pub bind: Vec<Address>,
-    /// The port to listen on; 0 chooses a free one.
-    pub port: u16,
+    /// The port to listen on.
+    pub port: ListenPort,
     /// The number of threads that serve connections.
     pub threads: usize,
     /// The password of the default user; none is needed without.
@@ -37,7 +68,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             bind: vec![IpAddr::from(Ipv4Addr::LOCALHOST).into()],
-            port: 6399,
+            port: ListenPort::At(6399),
             threads: default_threads(),
             password: None,
             acl_file: None,
@@ -61,9 +92,13 @@ impl Options {
         if let Some(addresses) = settings.value("bind") {
             options.bind = bind_addresses(addresses)?;
         }
-        let number = |name| settings.value(name).and_then(|value| value.parse().ok());
+        let number = |name| {
+            settings
+                .value(name)
+                .and_then(|value| value.parse::<u16>().ok())
+        };
         if let Some(port) = number("port") {
-            options.port = port;
+            options.port = port.into();
         }
         if let Some(threads) = number("io-threads") {
             options.threads = usize::from(threads);
@@ -227,7 +262,8 @@ mod tests {
         };
         let options = Options::from_settings(settings).unwrap();
         assert_eq!(options.bind.len(), 2);
-        assert_eq!((options.port, options.threads), (7000, 3));
+        let port = ListenPort::At(7000);
+        assert_eq!((options.port, options.threads), (port, 3));
         assert_eq!(options.password.as_deref(), Some("secret"));
         assert!(!options.protected);
     }

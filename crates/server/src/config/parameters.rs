@@ -232,6 +232,12 @@ pub const PARAMETERS: &[Parameter] = &[
         "no",
     )
     .fixed(),
+    free(
+        "enable-module-command",
+        Kind::Enumeration(&["no", "yes", "local"]),
+        "no",
+    )
+    .fixed(),
     integer("hz", 0, 2147483647, "10"),
     text("pidfile", "").fixed(),
     free(

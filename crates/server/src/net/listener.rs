@@ -1,7 +1,7 @@
 //! The sockets that clients connect to: plain TCP, TCP with TLS, or a socket in the file system.
 
 use super::ServeError;
-use crate::config::Address;
+use crate::config::{Address, ListenPort};
 use crate::connection::listen::Sockets;
 use crate::connection::tls::{AuthClients, Files, Tls};
 use crate::connection::{Transport, listen};
@@ -31,31 +31,23 @@ pub enum Listener {
 /// See [`ServeError`].
 pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
     let mut sockets = Sockets::default();
-    let mut port = server.options.port;
-    for &address in &server.options.bind {
-        let Some(listener) = tcp(address, port)? else {
-            continue;
-        };
-        if let Ok(local) = listener.local_addr() {
-            // A free port is chosen once, for all addresses.
-            port = local.port();
-        }
-        sockets.plain.push(listener);
-    }
-    if let Some(&first) = server.options.bind.first()
-        && sockets.plain.is_empty()
-    {
-        // It has to listen somewhere, so this says why it does not.
-        sockets.plain.extend(tcp(Address::from(first.ip), port)?);
+    let port = match server.options.port {
+        ListenPort::Off => None,
+        // The system understands 0 as any that is free.
+        ListenPort::Free => Some(0),
+        ListenPort::At(port) => Some(port),
+    };
+    if let Some(port) = port {
+        sockets.plain = plain(&server.options.bind, port)?;
     }
     let config = &server.config;
     let tls_port = u16::try_from(config.integer("tls-port")).unwrap_or(0);
     if tls_port != 0 {
         let roots = config.text("tls-ca-cert-file");
         let files = Files {
-            certificates: config.text("tls-cert-file").into(),
-            key: config.text("tls-key-file").into(),
-            client_roots: (!roots.is_empty()).then(|| roots.into()),
+            certificates: server.path(&config.text("tls-cert-file")),
+            key: server.path(&config.text("tls-key-file")),
+            client_roots: (!roots.is_empty()).then(|| server.path(&roots)),
         };
         let clients = match config.text("tls-auth-clients").as_str() {
             "no" => AuthClients::No,
@@ -79,11 +71,37 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
     let path = config.text("unixsocket");
     if !path.is_empty() {
         let mode = config.text("unixsocketperm");
-        let listener = unix(Path::new(&path), &mode).map_err(|source| ServeError::Socket {
-            path: path.clone().into(),
+        let path = server.path(&path);
+        let listener = unix(&path, &mode).map_err(|source| ServeError::Socket {
+            path: path.clone(),
             source,
         })?;
         listeners.push(listener);
+    }
+    if listeners.is_empty() {
+        return Err(ServeError::Nowhere);
+    }
+    Ok(listeners)
+}
+
+/// Listens at all addresses, without TLS.
+fn plain(addresses: &[Address], mut port: u16) -> Result<Vec<TcpListener>, ServeError> {
+    let mut listeners = Vec::new();
+    for &address in addresses {
+        let Some(listener) = tcp(address, port)? else {
+            continue;
+        };
+        if let Ok(local) = listener.local_addr() {
+            // A free port is chosen once, for all addresses.
+            port = local.port();
+        }
+        listeners.push(listener);
+    }
+    if let Some(&first) = addresses.first()
+        && listeners.is_empty()
+    {
+        // It has to listen somewhere, so this says why it does not.
+        listeners.extend(tcp(Address::from(first.ip), port)?);
     }
     Ok(listeners)
 }

@@ -5,6 +5,7 @@ use super::migrate;
 use super::reads::rings;
 use super::relief;
 use super::thread::{IoThread, Served, WAKER};
+use crate::acl::AclError;
 use crate::connection::Mailbox;
 use crate::connection::tls::TlsError;
 use crate::execute::Executor;
@@ -31,12 +32,18 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is neither a port nor a socket.
+    #[error("configured to listen nowhere: port, tls-port and unixsocket name no place")]
+    Nowhere,
     /// What is on disk cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The log does not hold all that was done, and clients were not answered therefore.
     #[error(transparent)]
     NotDurable(#[from] NotDurable),
+    /// The users cannot be read, without whom everybody could do everything.
+    #[error("Error loading ACLs: {0}")]
+    Users(#[from] AclError),
     /// A socket in the file system cannot be listened on.
     #[error("cannot listen on {}: {source}", path.display())]
     Socket {
@@ -64,6 +71,7 @@ pub enum ServeError {
 /// The server could not start. What happens to single connections ends these only.
 pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
     let system = |what| move |source| ServeError::System { what, source };
+    server.acl.load_at_start()?;
     let listeners = listen(server)?;
     let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
     persistence::start(server, command::repeat)?;

@@ -32,6 +32,7 @@ use crate::singly::Singly;
 use crate::tiering::Tiering;
 use crate::tiering::fetch::Fetcher;
 use crate::watch::Watches;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -117,6 +118,8 @@ impl Server {
     /// A server of these commands, without keys, that listens to nobody yet.
     pub fn of_commands(registry: &'static Registry, mut options: Options) -> Server {
         options.persistence.complete(&options.settings);
+        let acl_file = options.acl_file.as_ref();
+        let acl_file = acl_file.map(|file| options.persistence.directory().join(file));
         let home = options.home.clone();
         let keyspace = Keyspace::new(home).with_tiers(options.tiers.clone());
         let scripts = Scripts::default();
@@ -139,7 +142,7 @@ impl Server {
             acl: Acl::new(
                 registry,
                 options.password.as_deref(),
-                options.acl_file.clone(),
+                acl_file,
                 options.protected,
             ),
             log: Log::default(),
@@ -169,6 +172,11 @@ impl Server {
         };
         server.configure();
         server
+    }
+
+    /// Returns where a file lies that the configuration names: without a folder, in `dir`.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.options.persistence.directory().join(file)
     }
 
     /// Forgets a client whose connection is closed.

@@ -1,6 +1,6 @@
 //! A server in a process of its own, to be killed with SIGKILL. This test program executes itself.
 
-use nearfield_server::config::{Durability, Options};
+use nearfield_server::config::{Durability, ListenPort, Options};
 use nearfield_server::log::Policy;
 use nearfield_server::net;
 use nearfield_server::server::Server;
@@ -28,7 +28,7 @@ fn server_process() {
     let has_tiers = std::env::var(TIERS).is_ok();
     let server = Server::new(Options {
         tiers: has_tiers.then(|| small_tiers(&Path::new(&folder).join("tiers"))),
-        port: 0,
+        port: ListenPort::Free,
         threads: 2,
         persistence: Durability {
             directory: Some(folder.into()),

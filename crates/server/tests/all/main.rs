@@ -27,6 +27,7 @@ mod pool;
 mod ports;
 mod rdb;
 mod replay;
+mod rights;
 mod rivals;
 mod scan;
 mod scripts;

@@ -1,6 +1,6 @@
 //! Ports and addresses change while the server runs. The tests are made against redis-server, too.
 
-use nearfield_server::config::{Options, bind_addresses};
+use nearfield_server::config::{ListenPort, Options, bind_addresses};
 use nearfield_server::net::serve;
 use nearfield_server::server::Server;
 use nearfield_server_testkit::nearfield::Nearfield;
@@ -150,7 +150,7 @@ fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
     // It has to listen somewhere.
     for bind in ["-192.0.2.1", "127.0.0.1 192.0.2.1"] {
         let options = Options {
-            port: 0,
+            port: ListenPort::Free,
             ..started_with(bind)
         };
         let server = Server::new(options);

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{Options, Settings};
+use nearfield_server::config::{ListenPort, Options, Settings};
 use nearfield_server::net;
 use nearfield_server::server::Server;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -71,7 +71,7 @@ impl Setting {
             settings.add(name, value).unwrap();
         }
         let server = Arc::new(Server::new(Options {
-            port: 0,
+            port: ListenPort::Free,
             threads: 2,
             settings,
             ..Options::default()

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const GROUP: Group = Group::Server;
-const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0);
+const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::PROTECTED.0);
 
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[Command::container("debug", SUBCOMMANDS)

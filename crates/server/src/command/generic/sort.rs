@@ -3,7 +3,7 @@
 
 use super::super::hash::one_field;
 use super::super::string::part;
-use crate::command::{Answer, Call, integer, is};
+use crate::command::{Answer, Call, find, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::{Class, Keys};
 use crate::number::parse_double;
@@ -117,13 +117,20 @@ pub(super) fn keys_of_sort(args: &[&[u8]]) -> Vec<usize> {
 }
 
 pub(super) fn sort(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(2), true, call.client.reads_all_keys())?;
+    let options = Options::parse(call.rest(2), true, may_look_up_any_key(call))?;
     sort_with(call, options)
 }
 
 pub(super) fn sort_ro(call: &mut Call<'_>) -> Answer {
-    let options = Options::parse(call.rest(2), false, call.client.reads_all_keys())?;
+    let options = Options::parse(call.rest(2), false, may_look_up_any_key(call))?;
     sort_with(call, options)
+}
+
+/// True if the client may reach any key by the patterns of this command.
+fn may_look_up_any_key(call: &Call<'_>) -> bool {
+    let name = call.args.first().copied().unwrap_or_default();
+    let acl = &call.server.acl;
+    find(name).is_some_and(|command| call.client.may_read_all_keys_by(acl, command, call.args))
 }
 
 fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {

@@ -1,0 +1,112 @@
+//! Refusals before a command is executed that the configuration decides, and those of requests that
+//! are of another protocol.
+
+use crate::client::Client;
+use crate::command::is;
+use crate::config::Config;
+use crate::error::CommandError;
+use crate::logging::SparseLine;
+use crate::server::Server;
+use std::net::SocketAddr;
+
+/// Commands that are closed unless the configuration opens them, each with its parameter.
+const OPENED_BY: &[(&str, &str)] = &[
+    ("debug", "enable-debug-command"),
+    ("module", "enable-module-command"),
+];
+
+/// Words at the beginning of a line that a browser sends, and no client of this protocol.
+const OF_HTTP: &[&str] = &["post", "host:"];
+
+/// Refuses a command that is closed unless the configuration opens it to this client.
+///
+/// # Errors
+/// It is closed.
+#[cold]
+pub fn protected(server: &Server, client: &Client, args: &[&[u8]]) -> Result<(), CommandError> {
+    let name = args.first().copied().unwrap_or_default();
+    let opened = OPENED_BY.iter().find(|(command, _)| is(name, command));
+    let Some((command, parameter)) = opened else {
+        return Ok(());
+    };
+    if is_open(&server.config, parameter, client) {
+        return Ok(());
+    }
+    let command = command.to_ascii_uppercase();
+    Err(CommandError::owned(format!(
+        "ERR {command} command not allowed. If the {parameter} option is set to \"local\", you can \
+         run it from a local connection, otherwise you need to set this option in the \
+         configuration file, and then restart the server."
+    )))
+}
+
+/// True if a parameter that is `no`, `local` or `yes` opens something to a client.
+pub fn is_open(config: &Config, parameter: &str, client: &Client) -> bool {
+    match &*config.text(parameter) {
+        "yes" => true,
+        "local" => is_local(&config.text("unixsocket"), &client.shared.peer),
+        _ => false,
+    }
+}
+
+/// True if a client is on the same machine. The name of the socket in the file system stands for
+/// those that have connected to it.
+fn is_local(socket: &str, peer: &str) -> bool {
+    match peer.parse::<SocketAddr>() {
+        Ok(address) => address.ip().to_canonical().is_loopback(),
+        Err(_) => !socket.is_empty() && peer.strip_prefix(socket) == Some(":0"),
+    }
+}
+
+/// Decides about words that are no command: the connection of a browser is closed, as all lines of
+/// what a web page has it send would be commands. Returns what the client is told else.
+#[cold]
+pub fn of_unknown(
+    server: &Server,
+    client: &mut Client,
+    args: &[&[u8]],
+    error: CommandError,
+) -> CommandError {
+    let name = args.first().copied().unwrap_or_default();
+    if is(name, "debug")
+        && let Err(refusal) = protected(server, client, args)
+    {
+        return refusal;
+    }
+    static LINE: SparseLine = SparseLine::new();
+    if let Some(word) = OF_HTTP.iter().find(|word| is(name, word)) {
+        client.closing = true;
+        if let Some(more) = LINE.next() {
+            let peer = &client.shared.peer;
+            tracing::warn!(
+                peer,
+                more,
+                "a client has sent the word '{word}' of HTTP as a command; its connection is \
+                 closed, as a web page may have made a browser send it"
+            );
+        }
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_the_same_machine_are_told_by_their_addresses() {
+        for peer in [
+            "127.0.0.1:5",
+            "127.1.2.3:5",
+            "[::1]:5",
+            "[::ffff:127.0.0.1]:5",
+            "/run/socket:0",
+        ] {
+            assert!(is_local("/run/socket", peer), "{peer}");
+        }
+        for peer in ["192.0.2.1:5", "[2001:db8::1]:5", "?:0", "", ":0"] {
+            assert!(!is_local("/run/socket", peer), "{peer}");
+            assert!(!is_local("", peer), "{peer}");
+        }
+    }
+}
