@@ -297,6 +297,159 @@ fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
     }
 }
 
+/// Begins to count the most memory that this process has held anew, where the system can.
+fn forget_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// A request of a name and arguments, some of which are repeated at the end.
+fn repeating(words: &[&[u8]], last: &[u8], times: usize) -> Vec<u8> {
+    let all: Vec<&[u8]> = words.iter().copied().chain(vec![last; times]).collect();
+    request(&all)
+}
+
+#[test]
+fn replies_are_cut_while_they_are_made() {
+    const TIMES: usize = 500;
+    let ours = start(1);
+    let address = ours.address;
+    configure(address, "client-output-buffer-limit", "normal 2mb 0 0");
+    let long = vec![b'v'; MB];
+    let mut other = connect(address);
+    for words in [
+        &[&b"SET"[..], b"string", &long][..],
+        &[b"HSET", b"hash", b"field", &long],
+        &[b"RPUSH", b"list", b"1"],
+        &[b"SADD", b"set", &long],
+        &[b"ZADD", b"sorted", b"1", &long],
+        &[b"XADD", b"stream", b"1-1", b"field", &long],
+    ] {
+        other.send(&request(words)).unwrap();
+        assert!(!hear(&mut other).contains("error"), "{:?}", words.len());
+    }
+    let script = format!("local t = {{}} for i = 1, {TIMES} do t[i] = ARGV[1] end return t");
+    let mut streams = vec![&b"XREAD"[..], b"STREAMS"];
+    streams.extend([&b"stream"[..]; TIMES]);
+    let transaction = [
+        request(&[b"MULTI"]),
+        request(&[b"GET", b"string"]).repeat(TIMES),
+        request(&[b"EXEC"]),
+    ];
+    let times = format!("-{TIMES}");
+    // They would be half a gigabyte each, and some have no end.
+    let requests = [
+        request(&[b"SRANDMEMBER", b"set", times.as_bytes()]),
+        request(&[b"SRANDMEMBER", b"set", b"-16777216"]),
+        request(&[b"HRANDFIELD", b"hash", b"-16777216"]),
+        request(&[b"HRANDFIELD", b"hash", times.as_bytes(), b"WITHVALUES"]),
+        request(&[b"ZRANDMEMBER", b"sorted", times.as_bytes()]),
+        request(&[b"ZRANDMEMBER", b"sorted", b"-16777216", b"WITHSCORES"]),
+        repeating(&[b"MGET"], b"string", TIMES),
+        repeating(&[b"HMGET", b"hash"], b"field", TIMES),
+        [
+            &b"*"[..],
+            (2 + 2 * TIMES).to_string().as_bytes(),
+            b"\r\n$4\r\nSORT\r\n$4\r\nlist\r\n",
+            &b"$3\r\nGET\r\n$7\r\nstring*\r\n".repeat(TIMES),
+        ]
+        .concat(),
+        repeating(&streams, b"0", TIMES),
+        request(&[b"EVAL", script.as_bytes(), b"0", &long]),
+        transaction.concat(),
+        request(&[b"GETRANGE", b"string", b"0", b"-1"]).repeat(TIMES),
+    ];
+    for (number, request) in requests.iter().enumerate() {
+        if number == 8 {
+            // The pattern names another key for each element.
+            assert_eq!(ask(&mut other, "RENAME string string1"), "OK");
+        }
+        forget_peak();
+        let before = peak_bytes();
+        let mut silent = connect(address);
+        silent.send(request).unwrap();
+        eventually(&format!("request {number} is disconnected"), || {
+            disconnected_for_output(&mut other) == number as u64 + 1
+        });
+        if let (Some(before), Some(after)) = (before, peak_bytes()) {
+            // Other tests take some memory meanwhile.
+            let took = after.saturating_sub(before);
+            assert!(took < 200 * MB, "request {number} takes {took} bytes");
+        }
+        if number == 8 {
+            assert_eq!(ask(&mut other, "RENAME string1 string"), "OK");
+        }
+    }
+    assert_eq!(ask_number(&mut other, "STRLEN string"), MB as i64);
+}
+
+#[test]
+fn commands_on_a_key_that_is_named_often_hold_it_once() {
+    const BYTES: usize = 16 * MB;
+    let ours = start(1);
+    let mut other = connect(ours.address);
+    let mut sketch = b"HYLL\x01".to_vec();
+    // Runs of one register each, far more than there are registers.
+    sketch.resize(16, 0);
+    sketch[15] = 0x80;
+    sketch.resize(BYTES, 0);
+    other.send(&request(&[b"SET", b"sketch", &sketch])).unwrap();
+    assert_eq!(hear(&mut other), "OK");
+    drop(sketch);
+    let corrupt = "(error) INVALIDOBJ Corrupted HLL object detected";
+    for (request, expected) in [
+        (repeating(&[b"PFCOUNT"], b"sketch", 1), corrupt),
+        (repeating(&[b"PFCOUNT"], b"sketch", 20), corrupt),
+        (repeating(&[b"PFMERGE"], b"sketch", 20), corrupt),
+        (
+            repeating(&[b"BITOP", b"OR", b"to"], b"sketch", 20),
+            "(integer) 16777216",
+        ),
+    ] {
+        forget_peak();
+        let before = peak_bytes();
+        other.send(&request).unwrap();
+        assert_eq!(hear(&mut other), expected);
+        if let (Some(before), Some(after)) = (before, peak_bytes()) {
+            let took = after.saturating_sub(before);
+            assert!(took < 160 * MB, "{} bytes take {took}", request.len());
+        }
+    }
+}
+
+#[test]
+fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
+    for threads in [1, 2] {
+        let ours = Nearfield::start(Options {
+            threads,
+            password: Some("secret".into()),
+            ..Options::default()
+        });
+        let address = ours.address;
+        let mut other = connect(address);
+        assert_eq!(ask(&mut other, "AUTH secret"), "OK");
+        let mut stranger = connect(address);
+        // The system takes some megabytes of the answers; Redis, too, closes what does not read.
+        let many = b"PING\r\n".repeat(100 * KB);
+        for _ in 0..100 {
+            if stranger.send(&many).is_err() {
+                break;
+            }
+        }
+        eventually("it is disconnected", || {
+            disconnected_for_output(&mut other) == 1
+        });
+        // Who reads is answered, however much it asks.
+        let mut patient = connect(address);
+        for _ in 0..4 {
+            patient.send(&b"PING\r\n".repeat(10 * KB)).unwrap();
+            for _ in 0..10 * KB {
+                assert!(hear(&mut patient).contains("NOAUTH"));
+            }
+        }
+        assert_eq!(ask(&mut patient, "AUTH secret"), "OK");
+    }
+}
+
 #[test]
 fn a_client_that_reads_late_loses_nothing_without_a_limit() {
     const REQUESTS: usize = 200;

@@ -343,7 +343,10 @@ fn hrandfield(call: &mut Call<'_>) -> Answer {
         let mut random = rand::rng();
         if !values {
             let random = || hash.random_field(&mut random).map(|field| (field, field));
-            draw.draw(len, hash.fields(), random, |field| reply.bulk(field));
+            draw.draw(len, hash.fields(), random, |field| {
+                reply.bulk(field);
+                !reply.is_cut()
+            });
             return;
         }
         let random = || hash.random(&mut random).map(|drawn| (drawn.0, drawn));
@@ -351,6 +354,7 @@ fn hrandfield(call: &mut Call<'_>) -> Answer {
             reply.pair();
             reply.bulk(field);
             reply.bulk(value);
+            !reply.is_cut()
         });
     })
 }

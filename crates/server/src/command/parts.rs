@@ -122,14 +122,14 @@ impl Draw {
         }
     }
 
-    /// Has `visit` see what is drawn out of `len` elements: `all` are these, `random` one of them
-    /// by its name, which is drawn by chance.
+    /// Has `visit` see what is drawn out of `len` elements, as long as it answers that it takes
+    /// more: `all` are these, `random` one of them by its name, which is drawn by chance.
     pub fn draw<'a, T>(
         self,
         len: usize,
-        all: impl Iterator<Item = T>,
+        mut all: impl Iterator<Item = T>,
         mut random: impl FnMut() -> Option<(&'a [u8], T)>,
-        mut visit: impl FnMut(T),
+        mut visit: impl FnMut(T) -> bool,
     ) {
         /// So few elements are counted quickly.
         const FEW: usize = 512;
@@ -137,26 +137,28 @@ impl Draw {
         match self {
             Draw::Repeated(_) => {
                 let draws = std::iter::repeat_with(random).take(count);
-                draws.flatten().for_each(|(_, element)| visit(element));
+                draws.flatten().all(|(_, element)| visit(element));
             }
-            Draw::Distinct(_) if count == len => all.for_each(visit),
+            Draw::Distinct(_) if count == len => {
+                all.all(visit);
+            }
             Draw::Distinct(_) if len <= FEW || count > len / 3 => {
                 let mut chosen = index::sample(&mut rand::rng(), len, count).into_vec();
                 chosen.sort_unstable();
                 let mut chosen = chosen.into_iter().peekable();
                 for (position, element) in all.enumerate() {
-                    if chosen.next_if_eq(&position).is_some() {
-                        visit(element);
+                    if chosen.next_if_eq(&position).is_some() && !visit(element) {
+                        break;
                     }
                 }
             }
             Draw::Distinct(_) => {
-                let mut drawn = HashSet::with_capacity(count);
+                let mut drawn = HashSet::new();
                 while drawn.len() < count
                     && let Some((name, element)) = random()
                 {
-                    if drawn.insert(name) {
-                        visit(element);
+                    if drawn.insert(name) && !visit(element) {
+                        break;
                     }
                 }
             }
@@ -180,6 +182,7 @@ mod tests {
             let mut drawn = HashSet::new();
             Draw::Distinct(count).draw(len, 0..len, random, |index| {
                 assert!(drawn.insert(index));
+                true
             });
             assert_eq!(drawn.len(), count.min(len));
         }

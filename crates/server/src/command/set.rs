@@ -197,7 +197,10 @@ fn srandmember(call: &mut Call<'_>) -> Answer {
             };
             Some((name, drawn))
         };
-        draw.draw(len, set.iter(), random, |member| reply.bulk(&member));
+        draw.draw(len, set.iter(), random, |member| {
+            reply.bulk(&member);
+            !reply.is_cut()
+        });
     })
 }
 

@@ -368,6 +368,7 @@ fn zrandmember(call: &mut Call<'_>) -> Answer {
             if scores {
                 reply.double(score);
             }
+            !reply.is_cut()
         });
     })
 }

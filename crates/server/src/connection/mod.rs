@@ -5,6 +5,7 @@ pub mod balance;
 mod clients;
 pub mod listen;
 mod mailbox;
+mod send_queue;
 pub mod tls;
 mod transport;
 
@@ -16,6 +17,7 @@ use crate::client::Client;
 use crate::observe::Statistics;
 use crate::resp::{Parser, Protocol, Reply};
 use nearfield_tiers::Place;
+use send_queue::SendQueue;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering;
 
@@ -25,8 +27,10 @@ pub struct Connection {
     stream: Transport,
     /// The client.
     pub client: Client,
-    /// What is to be sent.
+    /// What is to be sent, behind what waits.
     pub reply: Reply,
+    /// What waits until the socket takes it.
+    waiting_to_be_sent: SendQueue,
     /// Finds requests.
     pub parser: Parser,
     /// What came of a request that is not complete yet.
@@ -71,6 +75,7 @@ impl Connection {
             stream,
             client,
             reply: Reply::new(Protocol::Resp2),
+            waiting_to_be_sent: SendQueue::default(),
             parser: Parser::new(),
             input: Vec::new(),
             waiting: false,
@@ -106,35 +111,65 @@ impl Connection {
 
     /// Sends what the socket takes now. False if the client is gone.
     pub fn send(&mut self) -> bool {
-        let mut sent = 0;
-        let bytes = self.reply.bytes();
         self.stuffed = false;
         match self.stream.flush() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.stuffed = true;
+                self.put_by();
                 return true;
             }
             Err(_) => return false,
             Ok(()) => {}
         }
-        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
-            match self.stream.write(rest) {
-                Ok(0) => return false,
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.stuffed = true;
-                    break;
-                }
-                Err(_) => return false,
+        while let Some(bytes) = self.waiting_to_be_sent.first() {
+            let Some(sent) = send_some(&mut self.stream, bytes) else {
+                return false;
+            };
+            self.stuffed = sent < bytes.len();
+            self.waiting_to_be_sent.consume(sent);
+            self.sent_bytes += sent as u64;
+            if self.stuffed {
+                self.put_by();
+                return true;
             }
         }
+        let bytes = self.reply.bytes();
+        let Some(sent) = send_some(&mut self.stream, bytes) else {
+            return false;
+        };
+        self.stuffed = sent < bytes.len();
         self.sent_bytes += sent as u64;
-        self.reply.consume(sent);
-        if self.reply.is_empty() {
+        if self.stuffed {
+            self.waiting_to_be_sent.push(self.reply.take(), sent);
+        } else {
+            self.reply.clear();
             self.reply.shrink(IDLE_REPLY_BYTES);
         }
         true
+    }
+
+    /// Lets replies wait apart that the socket does not take now, once there are many of them.
+    fn put_by(&mut self) {
+        if self.reply.len() >= PART_BYTES {
+            self.waiting_to_be_sent.push(self.reply.take(), 0);
+        }
+    }
+
+    /// The number of bytes that have not been sent.
+    pub fn unsent_bytes(&self) -> usize {
+        self.waiting_to_be_sent.len() + self.reply.len()
+    }
+
+    /// True if all has been sent.
+    pub fn is_all_sent(&self) -> bool {
+        self.waiting_to_be_sent.is_empty() && self.reply.is_empty()
+    }
+
+    /// Has at most `most` bytes wait to be sent: a reply that would make them more is cut.
+    #[inline]
+    pub fn bound_unsent(&mut self, most: usize) {
+        let waiting = self.waiting_to_be_sent.len();
+        self.reply.set_bound(most.saturating_sub(waiting));
     }
 
     /// Counts what was sent, and lets others see what waits.
@@ -145,7 +180,7 @@ impl Connection {
         listed.sent_bytes.fetch_add(sent, Ordering::Relaxed);
         listed
             .output_bytes
-            .store(self.reply.len(), Ordering::Relaxed);
+            .store(self.unsent_bytes(), Ordering::Relaxed);
         self.show_input();
     }
 
@@ -169,7 +204,7 @@ impl Connection {
 
     /// What it holds of what was read and of what is to be sent.
     pub fn buffer_bytes(&self) -> usize {
-        self.input.capacity() + self.reply.capacity()
+        self.input.capacity() + self.reply.capacity() + self.waiting_to_be_sent.capacity()
     }
 
     /// True if there is something to send that the socket will say when it takes.
@@ -182,6 +217,25 @@ impl Connection {
         self.ends || self.stream.has_ended()
     }
 }
+
+/// Sends as many of `bytes` as the socket takes now, and says how many; `None` if the client is
+/// gone.
+fn send_some(stream: &mut Transport, bytes: &[u8]) -> Option<usize> {
+    let mut sent = 0;
+    while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
+        match stream.write(rest) {
+            Ok(0) => return None,
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(_) => return None,
+        }
+    }
+    Some(sent)
+}
+
+/// Replies that wait are put into parts of at least so many bytes.
+const PART_BYTES: usize = 64 << 10;
 
 /// What a connection keeps for replies while it has none.
 const IDLE_REPLY_BYTES: usize = 16 << 10;

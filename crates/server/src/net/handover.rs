@@ -14,7 +14,7 @@ impl Connection {
             && !self.waiting
             && !self.postponed
             && !self.dirty
-            && self.reply.is_empty()
+            && self.is_all_sent()
             && !self.is_stuffed()
             && !self.ends()
             && !self.is_killed()

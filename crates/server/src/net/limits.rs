@@ -1,13 +1,12 @@
 //! Limits of clients: their number, their idle time, and the bytes that wait to be parsed or sent.
 
-use crate::client::Client;
 use crate::config::ClientClass;
 use crate::connection::{Connection, Transport};
-use crate::resp::{Reply, RequestLimits};
+use crate::resp::RequestLimits;
 use crate::server::Server;
 use mio::net::TcpStream;
 use std::io::Write;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 /// Counts a connection that was accepted, and gives it back unless there are too many.
@@ -50,18 +49,15 @@ pub fn of_requests(server: &Server) -> RequestLimits {
     }
 }
 
-/// True if a client that is answered without being sent anything in between is over its limit. It
-/// need not be answered any more, as its connection will be closed.
-#[inline]
-pub fn is_too_much(server: &Server, client: &Client, reply: &Reply) -> bool {
-    let limit = server.config.hot.output_limit(ClientClass::Normal);
-    let most = limit.hard_bytes.load(Relaxed);
-    let is_over = most > 0 && reply.len() as u64 > most;
-    if is_over && !client.shared.killed.swap(true, AcqRel) {
-        server.statistics.output_limit_closed.fetch_add(1, Relaxed);
-    }
-    is_over
-}
+/// The most that may wait to be sent to a client that has not logged in. It is told errors, and
+/// who it may become.
+const STRANGER_OUTPUT_BYTES: usize = 16 << 10;
+/// Replies to it are sent before all of its commands are executed if they are more than this.
+const STRANGER_REPLY_BYTES: usize = 4 << 10;
+/// The most of its requests that may wait to be understood: all that one of them may be.
+const STRANGER_QUERY_BYTES: u64 = 256 << 10;
+/// Replies are sent before all commands are executed if there is so much of them.
+pub(super) const REPLY_BYTES: usize = 1 << 20;
 
 impl Connection {
     /// True if it was ended by another client, or for what it is sent.
@@ -83,7 +79,10 @@ impl Connection {
 
     /// True if more waits to be understood than may.
     pub fn is_over_query_limit(&self, server: &Server) -> bool {
-        let most = server.config.hot.query_bytes_max.load(Relaxed);
+        let mut most = server.config.hot.query_bytes_max.load(Relaxed);
+        if !self.client.authenticated {
+            most = most.min(STRANGER_QUERY_BYTES);
+        }
         let is_over = self.input.len() as u64 > most;
         if is_over {
             server.statistics.query_limit_closed.fetch_add(1, Relaxed);
@@ -91,20 +90,48 @@ impl Connection {
         is_over
     }
 
+    /// The class that its output limits are of.
+    fn class(&self) -> ClientClass {
+        match self.client.subscriptions.any() {
+            true => ClientClass::PubSub,
+            false => ClientClass::Normal,
+        }
+    }
+
+    /// Has replies that are written from now on be cut where too much would wait to be sent.
+    #[inline]
+    pub fn bound_output(&mut self, server: &Server) {
+        let limit = server.config.hot.output_limit(self.class());
+        let most = match limit.hard_bytes.load(Relaxed) {
+            0 => usize::MAX,
+            hard => hard as usize,
+        };
+        self.bound_unsent(match self.client.authenticated {
+            true => most,
+            false => most.min(STRANGER_OUTPUT_BYTES),
+        });
+    }
+
+    /// True if replies are to be sent before more is executed.
+    #[inline]
+    pub fn has_much_to_send(&self) -> bool {
+        let most = match self.client.authenticated {
+            true => REPLY_BYTES,
+            false => STRANGER_REPLY_BYTES,
+        };
+        self.reply.len() > most || self.reply.is_cut()
+    }
+
     /// True if more waits to be sent than may, or for longer.
     pub fn is_over_output_limit(&mut self, server: &Server, now_ms: u64) -> bool {
-        let waiting = self.reply.len() as u64;
-        let class = if self.client.subscriptions.any() {
-            ClientClass::PubSub
-        } else {
-            ClientClass::Normal
-        };
-        let limit = server.config.hot.output_limit(class);
+        let waiting = self.unsent_bytes() as u64;
+        let limit = server.config.hot.output_limit(self.class());
         let (hard, soft) = (
             limit.hard_bytes.load(Relaxed),
             limit.soft_bytes.load(Relaxed),
         );
-        let mut is_over = hard > 0 && waiting > hard;
+        let mut is_over = self.reply.is_cut() || hard > 0 && waiting > hard;
+        is_over |= !self.client.authenticated && waiting > STRANGER_OUTPUT_BYTES as u64;
         if soft > 0 && waiting > soft {
             let since_ms = *self.over_soft_limit_since_ms.get_or_insert(now_ms);
             let most_ms = limit.soft_s.load(Relaxed).saturating_mul(1000);

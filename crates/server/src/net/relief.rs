@@ -10,7 +10,7 @@
 //!
 //! This does not depend on what the script does: it may also be in one long call of a library.
 
-use super::thread::{IoThread, REPLY_BYTES, Served};
+use super::thread::{IoThread, Served};
 use super::{held, limits};
 use crate::blocking::Wait;
 use crate::connection::Connection;
@@ -94,7 +94,7 @@ impl IoThread<'_> {
             let mut wait = executor.run(client, &args, now_ms, reply);
             drop(args);
             while end < scripts.len() && wait.is_none() && !client.closing {
-                if desk.is_locked() || reply.len() > REPLY_BYTES {
+                if desk.is_locked() || reply.len() > limits::REPLY_BYTES || reply.is_cut() {
                     break;
                 }
                 let rest = scripts.get(end..).unwrap_or_default();

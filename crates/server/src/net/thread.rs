@@ -44,8 +44,6 @@ const READ_BYTES: usize = 64 << 10;
 const LONG_READ_BYTES: usize = 1 << 20;
 /// How often one connection is read before the others have their turn.
 const READS_MAX: usize = 16;
-/// Replies are sent before all commands are executed if there is so much of them.
-pub(super) const REPLY_BYTES: usize = 1 << 20;
 
 /// What a connection from another machine is told while it could do everything.
 const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
@@ -349,6 +347,7 @@ impl<'s> IoThread<'s> {
                         self.execute_round();
                         let served = &mut *self.served;
                         let connection = &mut served.connections[index];
+                        connection.bound_output(self.server);
                         connection.reply.raw(&bytes);
                         if connection.is_over_output_limit(self.server, served.now_ms) {
                             self.close(index);
@@ -558,6 +557,7 @@ impl<'s> IoThread<'s> {
             if connection.waiting || connection.client.closing {
                 return used;
             }
+            connection.bound_output(self.server);
             if has_files && used >= connection.fetched_bytes {
                 let rest = bytes.get(used..).unwrap_or_default();
                 if self.fetch(index, used, rest) {
@@ -710,7 +710,7 @@ impl<'s> IoThread<'s> {
     fn send_early(&mut self, index: usize) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
-        if connection.reply.len() <= REPLY_BYTES {
+        if !connection.has_much_to_send() {
             return;
         }
         self.executor.pause();
@@ -752,7 +752,7 @@ impl<'s> IoThread<'s> {
             connection.show(&self.server.statistics);
             if !sent
                 || connection.is_over_output_limit(self.server, served.now_ms)
-                || (connection.client.closing && connection.reply.is_empty())
+                || (connection.client.closing && connection.is_all_sent())
             {
                 self.close(index);
             }
@@ -787,7 +787,7 @@ impl<'s> IoThread<'s> {
         }
         let sent = connection.send();
         connection.show(&self.server.statistics);
-        if !sent || (connection.client.closing && connection.reply.is_empty()) {
+        if !sent || (connection.client.closing && connection.is_all_sent()) {
             self.close(index);
         }
     }
@@ -874,6 +874,7 @@ impl<'s> IoThread<'s> {
     fn resume(&mut self, index: usize, answer: &[u8]) {
         let served = &mut *self.served;
         let connection = &mut served.connections[index];
+        connection.bound_output(self.server);
         connection.reply.raw(answer);
         connection.waiting = false;
         // It was not idle while it waited.

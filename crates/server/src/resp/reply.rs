@@ -19,6 +19,9 @@ pub struct Mark {
     position: usize,
 }
 
+/// The most bytes of a head: its kind, a number and the line end.
+const HEAD_BYTES_MAX: usize = 24;
+
 /// The bytes that are sent to a client, written in order.
 ///
 /// ```
@@ -30,18 +33,75 @@ pub struct Mark {
 /// reply.null();
 /// assert_eq!(reply.bytes(), b"*2\r\n$1\r\na\r\n$-1\r\n");
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reply {
     out: Vec<u8>,
     protocol: Protocol,
+    /// The most bytes that may be written; 0 once more would have been.
+    most: usize,
+    cut: bool,
+}
+
+impl Default for Reply {
+    fn default() -> Reply {
+        Reply::new(Protocol::default())
+    }
 }
 
 impl Reply {
-    /// An empty reply.
+    /// An empty reply of any length.
     pub const fn new(protocol: Protocol) -> Reply {
+        Reply::bounded(protocol, usize::MAX)
+    }
+
+    /// An empty reply that takes at most `most` bytes and little more. What is written beyond is
+    /// dropped, and the reply is [cut](Reply::is_cut) from then on.
+    pub const fn bounded(protocol: Protocol, most: usize) -> Reply {
         Reply {
             out: Vec::new(),
             protocol,
+            most,
+            cut: false,
+        }
+    }
+
+    /// Changes how many bytes may be written, unless the reply is cut.
+    #[inline]
+    pub fn set_bound(&mut self, most: usize) {
+        if !self.cut {
+            self.most = most;
+        }
+    }
+
+    /// True if more was written than may be. The reply is no longer one: whoever makes it can stop,
+    /// and whoever is to receive it has to be disconnected.
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Takes no more, and says so.
+    #[cold]
+    fn cut(&mut self) {
+        self.cut = true;
+        self.most = 0;
+    }
+
+    /// True if there is room for so many bytes. Else the reply is cut.
+    #[inline]
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fits = self.out.len().saturating_add(bytes) <= self.most;
+        if !fits {
+            self.cut();
+        }
+        fits
+    }
+
+    /// Appends the bytes of a value, or a part of it.
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        if self.has_room(bytes.len()) {
+            self.out.extend_from_slice(bytes);
         }
     }
 
@@ -80,13 +140,9 @@ impl Reply {
         self.out.truncate(length);
     }
 
-    /// Forgets the first `length` bytes, which have been sent.
-    pub fn consume(&mut self, length: usize) {
-        if length == self.out.len() {
-            self.out.clear();
-        } else {
-            self.out.drain(..length);
-        }
+    /// Forgets what was written, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.out.clear();
     }
 
     /// Gives back memory beyond `bytes`.
@@ -101,29 +157,34 @@ impl Reply {
 
     /// Appends values that are written already.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
+        self.put(bytes);
     }
 
     #[inline]
     fn head(&mut self, kind: u8, number: i64) {
-        write_head(&mut self.out, kind, number);
+        if self.has_room(HEAD_BYTES_MAX) {
+            write_head(&mut self.out, kind, number);
+        }
     }
 
     /// A short text that is no data.
     pub fn simple(&mut self, text: &str) {
-        self.out.push(b'+');
-        self.out.extend_from_slice(text.as_bytes());
-        self.out.extend_from_slice(b"\r\n");
+        self.put(b"+");
+        self.put(text.as_bytes());
+        self.put(b"\r\n");
     }
 
     /// `OK`.
     #[inline]
     pub fn ok(&mut self) {
-        self.out.extend_from_slice(b"+OK\r\n");
+        self.put(b"+OK\r\n");
     }
 
     /// An error: its code, a space, its text. Line ends become spaces.
     pub fn error(&mut self, text: &str) {
+        if !self.has_room(text.len() + 3) {
+            return;
+        }
         self.out.push(b'-');
         let line = |byte| {
             if byte == b'\r' || byte == b'\n' {
@@ -151,8 +212,11 @@ impl Reply {
     /// A byte string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
+        if !self.has_room(bytes.len().saturating_add(HEAD_BYTES_MAX + 2)) {
+            return;
+        }
         self.out.reserve(bytes.len() + 16);
-        self.head(b'$', bytes.len() as i64);
+        write_head(&mut self.out, b'$', bytes.len() as i64);
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
@@ -175,16 +239,16 @@ impl Reply {
     #[inline]
     pub fn null(&mut self) {
         match self.protocol {
-            Protocol::Resp2 => self.out.extend_from_slice(b"$-1\r\n"),
-            Protocol::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+            Protocol::Resp2 => self.put(b"$-1\r\n"),
+            Protocol::Resp3 => self.put(b"_\r\n"),
         }
     }
 
     /// No array.
     pub fn null_array(&mut self) {
         match self.protocol {
-            Protocol::Resp2 => self.out.extend_from_slice(b"*-1\r\n"),
-            Protocol::Resp3 => self.out.extend_from_slice(b"_\r\n"),
+            Protocol::Resp2 => self.put(b"*-1\r\n"),
+            Protocol::Resp3 => self.put(b"_\r\n"),
         }
     }
 
@@ -259,9 +323,9 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
-                self.out.push(b',');
-                self.out.extend_from_slice(text.as_bytes());
-                self.out.extend_from_slice(b"\r\n");
+                self.put(b",");
+                self.put(text.as_bytes());
+                self.put(b"\r\n");
             }
         }
     }
@@ -272,7 +336,7 @@ impl Reply {
             Protocol::Resp2 => self.integer(i64::from(value)),
             Protocol::Resp3 => {
                 let text: &[u8] = if value { b"#t\r\n" } else { b"#f\r\n" };
-                self.out.extend_from_slice(text);
+                self.put(text);
             }
         }
     }
@@ -283,10 +347,10 @@ impl Reply {
             Protocol::Resp2 => self.bulk(text),
             Protocol::Resp3 => {
                 self.head(b'=', text.len() as i64 + 4);
-                self.out.extend_from_slice(format.as_bytes());
-                self.out.push(b':');
-                self.out.extend_from_slice(text);
-                self.out.extend_from_slice(b"\r\n");
+                self.put(format.as_bytes());
+                self.put(b":");
+                self.put(text);
+                self.put(b"\r\n");
             }
         }
     }
@@ -342,6 +406,8 @@ impl Reply {
         let end = self.out.len();
         head(self);
         let length = self.out.len() - end;
-        self.out[mark.position..].rotate_right(length);
+        if let Some(part) = self.out.get_mut(mark.position..) {
+            part.rotate_right(length);
+        }
     }
 }

@@ -18,28 +18,34 @@ pub(super) fn bitop(call: &mut Call<'_>) -> Answer {
             "ERR BITOP NOT must be called with a single source key.",
         ));
     }
-    let mut strings = Vec::with_capacity(sources.len());
+    // One source at a time, as a key may be named any number of times.
+    let mut result: Option<Vec<u8>> = None;
     for source in sources {
-        strings.push(call.keys.string(source)?.unwrap_or_default());
+        call.keys.read_string(source, |string| {
+            let string = string.unwrap_or_default();
+            let Some(result) = &mut result else {
+                result = Some(string.to_vec());
+                return;
+            };
+            if result.len() < string.len() {
+                result.resize(string.len(), 0);
+            }
+            // The loop over bytes of two slices becomes one over vectors; what a string is too
+            // short for counts as zeros.
+            let (common, beyond) = result.split_at_mut(string.len());
+            for (byte, &other) in common.iter_mut().zip(string) {
+                *byte = combine(*byte, other);
+            }
+            for byte in beyond {
+                *byte = combine(*byte, 0);
+            }
+        })?;
     }
-    let length = strings.iter().map(Vec::len).max().unwrap_or(0);
-    let mut strings = strings.into_iter();
-    let mut result = strings.next().unwrap_or_default();
-    result.resize(length, 0);
+    let mut result = result.unwrap_or_default();
     if is(name, "not") {
         result.iter_mut().for_each(|byte| *byte = combine(*byte, 0));
     }
-    for string in strings {
-        // The loop over bytes of two slices becomes one over vectors; what a string is too short
-        // for counts as zeros.
-        let (common, beyond) = result.split_at_mut(string.len());
-        for (byte, &other) in common.iter_mut().zip(&string) {
-            *byte = combine(*byte, other);
-        }
-        for byte in beyond {
-            *byte = combine(*byte, 0);
-        }
-    }
+    let length = result.len();
     if length > 0 {
         call.keys.set_string(target, &result, None)?;
         call.keys.changed(target, Class::String, "set");

@@ -160,24 +160,41 @@ fn sort_with(call: &mut Call<'_>, mut options: Options<'_>) -> Answer {
         sorted(&mut call.keys, elements, &options)?
     };
     let part = sorted.get(options.part(sorted.len())).unwrap_or_default();
-    let mut answers = Vec::new();
-    for element in part {
-        if options.get.is_empty() {
-            answers.push(Some(element.clone()));
-        }
-        for pattern in &options.get {
-            answers.push(look_up(&mut call.keys, pattern, element)?);
-        }
-    }
     let Some(target) = options.store else {
-        call.reply.array(answers.len());
-        for answer in &answers {
-            call.reply.bulk_or_null(answer.as_deref());
-        }
-        return Ok(());
+        call.reply.array(part.len() * options.get.len().max(1));
+        return each_answer(&mut call.keys, part, &options.get, |answer| {
+            call.reply.bulk_or_null(answer);
+            !call.reply.is_cut()
+        });
     };
+    let mut answers = Vec::new();
+    each_answer(&mut call.keys, part, &options.get, |answer| {
+        answers.push(answer.map(<[u8]>::to_vec));
+        true
+    })?;
     call.reply.count(answers.len());
     store(call, target, &answers)
+}
+
+/// Has `visit` see what is answered for each element, as long as it takes more: the element itself,
+/// or what each pattern of `get` makes of it.
+fn each_answer(
+    keys: &mut Keys<'_>,
+    elements: &[Vec<u8>],
+    get: &[&[u8]],
+    mut visit: impl FnMut(Option<&[u8]>) -> bool,
+) -> Answer {
+    for element in elements {
+        if get.is_empty() && !visit(Some(element)) {
+            return Ok(());
+        }
+        for pattern in get {
+            if !visit(look_up(keys, pattern, element)?.as_deref()) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn store(call: &mut Call<'_>, target: &[u8], answers: &[Option<Vec<u8>>]) -> Answer {

@@ -46,7 +46,8 @@ fn runs(call: &mut Call<'_>, value: Vec<u8>, form: Form) -> Answer {
         return Err(CommandError::text("ERR HLL encoding is not sparse"));
     }
     let mut text = String::new();
-    for (run, bytes) in sparse::parse(value::body(&value)) {
+    // More runs than registers are none of a HyperLogLog.
+    for (run, bytes) in sparse::parse(value::body(&value)).take(REGISTERS) {
         let between = if text.is_empty() { "" } else { " " };
         // Writing to a string never fails.
         let _ = match (run.rank, bytes) {

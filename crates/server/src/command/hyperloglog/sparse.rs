@@ -104,9 +104,13 @@ pub(super) fn empty() -> Vec<u8> {
 pub(super) fn runs(bytes: &[u8]) -> Result<Vec<(usize, Run)>, Corrupt> {
     let (mut runs, mut first, mut read) = (Vec::new(), 0, 0);
     for (run, length) in parse(bytes) {
-        runs.push((first, run));
         first += run.length;
         read += length;
+        // Checked at once, as the bytes may be any that a client has stored.
+        if first > REGISTERS {
+            return Err(Corrupt);
+        }
+        runs.push((first - run.length, run));
     }
     match first {
         REGISTERS if read == bytes.len() => Ok(runs),

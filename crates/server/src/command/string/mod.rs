@@ -192,6 +192,9 @@ fn mget(planned: &mut Planned<'_>) -> Answer {
     let count = planned.keys();
     planned.reply.array(count);
     for position in 0..count {
+        if planned.reply.is_cut() {
+            break;
+        }
         let read = planned.read_string(position, |reply, value, _| reply.bulk_or_null(value));
         match read {
             // A key of another type has no string.

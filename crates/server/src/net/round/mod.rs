@@ -36,7 +36,6 @@
 
 mod pending;
 
-use super::limits;
 use crate::client::Client;
 use crate::command::{Batchables, Planned, Touch, Usual, batchables};
 use crate::error::CommandError;
@@ -566,9 +565,9 @@ impl Round {
         // Nobody asks what commands have told whose work is done with their completion.
         let tells = self.needs.fold || self.ledger.logging;
         for (pending, kind) in self.sent.iter() {
-            let (client, reply) = clients.client(pending.connection);
+            let reply = clients.client(pending.connection).1;
             let writes = kind.writes;
-            if !writes && limits::is_too_much(server, client, reply) {
+            if !writes && reply.is_cut() {
                 self.told.push(Told::default());
                 continue;
             }
@@ -808,7 +807,7 @@ impl Round {
     fn execute_singly(&self, executor: &mut Executor<'_>, now_ms: u64, clients: &mut impl Clients) {
         for (pending, kind) in self.sent.iter() {
             let (client, reply) = clients.client(pending.connection);
-            if kind.writes || !limits::is_too_much(executor.server(), client, reply) {
+            if kind.writes || !reply.is_cut() {
                 let words = self.sent.words_of(&self.batch, (pending, kind));
                 executor.run(client, &words, now_ms, reply);
             }
