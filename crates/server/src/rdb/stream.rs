@@ -100,18 +100,18 @@ pub(super) fn read<R: Read>(
     parts.groups = repeated(source, |source| {
         group(has_counters, has_active_times, source)
     })?;
-    let Some(first_id) = parts.sound_first_id() else {
+    let said = parts.len;
+    if parts.correct().is_none() {
         return Err(Error::BadLength {
             what: "parts of a stream",
-            length: parts.len,
+            length: said,
             offset,
         });
-    };
-    parts.first_id = first_id;
+    }
     if !has_counters {
         let progress = Progress {
             len: parts.len,
-            first_id,
+            first_id: parts.first_id,
             last_id: parts.last_id,
             max_deleted: parts.max_deleted,
             entries_added: parts.entries_added,

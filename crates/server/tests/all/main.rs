@@ -29,6 +29,7 @@ mod rdb;
 mod replay;
 mod rights;
 mod rivals;
+mod saved;
 mod scan;
 mod scripts;
 mod stream_delivery;

@@ -4,9 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+use nearfield_server::object::stream::StreamParts;
+use nearfield_server::object::{Stream, StreamId};
 use nearfield_server::rdb::{
     Attributes, Dialect, Error, Item, Reader, Unsupported, Value, Writer, dump, restore,
 };
+use nearfield_tiers::Heap;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -575,6 +578,53 @@ fn streams_of_redis_are_read() {
     assert_eq!(pending.collect::<Vec<_>>(), [140, 0, 140]);
     let read = parts.groups.iter().map(|group| group.entries_read);
     assert_eq!(read.collect::<Vec<_>>(), [Some(140), None, Some(140)]);
+}
+
+#[test]
+fn streams_whose_counters_do_not_fit_their_entries_are_read() {
+    let folder = Folder::new();
+    let Some(mut redis) = Redis::start(&folder, &[]) else {
+        return;
+    };
+    // Redis 7.0 lets the last identifier be before one that is deleted, and gives that again.
+    for command in [
+        "XADD x 1-1 a 1",
+        "XADD x 1-3 b 2",
+        "XDEL x 1-3",
+        "XSETID x 1-2",
+    ] {
+        redis.run(command);
+    }
+    let id = |seq| StreamId { ms: 1, seq };
+    let read = |payload: &[u8]| match restore(payload).unwrap() {
+        Value::Stream(parts) => {
+            let stream = Stream::of_parts(&parts, &Heap::new()).unwrap();
+            stream.check_invariants();
+            (parts, stream)
+        }
+        other => panic!("{other:?} is no stream"),
+    };
+    let (parts, stream) = read(&redis.run("DUMP x").bytes());
+    assert_eq!((parts.len, parts.last_id), (1, id(2)));
+    assert_eq!((stream.len(), stream.last_id()), (1, id(2)));
+    redis.run("XADD x 1-3 c 3");
+    let payload = redis.run("DUMP x").bytes();
+    let (parts, mut stream) = read(&payload);
+    assert_eq!((parts.len, parts.last_id), (2, id(3)));
+    assert!(stream.delete(id(3)) && !stream.delete(id(3)));
+    assert_eq!(stream.len(), 1);
+    // Others have written numbers of entries that are wrong, and last identifiers before the last.
+    for (len, last_id) in [(120, id(3)), (0, id(3)), (2, id(0)), (u64::MAX, id(2))] {
+        let said = StreamParts {
+            len,
+            last_id,
+            ..(*parts).clone()
+        };
+        let payload = dump(&Value::Stream(Box::new(said)), Dialect::Redis);
+        let (parts, stream) = read(&payload);
+        assert_eq!((parts.len, parts.last_id), (2, id(3)));
+        assert_eq!((stream.len(), stream.last_id()), (2, id(3)));
+    }
 }
 
 /// Writes `keyspace` as a server would.

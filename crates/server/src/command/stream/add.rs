@@ -30,7 +30,11 @@ pub(super) const COMMANDS: &[Command] = &[
         .fast()
         .key(1)
         .about(GROUP, "5.0.0", "O(1)")
-        .summary("Sets the last identifier of a stream, and its counters."),
+        .summary("Sets the last identifier of a stream, and its counters.")
+        .differs(
+            "An identifier before the greatest that was deleted is refused, as in Redis 8 and \
+                  Valkey 9.",
+        ),
 ];
 
 const NOT_GREATER: CommandError = CommandError::text(
@@ -162,6 +166,11 @@ fn xsetid(call: &mut Call<'_>) -> Answer {
     let set = call.keys.edit_present::<Stream, _>(key, |stream| {
         let progress = stream.progress();
         let text = CommandError::text;
+        if id < progress.max_deleted {
+            return Err(text(
+                "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
+            ));
+        }
         if stream.last().is_some_and(|entry| id < entry.id) {
             return Err(text(
                 "ERR The ID specified in XSETID is smaller than the target stream top item",

@@ -192,6 +192,11 @@ impl Listpack {
         Listpack { block }
     }
 
+    /// The heap that it takes its memory from.
+    pub fn heap(&self) -> Heap {
+        self.block.allocator().clone()
+    }
+
     pub fn bytes(&self) -> &[u8] {
         &self.block
     }

@@ -85,8 +85,12 @@ impl Stream {
         }
     }
 
-    /// Sets the counters, as `XSETID` does.
+    /// Sets the counters, as `XSETID` does. No entry may have a greater identifier than `id`.
     pub fn set_last_id(&mut self, id: StreamId, added: Option<u64>, max_deleted: Option<StreamId>) {
+        // The next entry may get the identifier of one that is deleted.
+        if let Some(next) = id.next() {
+            self.forget_deleted_from(next);
+        }
         self.last_id = id;
         self.entries_added = added.unwrap_or(self.entries_added);
         self.max_deleted = max_deleted.unwrap_or(self.max_deleted);
@@ -121,6 +125,21 @@ impl Stream {
         self.len += 1;
         self.entries_added += 1;
         self.last_id = id;
+    }
+
+    /// The identifier of the last entry of the last node, which may be deleted.
+    fn last_node_id(&self) -> Option<StreamId> {
+        Some(self.nodes.get(self.nodes.len().checked_sub(1)?)?.last_id())
+    }
+
+    /// Drops the deleted entries of the last node, if one of them has the identifier `id` or a
+    /// greater one.
+    fn forget_deleted_from(&mut self, id: StreamId) {
+        if let Some(node) = self.nodes.last_mut()
+            && node.last_id() >= id
+        {
+            node.forget_deleted();
+        }
     }
 
     /// The last node that begins at `id` or before.
@@ -246,11 +265,9 @@ impl Stream {
     /// Panics unless all is as it ought to be.
     pub fn check_invariants(&self) {
         let parts = self.parts();
-        assert_eq!(
-            parts.sound_first_id(),
-            Some(parts.first_id),
-            "a stream is damaged"
-        );
+        let mut correct = parts.clone();
+        assert_eq!(correct.correct(), Some(()), "a stream is damaged");
+        assert_eq!(correct, parts, "a stream is damaged");
         assert!(self.nodes.iter().all(|node| node.live() > 0));
     }
 }

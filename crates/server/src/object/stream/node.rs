@@ -229,19 +229,47 @@ impl Node {
 
     /// The node of bytes that may be anything: `None` if they are no node.
     pub(super) fn parse(first: StreamId, bytes: &[u8], heap: Heap) -> Option<Node> {
-        is_sound(first, bytes).then(|| Node {
+        let order = check(first, bytes)?;
+        let mut node = Node {
             first,
             listpack: Listpack::copy_in(bytes, heap),
-        })
+        };
+        if order == DeletedEntries::OutOfOrder {
+            node.forget_deleted();
+        }
+        Some(node)
+    }
+
+    /// Drops the entries that are deleted, so that their identifiers count for nothing.
+    pub(super) fn forget_deleted(&mut self) {
+        let heap = self.listpack.heap();
+        let usual_bytes = self.bytes().len();
+        let mut kept: Option<Node> = None;
+        for entry in self.entries().filter(|entry| !entry.is_deleted) {
+            let mut words = Vec::with_capacity(2 * entry.len());
+            entry.for_each(|field, value| words.extend([field.to_vec(), value.to_vec()]));
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            kept.get_or_insert_with(|| Node::begin(self.first, &words, usual_bytes, heap.clone()))
+                .append(entry.id, &words, usual_bytes);
+        }
+        if let Some(kept) = kept {
+            *self = kept;
+        }
     }
 }
 
-/// Whether bytes are a node whose first identifier is `first`, with entries in ascending order.
-fn is_sound(first: StreamId, bytes: &[u8]) -> bool {
-    check(first, bytes).is_some()
+/// The identifiers of a node's deleted entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeletedEntries {
+    /// They ascend with those of all entries.
+    InOrder,
+    /// One is no smaller than that of an entry behind it. Redis 7.0 makes such nodes after an
+    /// `XSETID` to before the deleted entry.
+    OutOfOrder,
 }
 
-fn check(first: StreamId, bytes: &[u8]) -> Option<()> {
+/// Checks that bytes are a node whose first identifier is `first`, with ascending entries.
+fn check(first: StreamId, bytes: &[u8]) -> Option<DeletedEntries> {
     let total = u32::from_le_bytes(*bytes.first_chunk()?);
     if total as usize != bytes.len() || !bytes.ends_with(&[0xff]) {
         return None;
@@ -268,7 +296,8 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<()> {
         return None;
     }
     let (mut found_live, mut found_deleted) = (0, 0);
-    let mut last: Option<StreamId> = None;
+    let (mut last, mut last_live): (Option<StreamId>, Option<StreamId>) = (None, None);
+    let mut order = DeletedEntries::InOrder;
     while !is_end(bytes, at) {
         let flags_at = at;
         let flags = next(&mut at)?.integer()?;
@@ -279,10 +308,17 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<()> {
         let ms = first.ms.wrapping_add(next(&mut at)?.integer()? as u64);
         let seq = first.seq.wrapping_add(next(&mut at)?.integer()? as u64);
         let id = StreamId { ms, seq };
-        if id < first || last.is_some_and(|last| id <= last) {
+        let is_live = flags & DELETED == 0;
+        if id < first || (is_live && last_live.is_some_and(|last| id <= last)) {
             return None;
         }
-        last = Some(id);
+        if last.is_some_and(|last| id <= last) {
+            order = DeletedEntries::OutOfOrder;
+        }
+        last = last.max(Some(id));
+        if is_live {
+            last_live = Some(id);
+        }
         let (elements, own) = match flags & SAME_FIELDS {
             0 => {
                 let own = next(&mut at)?.integer()?;
@@ -299,14 +335,14 @@ fn check(first: StreamId, bytes: &[u8]) -> Option<()> {
         if next(&mut at)?.integer()? != own {
             return None;
         }
-        if flags & DELETED == 0 {
+        if is_live {
             found_live += 1;
         } else {
             found_deleted += 1;
         }
     }
     let counts_all = announced == u16::MAX || usize::from(announced) == count;
-    (counts_all && found_live == live && found_deleted == deleted).then_some(())
+    (counts_all && found_live == live && found_deleted == deleted).then_some(order)
 }
 
 /// The entries of a node, in their order.

@@ -72,25 +72,30 @@ impl Stream {
     }
 
     /// The stream of parts that may be anything: `None` if they do not fit together.
+    ///
+    /// Entries count for more than what is said of them, as Redis has written files whose number
+    /// of entries or last identifier is another: these are corrected.
     pub fn of_parts(parts: &StreamParts<'_>, heap: &Heap) -> Option<Stream> {
         let mut stream = Stream::new_in(heap.clone());
-        let mut last: Option<StreamId> = None;
         for (first, bytes) in &parts.nodes {
             let node = Node::parse(*first, bytes, heap.clone())?;
-            if last.is_some_and(|last| *first <= last) {
+            // Redis has no node whose entries are all deleted, and neither have we.
+            if node.live() == 0 {
+                continue;
+            }
+            stream.forget_deleted_from(*first);
+            if stream.last_node_id().is_some_and(|last| *first <= last) {
                 return None;
             }
-            last = Some(node.last_id());
             stream.len += node.live();
-            // Redis has no node whose entries are all deleted, and neither have we.
-            if node.live() > 0 {
-                stream.nodes.push_back(node);
-            }
+            stream.nodes.push_back(node);
         }
-        if stream.len != parts.len || last.is_some_and(|last| last > parts.last_id) {
-            return None;
+        if let Some(next) = parts.last_id.next() {
+            stream.forget_deleted_from(next);
         }
-        stream.last_id = parts.last_id;
+        stream.last_id = parts
+            .last_id
+            .max(stream.last_node_id().unwrap_or(StreamId::MIN));
         stream.max_deleted = parts.max_deleted;
         stream.entries_added = parts.entries_added;
         for group in &parts.groups {
@@ -172,11 +177,14 @@ impl StreamParts<'_> {
         }
     }
 
-    /// The identifier of the first entry, `0-0` if there is none; `None` if the parts do not fit
-    /// together.
-    pub fn sound_first_id(&self) -> Option<StreamId> {
+    /// Makes what is said of the entries true: their number, and the first and last identifiers.
+    /// `None` if the parts do not fit together.
+    pub fn correct(&mut self) -> Option<()> {
         let stream = Stream::of_parts(self, &Heap::new())?;
-        Some(stream.progress().first_id)
+        self.len = stream.len;
+        self.first_id = stream.progress().first_id;
+        self.last_id = stream.last_id;
+        Some(())
     }
 }
 
@@ -268,6 +276,7 @@ impl Stream {
             }
             parts.groups.push(group);
         }
-        Stream::of_parts(&parts, heap)
+        let is_exact = |stream: &Stream| stream.len == parts.len && stream.last_id == parts.last_id;
+        Stream::of_parts(&parts, heap).filter(is_exact)
     }
 }

@@ -67,6 +67,10 @@ impl Stream {
         if !places.is_empty() {
             node.delete(&places);
             self.len -= places.len() as u64;
+            // Deleted entries behind the bound are all that is left.
+            if node.live() == 0 {
+                self.nodes.pop_front();
+            }
         }
     }
 }
