@@ -7,7 +7,7 @@
 
 use super::convert::whole;
 use super::number::format_general;
-use super::{lent, push};
+use super::{lent, push, raw};
 use crate::resp::{Protocol, Reply};
 use mlua::ffi::{self, lua_State};
 use mlua::{Lua, Result, Table};
@@ -73,6 +73,7 @@ enum Ran {
 unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this with its state, and no frame of it has anything to drop.
     unsafe {
+        raw::look(state);
         if push_answer(state, run(state)) {
             ffi::lua_error(state);
         }
@@ -83,7 +84,10 @@ unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
 /// `redis.pcall`: an error is returned.
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: as above.
-    unsafe { push_answer(state, run(state)) };
+    unsafe {
+        raw::look(state);
+        push_answer(state, run(state));
+    }
     1
 }
 

@@ -9,17 +9,15 @@ use super::register::{self, Registered};
 use super::source::{Script, ScriptError};
 use super::watchdog::Watchdog;
 use super::{
-    arguments::Arguments, bits, commands, convert, failure, json, lent, msgpack, random, sha1_hex,
-    structs,
+    arguments::Arguments, bits, commands, convert, failure, hook, json, lent, msgpack, random,
+    sha1_hex, structs, weighed,
 };
 use crate::catalog::REDIS_VERSION;
 use hashbrown::{HashMap, HashSet};
 use mlua::chunk::ChunkMode;
-use mlua::debug::HookTriggers;
-use mlua::{
-    Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value, VmState,
-};
+use mlua::{Function, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table, Value};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -42,11 +40,19 @@ const PRELUDE: &str = include_str!("prelude.lua");
 
 /// What all scripts together may hold in memory. Redis has no limit, so that a script may end the
 /// server; here it ends itself.
-const MEMORY_BYTES_MAX: usize = 1 << 30;
+pub const MEMORY_BYTES_MAX: usize = 1 << 30;
 
-/// How many instructions of Lua run before it is looked whether the script is to be killed: about
-/// a millisecond.
-const HOOK_INSTRUCTIONS: u32 = 100_000;
+/// How much memory a script may leave behind before all that it has left is given back at once.
+const LEFT_BYTES_MAX: usize = 32 << 20;
+
+/// How long a text may be that is compiled. Nothing can end that while it goes on.
+const SOURCE_BYTES_MAX: usize = 16 << 20;
+
+/// How much of a text that has no name is kept as its name.
+const SHOWN_BYTES_MAX: usize = 512;
+
+/// What is said of a longer one.
+const SOURCE_TOO_LONG: &str = "chunk has more than 16777216 bytes";
 
 /// What a Lua state runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +79,10 @@ pub struct Engine {
     tidy: Function,
     /// Whether a script may have put something there.
     is_untidy: Arc<AtomicBool>,
+    /// Has the garbage collector work as it does for all scripts.
+    retune: Function,
+    /// Whether a script has changed that.
+    is_retuned: Arc<AtomicBool>,
     /// Scripts by their digests.
     scripts: HashMap<String, Callable>,
     /// Functions of libraries by their numbers, each with its name. Those that were loaded last may
@@ -84,6 +94,8 @@ pub struct Engine {
     registered: Arc<Mutex<Vec<Registered>>>,
     /// Ends what takes too long.
     guard: Arc<Guard>,
+    /// With how many bytes of memory behind a script all that is left is given back.
+    collect_above: Cell<usize>,
 }
 
 impl Engine {
@@ -93,34 +105,25 @@ impl Engine {
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
         let random = Arc::new(Mutex::new(Random::default()));
+        lua.globals().raw_set("unpack", weighed::replace(&lua)?)?;
         let redis = redis_table(&lua)?;
         let guard = Arc::new(Guard::new(Arc::clone(watchdog)));
         let registered = Arc::default();
         commands::add_functions(&lua, &redis)?;
-        let native = native_table(&lua, &redis, &random, &guard)?;
+        let native = native_table(&lua, &redis, &random)?;
         let locate = lua.create_function(failure::locate)?;
         native.raw_set("locate", &locate)?;
         let entry = Entry::new(&lua, locate)?;
-        let is_untidy = Arc::new(AtomicBool::new(false));
-        let untidy = Arc::clone(&is_untidy);
-        let untidied = lua.create_function(move |_, ()| {
-            untidy.store(true, Ordering::Relaxed);
-            Ok(())
-        })?;
-        native.raw_set("untidied", untidied)?;
+        let is_untidy = mark(&lua, &native, "untidied")?;
+        let is_retuned = mark(&lua, &native, "retuned")?;
         let loading = match kind {
             Kind::Scripts => lua.create_table()?,
             Kind::Functions => loading_table(&lua, &redis, &registered)?,
         };
         native.raw_set("loading", loading)?;
         let prelude = lua.load(PRELUDE).set_name("=prelude").into_function()?;
-        let (environment, globals, load, tidy) = prelude.call((native,))?;
-        let asked = Arc::clone(&guard);
-        let triggers = HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS);
-        lua.set_global_hook(triggers, move |_, _| match asked.verdict() {
-            Some(reason) => Err(failure::raise_reply(reason)),
-            None => Ok(VmState::Continue),
-        })?;
+        let (environment, globals, load, tidy, retune) = prelude.call((native,))?;
+        hook::set(&lua)?;
         Ok(Engine {
             lua,
             environment,
@@ -129,11 +132,14 @@ impl Engine {
             load,
             tidy,
             is_untidy,
+            retune,
+            is_retuned,
             scripts: HashMap::new(),
             functions: HashMap::new(),
             next_number: 0,
             registered,
             guard,
+            collect_above: Cell::new(LEFT_BYTES_MAX),
         })
     }
 
@@ -161,10 +167,7 @@ impl Engine {
     }
 
     fn compile_as(&self, name: &str, code: &[u8]) -> Result<Function> {
-        let chunk = self.lua.load(code);
-        let chunk = chunk.set_name(name).set_mode(ChunkMode::Text);
-        let chunk = chunk.set_environment(self.environment.clone());
-        chunk.into_function()
+        compile(&self.lua, name.to_owned(), code, self.environment.clone())
     }
 
     /// Runs a script and writes what it returns.
@@ -193,18 +196,38 @@ impl Engine {
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> std::result::Result<(), ScriptError> {
+        let attending = self.guard.attend();
         let ended = self.entry.call(callable, host, keys, arguments);
+        let answered = match ended {
+            Ok(Ended::Answered) => Ok(()),
+            Ok(Ended::Returned(value)) => {
+                let typed = lent::is_typed();
+                convert::to_reply(&value, host.reply(), typed).map_err(ScriptError::from)
+            }
+            Ok(Ended::Failed(error)) => Err(failed(name, &error)),
+            Err(error) => Err(error.into()),
+        };
+        drop(attending);
         commands::end_script();
+        self.settle()?;
+        answered
+    }
+
+    /// Undoes what a script may have left to later ones.
+    fn settle(&self) -> Result<()> {
         if self.is_untidy.load(Ordering::Relaxed) {
             self.tidy.call::<()>(())?;
         }
-        match ended? {
-            Ended::Answered => Ok(()),
-            Ended::Returned(value) => {
-                Ok(convert::to_reply(&value, host.reply(), lent::is_typed())?)
-            }
-            Ended::Failed(error) => Err(failed(name, &error)),
+        if self.is_retuned.swap(false, Ordering::Relaxed) {
+            self.retune.call::<()>(())?;
         }
+        // Lua 5.1 does not collect when it lacks memory, but fails.
+        if self.entry.memory_bytes() > self.collect_above.get() {
+            self.lua.gc_collect()?;
+            let left = self.lua.used_memory();
+            self.collect_above.set(LEFT_BYTES_MAX.max(2 * left));
+        }
+        Ok(())
     }
 
     /// Loads a library. Its functions are not known before it is [kept](Engine::keep).
@@ -218,7 +241,9 @@ impl Engine {
             .compile_as("@user_function", body)
             .map_err(|error| LibraryError::Compile(failure::message(&error)))?;
         self.guard.begin_load(time_max);
+        let attending = self.guard.attend();
         let loaded = self.load.call::<(bool, Value)>(chunk);
+        drop(attending);
         self.guard.end_load();
         let registered = std::mem::take(&mut *self.registered.lock());
         match loaded? {
@@ -266,6 +291,22 @@ impl Engine {
     }
 }
 
+/// Compiles a text, which is never taken for bytes that were compiled before.
+fn compile(lua: &Lua, name: String, code: &[u8], environment: Table) -> Result<Function> {
+    if code.len() > SOURCE_BYTES_MAX {
+        return Err(mlua::Error::RuntimeError(SOURCE_TOO_LONG.to_owned()));
+    }
+    // A name is a string of C.
+    let name = name.replace('\0', "");
+    // The parser of Lua 5.1 does not hold its name, which a collection then frees (CVE-2025-49844).
+    // Equal strings are one string, and this one is held.
+    let held = lua.create_string(&name)?;
+    let chunk = lua.load(code).set_name(name).set_mode(ChunkMode::Text);
+    let function = chunk.set_environment(environment).into_function();
+    drop(held);
+    function
+}
+
 /// What the client of a script or function of this name that failed is told.
 fn failed(name: &str, error: &Value) -> ScriptError {
     let Value::Table(table) = error else {
@@ -298,27 +339,38 @@ fn field(table: &Table, name: &str) -> Option<String> {
     }
 }
 
+/// Adds a function that sets what is answered.
+fn mark(lua: &Lua, native: &Table, name: &str) -> Result<Arc<AtomicBool>> {
+    let is_set = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&is_set);
+    let function = lua.create_function(move |_, ()| {
+        set.store(true, Ordering::Relaxed);
+        Ok(())
+    })?;
+    native.raw_set(name, function)?;
+    Ok(is_set)
+}
+
 /// What only the prelude gets to see, and passes on.
-fn native_table(
-    lua: &Lua,
-    redis: &Table,
-    random: &Arc<Mutex<Random>>,
-    guard: &Arc<Guard>,
-) -> Result<Table> {
+fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result<Table> {
     let native = lua.create_table()?;
-    let guard = Arc::clone(guard);
-    let translate = lua.create_function(move |lua, value: Value| match guard.verdict() {
-        // It must not catch the error and go on.
-        Some(reason) => Err(failure::raise_reply(reason)),
-        None => failure::translate(lua, value),
+    let translate = lua.create_function(|lua, value: Value| {
+        // What is to end must not catch the error and go on.
+        failure::look()?;
+        failure::translate(lua, value)
     })?;
     native.raw_set("translate", translate)?;
     let load = |lua: &Lua, (environment, text, name): (Table, LuaString, Option<LuaString>)| {
-        let bytes = text.as_bytes().to_vec();
-        // A name is a string of C.
-        let name = name.unwrap_or(text).to_string_lossy().replace('\0', "");
-        let chunk = lua.load(bytes).set_name(name).set_mode(ChunkMode::Text);
-        match chunk.set_environment(environment).into_function() {
+        let bytes = text.as_bytes();
+        let name = match &name {
+            Some(name) => name.to_string_lossy(),
+            // No more than its first line is shown.
+            None => {
+                let line = bytes.get(..SHOWN_BYTES_MAX).unwrap_or(&bytes);
+                String::from_utf8_lossy(line).into_owned()
+            }
+        };
+        match compile(lua, name, &bytes, environment) {
             Ok(function) => Ok((Some(function), None)),
             Err(error) => Ok((None, Some(failure::message(&error)))),
         }

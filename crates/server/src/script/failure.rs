@@ -34,6 +34,14 @@ pub fn bad_argument(lua: &Lua, position: usize, function: &str, text: &str) -> E
     )
 }
 
+/// Fails if what runs is to end. Functions that take long ask this now and then.
+pub fn look() -> Result<()> {
+    match super::guard::verdict() {
+        Some(reason) => Err(raise_reply(reason)),
+        None => Ok(()),
+    }
+}
+
 /// An error that scripts get as a table, as if a command had answered it.
 pub fn raise_reply(text: impl Into<String>) -> Error {
     Error::external(Failure {

@@ -2,7 +2,9 @@
 
 use super::watchdog::{KILLED, Watchdog};
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a library is told that takes too long to load.
@@ -12,8 +14,30 @@ const LOAD_TIMEOUT: &str = "ERR FUNCTION LOAD timeout";
 #[derive(Debug)]
 pub struct Guard {
     watchdog: Arc<Watchdog>,
-    /// While a library is loaded: until when it has to be.
-    load: Mutex<Option<Option<Instant>>>,
+    is_loading: AtomicBool,
+    /// While a library is loaded: until when it has to be, if by any time.
+    load_until: Mutex<Option<Instant>>,
+}
+
+thread_local! {
+    /// The guard of what runs on this thread.
+    static ATTENDED: RefCell<Option<Arc<Guard>>> = const { RefCell::new(None) };
+}
+
+/// While this is there, [`verdict`] asks a guard on this thread.
+#[derive(Debug)]
+pub struct Attending(());
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        ATTENDED.set(None);
+    }
+}
+
+/// Returns why what runs on this thread is to end, if it is. Functions that scripts call ask this
+/// where they take long.
+pub fn verdict() -> Option<&'static str> {
+    ATTENDED.with_borrow(|guard| guard.as_ref()?.verdict())
 }
 
 impl Guard {
@@ -21,26 +45,36 @@ impl Guard {
     pub fn new(watchdog: Arc<Watchdog>) -> Guard {
         Guard {
             watchdog,
-            load: Mutex::new(None),
+            is_loading: AtomicBool::new(false),
+            load_until: Mutex::new(None),
         }
+    }
+
+    /// Has [`verdict`] ask this guard on this thread.
+    pub fn attend(self: &Arc<Guard>) -> Attending {
+        ATTENDED.set(Some(Arc::clone(self)));
+        Attending(())
     }
 
     /// A library is loaded, which may take so long.
     pub fn begin_load(&self, time_max: Option<Duration>) {
-        *self.load.lock() = Some(time_max.map(|time| Instant::now() + time));
+        *self.load_until.lock() = time_max.map(|time| Instant::now() + time);
+        self.is_loading.store(true, Ordering::Relaxed);
     }
 
     /// The library is loaded, or refused.
     pub fn end_load(&self) {
-        *self.load.lock() = None;
+        self.is_loading.store(false, Ordering::Relaxed);
     }
 
-    /// Why what runs is to end, if it is.
-    pub fn verdict(&self) -> Option<&'static str> {
-        match *self.load.lock() {
-            Some(Some(until)) => (Instant::now() > until).then_some(LOAD_TIMEOUT),
-            Some(None) => None,
-            None => self.watchdog.is_killed().then_some(KILLED),
+    /// Returns why what runs is to end, if it is.
+    fn verdict(&self) -> Option<&'static str> {
+        if self.is_loading.load(Ordering::Relaxed) {
+            let until = *self.load_until.lock();
+            return until
+                .is_some_and(|until| Instant::now() > until)
+                .then_some(LOAD_TIMEOUT);
         }
+        self.watchdog.is_killed().then_some(KILLED)
     }
 }

@@ -26,6 +26,8 @@ mod enter;
 mod failure;
 mod functions;
 mod guard;
+#[expect(unsafe_code, reason = "Lua calls a function in C between instructions")]
+mod hook;
 mod host;
 mod json;
 #[expect(unsafe_code, reason = "Lua's functions outlive what a script runs on")]
@@ -33,15 +35,25 @@ mod lent;
 pub mod library;
 mod msgpack;
 mod number;
+mod pattern;
 #[expect(unsafe_code, reason = "answers of commands go onto Lua's stack")]
 mod push;
 mod random;
+#[expect(unsafe_code, reason = "arguments of functions in C lie on Lua's stack")]
+mod raw;
 mod register;
 mod source;
+#[expect(unsafe_code, reason = "patterns are matched by functions in C")]
+mod strings;
 mod structs;
 #[cfg(test)]
 mod tests;
 mod watchdog;
+#[expect(
+    unsafe_code,
+    reason = "functions in C stand in front of the interpreter's"
+)]
+mod weighed;
 
 pub use functions::{Functions, LOAD_TIME_MAX, Restore};
 pub use host::Host;

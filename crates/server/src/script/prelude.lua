@@ -41,7 +41,7 @@ local globals = strict({})
 local environment, seen = protect(globals)
 
 for _, name in next, {
-    "assert", "collectgarbage", "error", "gcinfo", "getmetatable", "ipairs", "rawequal", "select",
+    "assert", "error", "gcinfo", "getmetatable", "ipairs", "rawequal", "select",
     "tonumber", "tostring", "type", "unpack", "_VERSION",
 } do
     globals[name] = rawget(_G, name)
@@ -109,10 +109,27 @@ function globals.pcall(...)
     return finish(pcall(...))
 end
 
+-- Nor does one go on whose handler has failed by that.
+local function leave(ok, ...)
+    if not ok then
+        native.translate(nil)
+    end
+    return ok, ...
+end
+
 function globals.xpcall(run, explain)
-    return xpcall(run, function(value)
+    return leave(xpcall(run, function(value)
         return explain(native.translate(value))
-    end)
+    end))
+end
+
+-- All but looking has to be undone behind the script.
+local collect = collectgarbage
+function globals.collectgarbage(option, ...)
+    if option ~= nil and option ~= "count" and option ~= "collect" then
+        native.retuned()
+    end
+    return collect(option, ...)
 end
 
 function globals.loadstring(text, name)
@@ -176,6 +193,13 @@ local function tidy()
     end
 end
 
+-- The values that Lua begins with.
+local function retune()
+    collect("restart")
+    collect("setpause", 200)
+    collect("setstepmul", 200)
+end
+
 local locate = native.locate
 local function load(library)
     seen.__index = loading
@@ -185,4 +209,4 @@ local function load(library)
     return ok, value
 end
 
-return environment, globals, load, tidy
+return environment, globals, load, tidy, retune

@@ -16,6 +16,7 @@ mod functions;
 mod geo;
 mod handover;
 mod hash_expiry;
+mod hostile_scripts;
 mod hyperloglog;
 mod killable;
 mod latency;

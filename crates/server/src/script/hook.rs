@@ -1,0 +1,38 @@
+//! The look at the verdict between the instructions of Lua.
+
+use super::raw;
+use mlua::ffi::{self, lua_Debug, lua_State};
+use mlua::{Lua, Result};
+use std::ffi::c_int;
+
+/// How many instructions run between two looks, at most.
+const INSTRUCTIONS_MAX: usize = 256;
+
+/// With how much memory in the Lua state there are fewer. The time that one instruction takes is
+/// bounded by nothing else: it may join two strings that fill the memory.
+const MEBIBYTES_MANY: usize = 16;
+
+/// Looks at the verdict from now on. Coroutines that scripts make inherit it.
+pub fn set(lua: &Lua) -> Result<()> {
+    let many = INSTRUCTIONS_MAX as c_int;
+    let set = |state| {
+        // SAFETY: the state is the one that runs this. `look` may be called between instructions.
+        unsafe { ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, many) };
+    };
+    // SAFETY: the closure has nothing to drop, and leaves the stack as it was.
+    unsafe { lua.exec_raw((), set) }
+}
+
+unsafe extern "C-unwind" fn look(state: *mut lua_State, _: *mut lua_Debug) {
+    // SAFETY: Lua calls this with its state, in a frame with places on the stack as for a function
+    // in C. No frame of it has anything to drop.
+    unsafe {
+        raw::look(state);
+        let mebibytes = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) as usize >> 10;
+        let many = INSTRUCTIONS_MAX * MEBIBYTES_MANY / mebibytes.max(MEBIBYTES_MANY);
+        let many = many.max(1) as c_int;
+        if many != ffi::lua_gethookcount(state) {
+            ffi::lua_sethook(state, Some(look), ffi::LUA_MASKCOUNT, many);
+        }
+    }
+}

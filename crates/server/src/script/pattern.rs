@@ -1,0 +1,373 @@
+//! Matching of Lua 5.1's patterns, in bounded depth and with a look at the verdict.
+//!
+//! That of the interpreter recurses as deep as a pattern asks for, and tries all ways to match
+//! while nobody can end it.
+
+use super::guard;
+use std::ffi::CStr;
+
+/// How many captures a pattern may have.
+const CAPTURES_MAX: usize = 32;
+
+/// How many repeated or captured items may wait for the rest of the pattern, as in Lua 5.2.
+const DEPTH_MAX: usize = 200;
+
+/// How much is tried between two looks at the verdict.
+const STEPS_UNTIL_LOOK: usize = 1 << 16;
+
+const ESCAPE: u8 = b'%';
+
+/// Why a pattern is not matched any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternFault {
+    /// The pattern is wrong.
+    Wrong(&'static CStr),
+    /// What runs is to end, for this reason.
+    Over(&'static str),
+}
+
+type Outcome<T> = Result<T, PatternFault>;
+
+fn wrong<T>(text: &'static CStr) -> Outcome<T> {
+    Err(PatternFault::Wrong(text))
+}
+
+/// What a capture spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capture {
+    /// It is not closed.
+    Open(usize),
+    /// It is the place where it stands.
+    Place(usize),
+    /// It begins and ends here.
+    Span(usize, usize),
+}
+
+/// A pattern on its way through a subject. Nothing of it is to be dropped.
+#[derive(Debug)]
+pub struct Matcher<'m> {
+    subject: &'m [u8],
+    pattern: &'m [u8],
+    captures: [Capture; CAPTURES_MAX],
+    level: usize,
+    depth: usize,
+    steps: usize,
+}
+
+impl<'m> Matcher<'m> {
+    /// Prepares a pattern, which ends where a string of C would.
+    pub fn new(subject: &'m [u8], pattern: &'m [u8]) -> Matcher<'m> {
+        let end = memchr::memchr(0, pattern).unwrap_or(pattern.len());
+        Matcher {
+            subject,
+            pattern: pattern.get(..end).unwrap_or_default(),
+            captures: [Capture::Open(0); CAPTURES_MAX],
+            level: 0,
+            depth: 0,
+            steps: 0,
+        }
+    }
+
+    /// Takes off the anchor at the beginning of the pattern, and says whether there is one.
+    pub fn take_anchor(&mut self) -> bool {
+        match self.pattern {
+            [b'^', rest @ ..] => {
+                self.pattern = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Matches the whole pattern at this place of the subject, and returns the end.
+    pub fn run(&mut self, at: usize) -> Outcome<Option<usize>> {
+        self.level = 0;
+        self.depth = 0;
+        self.step(1)?;
+        self.at(at, 0)
+    }
+
+    /// Returns the captures of the last match.
+    pub fn captures(&self) -> &[Capture] {
+        self.captures.get(..self.level).unwrap_or_default()
+    }
+
+    /// Counts what was tried.
+    fn step(&mut self, count: usize) -> Outcome<()> {
+        self.steps += count;
+        if self.steps >= STEPS_UNTIL_LOOK {
+            self.steps = 0;
+            if let Some(reason) = guard::verdict() {
+                return Err(PatternFault::Over(reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a byte of the pattern, which ends with a 0 as in C.
+    fn pattern_at(&self, at: usize) -> u8 {
+        self.pattern.get(at).copied().unwrap_or(0)
+    }
+
+    /// Matches the pattern from `p` on at `s`, one level deeper.
+    fn at(&mut self, s: usize, p: usize) -> Outcome<Option<usize>> {
+        if self.depth == DEPTH_MAX {
+            return wrong(c"pattern too complex");
+        }
+        self.depth += 1;
+        let matched = self.items(s, p);
+        self.depth -= 1;
+        matched
+    }
+
+    fn items(&mut self, mut s: usize, mut p: usize) -> Outcome<Option<usize>> {
+        loop {
+            self.step(1)?;
+            match self.pattern_at(p) {
+                b'(' if self.pattern_at(p + 1) == b')' => {
+                    return self.begin_capture(s, p + 2, Capture::Place(s));
+                }
+                b'(' => return self.begin_capture(s, p + 1, Capture::Open(s)),
+                b')' => return self.end_capture(s, p + 1),
+                0 => return Ok(Some(s)),
+                b'$' if self.pattern_at(p + 1) == 0 => {
+                    return Ok((s == self.subject.len()).then_some(s));
+                }
+                ESCAPE => match self.pattern_at(p + 1) {
+                    b'b' => {
+                        let Some(end) = self.balanced(s, p + 2)? else {
+                            return Ok(None);
+                        };
+                        (s, p) = (end, p + 4);
+                        continue;
+                    }
+                    b'f' => {
+                        p += 2;
+                        if self.pattern_at(p) != b'[' {
+                            return wrong(c"missing '[' after '%f' in pattern");
+                        }
+                        let end = self.class_end(p)?;
+                        let byte = |at: Option<usize>| at.and_then(|at| self.subject.get(at));
+                        let before = byte(s.checked_sub(1)).copied().unwrap_or(0);
+                        let here = byte(Some(s)).copied().unwrap_or(0);
+                        if self.in_set(before, p, end - 1) || !self.in_set(here, p, end - 1) {
+                            return Ok(None);
+                        }
+                        p = end;
+                        continue;
+                    }
+                    digit if digit.is_ascii_digit() => {
+                        let Some(end) = self.again(s, digit)? else {
+                            return Ok(None);
+                        };
+                        (s, p) = (end, p + 2);
+                        continue;
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+            let end = self.class_end(p)?;
+            let is_matched = self.single(s, p, end);
+            match self.pattern_at(end) {
+                b'?' => {
+                    if is_matched && let Some(all) = self.at(s + 1, end + 1)? {
+                        return Ok(Some(all));
+                    }
+                    p = end + 1;
+                }
+                b'*' => return self.most(s, p, end),
+                b'+' if is_matched => return self.most(s + 1, p, end),
+                b'-' => return self.fewest(s, p, end),
+                b'+' => return Ok(None),
+                _ if is_matched => (s, p) = (s + 1, end),
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Returns the end of the item that begins at `p`.
+    fn class_end(&self, p: usize) -> Outcome<usize> {
+        let mut end = p + 1;
+        match self.pattern_at(p) {
+            ESCAPE if self.pattern_at(end) == 0 => wrong(c"malformed pattern (ends with '%')"),
+            ESCAPE => Ok(end + 1),
+            b'[' => {
+                end += usize::from(self.pattern_at(end) == b'^');
+                loop {
+                    let byte = self.pattern_at(end);
+                    if byte == 0 {
+                        return wrong(c"malformed pattern (missing ']')");
+                    }
+                    end += 1;
+                    if byte == ESCAPE && self.pattern_at(end) != 0 {
+                        end += 1;
+                    }
+                    if self.pattern_at(end) == b']' {
+                        return Ok(end + 1);
+                    }
+                }
+            }
+            _ => Ok(end),
+        }
+    }
+
+    /// Says whether the byte at `s` is in the item from `p` to `end`.
+    fn single(&self, s: usize, p: usize, end: usize) -> bool {
+        let Some(&byte) = self.subject.get(s) else {
+            return false;
+        };
+        match self.pattern_at(p) {
+            b'.' => true,
+            ESCAPE => in_class(byte, self.pattern_at(p + 1)),
+            b'[' => self.in_set(byte, p, end - 1),
+            literal => literal == byte,
+        }
+    }
+
+    /// Says whether a byte is in the set that begins at `p` and whose last bracket is at `last`.
+    fn in_set(&self, byte: u8, mut p: usize, last: usize) -> bool {
+        let is_negated = self.pattern_at(p + 1) == b'^';
+        p += usize::from(is_negated);
+        loop {
+            p += 1;
+            if p >= last {
+                return is_negated;
+            }
+            let first = self.pattern_at(p);
+            let found = if first == ESCAPE {
+                p += 1;
+                in_class(byte, self.pattern_at(p))
+            } else if self.pattern_at(p + 1) == b'-' && p + 2 < last {
+                p += 2;
+                (first..=self.pattern_at(p)).contains(&byte)
+            } else {
+                first == byte
+            };
+            if found {
+                return !is_negated;
+            }
+        }
+    }
+
+    fn balanced(&mut self, s: usize, p: usize) -> Outcome<Option<usize>> {
+        let (open, close) = (self.pattern_at(p), self.pattern_at(p + 1));
+        if open == 0 || close == 0 {
+            return wrong(c"unbalanced pattern");
+        }
+        let rest = self.subject.get(s..).unwrap_or_default();
+        if rest.first() != Some(&open) {
+            return Ok(None);
+        }
+        let mut depth = 1;
+        for (at, &byte) in rest.iter().enumerate().skip(1) {
+            if byte == close {
+                depth -= 1;
+                if depth == 0 {
+                    self.step(at)?;
+                    return Ok(Some(s + at + 1));
+                }
+            } else if byte == open {
+                depth += 1;
+            }
+        }
+        self.step(rest.len())?;
+        Ok(None)
+    }
+
+    /// Matches the item as often as it can be, and less often where the rest does not match.
+    fn most(&mut self, s: usize, p: usize, end: usize) -> Outcome<Option<usize>> {
+        let mut count = 0;
+        while self.single(s + count, p, end) {
+            count += 1;
+        }
+        self.step(count)?;
+        for count in (0..=count).rev() {
+            if let Some(all) = self.at(s + count, end + 1)? {
+                return Ok(Some(all));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Matches the item as seldom as the rest lets it.
+    fn fewest(&mut self, mut s: usize, p: usize, end: usize) -> Outcome<Option<usize>> {
+        loop {
+            if let Some(all) = self.at(s, end + 1)? {
+                return Ok(Some(all));
+            }
+            if !self.single(s, p, end) {
+                return Ok(None);
+            }
+            s += 1;
+        }
+    }
+
+    fn begin_capture(&mut self, s: usize, p: usize, capture: Capture) -> Outcome<Option<usize>> {
+        let Some(place) = self.captures.get_mut(self.level) else {
+            return wrong(c"too many captures");
+        };
+        *place = capture;
+        self.level += 1;
+        let matched = self.at(s, p)?;
+        self.level -= usize::from(matched.is_none());
+        Ok(matched)
+    }
+
+    fn end_capture(&mut self, s: usize, p: usize) -> Outcome<Option<usize>> {
+        let captures = self.captures.get(..self.level).unwrap_or_default();
+        let is_open = |it: &Capture| matches!(it, Capture::Open(_));
+        let Some(last) = captures.iter().rposition(is_open) else {
+            return wrong(c"invalid pattern capture");
+        };
+        let Some(Capture::Open(start)) = self.captures.get(last).copied() else {
+            return wrong(c"invalid pattern capture");
+        };
+        self.set(last, Capture::Span(start, s));
+        let matched = self.at(s, p)?;
+        if matched.is_none() {
+            self.set(last, Capture::Open(start));
+        }
+        Ok(matched)
+    }
+
+    fn set(&mut self, at: usize, capture: Capture) {
+        if let Some(place) = self.captures.get_mut(at) {
+            *place = capture;
+        }
+    }
+
+    /// Matches once more what a capture holds, which `digit` counts from 1.
+    fn again(&mut self, s: usize, digit: u8) -> Outcome<Option<usize>> {
+        let number = usize::from(digit).checked_sub(usize::from(b'1'));
+        match number.and_then(|number| self.captures().get(number)) {
+            None | Some(Capture::Open(_)) => wrong(c"invalid capture index"),
+            Some(Capture::Place(_)) => Ok(None),
+            Some(&Capture::Span(start, end)) => {
+                let text = self.subject.get(start..end).unwrap_or_default();
+                let rest = self.subject.get(s..).unwrap_or_default();
+                let end = rest.starts_with(text).then_some(s + text.len());
+                self.step(text.len() / 64)?;
+                Ok(end)
+            }
+        }
+    }
+}
+
+/// Says whether a byte is in the class of a letter, as in the locale of C.
+fn in_class(byte: u8, letter: u8) -> bool {
+    let is_in = match letter.to_ascii_lowercase() {
+        b'a' => byte.is_ascii_alphabetic(),
+        b'c' => byte.is_ascii_control(),
+        b'd' => byte.is_ascii_digit(),
+        b'l' => byte.is_ascii_lowercase(),
+        b'p' => byte.is_ascii_punctuation(),
+        b's' => matches!(byte, b' ' | b'\t'..=b'\r'),
+        b'u' => byte.is_ascii_uppercase(),
+        b'w' => byte.is_ascii_alphanumeric(),
+        b'x' => byte.is_ascii_hexdigit(),
+        b'z' => byte == 0,
+        _ => return letter == byte,
+    };
+    is_in == letter.is_ascii_lowercase()
+}

@@ -1,0 +1,126 @@
+//! Steps that functions in C share, which get their arguments from Lua's stack.
+
+use super::{guard, push};
+use mlua::ffi::{self, lua_State};
+use std::ffi::c_int;
+
+/// How many bytes a function may go through before it looks at the verdict.
+pub const BYTES_UNTIL_LOOK: usize = 1 << 16;
+
+/// How many places on the stack the table of an error needs.
+const PLACES: c_int = 4;
+
+/// Raises an error if what runs is to end.
+///
+/// # Safety
+/// As for [`push::answer`].
+pub unsafe fn look(state: *mut lua_State) {
+    if let Some(reason) = guard::verdict() {
+        // SAFETY: the caller answers for the state, and for frames without anything to drop.
+        unsafe { raise_over(state, reason) }
+    }
+}
+
+/// Raises the error of what is to end for this reason.
+///
+/// # Safety
+/// As for [`push::answer`].
+pub unsafe fn raise_over(state: *mut lua_State, reason: &'static str) -> ! {
+    // SAFETY: the caller answers for the state, and for frames without anything to drop.
+    unsafe {
+        ffi::luaL_checkstack(state, PLACES, c"no place for an error".as_ptr());
+        push::field(state, c"err", reason.as_bytes());
+        ffi::lua_error(state)
+    }
+}
+
+/// Returns the bytes of an argument, which is turned into a string if it is a number.
+///
+/// # Safety
+/// As for [`push::answer`]. The bytes stay while the argument is on the stack.
+pub unsafe fn string<'s>(state: *mut lua_State, position: c_int) -> &'s [u8] {
+    let mut length = 0;
+    // SAFETY: the caller answers for the state, and for how long the bytes are used.
+    unsafe {
+        let bytes = ffi::luaL_checklstring(state, position, &raw mut length);
+        std::slice::from_raw_parts(bytes.cast::<u8>(), length)
+    }
+}
+
+/// Returns an argument as an integer, or `default` if there is none.
+///
+/// # Safety
+/// As for [`push::answer`].
+pub unsafe fn integer(state: *mut lua_State, position: c_int, default: i64) -> i64 {
+    // SAFETY: the caller answers for the state.
+    unsafe {
+        if ffi::lua_isnoneornil(state, position) != 0 {
+            return default;
+        }
+        // What no integer can hold is the nearest one.
+        ffi::luaL_checknumber(state, position) as i64
+    }
+}
+
+/// Bytes that grow in a block of Lua's own memory, so that they count, and that nothing is to be
+/// dropped when an error skips frames.
+pub struct GrowingBlock {
+    /// Where the block lies on the stack.
+    slot: c_int,
+    bytes: *mut u8,
+    length: usize,
+    capacity: usize,
+}
+
+impl GrowingBlock {
+    /// Pushes an empty block with room for so many bytes.
+    ///
+    /// # Safety
+    /// As for [`push::answer`]. The value that is pushed stays on the stack while this is used.
+    pub unsafe fn push(state: *mut lua_State, capacity: usize) -> GrowingBlock {
+        // SAFETY: the caller answers for the state. Lua has checked the stack's place.
+        unsafe {
+            let bytes = ffi::lua_newuserdata(state, capacity).cast();
+            GrowingBlock {
+                slot: ffi::lua_gettop(state),
+                bytes,
+                length: 0,
+                capacity,
+            }
+        }
+    }
+
+    /// Appends bytes, which do not lie in the block.
+    ///
+    /// # Safety
+    /// As for [`push::answer`], with the state of [`push`](GrowingBlock::push).
+    pub unsafe fn append(&mut self, state: *mut lua_State, bytes: &[u8]) {
+        // SAFETY: the caller answers for the state and for the block's place on the stack. The
+        // block has `capacity` bytes, of which `length` are written; the new one is another, so
+        // that neither copy overlaps.
+        unsafe {
+            let length = self.length + bytes.len();
+            if length > self.capacity {
+                let capacity = length.max(2 * self.capacity);
+                let larger = ffi::lua_newuserdata(state, capacity).cast::<u8>();
+                std::ptr::copy_nonoverlapping(self.bytes, larger, self.length);
+                ffi::lua_replace(state, self.slot);
+                (self.bytes, self.capacity) = (larger, capacity);
+            }
+            let end = self.bytes.add(self.length);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), end, bytes.len());
+            self.length = length;
+        }
+    }
+
+    /// Pushes the bytes as a string.
+    ///
+    /// # Safety
+    /// As for [`append`](GrowingBlock::append).
+    pub unsafe fn push_string(&self, state: *mut lua_State) {
+        // SAFETY: as many bytes of the block are written, and it is on the stack.
+        unsafe {
+            push::string(state, std::slice::from_raw_parts(self.bytes, self.length));
+        }
+    }
+}
