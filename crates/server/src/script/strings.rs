@@ -1,8 +1,8 @@
 //! The functions of the library `string` that match patterns or make long strings. Those of the
 //! interpreter recurse without a bound, and cannot be ended.
 //!
-//! They are functions in C (see [`commands`](super::commands)), and nothing in their frames is to be
-//! dropped, as an error of Lua skips them.
+//! They are functions in C (see [`commands`](super::commands)), and nothing in their frames is to
+//! be dropped, as an error of Lua skips them.
 
 use super::pattern::{Capture, Matcher, PatternFault};
 use super::raw::{self, BYTES_UNTIL_LOOK, GrowingBlock};

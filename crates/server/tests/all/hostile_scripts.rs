@@ -58,7 +58,8 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
     (
         "CVE-2025-49844: the parser does not hold the name of a chunk",
         "for i = 1, 300 do
-            loadstring('local a = {}' .. string.rep(' a = {a} ', 50), '@' .. string.rep('n', 60) .. i)
+            local name = '@' .. string.rep('n', 60) .. i
+            loadstring('local a = {}' .. string.rep(' a = {a} ', 50), name)
             collectgarbage('step', 1000)
         end
         return 1",
@@ -67,7 +68,7 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
     (
         "CVE-2024-46981: a finalizer runs while the state is closed",
         "return newproxy",
-        "(error) ERR user_script:1: Script attempted to access nonexistent global variable 'newproxy'",
+        "(error) ERR user_script:1: Script attempted to access nonexistent global variable",
     ),
     (
         "CVE-2024-31449: bit.tohex negates the least integer",
@@ -107,7 +108,7 @@ const PUBLIC_FAULTS: &[PublicFault] = &[
     (
         "CVE-2022-0543: the library package is there",
         "return package.loadlib('libc.so.6', '*')",
-        "(error) ERR user_script:1: Script attempted to access nonexistent global variable 'package'",
+        "(error) ERR user_script:1: Script attempted to access nonexistent global variable",
     ),
     (
         "CVE-2021-32626: cmsgpack and others push more than the stack holds",
