@@ -3,7 +3,7 @@
 
 use crate::admission;
 use crate::blocking::{Wait, Waiter};
-use crate::client::{Client, Replies};
+use crate::client::{Client, ENTRY_BYTES, Replies};
 use crate::command::{
     self, Account, Command, Flags, Group, Latest, invoke, lookup, note_uses, number_of,
 };
@@ -180,17 +180,19 @@ impl<'s> Executor<'s> {
             client.transaction.is_none() && admitted.as_ref().is_ok_and(|it| is_told(it, args));
         let wait = match admitted {
             Ok(command) if must_queue(client, command) => {
-                let words = args.iter().map(|word| word.to_vec()).collect();
-                if let Some(transaction) = &mut client.transaction {
-                    transaction.commands.push(words);
+                match self.queue(client, args) {
+                    Ok(()) => reply.simple("QUEUED"),
+                    Err(error) => {
+                        Account::refuse(self.server, args, &error);
+                        reply.error(&error.to_string());
+                    }
                 }
-                reply.simple("QUEUED");
                 None
             }
             Ok(command) => self.execute(client, command, args, now_ms, reply),
             Err(error) => {
                 if let Some(transaction) = &mut client.transaction {
-                    transaction.refused = true;
+                    transaction.refuse();
                 }
                 Account::refuse(self.server, args, &error);
                 let exec = args.first().is_some_and(|name| command::is(name, "exec"));
@@ -220,6 +222,32 @@ impl<'s> Executor<'s> {
             }
         }
         wait
+    }
+
+    /// Adds a command to the client's transaction.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; the transaction is then refused as a whole, and holds nothing.
+    fn queue(&self, client: &mut Client, args: &[&[u8]]) -> Result<(), CommandError> {
+        let Some(transaction) = &mut client.transaction else {
+            return Ok(());
+        };
+        if transaction.refused {
+            // It is never executed.
+            return Ok(());
+        }
+        let share = &self.server.clients.share;
+        let bytes = remembered_bytes(args);
+        // Some room is left for what comes behind it, so that the client is told and not closed.
+        let most = share.most() - share.most() / 4;
+        if transaction.bytes + bytes > most || !share.has_room_for(bytes) {
+            transaction.refuse();
+            return Err(CommandError::OutOfMemory);
+        }
+        let words = args.iter().map(|word| word.to_vec()).collect();
+        transaction.commands.push(words);
+        transaction.bytes += bytes;
+        Ok(())
     }
 
     /// Finds the command and checks that the client may run it.
@@ -409,6 +437,8 @@ impl<'s> Executor<'s> {
             if !wait.keys.is_empty() {
                 server.keyspace.set_observed(Observer::Blocked, true);
             }
+            // The words, and the keys among them in two more places.
+            client.waiting_bytes = 3 * remembered_bytes(args);
             let sent = || args.iter().map(|word| word.to_vec()).collect();
             server.blocked.add(Waiter {
                 client: Arc::clone(&client.shared),
@@ -469,6 +499,12 @@ impl<'s> Executor<'s> {
         drop(stripe);
         Shared::Executed(wait)
     }
+}
+
+/// What the server takes to remember a command, in bytes.
+fn remembered_bytes(args: &[&[u8]]) -> usize {
+    let bytes = |word: &&[u8]| word.len() + ENTRY_BYTES;
+    ENTRY_BYTES + args.iter().map(bytes).sum::<usize>()
 }
 
 /// What became of a command that was to run in the shared phase.

@@ -22,6 +22,7 @@ pub mod keyspace;
 pub mod log;
 pub mod logging;
 pub mod long_double;
+pub mod machine;
 pub mod metrics;
 pub mod migration;
 pub mod net;

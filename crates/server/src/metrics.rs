@@ -207,7 +207,7 @@ impl Metrics {
             ("index_nodes", nodes),
             ("index_leaves", leaves),
             ("objects", server.keyspace.heap.used_bytes()),
-            ("buffers", server.eviction.buffer_bytes()),
+            ("clients", server.eviction.client_bytes()),
             ("access_tables", server.access.bytes()),
         ];
         let kinds = kinds.map(|(kind, bytes)| (label("kind", kind), Sample::Gauge(bytes as u64)));

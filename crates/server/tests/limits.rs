@@ -12,6 +12,7 @@ use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, listed, on_both, tell, until_closed,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const KB: usize = 1 << 10;
@@ -271,6 +272,7 @@ fn peak_bytes() -> Option<usize> {
 #[test]
 fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
     const REQUESTS: usize = 2000;
+    let _alone = measuring();
     for value_bytes in [1000 * KB, 4000 * KB] {
         let ours = start(2);
         let address = ours.address;
@@ -297,6 +299,13 @@ fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
     }
 }
 
+/// Has tests that measure the memory of this process run one after the other.
+fn measuring() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    // Who failed before has no say in whether this one does.
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Begins to count the most memory that this process has held anew, where the system can.
 fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
@@ -311,6 +320,7 @@ fn repeating(words: &[&[u8]], last: &[u8], times: usize) -> Vec<u8> {
 #[test]
 fn replies_are_cut_while_they_are_made() {
     const TIMES: usize = 500;
+    let _alone = measuring();
     let ours = start(1);
     let address = ours.address;
     configure(address, "client-output-buffer-limit", "normal 2mb 0 0");
@@ -385,6 +395,7 @@ fn replies_are_cut_while_they_are_made() {
 #[test]
 fn commands_on_a_key_that_is_named_often_hold_it_once() {
     const BYTES: usize = 16 * MB;
+    let _alone = measuring();
     let ours = start(1);
     let mut other = connect(ours.address);
     let mut sketch = b"HYLL\x01".to_vec();
@@ -418,6 +429,7 @@ fn commands_on_a_key_that_is_named_often_hold_it_once() {
 
 #[test]
 fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
+    let _alone = measuring();
     for threads in [1, 2] {
         let ours = Nearfield::start(Options {
             threads,
@@ -453,6 +465,7 @@ fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
 #[test]
 fn a_client_that_reads_late_loses_nothing_without_a_limit() {
     const REQUESTS: usize = 200;
+    let _alone = measuring();
     let ours = start(2);
     let address = ours.address;
     let value = Value::Bulk((0..256 * KB).map(|at| (at % 251) as u8).collect());
@@ -473,6 +486,186 @@ fn a_client_that_reads_late_loses_nothing_without_a_limit() {
     }
     assert_eq!(hear(&mut late), "\"last\"");
     assert_eq!(disconnected_for_output(&mut other), 0);
+}
+
+// ---- How much memory all of them may hold ------------------------------------------------------
+
+fn evicted_clients(connection: &mut Connection) -> u64 {
+    info(connection, "evicted_clients")
+}
+
+/// Our server with some keys, whose clients may hold a quarter of `maxmemory`.
+fn with_keys(threads: usize, maxmemory: &str, keys: usize) -> (Nearfield, Connection) {
+    let ours = start(threads);
+    let mut other = connect(ours.address);
+    configure(ours.address, "maxmemory", maxmemory);
+    configure(ours.address, "maxmemory-policy", "allkeys-lru");
+    let value = vec![b'v'; KB];
+    let set = |key: usize| request(&[b"SET", format!("key:{key}").as_bytes(), &value]);
+    for first in (0..keys).step_by(100) {
+        let sets: Vec<u8> = (first..first + 100).flat_map(set).collect();
+        other.send(&sets).unwrap();
+        for _ in 0..100 {
+            assert_eq!(hear(&mut other), "OK");
+        }
+    }
+    assert_eq!(ask_number(&mut other, "DBSIZE"), keys as i64);
+    (ours, other)
+}
+
+#[test]
+fn a_client_that_does_not_read_costs_nobody_a_key() {
+    const KEYS: usize = 5000;
+    let _alone = measuring();
+    for threads in [1, 2] {
+        let (ours, mut other) = with_keys(threads, "40mb", KEYS);
+        let mut silent = connect(ours.address);
+        let gets = b"GET key:1\r\n".repeat(1000);
+        for _ in 0..200 {
+            if silent.send(&gets).is_err() {
+                break;
+            }
+        }
+        eventually("it is closed", || evicted_clients(&mut other) == 1);
+        assert_eq!(ask_number(&mut other, "DBSIZE"), KEYS as i64);
+        assert_eq!(info(&mut other, "evicted_keys"), 0);
+        // The client that was to stay is not closed.
+        configure(ours.address, "maxmemory-clients", "0");
+        let mut silent = connect(ours.address);
+        silent.send(&b"GET key:1\r\n".repeat(20_000)).unwrap();
+        for _ in 0..20_000 {
+            silent.receive().unwrap();
+        }
+        assert_eq!(evicted_clients(&mut other), 1);
+    }
+}
+
+#[test]
+fn many_clients_that_do_not_read_are_bounded_together() {
+    const CLIENTS: usize = 60;
+    let _alone = measuring();
+    for threads in [1, 2] {
+        let (ours, mut other) = with_keys(threads, "40mb", 100);
+        let set = request(&[b"SET", b"long", &vec![b'v'; 4 * MB]]);
+        other.send(&set).unwrap();
+        assert_eq!(hear(&mut other), "OK");
+        let mut silent: Vec<_> = (0..CLIENTS).map(|_| connect(ours.address)).collect();
+        forget_peak();
+        let before = peak_bytes();
+        for connection in &mut silent {
+            connection.send(&b"GET long\r\n".repeat(5)).unwrap();
+        }
+        eventually("most are closed", || {
+            evicted_clients(&mut other) + disconnected_for_output(&mut other) > 20
+        });
+        if let (Some(before), Some(after)) = (before, peak_bytes()) {
+            // They have asked for 1.2 GB, of which the system takes some megabytes each. Other tests take some memory meanwhile.
+            let took = after.saturating_sub(before);
+            assert!(took < 200 * MB, "{took}");
+        }
+        assert_eq!(ask_number(&mut other, "DBSIZE"), 101);
+    }
+}
+
+#[test]
+fn what_is_remembered_for_clients_is_bounded() {
+    let _alone = measuring();
+    let (ours, mut other) = with_keys(2, "40mb", 100);
+    let long = |number: usize| format!("{number}:{}", "n".repeat(60_000));
+    let names = || (0..1000).map(long);
+    let each = |words: &[&str]| -> Vec<u8> {
+        let with = |name: String| {
+            let all: Vec<&[u8]> = words.iter().map(|it| it.as_bytes()).collect();
+            request(&[&all[..], &[name.as_bytes()]].concat())
+        };
+        names().flat_map(with).collect()
+    };
+    let mut waits = vec![b"BLPOP".to_vec()];
+    waits.extend(names().map(String::into_bytes).chain([b"0".to_vec()]));
+    let waits: Vec<&[u8]> = waits.iter().map(Vec::as_slice).collect();
+    let hello = request(&[b"HELLO", b"3"]);
+    let prefixes = [
+        &hello[..],
+        &each(&["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX"]),
+    ]
+    .concat();
+    // They name 60 MB each, and never end a request that is sent.
+    for (number, request) in [
+        each(&["SUBSCRIBE"]),
+        each(&["PSUBSCRIBE"]),
+        each(&["SSUBSCRIBE"]),
+        each(&["WATCH"]),
+        request(&waits),
+        prefixes,
+        [&b"*1000000\r\n"[..], &b"$1\r\na\r\n".repeat(4 * MB)].concat(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut client = connect(ours.address);
+        // It is closed before all is sent.
+        let _ = client.send(&request);
+        eventually(&format!("client {number} is closed"), || {
+            evicted_clients(&mut other) == number as u64 + 1
+        });
+        eventually("what it took is free again", || {
+            info(&mut other, "used_memory") < 10 * MB as u64
+        });
+    }
+    assert_eq!(ask_number(&mut other, "DBSIZE"), 100);
+}
+
+#[test]
+fn a_transaction_that_takes_too_much_is_refused() {
+    let (ours, mut other) = with_keys(1, "40mb", 100);
+    let mut client = connect(ours.address);
+    assert_eq!(ask(&mut client, "MULTI"), "OK");
+    let set = request(&[b"SET", b"long", &vec![b'v'; MB]]);
+    let mut queued = 0;
+    let refused = loop {
+        client.send(&set).unwrap();
+        match hear(&mut client) {
+            answer if answer == "QUEUED" => queued += 1,
+            answer => break answer,
+        }
+        assert!(queued < 20, "{queued}");
+    };
+    assert!(refused.contains("OOM command not allowed"), "{refused}");
+    assert!(queued >= 5, "{queued}");
+    assert!(info(&mut other, "used_memory") < 10 * MB as u64);
+    // What comes then is not kept, and nothing is executed.
+    client.send(&set.repeat(50)).unwrap();
+    for _ in 0..50 {
+        hear(&mut client);
+    }
+    assert!(ask(&mut client, "EXEC").contains("EXECABORT"));
+    assert_eq!(ask_number(&mut other, "EXISTS long"), 0);
+    assert_eq!(evicted_clients(&mut other), 0);
+}
+
+#[test]
+fn messages_of_a_script_are_bounded_before_anybody_receives_them() {
+    let _alone = measuring();
+    let ours = start(2);
+    let mut publisher = connect(ours.address);
+    let mut silent = connect(ours.address);
+    assert!(ask(&mut silent, "SUBSCRIBE channel").contains("subscribe"));
+    forget_peak();
+    let before = peak_bytes();
+    let script = "for i = 1, 500 do redis.call('PUBLISH', 'channel', ARGV[1]) end return 1";
+    let eval = request(&[b"EVAL", script.as_bytes(), b"0", &vec![b'm'; MB]]);
+    publisher.send(&eval).unwrap();
+    assert_eq!(hear(&mut publisher), "(integer) 1");
+    if let (Some(before), Some(after)) = (before, peak_bytes()) {
+        let took = after.saturating_sub(before);
+        assert!(took < 200 * MB, "{took}");
+    }
+    eventually("it is disconnected", || {
+        disconnected_for_output(&mut publisher) == 1
+    });
+    eventually("nobody listens", || {
+        ask(&mut publisher, "PUBSUB CHANNELS") == "(empty array)"
+    });
 }
 
 // ---- How much may wait to be understood --------------------------------------------------------

@@ -2,11 +2,13 @@
 
 mod listed;
 mod login;
+mod share;
 mod subscriptions;
 mod tracking;
 
 pub use listed::Listed;
 pub use login::Login;
+pub use share::{ClientShare, ENTRY_BYTES};
 pub use subscriptions::{Subscriptions, Topic};
 pub use tracking::Choice;
 
@@ -40,6 +42,10 @@ pub struct Client {
     pub transaction: Option<Transaction>,
     /// The keys that it watches.
     pub watched: Vec<WatchedKey>,
+    /// What the server remembers for it of the keys that it watches.
+    pub watched_bytes: usize,
+    /// What the server remembers of the command that it waits in.
+    pub waiting_bytes: usize,
     /// Whether it has said its password, or need not.
     pub authenticated: bool,
     /// Who it is.
@@ -66,10 +72,21 @@ pub struct Client {
 pub struct Transaction {
     /// The commands so far.
     pub commands: Vec<Words>,
+    /// What they take.
+    pub bytes: usize,
     /// Whether one was refused, so that none will be executed.
     pub refused: bool,
     /// Whether there was no memory for its commands when it was to be executed.
     pub without_memory: bool,
+}
+
+impl Transaction {
+    /// Has none of the commands be executed, so that they need not be kept.
+    pub fn refuse(&mut self) {
+        self.refused = true;
+        self.commands = Vec::new();
+        self.bytes = 0;
+    }
 }
 
 /// What the server notes while it runs a client's script.
@@ -132,6 +149,8 @@ impl Client {
             database: 0,
             transaction: None,
             watched: Vec::new(),
+            watched_bytes: 0,
+            waiting_bytes: 0,
             authenticated,
             login: Login::default(),
             closing: false,
@@ -160,6 +179,18 @@ impl Client {
     #[inline]
     pub fn leaves_no_trace(&self) -> bool {
         self.shared.listed.no_touch.load(Ordering::Relaxed)
+    }
+
+    /// What the server remembers for it, in bytes, apart from what it has sent and is to be sent.
+    #[inline]
+    pub fn remembered_bytes(&self) -> usize {
+        let transaction = self.transaction.as_ref().map_or(0, |it| it.bytes);
+        let tracking = self.tracking.as_ref().map_or(0, |it| it.bytes());
+        transaction
+            + tracking
+            + self.watched_bytes
+            + self.waiting_bytes
+            + self.subscriptions.bytes()
     }
 
     /// Lets others see what they are shown of it after a command.

@@ -1,6 +1,6 @@
 //! The subscriptions of one client.
 
-use super::ClientShared;
+use super::{ClientShared, ENTRY_BYTES};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -21,6 +21,8 @@ pub struct Subscriptions {
     channels: BTreeSet<Vec<u8>>,
     patterns: BTreeSet<Vec<u8>>,
     shard_channels: BTreeSet<Vec<u8>>,
+    /// The length of all names.
+    names_bytes: usize,
 }
 
 impl Subscriptions {
@@ -33,8 +35,33 @@ impl Subscriptions {
         }
     }
 
-    /// All of a kind, to be changed; [`show`](Self::show) is to be called afterwards.
-    pub fn of_mut(&mut self, topic: Topic) -> &mut BTreeSet<Vec<u8>> {
+    /// Adds a name, and says whether it is new; [`show`](Self::show) is to be called afterwards.
+    pub fn insert(&mut self, topic: Topic, name: &[u8]) -> bool {
+        let is_new = self.of_mut(topic).insert(name.to_vec());
+        if is_new {
+            self.names_bytes += name.len();
+        }
+        is_new
+    }
+
+    /// Removes a name, and says whether it was there; [`show`](Self::show) is to be called
+    /// afterwards.
+    pub fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
+        let was_there = self.of_mut(topic).remove(name);
+        if was_there {
+            self.names_bytes -= name.len();
+        }
+        was_there
+    }
+
+    /// What the server remembers of them, in bytes: each name twice.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        let names = self.channels.len() + self.patterns.len() + self.shard_channels.len();
+        2 * (self.names_bytes + names * ENTRY_BYTES)
+    }
+
+    fn of_mut(&mut self, topic: Topic) -> &mut BTreeSet<Vec<u8>> {
         match topic {
             Topic::Channel => &mut self.channels,
             Topic::Pattern => &mut self.patterns,

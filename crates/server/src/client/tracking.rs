@@ -1,5 +1,7 @@
 //! The options of a client for `CLIENT TRACKING`.
 
+use super::ENTRY_BYTES;
+
 /// What a client has chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
@@ -19,4 +21,12 @@ pub struct Choice {
     pub caching: Option<bool>,
     /// Whether that was said by the command that is being executed.
     pub caching_is_new: bool,
+}
+
+impl Choice {
+    /// What the server remembers of it, in bytes: each prefix twice.
+    pub fn bytes(&self) -> usize {
+        let bytes = |prefix: &Vec<u8>| 2 * (prefix.len() + ENTRY_BYTES);
+        self.prefixes.iter().map(bytes).sum()
+    }
 }

@@ -496,7 +496,7 @@ fn describe(client: &ClientShared, now_ms: u64) -> String {
         count(&listed.shard_channels),
         count(&listed.queued) as i64 - 1,
         count(&listed.watched),
-        query + output,
+        count(&listed.held_bytes) + count(&listed.delivered_bytes),
         if output > 0 { "rw" } else { "r" },
         String::from_utf8_lossy(&user),
         listed.redirection.load(Relaxed),

@@ -199,6 +199,7 @@ fn reset_statistics(call: &mut Call<'_>) -> Answer {
         counter.store(0, Ordering::Relaxed);
     }
     call.server.eviction.forget_evicted_keys();
+    call.server.clients.share.forget_closed();
     call.reply.ok();
     Ok(())
 }

@@ -91,7 +91,7 @@ fn verbs(topic: Topic) -> (&'static str, &'static str) {
 fn listen(call: &mut Call<'_>, topic: Topic) -> Answer {
     for &name in call.rest(1) {
         let client = &mut *call.client;
-        if client.subscriptions.of_mut(topic).insert(name.to_vec()) {
+        if client.subscriptions.insert(topic, name) {
             call.server.pubsub.add(topic, name, &client.shared);
         }
         client.subscriptions.show(&client.shared);
@@ -118,7 +118,7 @@ fn end(call: &mut Call<'_>, topic: Topic) -> Answer {
         named.iter().map(|name| name.to_vec()).collect()
     };
     for name in &names {
-        if call.client.subscriptions.of_mut(topic).remove(name) {
+        if call.client.subscriptions.remove(topic, name) {
             call.server.pubsub.remove(topic, name, &call.client.shared);
             deliver_pending(call);
         }
@@ -147,6 +147,7 @@ pub fn deliver_pending(call: &mut Call<'_>) {
     };
     for message in mailbox.take_delivered(client.id) {
         if let Message::Deliver { bytes, .. } = message {
+            call.server.clients.share.note_received(client, bytes.len());
             call.reply.raw(&bytes);
         }
     }
@@ -157,7 +158,11 @@ pub fn unsubscribe_silently(call: &mut Call<'_>) {
     call.server.pubsub.leave(call.client);
     let client = &call.client.shared;
     if let Some(mailbox) = call.server.clients.mailbox_of(client) {
-        mailbox.take_delivered(client.id);
+        for message in mailbox.take_delivered(client.id) {
+            if let Message::Deliver { bytes, .. } = message {
+                call.server.clients.share.note_received(client, bytes.len());
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Answer, Call, Command, Flags, Group, lookup};
 use crate::acl::log::Context;
-use crate::client::{Client, WatchedKey};
+use crate::client::{Client, ENTRY_BYTES, WatchedKey};
 use crate::error::CommandError;
 use crate::keyspace::Observer;
 use crate::resp::Words;
@@ -197,6 +197,9 @@ fn watch(call: &mut Call<'_>) -> Answer {
         if !call.keys.is_shared() {
             call.server.watches.add(database, key, &call.client.shared);
         }
+        // The key is kept here and among those that are watched.
+        let kept = stored.as_ref().map_or(0, Vec::len);
+        call.client.watched_bytes += 2 * (key.len() + ENTRY_BYTES) + kept;
         call.client.watched.push(WatchedKey {
             database,
             key: key.to_vec(),
@@ -228,6 +231,7 @@ pub fn abort(server: &Server, client: &mut Client, error: &CommandError) -> Comm
 /// Ends the watching of all keys of a client, in no phase.
 pub fn leave_watches(server: &Server, client: &mut Client) {
     let watched = std::mem::take(&mut client.watched);
+    client.watched_bytes = 0;
     server.watches.remove(&watched, &client.shared);
     client.shared.watch_broken.store(false, Ordering::Relaxed);
     // If the keyspace is not free, the next one who forgets some ends that keys are observed for
@@ -244,6 +248,7 @@ pub fn leave_watches(server: &Server, client: &mut Client) {
 /// them.
 pub fn forget_watches(call: &mut Call<'_>) -> Vec<WatchedKey> {
     let watched = std::mem::take(&mut call.client.watched);
+    call.client.watched_bytes = 0;
     call.server.watches.remove(&watched, &call.client.shared);
     call.client
         .shared

@@ -24,7 +24,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("io-threads", 1, 128, "1").fixed(),
     switch("io-threads-do-reads", "no").fixed(),
     integer("maxclients", 1, 4294967295, "10000"),
-    free("maxmemory-clients", Kind::MemoryOrPercent, "0"),
+    free("maxmemory-clients", Kind::MemoryOrPercent, "25%"),
     integer("port", 0, 65535, "6399"),
     switch("protected-mode", "yes"),
     free(

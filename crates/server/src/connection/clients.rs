@@ -1,7 +1,7 @@
 //! All clients, and the mailboxes of the threads that serve them.
 
 use super::mailbox::{Mailbox, Message};
-use crate::client::ClientShared;
+use crate::client::{ClientShare, ClientShared};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,8 @@ pub struct Clients {
     /// The number of the client that came last.
     last: AtomicU64,
     mailboxes: OnceLock<Vec<Mailbox>>,
+    /// What they hold of the memory, and how much they may.
+    pub share: Arc<ClientShare>,
 }
 
 impl Clients {
@@ -54,10 +56,28 @@ impl Clients {
         }
     }
 
-    /// Sends complete values of the protocol to a client.
+    /// Sends complete values of the protocol to a client. One for which too much waits is closed
+    /// instead.
     pub fn deliver(&self, client: &ClientShared, bytes: Arc<[u8]>) {
         let id = client.id;
-        self.send(client, Message::Deliver { client: id, bytes });
+        if client.killed.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.share.note_delivered(client, bytes.len()) {
+            self.send(client, Message::Deliver { client: id, bytes });
+        } else if self.share.doom_overfilled(client) {
+            self.send(client, Message::Close { client: id });
+        }
+    }
+
+    /// Closes the clients that hold most of the memory if all hold more than they may, and says which.
+    pub fn relieve(&self) -> Vec<Arc<ClientShared>> {
+        let doomed = self.share.doom_largest(self.by_id.lock().values());
+        for client in &doomed {
+            let id = client.id;
+            self.send(client, Message::Close { client: id });
+        }
+        doomed
     }
 
     /// Wakes all threads.

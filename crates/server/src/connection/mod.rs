@@ -13,7 +13,7 @@ pub use clients::Clients;
 pub use mailbox::{Mailbox, Message};
 pub use transport::Transport;
 
-use crate::client::Client;
+use crate::client::{Client, ClientShare, ClientShared};
 use crate::observe::Statistics;
 use crate::resp::{Parser, Protocol, Reply};
 use nearfield_tiers::Place;
@@ -202,9 +202,22 @@ impl Connection {
         listed.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What it holds of what was read and of what is to be sent.
-    pub fn buffer_bytes(&self) -> usize {
-        self.input.capacity() + self.reply.capacity() + self.waiting_to_be_sent.capacity()
+    /// What it holds, in bytes: what was read, what is to be sent, and what the server remembers of
+    /// its client.
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Connection>()
+            + size_of::<ClientShared>()
+            + self.parser.capacity_bytes()
+            + self.client.remembered_bytes()
+            + self.input.capacity()
+            + self.reply.capacity()
+            + self.waiting_to_be_sent.capacity()
+    }
+
+    /// Counts what it holds as part of what all clients hold.
+    #[inline]
+    pub fn note_held(&self, share: &ClientShare) {
+        share.note(&self.client.shared, self.held_bytes());
     }
 
     /// True if there is something to send that the socket will say when it takes.

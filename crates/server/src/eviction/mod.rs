@@ -3,7 +3,7 @@
 //! # What counts as used
 //!
 //! The bytes that are *in use*: nodes and blocks of the indexes that hold something, memory of
-//! objects, buffers of connections, and the tables that tell which keys are used. Bytes that the
+//! objects, what clients hold, and the tables that tell which keys are used. Bytes that the
 //! indexes have taken from the system and hold for use again do not count: they never become
 //! less, so that eviction by them would end only when there are no keys. They are used again
 //! before more is taken, so the memory of the process stays near the greatest use there ever was.
@@ -40,9 +40,11 @@ mod walk;
 pub use access::Access;
 pub use policy::Policy;
 
+use crate::client::ClientShare;
 use crate::keyspace::{Databases, Keys, Keyspace};
 use candidates::{Candidates, Pool, Wanted};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// What a write may take in an index beyond the bytes of key and value: its share of nodes, and
@@ -67,8 +69,8 @@ pub struct Eviction {
     samples: AtomicUsize,
     /// What the indexes take at most: counted, and with all writes since.
     index_bytes_max: AtomicU64,
-    /// What connections hold.
-    buffer_bytes: AtomicUsize,
+    /// What clients hold.
+    clients: Arc<ClientShare>,
     /// Keys that were evicted, since the start.
     evicted_keys: AtomicU64,
     search: Mutex<Search>,
@@ -92,7 +94,7 @@ impl Default for Eviction {
             samples: AtomicUsize::new(SAMPLES),
             // More than any limit: the first write has the indexes counted.
             index_bytes_max: AtomicU64::new(u64::MAX / 2),
-            buffer_bytes: AtomicUsize::new(0),
+            clients: Arc::default(),
             evicted_keys: AtomicU64::new(0),
             search: Mutex::default(),
         }
@@ -100,6 +102,14 @@ impl Default for Eviction {
 }
 
 impl Eviction {
+    /// Keeps within the limit what the keyspace and these clients hold.
+    pub fn new(clients: Arc<ClientShare>) -> Eviction {
+        Eviction {
+            clients,
+            ..Eviction::default()
+        }
+    }
+
     /// `maxmemory`; 0 is no limit.
     #[inline]
     pub fn limit_bytes(&self) -> u64 {
@@ -137,15 +147,9 @@ impl Eviction {
         self.evicted_keys.store(0, Ordering::Relaxed);
     }
 
-    /// What connections hold.
-    pub fn buffer_bytes(&self) -> usize {
-        self.buffer_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Says that the connections of a thread hold `after` bytes, and held `before`.
-    pub fn note_buffers(&self, before: usize, after: usize) {
-        self.buffer_bytes.fetch_add(after, Ordering::Relaxed);
-        self.buffer_bytes.fetch_sub(before, Ordering::Relaxed);
+    /// What clients hold.
+    pub fn client_bytes(&self) -> usize {
+        self.clients.held()
     }
 
     /// The bytes in use, counted. Takes microseconds.
@@ -156,7 +160,7 @@ impl Eviction {
     }
 
     fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
-        let bytes = keyspace.heap.used_bytes() + self.buffer_bytes() + access.bytes();
+        let bytes = keyspace.heap.used_bytes() + self.client_bytes() + access.bytes();
         bytes as u64 + keyspace.cold.memory_bytes()
     }
 

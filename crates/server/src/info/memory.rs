@@ -1,8 +1,8 @@
 //! The section about memory.
 
 use super::Page;
-use crate::client::ClientShared;
 use crate::keyspace::Databases;
+use crate::machine;
 use crate::server::Server;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +13,7 @@ pub struct Figures {
     pub used: u64,
     /// The most that was seen.
     pub peak: u64,
-    /// By what clients have sent and are to be sent.
+    /// By clients.
     pub clients: u64,
     /// By the process, as the system sees it.
     pub resident: u64,
@@ -24,17 +24,16 @@ pub struct Figures {
 impl Figures {
     /// Takes all figures.
     pub fn take(server: &Server, databases: &Databases) -> Figures {
-        let clients = server.clients.lock().len() * size_of::<ClientShared>();
-        let buffers = (clients + server.eviction.buffer_bytes()) as u64;
+        let clients = server.eviction.client_bytes() as u64;
         let used = server.used_bytes(databases);
         let peak = &server.statistics.peak_memory_bytes;
         let peak = peak.fetch_max(used, Relaxed).max(used);
         Figures {
             used,
             peak,
-            clients: buffers,
-            resident: resident_bytes().unwrap_or(used),
-            machine: machine_bytes().unwrap_or(0),
+            clients,
+            resident: machine::resident_bytes().unwrap_or(used),
+            machine: machine::memory_bytes().unwrap_or(0),
         }
     }
 
@@ -42,21 +41,6 @@ impl Figures {
     pub fn fragmentation(&self) -> f64 {
         self.resident as f64 / (self.used as f64).max(1.0)
     }
-}
-
-/// What the system says of the process; `None` where it does not.
-fn resident_bytes() -> Option<u64> {
-    const PAGE_BYTES: u64 = 4096;
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * PAGE_BYTES)
-}
-
-fn machine_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 /// Bytes for people: `1.50M`.

@@ -138,7 +138,9 @@ pub fn stats(page: &mut Page<'_>) {
     page.field("expired_stale_perc", "0.00");
     page.zeros(&["expired_time_cap_reached_count"]);
     page.field("evicted_keys", server.eviction.evicted_keys());
-    page.zeros(&["evicted_clients", "total_eviction_exceeded_time"]);
+    let (evicted, overfilled) = server.clients.share.closed();
+    page.field("evicted_clients", evicted);
+    page.zeros(&["total_eviction_exceeded_time"]);
     page.field("keyspace_hits", keyspace.hits.load(Relaxed));
     page.field("keyspace_misses", keyspace.misses.load(Relaxed));
     page.field("pubsub_channels", server.pubsub.count(Topic::Channel));
@@ -161,7 +163,7 @@ pub fn stats(page: &mut Page<'_>) {
     );
     page.field(
         "client_output_buffer_limit_disconnections",
-        statistics.output_limit_closed.load(Relaxed),
+        statistics.output_limit_closed.load(Relaxed) + overfilled,
     );
 }
 

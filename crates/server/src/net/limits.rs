@@ -107,8 +107,10 @@ impl Connection {
             hard => hard as usize,
         };
         self.bound_unsent(match self.client.authenticated {
-            true => most,
             false => most.min(STRANGER_OUTPUT_BYTES),
+            true if self.client.shared.listed.no_evict.load(Relaxed) => most,
+            // More than all clients together may hold would close it in any case.
+            true => most.min(server.clients.share.most()),
         });
     }
 

@@ -102,8 +102,8 @@ pub(super) struct Served {
     pub(super) now_ms: u64,
     /// When it was last looked for new connections that nobody was told of.
     accepted_at_ms: u64,
-    /// What the connections held when it was counted, and when that was.
-    buffers: (usize, u64),
+    /// When it was last counted what the connections hold.
+    held_counted_ms: u64,
     pub(super) next_thread: usize,
     /// Clients whose commands are held back.
     pub(super) held: Vec<u64>,
@@ -148,7 +148,7 @@ impl Served {
             scratch: Vec::new(),
             now_ms: now_ms(),
             accepted_at_ms: 0,
-            buffers: (0, 0),
+            held_counted_ms: 0,
             next_thread: 0,
             held: Vec::new(),
             released: VecDeque::new(),
@@ -347,8 +347,11 @@ impl<'s> IoThread<'s> {
                         self.execute_round();
                         let served = &mut *self.served;
                         let connection = &mut served.connections[index];
+                        let share = &self.server.clients.share;
+                        share.note_received(&connection.client.shared, bytes.len());
                         connection.bound_output(self.server);
                         connection.reply.raw(&bytes);
+                        connection.note_held(share);
                         if connection.is_over_output_limit(self.server, served.now_ms) {
                             self.close(index);
                         } else {
@@ -496,11 +499,14 @@ impl<'s> IoThread<'s> {
                     return;
                 }
                 self.process_input(index);
-                let connection = self.connections.get(index);
-                if connection.is_some_and(|it| it.is_over_query_limit(self.server)) {
-                    self.close(index);
-                    return;
+                if let Some(connection) = self.connections.get(index) {
+                    connection.note_held(&self.server.clients.share);
+                    if connection.is_over_query_limit(self.server) {
+                        self.close(index);
+                        return;
+                    }
                 }
+                self.relieve();
             }
             if !full {
                 return;
@@ -721,6 +727,30 @@ impl<'s> IoThread<'s> {
             || connection.is_over_output_limit(self.server, served.now_ms)
         {
             self.close(index);
+        } else {
+            connection.note_held(&self.server.clients.share);
+        }
+        self.relieve();
+    }
+
+    /// Closes the clients that hold most if all hold more than they may.
+    fn relieve(&mut self) {
+        let clients = &self.server.clients;
+        if !clients.share.is_over() {
+            return;
+        }
+        for client in clients.relieve() {
+            tracing::warn!(
+                client.id,
+                peer = client.peer,
+                "a client is closed, as clients hold more memory than they may"
+            );
+            // Those of this thread give their memory back before others take more.
+            if let Some(&index) = self.by_client.get(&client.id)
+                && self.connections.contains(index)
+            {
+                self.close(index);
+            }
         }
     }
 
@@ -750,6 +780,7 @@ impl<'s> IoThread<'s> {
             let unsafe_to_tell = connection.client.logged_up_to > safe_up_to;
             let sent = !unsafe_to_tell && !connection.is_killed() && connection.send();
             connection.show(&self.server.statistics);
+            connection.note_held(&self.server.clients.share);
             if !sent
                 || connection.is_over_output_limit(self.server, served.now_ms)
                 || (connection.client.closing && connection.is_all_sent())
@@ -757,6 +788,7 @@ impl<'s> IoThread<'s> {
                 self.close(index);
             }
         }
+        self.relieve();
     }
 
     /// Waits until the log is safe enough for the clients of `dirty` connections to be answered.
@@ -813,13 +845,15 @@ impl<'s> IoThread<'s> {
     }
 
     /// Says how much memory the connections hold, if that was not said of late.
-    fn count_buffers(&mut self) {
-        let (before, counted_ms) = self.buffers;
-        if self.now_ms.abs_diff(counted_ms) >= TICK.as_millis() as u64 {
-            let held = |(_, connection): (usize, &Connection)| connection.buffer_bytes();
-            let after = self.connections.iter().map(held).sum();
-            self.server.eviction.note_buffers(before, after);
-            self.buffers = (after, self.now_ms);
+    fn count_held(&mut self) {
+        if self.now_ms.abs_diff(self.held_counted_ms) >= TICK.as_millis() as u64 {
+            let share = &self.server.clients.share;
+            for (_, connection) in self.connections.iter() {
+                connection.note_held(share);
+            }
+            share.try_again();
+            self.held_counted_ms = self.now_ms;
+            self.relieve();
         }
     }
 
@@ -829,7 +863,7 @@ impl<'s> IoThread<'s> {
             let served = &mut *self.served;
             served.expiry.tick(&mut self.executor, served.now_ms);
         }
-        self.count_buffers();
+        self.count_held();
         while let Some(&Reverse((until, id))) = self.deadlines.peek() {
             if until > self.now_ms {
                 break;
@@ -877,6 +911,7 @@ impl<'s> IoThread<'s> {
         connection.bound_output(self.server);
         connection.reply.raw(answer);
         connection.waiting = false;
+        connection.client.waiting_bytes = 0;
         // It was not idle while it waited.
         connection.client.shared.touch(served.now_ms);
         if std::mem::take(&mut connection.postponed) {

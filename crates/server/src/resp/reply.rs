@@ -80,6 +80,11 @@ impl Reply {
         self.cut
     }
 
+    /// Has at most so many bytes more be written.
+    pub fn leave_room_for(&mut self, bytes: usize) {
+        self.most = self.most.min(self.out.len().saturating_add(bytes));
+    }
+
     /// Takes no more, and says so.
     #[cold]
     fn cut(&mut self) {

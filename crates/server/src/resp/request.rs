@@ -208,6 +208,11 @@ impl Parser {
         Ok(Step::Complete(end + 1))
     }
 
+    /// The bytes of memory that it takes for the request that it is in.
+    pub fn capacity_bytes(&self) -> usize {
+        self.ranges.capacity() * size_of::<Range<usize>>()
+    }
+
     /// True if the next request begins where it is looked for: none has come in part.
     #[inline]
     pub fn is_between_requests(&self) -> bool {

@@ -1,11 +1,12 @@
 //! Passes the configuration on to the parts of the server that keep a copy of it.
 
 use super::Server;
-use crate::config::{SavePoint, events};
+use crate::config::{ClientClass, SavePoint, events};
 use crate::eviction::{self, SAMPLES};
 use crate::keyspace::Observer;
 use crate::log::Policy;
 use crate::logging;
+use crate::machine;
 use crate::object::ChunkLimit;
 use crate::rdb::Dialect;
 use crate::singly::Reason;
@@ -15,6 +16,11 @@ use std::time::Duration;
 /// If the slow log takes commands that are faster than this, in microseconds, each command has to
 /// be timed, which is not done for those of a batch: a whole batch takes no longer.
 const SINGLY_BELOW_US: i64 = 1000;
+
+/// Clients may hold as much as this, whatever the configuration says, so that one can correct it.
+const CLIENT_BYTES_LEAST: usize = 128 << 10;
+/// The same of a part of a small limit: the answers to a long pipeline take as much.
+const CLIENT_SHARE_LEAST: usize = 4 << 20;
 
 impl Server {
     /// Makes those parts of the server do what the configuration says that do not ask it each time.
@@ -39,6 +45,9 @@ impl Server {
         let limit = hot.maxmemory_bytes.load(Ordering::Relaxed);
         let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
         self.eviction.configure(limit, policy, samples);
+        self.clients
+            .share
+            .configure(self.client_bytes_max(limit), self.delivered_bytes_max());
         let memory = self.tiering.memory_bytes_max();
         self.eviction.set_memory_tier(memory);
         self.access.resize(limit, policy.is_lfu());
@@ -68,5 +77,36 @@ impl Server {
             let chunk = self.config.integer("list-max-listpack-size");
             limits.list_chunk = ChunkLimit::from_setting(chunk as i32);
         });
+    }
+
+    /// How much all clients may hold while `maxmemory` is `limit`: what `maxmemory-clients` says, in
+    /// bytes or as a part of the limit, or of the machine's memory if there is none.
+    fn client_bytes_max(&self, limit: u64) -> usize {
+        let text = self.config.text("maxmemory-clients");
+        let Some(percent) = text.strip_suffix('%') else {
+            return match text.parse().unwrap_or(0) {
+                0 => usize::MAX,
+                bytes => usize::max(bytes, CLIENT_BYTES_LEAST),
+            };
+        };
+        let percent: u64 = percent.parse().unwrap_or(0);
+        let of = match limit {
+            0 => machine::memory_bytes().unwrap_or(0),
+            limit => limit,
+        };
+        match (of / 100).saturating_mul(percent) {
+            // No part, or of what is not known.
+            0 if percent == 0 || of == 0 => usize::MAX,
+            bytes => usize::max(bytes as usize, CLIENT_SHARE_LEAST),
+        }
+    }
+
+    /// How much may wait for a client in a mailbox: what its output limit allows.
+    fn delivered_bytes_max(&self) -> usize {
+        let limit = self.config.hot.output_limit(ClientClass::PubSub);
+        match limit.hard_bytes.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            bytes => bytes as usize,
+        }
     }
 }

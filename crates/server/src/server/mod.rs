@@ -123,6 +123,7 @@ impl Server {
         let home = options.home.clone();
         let keyspace = Keyspace::new(home).with_tiers(options.tiers.clone());
         let scripts = Scripts::default();
+        let clients = Clients::default();
         let server = Server {
             config: Config::new(&options),
             pubsub: PubSub::default(),
@@ -137,7 +138,7 @@ impl Server {
             tiering: Tiering::new(&keyspace),
             fetcher: Fetcher::default(),
             keyspace,
-            eviction: Eviction::default(),
+            eviction: Eviction::new(Arc::clone(&clients.share)),
             access: Access::new(0, false),
             acl: Acl::new(
                 registry,
@@ -149,7 +150,7 @@ impl Server {
             persistence: Persistence::default(),
             balance: Balance::new(options.threads),
             options,
-            clients: Clients::default(),
+            clients,
             listening: Listening::default(),
             connected: AtomicU64::new(0),
             functions: Functions::new(Arc::clone(&scripts.watchdog)),
@@ -189,6 +190,7 @@ impl Server {
         self.tracking.leave(&self.keyspace, client);
         self.monitors.leave(&self.singly, client);
         self.clients.lock().remove(&id);
+        self.clients.share.forget(&client.shared);
     }
 
     /// The bytes in use, as they are held against the limit. Takes microseconds.

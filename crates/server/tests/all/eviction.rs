@@ -10,6 +10,7 @@ use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::redis::Redis;
 use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::steps::eventually;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -154,14 +155,15 @@ fn caches_serve_as_well_as_those_of_redis() {
     ] {
         let server = limited(policy, LIMIT);
         let (ours, hot) = cache(&mut server.connect());
-        let used = used(&server);
         println!(
-            "{}: hit ratio {ours:.4}, hottest tenth kept {hot:.4}, used {used}, evicted {}",
+            "{}: hit ratio {ours:.4}, hottest tenth kept {hot:.4}, used {}, evicted {}",
             policy.name(),
+            used(&server),
             server.server.eviction.evicted_keys()
         );
-        // Blocks that are replaced are given back a little later.
-        assert!(used <= LIMIT + LIMIT / 20, "{used}");
+        // Blocks that are replaced are given back a little later, and what replies took is counted
+        // until a moment after they are received.
+        eventually("the limit is kept", || used(&server) <= LIMIT + LIMIT / 20);
         if policy != Policy::AllKeysRandom {
             assert!(hot > 0.85, "{}: {hot}", policy.name());
         }

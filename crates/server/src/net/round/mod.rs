@@ -109,6 +109,11 @@ const WORDS_MAX: usize = 1 + 2 * OPERATIONS_MAX;
 /// The words of so small a batch are looked at without memory of their own.
 const WORDS_INLINE: usize = 64;
 
+/// Replies of at least so many bytes are held against the memory that clients may take.
+const LONG_REPLY_BYTES: usize = 64 << 10;
+/// If clients may take less than this, each reply is held against what is left.
+const ROOM_BYTES_LOW: usize = 64 << 20;
+
 /// What becomes of a command that is to be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
@@ -564,12 +569,17 @@ impl Round {
         let mut words: SmallVec<[&[u8]; WORDS_INLINE]> = SmallVec::new();
         // Nobody asks what commands have told whose work is done with their completion.
         let tells = self.needs.fold || self.ledger.logging;
+        let mut room = server.clients.share.room();
         for (pending, kind) in self.sent.iter() {
             let reply = clients.client(pending.connection).1;
             let writes = kind.writes;
             if !writes && reply.is_cut() {
                 self.told.push(Told::default());
                 continue;
+            }
+            if room < ROOM_BYTES_LOW {
+                // What is made for others in this batch is not counted as theirs yet.
+                reply.leave_room_for(room.max(LONG_REPLY_BYTES));
             }
             let start = reply.len();
             self.ledger.begin();
@@ -609,6 +619,10 @@ impl Round {
                     (kind.batchable.plan.complete)(&mut planned)
                 }
             };
+            let made = reply.len().saturating_sub(start);
+            if made >= LONG_REPLY_BYTES {
+                room = room.saturating_sub(made);
+            }
             let log = match writes {
                 true => self.ledger.end(batch.staged(pending.request)),
                 false => 0..0,
