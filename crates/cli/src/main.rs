@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod daemon;
 mod dram;
 mod measure;
 #[cfg(target_os = "linux")]

@@ -1,13 +1,16 @@
 //! `nearfield serve`: Redis clients in front of the ordered keyspace.
 
+use crate::daemon;
 use clap::{Args, ValueEnum};
 use nearfield_server::config::{Durability, ListenPort, Options, Settings, TierSpecification};
 use nearfield_server::keyspace::Home;
 use nearfield_server::log::{Damage, Policy};
 use nearfield_server::server::Server;
 use nearfield_server::{logging, metrics, signals};
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,7 +31,7 @@ pub struct Arguments {
     threads: Option<usize>,
     /// The password of the default user.
     #[arg(long)]
-    requirepass: Option<String>,
+    requirepass: Option<OsString>,
     /// A file with users, which ACL SAVE and ACL LOAD write and read.
     #[arg(long)]
     aclfile: Option<PathBuf>,
@@ -143,15 +146,17 @@ enum Format {
     Json,
 }
 
+/// Reads the configuration file, if one is named.
+fn settings(arguments: &Arguments) -> Result<Settings, String> {
+    match &arguments.config {
+        Some(file) => Settings::read(file).map_err(|error| error.to_string()),
+        None => Ok(Settings::default()),
+    }
+}
+
 /// The options of the command line, and the configuration file's for those that it does not set.
-fn options(arguments: &Arguments) -> Result<Options, String> {
-    let mut options = match &arguments.config {
-        Some(file) => {
-            let settings = Settings::read(file).map_err(|error| error.to_string())?;
-            Options::from_settings(settings)?
-        }
-        None => Options::default(),
-    };
+fn options(arguments: &Arguments, settings: Settings) -> Result<Options, String> {
+    let mut options = Options::from_settings(settings)?;
     if !arguments.bind.is_empty() {
         options.bind = arguments.bind.iter().map(|&ip| ip.into()).collect();
     }
@@ -160,8 +165,8 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
     if let Some(choice) = arguments.protected_mode {
         options.protected = matches!(choice, YesNo::Yes);
     }
-    if arguments.requirepass.is_some() {
-        options.password.clone_from(&arguments.requirepass);
+    if let Some(password) = &arguments.requirepass {
+        options.password = Some(password.as_bytes().to_vec());
     }
     if let Some(file) = &arguments.aclfile {
         options.acl_file = Some(absolute(file));
@@ -234,12 +239,20 @@ fn home(arguments: &Arguments) -> Result<Home, String> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let options = match options(arguments) {
+    let fail = |error: String| {
+        eprintln!("nearfield: {error}");
+        ExitCode::FAILURE
+    };
+    let settings = match settings(arguments) {
+        Ok(settings) => settings,
+        Err(error) => return fail(error),
+    };
+    if daemon::is_wanted(&settings) {
+        return daemon::start().unwrap_or_else(fail);
+    }
+    let options = match options(arguments, settings) {
         Ok(options) => options,
-        Err(error) => {
-            eprintln!("nearfield: {error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return fail(error),
     };
     let server: &'static Server = Box::leak(Box::new(Server::new(options)));
     let logfile = server.config.text("logfile");
@@ -257,7 +270,12 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         eprintln!("nearfield: cannot write logs, heed signals or serve metrics: {error}");
         return ExitCode::FAILURE;
     }
+    let pid_file = server.config.text("pidfile");
+    let pid_file = (!pid_file.is_empty()).then(|| server.path(&pid_file));
     let served = nearfield_server::net::serve(server, |addresses| {
+        if let Some(file) = &pid_file {
+            daemon::write_pid(file);
+        }
         // Logs go elsewhere; the reader may be gone.
         let _ = writeln!(std::io::stdout(), "{}", welcome(server));
         tracing::info!(?addresses, "ready");
@@ -265,12 +283,13 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             tracing::error!("systemd is not told that the server is ready: {error}");
         }
     });
+    if let Some(file) = &pid_file {
+        // It may be gone, or never have been written.
+        let _ = std::fs::remove_file(file);
+    }
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("nearfield: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(error.to_string()),
     }
 }
 

@@ -2,10 +2,10 @@
 //! are of another protocol.
 
 use crate::client::Client;
-use crate::command::is;
 use crate::config::Config;
 use crate::error::CommandError;
 use crate::logging::SparseLine;
+use crate::resp::request::is;
 use crate::server::Server;
 use std::net::SocketAddr;
 

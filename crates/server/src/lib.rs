@@ -35,6 +35,7 @@ pub mod push;
 pub mod rdb;
 pub mod resp;
 pub mod script;
+mod secret_file;
 pub mod server;
 pub mod signals;
 pub mod singly;

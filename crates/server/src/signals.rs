@@ -34,7 +34,11 @@ pub fn heed(server: &'static Server, logs: Target) -> io::Result<()> {
                     }
                     ending = true;
                     tracing::info!("a signal ends the server; another one ends it at once");
-                    std::thread::spawn(|| end(server));
+                    let parameter = match signal {
+                        SIGINT => "shutdown-on-sigint",
+                        _ => "shutdown-on-sigterm",
+                    };
+                    std::thread::spawn(|| end(server, parameter));
                 }
                 _ => {}
             }
@@ -44,9 +48,17 @@ pub fn heed(server: &'static Server, logs: Target) -> io::Result<()> {
     thread.spawn(heed).map(drop)
 }
 
-fn end(server: &Server) {
+/// Ends the server as `SHUTDOWN` with the words of a parameter would.
+fn end(server: &Server, parameter: &str) {
+    let words = server.config.text(parameter);
+    let has = |wanted: &str| words.split(' ').any(|word| word == wanted);
+    let save = match (has("save"), has("nosave")) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    };
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    if !persistence::shut_down(server, None, false) {
+    if !persistence::shut_down(server, save, has("force")) {
         tracing::error!("the server goes on, as it could not save; another signal ends it");
     }
 }

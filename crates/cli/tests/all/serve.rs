@@ -229,3 +229,102 @@ fn the_first_words_say_what_to_type_and_what_is_kept() {
     assert!(text.contains("Snapshots are kept in"), "{text}");
     let _ = std::fs::remove_dir_all(&folder);
 }
+
+/// A file of the configuration in a folder of its own, which is deleted with it.
+struct Configured(PathBuf);
+
+impl Configured {
+    fn new(name: &str, lines: &str) -> Configured {
+        let folder = std::env::temp_dir().join(format!("nearfield-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let lines = format!("dir {}\nio-threads 1\n{lines}", folder.display());
+        std::fs::write(folder.join("server.conf"), lines).expect("a file");
+        Configured(folder)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(NEARFIELD);
+        command.args(["serve", "--config"]);
+        command.arg(self.0.join("server.conf"));
+        command.env_remove("NOTIFY_SOCKET");
+        command
+    }
+}
+
+impl Drop for Configured {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn signal(id: &str, name: &str) -> bool {
+    let sent = Command::new("kill")
+        .args([name, id])
+        .stderr(Stdio::null())
+        .status();
+    sent.expect("kill").success()
+}
+
+#[test]
+fn a_server_goes_into_the_background_with_its_number_in_a_file() {
+    let configured = Configured::new(
+        "daemon",
+        "port 0\nunixsocket server.socket\ndaemonize yes\npidfile server.pid\nsave \"\"\n\
+         shutdown-on-sigterm \"nosave now\"\nset-proc-title no\n",
+    );
+    let output = configured.command().output().expect("the program");
+    assert!(output.status.success(), "{output:?}");
+    let file = configured.0.join("server.pid");
+    let number = std::fs::read_to_string(&file).expect("a file");
+    let number = number.trim().to_owned();
+    let socket = configured.0.join("server.socket");
+    let stream = std::os::unix::net::UnixStream::connect(&socket);
+    assert!(stream.is_ok(), "{stream:?}");
+    assert!(signal(&number, "-TERM"));
+    until(|| !file.exists() && !socket.exists());
+    until(|| !signal(&number, "-0"));
+    // What is wrong is said before, and a server that does not start is no success.
+    for lines in ["daemonize yes\nport x\n", "daemonize yes\nport 0\n"] {
+        let configured = Configured::new("daemon-refused", lines);
+        let output = configured.command().output().expect("the program");
+        assert!(!output.status.success(), "{lines}");
+        assert!(!output.stderr.is_empty(), "{lines}");
+    }
+}
+
+#[test]
+fn sigterm_saves_or_not_as_the_configuration_says() {
+    for (words, saves) in [
+        ("nosave now", false),
+        ("default", true),
+        ("save force", true),
+    ] {
+        let configured = Configured::new(
+            &format!("sigterm-{saves}-{}", words.len()),
+            &format!(
+                "port 0\nunixsocket server.socket\nappendonly no\nsave 3600 1\n\
+                 shutdown-on-sigterm {words}\n"
+            ),
+        );
+        let mut child = configured
+            .command()
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the program");
+        let socket = configured.0.join("server.socket");
+        let mut stream = None;
+        until(|| {
+            stream = std::os::unix::net::UnixStream::connect(&socket).ok();
+            stream.is_some()
+        });
+        let mut stream = stream.expect("a connection");
+        stream.write_all(b"SET a 1\r\n").expect("it is sent");
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"+OK\r\n");
+        assert!(signal(&child.id().to_string(), "-TERM"));
+        let status = child.wait().expect("a status");
+        assert!(status.success(), "{words}: {status}");
+        assert_eq!(configured.0.join("dump.rdb").exists(), saves, "{words}");
+    }
+}

@@ -54,6 +54,14 @@ pub enum AclError {
     /// A user's name has blanks.
     #[error("Usernames can't contain spaces or null characters")]
     UserName,
+    /// A line of the configuration that describes a user is refused.
+    #[error("{place}: {why}")]
+    Line {
+        /// The file and the line.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// There is no file to load or save.
     #[error(
         "This Redis instance is not configured to use an ACL file. You may want to specify users \

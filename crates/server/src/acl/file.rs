@@ -3,7 +3,8 @@
 use super::error::AclError;
 use super::selector::check_blanks;
 use super::{Acl, DEFAULT, User, Users};
-use crate::catalog::Registry;
+use crate::config::UserLine;
+use crate::secret_file;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering;
 ///
 /// # Errors
 /// What is wrong, line by line.
-pub fn parse(registry: &Registry, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
+fn parse(acl: &Acl, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
     let mut users: Vec<User> = Vec::new();
     let mut errors = String::new();
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -20,7 +21,7 @@ pub fn parse(registry: &Registry, text: &[u8], path: &str) -> Result<Vec<User>, 
         if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        match parse_line(registry, line) {
+        match parse_line(acl, line) {
             Ok(user) if users.iter().any(|known| known.name == user.name) => {
                 let name = String::from_utf8_lossy(&user.name);
                 errors += &format!(
@@ -39,19 +40,24 @@ pub fn parse(registry: &Registry, text: &[u8], path: &str) -> Result<Vec<User>, 
     Ok(users)
 }
 
-fn parse_line(registry: &Registry, line: &[u8]) -> Result<User, String> {
+fn parse_line(acl: &Acl, line: &[u8]) -> Result<User, String> {
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let words: Vec<&[u8]> = words.into_iter().filter(|word| !word.is_empty()).collect();
     let [b"user", name, rules @ ..] = &words[..] else {
         return Err("should start with user keyword.".to_owned());
     };
-    check_blanks(name).map_err(|_| "username contains invalid characters.".to_owned())?;
-    let mut user = User::new(name);
-    user.apply_all(registry, rules)
-        .map_err(|error| match error {
-            AclError::Rule { source, .. } => format!("{source}."),
-            error => error.to_string(),
-        })?;
+    described(acl, name, rules).map_err(|error| match error {
+        AclError::UserName => "username contains invalid characters.".to_owned(),
+        AclError::Rule { source, .. } => format!("{source}."),
+        error => error.to_string(),
+    })
+}
+
+/// Makes a user of rules.
+fn described(acl: &Acl, name: &[u8], rules: &[&[u8]]) -> Result<User, AclError> {
+    check_blanks(name).map_err(|_| AclError::UserName)?;
+    let mut user = acl.new_user(name);
+    user.apply_all(acl.registry, rules)?;
     Ok(user)
 }
 
@@ -73,7 +79,7 @@ impl Acl {
             path: shown.clone(),
             source,
         })?;
-        let mut loaded: Users = parse(self.registry, &text, &shown)?
+        let mut loaded: Users = parse(self, &text, &shown)?
             .into_iter()
             .map(|user| (user.name.clone(), Arc::new(user)))
             .collect();
@@ -89,16 +95,47 @@ impl Acl {
         Ok(others)
     }
 
-    /// Takes the users of the file, if one is named, before anybody is served. One that is not
-    /// there would leave the server open.
+    /// Takes the users of the file, if one is named, or those of the configuration, before anybody
+    /// is served. A file that is not there would leave the server open.
     ///
     /// # Errors
-    /// See [`load`](Acl::load).
-    pub fn load_at_start(&self) -> Result<(), AclError> {
-        match self.file {
-            Some(_) => self.load().map(drop),
-            None => Ok(()),
+    /// See [`load`](Acl::load). A line of the configuration is refused, or there is a file, too.
+    pub fn load_at_start(&self, lines: &[UserLine]) -> Result<(), AclError> {
+        if self.file.is_some() {
+            return match lines.first() {
+                None => self.load().map(drop),
+                Some(line) => Err(AclError::Line {
+                    place: line.place.clone(),
+                    why: "users stand in the file that aclfile names, or in lines of the \
+                          configuration, not in both"
+                        .to_owned(),
+                }),
+            };
         }
+        for line in lines {
+            let Some((name, rules)) = line.words.split_first() else {
+                continue;
+            };
+            let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
+            let user = described(self, name, &rules).map_err(|error| AclError::Line {
+                place: line.place.clone(),
+                why: error.to_string(),
+            })?;
+            self.put(user);
+        }
+        Ok(())
+    }
+
+    /// Returns the lines that describe all users in a configuration file: none if there is a file
+    /// of their own, or if `requirepass`, which is `password`, says all.
+    pub fn lines_for_configuration(&self, password: &[u8]) -> Vec<Vec<u8>> {
+        let users = self.users();
+        let mut usual = User::default_user(self.registry);
+        usual.set_only_password(password);
+        if self.file.is_some() || matches!(&*users, [user] if **user == usual) {
+            return Vec::new();
+        }
+        users.iter().map(|user| user.describe()).collect()
     }
 
     /// Writes all users to the file: whole, or not at all.
@@ -117,14 +154,6 @@ impl Acl {
             path: path.display().to_string(),
             source,
         };
-        let mut temporary = path.to_path_buf().into_os_string();
-        temporary.push(format!(".tmp-{}", std::process::id()));
-        let written = std::fs::File::create(&temporary).and_then(|mut file| {
-            std::io::Write::write_all(&mut file, &text)?;
-            file.sync_all()
-        });
-        written
-            .and_then(|()| std::fs::rename(&temporary, path))
-            .map_err(failed)
+        secret_file::replace(path, &text).map_err(failed)
     }
 }

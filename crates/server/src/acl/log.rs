@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// How many cases are kept.
+/// How many cases are kept unless something else is said.
 const ENTRIES_MAX: usize = 128;
 /// Cases that are alike count as one for so long.
 const GROUPING_MS: u64 = 60_000;
@@ -78,11 +78,23 @@ pub struct Entry {
 }
 
 /// The latest cases.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Log {
     /// The latest first.
     entries: VecDeque<Entry>,
     next_id: u64,
+    /// How many are kept.
+    most: usize,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log {
+            entries: VecDeque::new(),
+            next_id: 0,
+            most: ENTRIES_MAX,
+        }
+    }
 }
 
 impl Log {
@@ -108,7 +120,13 @@ impl Log {
         entry.id = self.next_id;
         self.next_id += 1;
         self.entries.push_front(entry);
-        self.entries.truncate(ENTRIES_MAX);
+        self.entries.truncate(self.most);
+    }
+
+    /// Changes how many are kept, and forgets those that are too many.
+    pub fn keep(&mut self, most: usize) {
+        self.most = most;
+        self.entries.truncate(most);
     }
 
     /// The latest cases, at most `count`.

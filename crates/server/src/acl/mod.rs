@@ -42,13 +42,15 @@ pub struct Acl {
     file: Option<PathBuf>,
     /// Whether connections from other machines are refused while there is no password.
     pub protected: AtomicBool,
+    /// Whether new users may listen to all channels (`acl-pubsub-default`).
+    pub all_channels_at_first: AtomicBool,
 }
 
 impl Acl {
     /// The default user alone, who needs no password, or `password`.
     pub fn new(
         registry: &'static Registry,
-        password: Option<&str>,
+        password: Option<&[u8]>,
         file: Option<PathBuf>,
         protected: bool,
     ) -> Acl {
@@ -59,9 +61,10 @@ impl Acl {
             log: Mutex::default(),
             file,
             protected: AtomicBool::new(protected),
+            all_channels_at_first: AtomicBool::new(false),
         };
         acl.put(User::default_user(registry));
-        acl.set_default_password(password.unwrap_or_default().as_bytes());
+        acl.set_default_password(password.unwrap_or_default());
         acl
     }
 
@@ -95,8 +98,9 @@ impl Acl {
         let mut users = self.users.write();
         let mut user = match users.get(name) {
             Some(user) => User::clone(user),
-            None => User::new(name),
+            None => self.new_user(name),
         };
+        user.listens_at_first = self.listens_at_first();
         user.apply_all(self.registry, rules)?;
         users.insert(name.to_vec(), Arc::new(user));
         self.version.fetch_add(1, Ordering::AcqRel);
@@ -111,17 +115,29 @@ impl Acl {
         removed
     }
 
+    /// Returns a user without rights, or with that to all channels, if `acl-pubsub-default` says
+    /// so.
+    fn new_user(&self, name: &[u8]) -> User {
+        User::new(name, self.listens_at_first())
+    }
+
+    fn listens_at_first(&self) -> bool {
+        self.all_channels_at_first.load(Ordering::Relaxed)
+    }
+
     /// Sets the one password of the default user (`requirepass`); an empty one: none is needed.
     pub fn set_default_password(&self, password: &[u8]) {
-        let rule = [b">", password].concat();
-        let rule: &[u8] = if password.is_empty() {
-            b"nopass"
-        } else {
-            &rule
-        };
-        // They are rules, so that none fails.
-        let set = self.set_user(DEFAULT, &[b"resetpass", rule]);
-        debug_assert!(set.is_ok());
+        let mut users = self.users.write();
+        let user = users.get(DEFAULT).map(|user| User::clone(user));
+        let mut user = user.unwrap_or_else(|| User::default_user(self.registry));
+        user.set_only_password(password);
+        users.insert(DEFAULT.to_vec(), Arc::new(user));
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Changes how many denials are kept.
+    pub fn keep_denials(&self, most: usize) {
+        self.log.lock().keep(most);
     }
 
     /// True if everybody is let in as the default user.

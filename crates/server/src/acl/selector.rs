@@ -52,6 +52,14 @@ pub enum Denial {
 }
 
 impl Selector {
+    /// Returns a selector that allows nothing, but all channels if `listens`.
+    pub fn new(listens: bool) -> Selector {
+        Selector {
+            all_channels: listens,
+            ..Selector::default()
+        }
+    }
+
     /// True if everything is allowed.
     pub fn is_unrestricted(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels

@@ -22,28 +22,31 @@ pub struct User {
     /// Whether payloads of `RESTORE` are to be checked. All are, whatever is said here; the flag is
     /// kept for clients that set it.
     pub sanitizes: bool,
+    /// Whether a selector begins with the right to all channels (`acl-pubsub-default`).
+    pub listens_at_first: bool,
     passwords: Vec<Hash>,
     root: Selector,
     selectors: Vec<Selector>,
 }
 
 impl User {
-    /// A user who may do nothing.
-    pub fn new(name: &[u8]) -> User {
+    /// Returns a user who may do nothing, but listen to all channels if `listens`.
+    pub fn new(name: &[u8], listens: bool) -> User {
         User {
             name: name.to_vec(),
             enabled: false,
             no_password: false,
             sanitizes: true,
+            listens_at_first: listens,
             passwords: Vec::new(),
-            root: Selector::default(),
+            root: Selector::new(listens),
             selectors: Vec::new(),
         }
     }
 
     /// The default user as a server has it at first: everybody may do everything.
     pub fn default_user(registry: &Registry) -> User {
-        let mut user = User::new(super::DEFAULT);
+        let mut user = User::new(super::DEFAULT, false);
         for rule in ["allkeys", "allchannels", "allcommands", "nopass", "on"] {
             // They are rules, so that none fails.
             let applied = user.apply(registry, rule.as_bytes());
@@ -123,14 +126,14 @@ impl User {
             b"skip-sanitize-payload" => self.sanitizes = false,
             b"sanitize-payload" => self.sanitizes = true,
             b"clearselectors" => self.selectors.clear(),
-            b"reset" => *self = User::new(&self.name),
+            b"reset" => *self = User::new(&self.name, self.listens_at_first),
             _ => match rule {
                 [b'>', password @ ..] => self.add_password(Sha256::digest(password).into()),
                 [b'#', hash @ ..] => self.add_password(parse_hash(hash)?),
                 [b'<', password @ ..] => self.remove_password(&Sha256::digest(password).into())?,
                 [b'!', hash @ ..] => self.remove_password(&parse_hash(hash)?)?,
                 [b'(', rules @ .., b')'] => {
-                    let mut selector = Selector::default();
+                    let mut selector = Selector::new(self.listens_at_first);
                     for rule in rules.split(|byte| *byte == b' ') {
                         // It would seem to end the selector where all are listed.
                         if rule.ends_with(b")") {
@@ -162,6 +165,15 @@ impl User {
                 })?;
         }
         Ok(())
+    }
+
+    /// Sets the one password; an empty one: none is needed.
+    pub fn set_only_password(&mut self, password: &[u8]) {
+        self.passwords.clear();
+        self.no_password = password.is_empty();
+        if !password.is_empty() {
+            self.add_password(Sha256::digest(password).into());
+        }
     }
 
     fn add_password(&mut self, hash: Hash) {
@@ -357,7 +369,7 @@ mod tests {
         let seed = 20_261_121;
         let mut random = StdRng::seed_from_u64(seed);
         for round in 0..20_000 {
-            let mut user = User::new(b"somebody");
+            let mut user = User::new(b"somebody", false);
             let mut rules: Vec<&[u8]> = Vec::new();
             for _ in 0..random.random_range(0..12) {
                 rules.extend(RULES.choose(&mut random).map(|rule| rule.as_bytes()));
@@ -369,12 +381,12 @@ mod tests {
                 }
             }
             // All at once joins selectors, and stops at the first that is refused.
-            let mut other = User::new(b"somebody");
+            let mut other = User::new(b"somebody", false);
             let _ = other.apply_all(registry(), &rules);
             for user in [user, other] {
                 let line = user.describe();
                 let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-                let mut again = User::new(b"somebody");
+                let mut again = User::new(b"somebody", false);
                 let shown = String::from_utf8_lossy(&line);
                 let applied = again.apply_all(registry(), &words[2..]);
                 assert!(applied.is_ok(), "{shown}: {applied:?}");

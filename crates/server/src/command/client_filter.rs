@@ -6,7 +6,6 @@
 use super::is;
 use crate::client::ClientShared;
 use crate::error::{CommandError, shown};
-use crate::keyspace::DATABASES;
 use crate::number::parse_integer;
 use crate::server::Server;
 use std::sync::atomic::Ordering::Relaxed;
@@ -218,10 +217,11 @@ fn checked(
         By::Database => {
             let name = if holds { "DB" } else { "NOT-DB" };
             let number = parse_integer(value).ok_or_else(|| not_integer(name))?;
-            if !(0..DATABASES as i64).contains(&number) {
+            let databases = server.config.hot.databases();
+            if !(0..databases as i64).contains(&number) {
                 return Err(CommandError::owned(format!(
                     "ERR {name} number should be between 0 and {}",
-                    DATABASES - 1
+                    databases - 1
                 )));
             }
             Ok(number.to_string().into_bytes())

@@ -2,12 +2,16 @@
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
+use crate::admission::is_open;
 use crate::config::{NOT_BOUND, bind_addresses, check_setting};
 use crate::connection::Message;
 use crate::error::CommandError;
 use crate::persistence::prepare_log;
 use crate::server::Task;
 use std::sync::atomic::Ordering;
+
+/// A parameter's name and a value.
+type Pair = (String, Vec<u8>);
 
 const GROUP: Group = Group::Server;
 const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0);
@@ -17,8 +21,9 @@ pub const COMMANDS: &[Command] = &[Command::container("config", SUBCOMMANDS)
     .about(GROUP, "2.0.0", "Depends on the subcommand")
     .summary("Reads and changes the configuration.")
     .differs(
-        "parameters of what is not here (TLS, modules, replication's details) are unknown or \
-         without effect; names in bind other than localhost are not looked up",
+        "parameters of what is not here (replicas, clusters) have one value, or no effect, which \
+         the log then says; dir can be set at the start only; names in bind other than localhost \
+         are not looked up",
     )];
 
 const SUBCOMMANDS: &[Command] = &[
@@ -54,7 +59,7 @@ fn get(call: &mut Call<'_>) -> Answer {
     call.reply.map(found.len());
     for (name, value) in found {
         call.reply.bulk(name.as_bytes());
-        call.reply.bulk(value.as_bytes());
+        call.reply.bulk(&value);
     }
     Ok(())
 }
@@ -64,19 +69,20 @@ fn set(call: &mut Call<'_>) -> Answer {
     if !words.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
+    // A name that is no text is that of no parameter.
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
-    let pairs: Vec<_> = words
+    let pairs: Vec<Pair> = words
         .chunks_exact(2)
-        .filter_map(|pair| Some((text(pair.first()?), text(pair.get(1)?))))
+        .filter_map(|pair| Some((text(pair.first()?), pair.get(1)?.to_vec())))
         .collect();
     if call.keys.is_shared() {
         for (name, value) in &pairs {
-            check_setting(name, value)
+            check_setting(name, &text(value))
                 .map_err(|why| CommandError::owned(format!("ERR CONFIG SET failed: {why}")))?;
         }
     }
     let begins_log = pairs.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case("appendonly") && value.eq_ignore_ascii_case("yes")
+        name.eq_ignore_ascii_case("appendonly") && value.eq_ignore_ascii_case(b"yes")
     }) && !call.server.log.is_on();
     if begins_log {
         prepare_log(call.server).map_err(|why| {
@@ -85,9 +91,10 @@ fn set(call: &mut Call<'_>) -> Answer {
             ))
         })?;
     }
-    let value = |name: &String| (name.clone(), call.server.config.text(name));
+    let value = |name: &String| (name.clone(), call.server.config.bytes(name));
     let before: Vec<_> = pairs.iter().map(|(name, _)| value(name)).collect();
-    let result = call.server.config.set(&pairs);
+    let opens = is_open(&call.server.config, "enable-protected-configs", call.client);
+    let result = call.server.config.set(&pairs, opens);
     result.map_err(|error| CommandError::owned(error.to_string()))?;
     adjust_oom_score(call, &pairs, &before)?;
     listen_elsewhere(call, &pairs, &before)?;
@@ -97,7 +104,7 @@ fn set(call: &mut Call<'_>) -> Answer {
     }
     for (name, value) in &pairs {
         if name.eq_ignore_ascii_case("requirepass") {
-            call.server.acl.set_default_password(value.as_bytes());
+            call.server.acl.set_default_password(value);
         }
     }
     call.reply.ok();
@@ -106,11 +113,7 @@ fn set(call: &mut Call<'_>) -> Answer {
 
 /// Sets the score of the process, if the pairs name one of its parameters. If the system refuses
 /// it, all parameters are as before.
-fn adjust_oom_score(
-    call: &Call<'_>,
-    pairs: &[(String, String)],
-    before: &[(String, String)],
-) -> Answer {
+fn adjust_oom_score(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
     let is_score = |name: &str| {
         ["oom-score-adj", "oom-score-adj-values"]
             .iter()
@@ -124,7 +127,7 @@ fn adjust_oom_score(
         return Ok(());
     };
     tracing::warn!("the system refuses the score by which it ends processes: {error}");
-    let restored = server.config.set(before);
+    let restored = server.config.set(before, true);
     debug_assert!(restored.is_ok(), "{restored:?}");
     // It was possible before.
     let _ = server.oom_score.adjust_by(&server.config);
@@ -136,16 +139,12 @@ fn adjust_oom_score(
 
 /// Listens elsewhere, if the pairs name another port or other addresses. If the system refuses
 /// that, it is listened at the same places as before, and all parameters are as before.
-fn listen_elsewhere(
-    call: &Call<'_>,
-    pairs: &[(String, String)],
-    before: &[(String, String)],
-) -> Answer {
+fn listen_elsewhere(call: &Call<'_>, pairs: &[Pair], before: &[Pair]) -> Answer {
     let server = call.server;
     let is_other = |wanted: &str| {
         let mut before = before.iter();
         before.any(|(name, text)| {
-            name.eq_ignore_ascii_case(wanted) && *text != server.config.text(wanted)
+            name.eq_ignore_ascii_case(wanted) && *text != server.config.bytes(wanted)
         })
     };
     let (other_addresses, other_port) = (is_other("bind"), is_other("port"));
@@ -159,10 +158,8 @@ fn listen_elsewhere(
         false => server.listening.port(),
     };
     let addresses = bind_addresses(&server.config.text("bind")).unwrap_or_default();
-    let (sockets, error) = match server
-        .listening
-        .change(&addresses, [port, named("tls-port")])
-    {
+    let (ports, backlog) = ([port, named("tls-port")], server.config.backlog());
+    let (sockets, error) = match server.listening.change(&addresses, ports, backlog) {
         Ok(sockets) => (sockets, None),
         Err((error, sockets)) => (sockets, Some(error)),
     };
@@ -172,7 +169,7 @@ fn listen_elsewhere(
     let Some(error) = error else {
         return Ok(());
     };
-    let restored = server.config.set(before);
+    let restored = server.config.set(before, true);
     debug_assert!(restored.is_ok(), "{restored:?}");
     if pairs.iter().any(|(name, _)| name.starts_with("oom")) {
         // It was possible before.
@@ -205,7 +202,10 @@ fn reset_statistics(call: &mut Call<'_>) -> Answer {
 }
 
 fn rewrite(call: &mut Call<'_>) -> Answer {
-    match call.server.config.rewrite() {
+    let server = call.server;
+    let password = server.config.bytes("requirepass");
+    let users = server.acl.lines_for_configuration(&password);
+    match server.config.rewrite(&users) {
         Ok(()) => call.reply.ok(),
         Err(crate::config::FileError::None) => {
             return Err(CommandError::text(

@@ -3,7 +3,6 @@
 use super::{Answer, Call, Command, Flags, Group, is, small_integer};
 use crate::catalog::REDIS_VERSION;
 use crate::error::{CommandError, shown};
-use crate::keyspace::DATABASES;
 use crate::resp::Protocol;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -100,7 +99,7 @@ fn echo(call: &mut Call<'_>) -> Answer {
 fn select(call: &mut Call<'_>) -> Answer {
     let number = small_integer(call.args[1])?;
     match usize::try_from(number) {
-        Ok(number) if number < DATABASES => {
+        Ok(number) if number < call.server.config.hot.databases() => {
             choose_database(call, number);
             call.reply.ok();
             Ok(())

@@ -4,6 +4,7 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, find};
 use crate::error::CommandError;
 use crate::observe::latency::History;
+use crate::observe::statistics::CommandCounts;
 use std::fmt::Write;
 
 const GROUP: Group = Group::Server;
@@ -143,20 +144,23 @@ fn histogram(call: &mut Call<'_>) -> Answer {
             })
     };
     let mut commands = call.server.statistics.commands();
-    commands.retain(|counts| counts.calls > 0 && is_wanted(counts.name));
+    // Of those that were executed while times were not noted, no times are known.
+    let timed = |counts: &CommandCounts| counts.durations.iter().sum::<u64>();
+    commands.retain(|counts| timed(counts) > 0 && is_wanted(counts.name));
     call.reply.map(commands.len());
     for counts in commands {
+        let calls = timed(&counts);
         call.reply.bulk(counts.name.as_bytes());
         call.reply.map(2);
         call.reply.bulk(b"calls");
-        call.reply.integer(counts.calls as i64);
+        call.reply.integer(calls as i64);
         call.reply.bulk(b"histogram_usec");
         let mark = call.reply.begin();
         let (mut sum, mut length) = (0, 0);
         for (power, count) in counts.durations.iter().enumerate() {
             sum += count;
             // Powers of two of nanoseconds, from a microsecond on.
-            let is_last = sum == counts.calls && *count > 0;
+            let is_last = sum == calls && *count > 0;
             if *count > 0 && (power >= 10 || is_last) {
                 let micros = 1_i64 << power.saturating_sub(10);
                 call.reply.integer(micros);

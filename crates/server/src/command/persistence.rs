@@ -5,7 +5,7 @@ use crate::error::CommandError;
 use crate::keyspace::Databases;
 use crate::log::manifest::Manifest;
 use crate::persistence::load::{LoadError, Loader};
-use crate::persistence::{self, DUMP, load_log, save_now};
+use crate::persistence::{self, dump, load_log, save_now};
 use crate::server::{Requested, Task};
 use std::ops::Bound;
 
@@ -187,7 +187,7 @@ pub(super) fn debug_reload(call: &mut Call<'_>) -> Answer {
             "ERR Error trying to save the DB, check server logs",
         ));
     }
-    let path = server.options.persistence.directory().join(DUMP);
+    let path = dump(server);
     read_again(call, forgets, |databases| {
         let mut loader = Loader::new(server, databases, repeat);
         if !forgets && !merges {

@@ -1,12 +1,16 @@
 //! Configuration files in the syntax of `redis.conf`.
 //!
 //! Each line is a name and a value, which may stand in quotes; a line that begins with `#` says
-//! nothing; `include PATH` reads another file at this place.
+//! nothing; `include PATH` reads another file at this place, or all whose names a pattern
+//! describes; `user NAME RULE...` describes a user. Values are bytes, as passwords need not be
+//! text.
 
 use super::parameter::Parameter;
 use super::{PARAMETERS, find};
+use crate::glob;
 use crate::resp::request::split_words;
-use std::fmt::Write as _;
+use crate::secret_file;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Why a file cannot be read or written.
@@ -42,7 +46,16 @@ pub struct Setting {
     /// The name.
     pub name: String,
     /// The value.
-    pub value: String,
+    pub value: Vec<u8>,
+}
+
+/// A line about a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserLine {
+    /// The file and the number of the line.
+    pub place: String,
+    /// The user's name, and the rules.
+    pub words: Vec<Vec<u8>>,
 }
 
 /// What a configuration file says.
@@ -52,10 +65,23 @@ pub struct Settings {
     pub file: Option<PathBuf>,
     /// Its lines, in order.
     pub values: Vec<Setting>,
+    /// Those about users.
+    pub users: Vec<UserLine>,
 }
 
 /// Files that include each other in a circle are refused at this depth.
 const DEPTH_MAX: usize = 16;
+
+/// Lines that other servers know, and why they are not possible here.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "rename-command",
+        "commands keep their names; rules on users close them, such as 'user default on nopass ~* \
+         +@all -config'",
+    ),
+    ("loadmodule", "there are no modules"),
+    ("loadmoduleex", "there are no modules"),
+];
 
 impl Settings {
     /// Reads a file, and checks all values.
@@ -66,74 +92,114 @@ impl Settings {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut settings = Settings {
             file: Some(path.clone()),
-            values: Vec::new(),
+            ..Settings::default()
         };
         settings.read_file(&path, 0)?;
         Ok(settings)
     }
 
-    /// The last value that is given to a parameter.
+    /// Returns the last value that is given to a parameter, if it is text.
     pub fn value(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.bytes(name)?).ok()
+    }
+
+    /// Returns the last value that is given to a parameter.
+    pub fn bytes(&self, name: &str) -> Option<&[u8]> {
         let of = |setting: &&Setting| setting.name.eq_ignore_ascii_case(name);
         let last = self.values.iter().rev().find(of)?;
         Some(&last.value)
     }
 
     fn read_file(&mut self, path: &Path, depth: usize) -> Result<(), FileError> {
-        let text = std::fs::read_to_string(path).map_err(|source| FileError::System {
+        let text = std::fs::read(path).map_err(|source| FileError::System {
             path: path.to_owned(),
             source,
         })?;
-        for (number, line) in text.lines().enumerate() {
+        for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let refused = |why: &str| FileError::Line {
                 path: path.to_owned(),
                 line: number + 1,
                 why: why.to_owned(),
             };
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            let line = line.trim_ascii();
+            if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            let words = split_words(line.as_bytes()).ok_or_else(|| refused("unbalanced quotes"))?;
-            let words: Vec<_> = words
-                .iter()
-                .map(|word| String::from_utf8_lossy(word).into_owned())
-                .collect();
+            let mut words = split_words(line).ok_or_else(|| refused("unbalanced quotes"))?;
+            if words.is_empty() {
+                continue;
+            }
+            let name = words.remove(0);
+            let name = std::str::from_utf8(&name).map_err(|_| refused("no parameter"))?;
+            let is = |other: &str| name.eq_ignore_ascii_case(other);
+            if let Some((_, why)) = REFUSED.iter().find(|(other, _)| is(other)) {
+                return Err(refused(&format!("{name} is not possible: {why}")));
+            }
             match words.as_slice() {
-                [] => {}
-                [name, path] if name.eq_ignore_ascii_case("include") => {
+                [included] if is("include") => {
                     if depth >= DEPTH_MAX {
                         return Err(refused("too many files include each other"));
                     }
-                    self.read_file(Path::new(path), depth + 1)?;
+                    for path in self.included(included) {
+                        self.read_file(&path, depth + 1)?;
+                    }
                 }
-                [name, values @ ..] => {
-                    let value = values.join(" ");
-                    self.add(name, value).map_err(|why| refused(&why))?;
+                [user, ..] if is("user") => {
+                    if self.users.iter().any(|it| it.words.first() == Some(user)) {
+                        return Err(refused("the user is described twice"));
+                    }
+                    let place = format!("{}, line {}", path.display(), number + 1);
+                    self.users.push(UserLine { place, words });
+                }
+                values => {
+                    let added = self.add(name, values.join(&b' '));
+                    added.map_err(|why| refused(&why))?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Returns the files that an `include` names, in the order of their names: if it is a pattern,
+    /// those that are there. A path without a root begins in `dir`, where a line before has set it.
+    fn included(&self, path: &[u8]) -> Vec<PathBuf> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        let path = Path::new(self.value("dir").unwrap_or_default()).join(path);
+        let pattern = path.file_name().unwrap_or_default().as_bytes();
+        if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
+            return vec![path];
+        }
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let entries = std::fs::read_dir(folder.unwrap_or(Path::new(".")));
+        let entries = entries.into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name());
+        let mut files: Vec<_> = names
+            .filter(|name| glob::matches(pattern, name.as_bytes()))
+            .map(|name| path.with_file_name(name))
+            .collect();
+        files.sort();
+        files
+    }
+
     /// Adds a value after it was checked.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn add(&mut self, name: &str, mut value: String) -> Result<(), String> {
+    pub fn add(&mut self, name: &str, value: impl Into<Vec<u8>>) -> Result<(), String> {
+        let mut value = value.into();
         let parameter = find(name).and_then(|number| PARAMETERS.get(number));
         let Some(parameter) = parameter else {
             return Err(format!("there is no parameter '{name}'"));
         };
         if ["save", "tier"].contains(&parameter.name)
-            && let Some(old) = self.value(parameter.name)
+            && let Some(old) = self.bytes(parameter.name)
             && !old.is_empty()
             && !value.is_empty()
         {
-            value = format!("{old} {value}");
+            value = [old, &value].join(&b' ');
         }
         parameter
-            .accept(&value, parameter.default)
+            .accept(&value, parameter.default.as_bytes())
             .map_err(|why| format!("{name}: {why}"))?;
         self.values.push(Setting {
             name: parameter.name.to_owned(),
@@ -144,46 +210,72 @@ impl Settings {
 }
 
 /// Writes values into a file: where it names a parameter, the line is replaced; new ones are added
-/// at its end. All else stays.
-pub fn rewrite(path: &Path, values: &[(&'static Parameter, String)]) -> Result<(), FileError> {
+/// at its end. So are the lines of users, which take the place of those that are there. All else
+/// stays.
+pub fn rewrite(
+    path: &Path,
+    values: &[(&'static Parameter, Vec<u8>)],
+    users: &[Vec<u8>],
+) -> Result<(), FileError> {
     let system = |source| FileError::System {
         path: path.to_owned(),
         source,
     };
-    let text = std::fs::read_to_string(path).map_err(system)?;
+    let text = std::fs::read(path).map_err(system)?;
+    let text = text.strip_suffix(b"\n").unwrap_or(&text);
     let mut left: Vec<_> = values.iter().collect();
-    let mut out = String::new();
-    for line in text.lines() {
-        let name = line.split_whitespace().next().unwrap_or("");
-        let parameter = find(name).and_then(|number| PARAMETERS.get(number));
-        let Some(parameter) = parameter.filter(|_| !name.starts_with('#')) else {
-            let _ = writeln!(out, "{line}");
+    let mut users = users.iter();
+    let mut out = Vec::new();
+    let mut add = |line: &[u8]| {
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    };
+    for line in text.split(|&byte| byte == b'\n') {
+        let mut words = line.split(u8::is_ascii_whitespace);
+        let name = words.find(|word| !word.is_empty()).unwrap_or_default();
+        if name.eq_ignore_ascii_case(b"user") {
+            // One that is left over is of a user who is no more.
+            if let Some(user) = users.next() {
+                add(user);
+            }
+            continue;
+        }
+        let parameter = std::str::from_utf8(name).ok().and_then(find);
+        let Some(parameter) = parameter.and_then(|number| PARAMETERS.get(number)) else {
+            add(line);
             continue;
         };
         // A parameter that has its default again needs no line.
         if let Some(position) = left.iter().position(|it| it.0.name == parameter.name) {
             let (parameter, value) = left.remove(position);
-            let _ = writeln!(out, "{}", written(parameter, value));
+            add(&written(parameter, value));
         }
     }
     for (parameter, value) in left {
-        let _ = writeln!(out, "{}", written(parameter, value));
+        add(&written(parameter, value));
     }
-    // The old file stays whole until the new one is.
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    std::fs::write(&temporary, out).map_err(system)?;
-    std::fs::rename(&temporary, path).map_err(system)
+    for user in users {
+        add(user);
+    }
+    secret_file::replace(path, &out).map_err(system)
 }
 
-fn written(parameter: &Parameter, value: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'#');
-    if !value.is_empty() && value.bytes().all(|byte| plain(byte) || byte == b' ') {
-        return format!("{} {value}", parameter.name);
+fn written(parameter: &Parameter, value: &[u8]) -> Vec<u8> {
+    let plain = |byte: &u8| {
+        (byte.is_ascii_graphic() || *byte == b' ') && !matches!(byte, b'"' | b'\'' | b'\\' | b'#')
+    };
+    let name = parameter.name.as_bytes();
+    if !value.is_empty() && value.iter().all(plain) && !has_spare_blanks(value) {
+        return [name, b" ", value].concat();
     }
     let mut quoted = String::new();
-    crate::resp::request::quote(&mut quoted, value.as_bytes());
-    format!("{} \"{quoted}\"", parameter.name)
+    crate::resp::request::quote(&mut quoted, value);
+    [name, b" \"", quoted.as_bytes(), b"\""].concat()
+}
+
+/// True if blanks of a value would be lost where it is split into words and joined again.
+fn has_spare_blanks(value: &[u8]) -> bool {
+    value.starts_with(b" ") || value.ends_with(b" ") || value.windows(2).any(|it| it == b"  ")
 }
 
 #[cfg(test)]
@@ -239,9 +331,89 @@ mod tests {
         let path = temporary("rewritten.conf", "# kept\nhz 20\nport 7000\n");
         let hz = &PARAMETERS[find("hz").unwrap()];
         let dir = &PARAMETERS[find("dir").unwrap()];
-        rewrite(&path, &[(hz, "30".into()), (dir, "/a \"b".into())]).unwrap();
+        rewrite(&path, &[(hz, "30".into()), (dir, "/a \"b".into())], &[]).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "# kept\nhz 30\ndir \"/a \\\"b\"\n");
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn passwords_are_read_and_written_byte_by_byte() {
+        let path = temporary("secret.conf", "requirepass \"\\xff\\xfe\\x01 pw \"\n");
+        let settings = Settings::read(&path).unwrap();
+        let secret = b"\xff\xfe\x01 pw ";
+        assert_eq!(settings.bytes("requirepass"), Some(&secret[..]));
+        assert_eq!(settings.value("requirepass"), None);
+        let parameter = &PARAMETERS[find("requirepass").unwrap()];
+        for secret in [&b"\xff\xfe"[..], b" a  b ", b"#", b"plain", b"\n\r\0"] {
+            rewrite(&path, &[(parameter, secret.to_vec())], &[]).unwrap();
+            let again = Settings::read(&path).unwrap();
+            assert_eq!(again.bytes("requirepass"), Some(secret));
+        }
+        // All else is text, and is not changed into something else.
+        let mut settings = Settings::default();
+        let added = settings.add("dir", &b"/\xff"[..]);
+        assert_eq!(added, Err("dir: argument must be UTF-8 text".to_owned()));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn users_are_read_and_written_in_the_place_of_those_before() {
+        let text = "user ann on >\"a b\" ~*\nhz 20\nuser default off\n";
+        let path = temporary("users.conf", text);
+        let settings = Settings::read(&path).unwrap();
+        let words: Vec<_> = settings.users.iter().map(|it| it.words.concat()).collect();
+        assert_eq!(words, [&b"annon>a b~*"[..], b"defaultoff"]);
+        assert!(settings.users[1].place.ends_with("users.conf, line 3"));
+        let lines = ["user bea on", "user cat on", "user dan on"].map(|it| it.into());
+        rewrite(&path, &[], &lines).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "user bea on\nuser cat on\nuser dan on\n");
+        rewrite(&path, &[], &lines[..1]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "user bea on\n");
+        std::fs::write(&path, "user a on\nUSER a off\n").unwrap();
+        let error = Settings::read(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with("line 2: the user is described twice"),
+            "{error}"
+        );
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn an_include_may_be_a_pattern_and_begins_in_dir() {
+        let folder = std::env::temp_dir().join(format!("nearfield-{}-parts", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in [
+            ("a.part", "hz 20\n"),
+            ("b.part", "hz 30\n"),
+            ("c", "hz 40\n"),
+        ] {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let text = format!("dir {}\ninclude *.part\ninclude *.none\n", folder.display());
+        let path = temporary("parts.conf", &text);
+        assert_eq!(Settings::read(&path).unwrap().value("hz"), Some("30"));
+        std::fs::write(&path, "include /nowhere/at.all\n").unwrap();
+        assert!(Settings::read(&path).is_err());
+        std::fs::remove_file(path).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_possible_is_refused_with_its_reason() {
+        for (line, why) in [
+            ("rename-command CONFIG \"\"", "commands keep their names"),
+            ("loadmodule /a.so", "there are no modules"),
+            ("replicaof 127.0.0.1 6379", "there are no replicas"),
+            ("cluster-enabled yes", "not part of a cluster"),
+            ("databases 1000", "between 1 and"),
+        ] {
+            let path = temporary("refused.conf", &format!("{line}\n"));
+            let error = Settings::read(&path).unwrap_err().to_string();
+            assert!(error.contains("line 1: ") && error.contains(why), "{error}");
+            std::fs::remove_file(path).unwrap();
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Parameters that are read often.
 
+use crate::keyspace::DATABASES;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 /// Parameters that code asks for often, as numbers.
@@ -17,6 +18,8 @@ pub struct Hot {
     pub notified_events: AtomicU32,
     /// `maxmemory`, in bytes; 0: no limit.
     pub maxmemory_bytes: AtomicU64,
+    /// `databases`
+    pub databases: AtomicU64,
     /// `maxclients`
     pub maxclients: AtomicU64,
     /// `timeout`, in seconds; 0: idle clients stay.
@@ -64,12 +67,19 @@ impl Hot {
         }
     }
 
+    /// Returns how many databases there are.
+    pub fn databases(&self) -> usize {
+        let number = self.databases.load(Ordering::Relaxed);
+        usize::try_from(number).unwrap_or(DATABASES).min(DATABASES)
+    }
+
     /// Takes all numbers from the values that `text` gives by name.
     pub fn refresh(&self, text: impl Fn(&str) -> String) {
         let numbers = [
             ("slowlog-max-len", &self.slowlog_max_len),
             ("latency-monitor-threshold", &self.latency_threshold_ms),
             ("maxmemory", &self.maxmemory_bytes),
+            ("databases", &self.databases),
             ("maxclients", &self.maxclients),
             ("timeout", &self.timeout_s),
             ("tcp-keepalive", &self.tcp_keepalive_s),

@@ -14,17 +14,18 @@ mod parameters;
 mod special;
 
 pub use durability::{Durability, SavePoint};
-pub use file::{FileError, Setting, Settings};
+pub use file::{FileError, Setting, Settings, UserLine};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use nearfield_tiers::Specification as TierSpecification;
 pub use options::{Address, ListenPort, Options, bind_addresses, check_setting, default_threads};
-pub use parameter::{Kind, Parameter, memory};
+pub use parameter::{Change, Effect, Kind, Parameter, memory};
 pub use special::NOT_BOUND;
 
 use crate::glob::matches_ignoring_case;
 use parameters::PARAMETERS;
 use parking_lot::RwLock;
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// Why `CONFIG SET` changes nothing.
@@ -46,7 +47,7 @@ pub enum SetError {
 /// The values of all parameters.
 #[derive(Debug)]
 pub struct Config {
-    values: RwLock<Vec<String>>,
+    values: RwLock<Vec<Vec<u8>>>,
     /// What code asks for often.
     pub hot: Hot,
     /// The file that the configuration was read from.
@@ -67,7 +68,7 @@ impl Config {
     /// else.
     pub fn new(options: &Options) -> Config {
         let config = Config {
-            values: RwLock::new(PARAMETERS.iter().map(|it| it.default.to_owned()).collect()),
+            values: RwLock::new(PARAMETERS.iter().map(|it| it.default.into()).collect()),
             hot: Hot::default(),
             file: options.settings.file.clone(),
         };
@@ -75,42 +76,46 @@ impl Config {
             config.start_with(&setting.name, &setting.value);
         }
         let addresses: Vec<_> = options.bind.iter().map(ToString::to_string).collect();
-        config.start_with("bind", &addresses.join(" "));
-        config.start_with("port", &options.port.number().to_string());
-        config.start_with("io-threads", &options.threads.to_string());
+        config.start_with("bind", addresses.join(" "));
+        config.start_with("port", options.port.number().to_string());
+        config.start_with("io-threads", options.threads.to_string());
         let kept = &options.persistence;
         if let Some(directory) = &kept.directory {
-            config.start_with("dir", &directory.to_string_lossy());
+            config.start_with("dir", directory.as_os_str().as_bytes());
         }
         let appendonly = if kept.log() { "yes" } else { "no" };
         config.start_with("appendonly", appendonly);
         config.start_with("appendfsync", kept.policy().name());
-        config.start_with("save", &SavePoint::text(&kept.save_points()));
+        config.start_with("save", SavePoint::text(&kept.save_points()));
         let protected = if options.protected { "yes" } else { "no" };
         config.start_with("protected-mode", protected);
-        config.start_with("requirepass", options.password.as_deref().unwrap_or(""));
+        config.start_with(
+            "requirepass",
+            options.password.as_deref().unwrap_or_default(),
+        );
         if let Some(tiers) = &options.tiers {
             let tiers: Vec<_> = tiers
                 .specifications()
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            config.start_with("tier", &tiers.join(" "));
+            config.start_with("tier", tiers.join(" "));
         }
         if let Some(file) = &options.acl_file {
-            config.start_with("aclfile", &file.to_string_lossy());
+            config.start_with("aclfile", file.as_os_str().as_bytes());
         }
         if let Ok(directory) = std::env::current_dir()
             && config.text("dir").is_empty()
         {
-            config.start_with("dir", &directory.to_string_lossy());
+            config.start_with("dir", directory.as_os_str().as_bytes());
         }
         config.refresh();
         config
     }
 
     /// Sets a value that was checked before, or comes from the program.
-    fn start_with(&self, name: &str, value: &str) {
+    fn start_with(&self, name: &str, value: impl AsRef<[u8]>) {
+        let value = value.as_ref();
         let Some(number) = find(name) else {
             return;
         };
@@ -118,12 +123,13 @@ impl Config {
         if let (Some(parameter), Some(slot)) = (PARAMETERS.get(number), values.get_mut(number)) {
             *slot = parameter
                 .accept(value, slot)
-                .unwrap_or_else(|_| value.to_owned());
+                .unwrap_or_else(|_| value.to_vec());
         }
     }
 
-    /// The value of a parameter, as clients are shown it; empty if there is none of the name.
-    pub fn text(&self, name: &str) -> String {
+    /// Returns the value of a parameter, as clients are shown it; empty if there is none of the
+    /// name.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
         let number = find(name);
         let values = self.values.read();
         number
@@ -132,9 +138,19 @@ impl Config {
             .unwrap_or_default()
     }
 
+    /// Returns the value of a parameter that is text, as all are but passwords.
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8(self.bytes(name)).unwrap_or_default()
+    }
+
     /// The value of a parameter that is a number; 0 if it is none.
     pub fn integer(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or(0)
+    }
+
+    /// Returns how many connections may wait to be accepted (`tcp-backlog`).
+    pub fn backlog(&self) -> i32 {
+        i32::try_from(self.integer("tcp-backlog")).unwrap_or(i32::MAX)
     }
 
     /// Whether a parameter is `yes`.
@@ -144,12 +160,12 @@ impl Config {
 
     /// The names and values of all parameters that one of `patterns` describes. One that is named
     /// in full is answered as it was named.
-    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, String)> {
+    pub fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, Vec<u8>)> {
         let values = self.values.read();
-        let mut found: Vec<(String, String)> = Vec::new();
-        let mut add = |name: &str, value: &str| {
+        let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut add = |name: &str, value: &Vec<u8>| {
             if !found.iter().any(|(other, _)| other == name) {
-                found.push((name.to_owned(), value.to_owned()));
+                found.push((name.to_owned(), value.clone()));
             }
         };
         for pattern in patterns {
@@ -174,13 +190,14 @@ impl Config {
         found
     }
 
-    /// Changes several parameters, all or none.
+    /// Changes several parameters, all or none. Those that a client could do harm with are changed
+    /// only if `opens_protected`.
     ///
     /// # Errors
     /// Which of them is refused, and why.
-    pub fn set(&self, pairs: &[(String, String)]) -> Result<(), SetError> {
+    pub fn set(&self, pairs: &[(String, Vec<u8>)], opens_protected: bool) -> Result<(), SetError> {
         let mut values = self.values.write();
-        let mut changed: Vec<(usize, String)> = Vec::new();
+        let mut changed: Vec<(usize, Vec<u8>)> = Vec::new();
         for (name, _) in pairs {
             if find(name).is_none() {
                 return Err(SetError::Unknown(name.clone()));
@@ -196,7 +213,14 @@ impl Config {
             else {
                 continue;
             };
-            if let Some(why) = parameter.protection() {
+            let is_shut = match parameter.change {
+                Change::Free => None,
+                Change::Never => Some("can't set immutable config"),
+                Change::Protected => {
+                    Some("can't set protected config").filter(|_| !opens_protected)
+                }
+            };
+            if let Some(why) = is_shut {
                 return Err(refused(why.into()));
             }
             if changed.iter().any(|(other, _)| *other == number) {
@@ -205,6 +229,11 @@ impl Config {
             let old = values.get(number).cloned().unwrap_or_default();
             let new = parameter.accept(value, &old).map_err(refused)?;
             changed.push((number, new));
+        }
+        for (number, new) in &changed {
+            if let Some(parameter) = PARAMETERS.get(*number) {
+                parameter.note_if_inert(new);
+            }
         }
         for (number, new) in changed {
             if let Some(slot) = values.get_mut(number) {
@@ -222,24 +251,31 @@ impl Config {
     }
 
     /// The parameters whose values are not the defaults.
-    fn changed(&self) -> Vec<(&'static Parameter, String)> {
+    fn changed(&self) -> Vec<(&'static Parameter, Vec<u8>)> {
         let values = self.values.read();
         PARAMETERS
             .iter()
             .zip(values.iter())
-            .filter(|(parameter, value)| parameter.default != value.as_str())
+            .filter(|(parameter, value)| parameter.default.as_bytes() != value.as_slice())
             .map(|(parameter, value)| (parameter, value.clone()))
             .collect()
     }
 
-    /// Writes the configuration to the file that it was read from.
+    /// Notes in the log which parameters were given values that have no effect.
+    pub fn note_inert(&self) {
+        for (parameter, value) in self.changed() {
+            parameter.note_if_inert(&value);
+        }
+    }
+
+    /// Writes the configuration to the file that it was read from, with these lines of users.
     ///
     /// # Errors
     /// There is none, or it cannot be written.
-    pub fn rewrite(&self) -> Result<(), FileError> {
+    pub fn rewrite(&self, users: &[Vec<u8>]) -> Result<(), FileError> {
         let Some(path) = &self.file else {
             return Err(FileError::None);
         };
-        file::rewrite(path, &self.changed())
+        file::rewrite(path, &self.changed(), users)
     }
 }

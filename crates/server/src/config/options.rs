@@ -49,7 +49,7 @@ pub struct Options {
     /// The number of threads that serve connections.
     pub threads: usize,
     /// The password of the default user; none is needed without.
-    pub password: Option<String>,
+    pub password: Option<Vec<u8>>,
     /// Where users are saved, if anywhere.
     pub acl_file: Option<PathBuf>,
     /// Whether connections from other machines are refused while there is no password.
@@ -104,7 +104,8 @@ impl Options {
             options.threads = usize::from(threads);
         }
         let text = |name| settings.value(name).filter(|value| !value.is_empty());
-        options.password = text("requirepass").map(str::to_owned);
+        let password = settings.bytes("requirepass");
+        options.password = password.filter(|it| !it.is_empty()).map(<[u8]>::to_vec);
         options.acl_file = text("aclfile").map(PathBuf::from);
         options.protected = settings.value("protected-mode") != Some("no");
         options.settings = settings;
@@ -157,7 +158,7 @@ impl Options {
             );
         }
         for setting in &self.settings.values {
-            check_setting(&setting.name, &setting.value)?;
+            check_setting(&setting.name, &String::from_utf8_lossy(&setting.value))?;
         }
         Ok(())
     }
@@ -257,14 +258,14 @@ mod tests {
             value: value.into(),
         });
         let settings = Settings {
-            file: None,
             values: values.to_vec(),
+            ..Settings::default()
         };
         let options = Options::from_settings(settings).unwrap();
         assert_eq!(options.bind.len(), 2);
         let port = ListenPort::At(7000);
         assert_eq!((options.port, options.threads), (port, 3));
-        assert_eq!(options.password.as_deref(), Some("secret"));
+        assert_eq!(options.password.as_deref(), Some(&b"secret"[..]));
         assert!(!options.protected);
     }
 }

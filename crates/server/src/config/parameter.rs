@@ -17,6 +17,10 @@ pub enum Kind {
     Enumeration(&'static [&'static str]),
     /// Any text.
     Text,
+    /// The name of a file without a folder.
+    FileName,
+    /// Any bytes, which need not be text: passwords.
+    Secret,
     /// Has a syntax of its own: a function gives the value that is shown, from what was said and
     /// the value before.
     Special(fn(&str, &str) -> Result<String, Cow<'static, str>>),
@@ -33,6 +37,17 @@ pub enum Change {
     Protected,
 }
 
+/// What becomes of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Code asks for it.
+    Heeded,
+    /// None, for this reason. Values are kept and shown, and the log says once that they have none.
+    None(&'static str),
+    /// Only the value that it has by default is possible, for this reason.
+    Constant(&'static str),
+}
+
 /// A parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
@@ -46,23 +61,38 @@ pub struct Parameter {
     pub default: &'static str,
     /// When it may be changed.
     pub change: Change,
+    /// What becomes of it.
+    pub effect: Effect,
 }
 
 impl Parameter {
-    /// Why it cannot be changed while the server runs, if it cannot.
-    pub fn protection(&self) -> Option<&'static str> {
-        match self.change {
-            Change::Free => None,
-            Change::Never => Some("can't set immutable config"),
-            Change::Protected => Some("can't set protected config"),
-        }
-    }
-
     /// Checks a value, and gives it the form that clients are shown. `old` is the value before.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn accept(&self, value: &str, old: &str) -> Result<String, Cow<'static, str>> {
+    /// What is wrong with it, or why there is no other value than the default.
+    pub fn accept(&self, value: &[u8], old: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
+        if let Kind::Secret = self.kind {
+            return Ok(value.to_vec());
+        }
+        let text = |bytes| std::str::from_utf8(bytes).map_err(|_| "argument must be UTF-8 text");
+        let shown = self.accept_text(text(value)?, text(old)?)?;
+        match self.effect {
+            Effect::Constant(why) if shown != self.default => Err(why.into()),
+            _ => Ok(shown.into_bytes()),
+        }
+    }
+
+    /// Says in the log that a value has no effect, unless it is the default.
+    pub fn note_if_inert(&self, value: &[u8]) {
+        if let Effect::None(why) = self.effect
+            && value != self.default.as_bytes()
+        {
+            tracing::warn!("the parameter '{}' has no effect: {why}", self.name);
+        }
+    }
+
+    /// As [`accept`](Parameter::accept), of what is text.
+    fn accept_text(&self, value: &str, old: &str) -> Result<String, Cow<'static, str>> {
         match self.kind {
             Kind::Bool => match value.to_ascii_lowercase().as_str() {
                 word @ ("yes" | "no") => Ok(word.to_owned()),
@@ -100,9 +130,32 @@ impl Parameter {
                     .into()),
                 }
             }
-            Kind::Text => Ok(value.to_owned()),
+            Kind::Text | Kind::Secret => Ok(value.to_owned()),
+            Kind::FileName if value.contains('/') || [".", "..", ""].contains(&value) => {
+                Err(format!("{} can't be a path, just a filename", self.name).into())
+            }
+            Kind::FileName => Ok(value.to_owned()),
             Kind::Special(accept) => accept(value, old),
         }
+    }
+}
+
+/// Reads several of these words, the first of which stands for none, and orders them.
+pub fn several(value: &str, words: &[&str]) -> Result<String, Cow<'static, str>> {
+    let one_of = |given: &str| words.iter().any(|word| word.eq_ignore_ascii_case(given));
+    let given: Vec<_> = value.split_ascii_whitespace().collect();
+    if given.is_empty() || !given.iter().all(|word| one_of(word)) {
+        return Err(format!(
+            "argument(s) must be one of the following: {}",
+            words.join(", ")
+        )
+        .into());
+    }
+    let is_given = |word: &&&str| given.iter().any(|it| it.eq_ignore_ascii_case(word));
+    let others: Vec<&str> = words.iter().skip(1).filter(is_given).copied().collect();
+    match words.first() {
+        Some(none) if others.is_empty() => Ok((*none).to_owned()),
+        _ => Ok(others.join(" ")),
     }
 }
 
@@ -138,6 +191,7 @@ pub const fn free(name: &'static str, kind: Kind, default: &'static str) -> Para
         kind,
         default,
         change: Change::Free,
+        effect: Effect::Heeded,
     }
 }
 
@@ -150,6 +204,16 @@ impl Parameter {
     /// It can only be set when the server is started.
     pub const fn fixed(mut self) -> Parameter {
         self.change = Change::Never;
+        self
+    }
+    /// It has no effect, for this reason.
+    pub const fn inert(mut self, why: &'static str) -> Parameter {
+        self.effect = Effect::None(why);
+        self
+    }
+    /// It has no other value than the default, for this reason.
+    pub const fn constant(mut self, why: &'static str) -> Parameter {
+        self.effect = Effect::Constant(why);
         self
     }
     /// The same, as a client could do harm with it.
@@ -177,6 +241,11 @@ pub const fn integer(
 /// Any text.
 pub const fn text(name: &'static str, default: &'static str) -> Parameter {
     free(name, Kind::Text, default)
+}
+
+/// A password.
+pub const fn secret(name: &'static str) -> Parameter {
+    free(name, Kind::Secret, "")
 }
 
 /// A parameter with a syntax of its own.

@@ -1,11 +1,29 @@
 //! All parameters.
 //!
-//! Those that only describe how Redis does something that is done otherwise here (rehashing,
-//! background threads, replicas) are accepted and kept, as clients and tests set them, and have no
-//! effect. Those of what is not there at all (TLS, modules, the operating system) are unknown.
+//! Code asks for most of them. Those that only describe how Redis does something that is done
+//! otherwise here are accepted and kept, as clients and tests set them, and the log says once that
+//! they have no effect. Those that would be relied on and are not there have one value only.
 
-use super::parameter::{Kind, Parameter, free, integer, special as with, switch, text};
+use super::parameter::{Kind, Parameter, free, integer, secret, special as with, switch, text};
 use super::special;
+use crate::keyspace::DATABASES;
+
+const INDEX: &str = "keys lie in an ordered index, which is no hash table";
+const DEFRAGMENTATION: &str = "memory is moved together by a thread that needs no settings";
+const DELETION: &str = "deleted values are given back in the same way for all commands";
+const COUNTERS: &str = "how often keys are used is counted with constants";
+const LISTS: &str = "no part of a list is compressed";
+const FILES: &str = "files are written and synced in one way";
+const CHECKS: &str = "payloads are always checked";
+const PROCESS: &str = "the process and its messages are left as they are";
+const PINNING: &str = "threads are not bound to processors; taskset does that";
+const REPLICAS: &str = "there are no replicas";
+const CLUSTERS: &str = "the server is not part of a cluster";
+const OUTGOING: &str = "the server begins no connections with TLS";
+const SYSLOG: &str = "messages go to the standard error or to logfile";
+const CLIENTS_LOG: &str = "only slow commands are logged";
+const TLS_SESSIONS: &str = "sessions are resumed as the TLS library does by itself";
+const EXPIRY: &str = "keys expire by notes of their times, which takes no settings";
 
 /// All parameters.
 pub const PARAMETERS: &[Parameter] = &[
@@ -21,8 +39,12 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::Memory(1048576, i64::MAX as u64),
         "1073741824",
     ),
-    integer("io-threads", 1, 128, "1").fixed(),
-    switch("io-threads-do-reads", "no").fixed(),
+    integer("io-threads", 1, 128, "1")
+        .once("server-threads")
+        .fixed(),
+    switch("io-threads-do-reads", "no")
+        .fixed()
+        .inert("each thread reads and writes for its own connections"),
     integer("maxclients", 1, 4294967295, "10000"),
     free("maxmemory-clients", Kind::MemoryOrPercent, "25%"),
     integer("port", 0, 65535, "6399"),
@@ -51,27 +73,28 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("unixsocketperm", 0, 777, "0").fixed(),
     // ---- Memory
     with("tier", special::tiers, "").fixed(),
-    integer("active-defrag-cycle-max", 0, 2147483647, "25"),
-    integer("active-defrag-cycle-min", 0, 2147483647, "1"),
+    integer("active-defrag-cycle-max", 0, 2147483647, "25").inert(DEFRAGMENTATION),
+    integer("active-defrag-cycle-min", 0, 2147483647, "1").inert(DEFRAGMENTATION),
     free(
         "active-defrag-ignore-bytes",
         Kind::Memory(1, i64::MAX as u64),
         "104857600",
-    ),
-    integer("active-defrag-max-scan-fields", 0, 2147483647, "1000"),
-    integer("active-defrag-threshold-lower", 0, 2147483647, "10"),
-    integer("active-defrag-threshold-upper", 0, 2147483647, "100"),
-    with("activedefrag", special::defragmentation, "no"),
-    switch("activerehashing", "yes"),
-    switch("lazyfree-lazy-eviction", "no"),
-    switch("lazyfree-lazy-expire", "no"),
-    switch("lazyfree-lazy-server-del", "no"),
-    switch("lazyfree-lazy-user-del", "no"),
-    switch("lazyfree-lazy-user-flush", "no"),
-    integer("lfu-decay-time", 0, 2147483647, "1"),
-    integer("lfu-log-factor", 0, 2147483647, "10"),
+    )
+    .inert(DEFRAGMENTATION),
+    integer("active-defrag-max-scan-fields", 0, 2147483647, "1000").inert(DEFRAGMENTATION),
+    integer("active-defrag-threshold-lower", 0, 2147483647, "10").inert(DEFRAGMENTATION),
+    integer("active-defrag-threshold-upper", 0, 2147483647, "100").inert(DEFRAGMENTATION),
+    with("activedefrag", special::defragmentation, "no").inert(DEFRAGMENTATION),
+    switch("activerehashing", "yes").inert(INDEX),
+    switch("lazyfree-lazy-eviction", "no").inert(DELETION),
+    switch("lazyfree-lazy-expire", "no").inert(DELETION),
+    switch("lazyfree-lazy-server-del", "no").inert(DELETION),
+    switch("lazyfree-lazy-user-del", "no").inert(DELETION),
+    switch("lazyfree-lazy-user-flush", "no").inert(DELETION),
+    integer("lfu-decay-time", 0, 2147483647, "1").inert(COUNTERS),
+    integer("lfu-log-factor", 0, 2147483647, "10").inert(COUNTERS),
     free("maxmemory", Kind::Memory(0, u64::MAX), "0"),
-    integer("maxmemory-eviction-tenacity", 0, 100, "10"),
+    integer("maxmemory-eviction-tenacity", 0, 100, "10").inert(COUNTERS),
     free(
         "maxmemory-policy",
         Kind::Enumeration(&[
@@ -89,7 +112,9 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("maxmemory-samples", 1, 64, "5"),
     with("oom-score-adj", special::oom_score, "no"),
     with("oom-score-adj-values", special::oom_scores, "0 200 800"),
-    switch("replica-lazy-flush", "no").once("slave-lazy-flush"),
+    switch("replica-lazy-flush", "no")
+        .once("slave-lazy-flush")
+        .inert(DELETION),
     // ---- Small forms of objects
     integer("hash-max-listpack-entries", 0, i64::MAX, "512").once("hash-max-ziplist-entries"),
     integer("hash-max-listpack-value", 0, i64::MAX, "64").once("hash-max-ziplist-value"),
@@ -98,7 +123,7 @@ pub const PARAMETERS: &[Parameter] = &[
         Kind::Memory(0, i64::MAX as u64),
         "3000",
     ),
-    integer("list-compress-depth", 0, 2147483647, "0"),
+    integer("list-compress-depth", 0, 2147483647, "0").inert(LISTS),
     integer("list-max-listpack-size", -2147483648, 2147483647, "-2").once("list-max-ziplist-size"),
     integer("set-max-intset-entries", 0, i64::MAX, "512"),
     integer("set-max-listpack-entries", 0, i64::MAX, "128"),
@@ -112,13 +137,14 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("zset-max-listpack-entries", 0, i64::MAX, "128").once("zset-max-ziplist-entries"),
     integer("zset-max-listpack-value", 0, i64::MAX, "64").once("zset-max-ziplist-value"),
     // ---- Snapshots and the log
-    switch("aof-disable-auto-gc", "no"),
-    switch("aof-load-truncated", "yes"),
-    switch("aof-rewrite-incremental-fsync", "yes"),
-    switch("aof-timestamp-enabled", "no"),
-    switch("aof-use-rdb-preamble", "yes"),
-    text("appenddirname", "appendonlydir").fixed(),
-    text("appendfilename", "appendonly.aof").fixed(),
+    switch("aof-disable-auto-gc", "no").inert(FILES),
+    switch("aof-load-truncated", "yes")
+        .constant("a last record that was not written whole is always cut off"),
+    switch("aof-rewrite-incremental-fsync", "yes").inert(FILES),
+    switch("aof-timestamp-enabled", "no").inert(FILES),
+    switch("aof-use-rdb-preamble", "yes").inert(FILES),
+    free("appenddirname", Kind::FileName, "appendonlydir").fixed(),
+    free("appendfilename", Kind::FileName, "appendonly.aof").fixed(),
     free(
         "appendfsync",
         Kind::Enumeration(&["everysec", "always", "no"]),
@@ -131,23 +157,24 @@ pub const PARAMETERS: &[Parameter] = &[
         "67108864",
     ),
     integer("auto-aof-rewrite-percentage", 0, 2147483647, "100"),
-    text("dbfilename", "dump.rdb").protected(),
+    free("dbfilename", Kind::FileName, "dump.rdb").protected(),
     text("dir", "").protected(),
-    switch("no-appendfsync-on-rewrite", "no"),
-    switch("rdb-del-sync-files", "no"),
-    switch("rdb-save-incremental-fsync", "yes"),
+    switch("no-appendfsync-on-rewrite", "no").inert(FILES),
+    switch("rdb-del-sync-files", "no").inert(FILES),
+    switch("rdb-save-incremental-fsync", "yes").inert(FILES),
     free(
         "rdb-format",
         Kind::Enumeration(&["redis", "valkey"]),
         "redis",
     ),
-    switch("rdbchecksum", "yes").fixed(),
-    switch("rdbcompression", "yes"),
+    switch("rdbchecksum", "yes").fixed().inert(FILES),
+    switch("rdbcompression", "yes").inert(FILES),
     free(
         "sanitize-dump-payload",
         Kind::Enumeration(&["no", "yes", "clients"]),
         "no",
-    ),
+    )
+    .inert(CHECKS),
     with("save", special::save, ""),
     switch("stop-writes-on-bgsave-error", "yes"),
     // ---- Access
@@ -158,7 +185,7 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
     text("aclfile", "").fixed(),
     integer("acllog-max-len", 0, i64::MAX, "128"),
-    text("requirepass", ""),
+    secret("requirepass"),
     // ---- What is observed
     integer("latency-monitor-threshold", 0, i64::MAX, "0"),
     switch("latency-tracking", "yes"),
@@ -174,58 +201,83 @@ pub const PARAMETERS: &[Parameter] = &[
         "notice",
     ),
     with("notify-keyspace-events", special::notified, ""),
-    integer("slowlog-log-slower-than", -1, i64::MAX, "10000"),
-    integer("slowlog-max-len", 0, i64::MAX, "128"),
+    integer("slowlog-log-slower-than", -1, i64::MAX, "10000")
+        .once("commandlog-execution-slower-than"),
+    integer("slowlog-max-len", 0, i64::MAX, "128").once("commandlog-slow-execution-max-len"),
     // ---- Replicas and clusters
-    integer("cluster-announce-bus-port", 0, 2147483647, "0"),
-    text("cluster-announce-hostname", ""),
-    text("cluster-announce-ip", ""),
-    integer("cluster-announce-port", 0, 2147483647, "0"),
-    integer("cluster-announce-tls-port", 0, 2147483647, "0"),
-    text("cluster-config-file", "nodes.conf").fixed(),
-    switch("cluster-enabled", "no").fixed(),
-    integer("cluster-migration-barrier", 0, 2147483647, "1"),
-    integer("cluster-node-timeout", 0, 2147483647, "15000"),
-    switch("cluster-replica-no-failover", "no").once("cluster-slave-no-failover"),
+    integer("cluster-announce-bus-port", 0, 2147483647, "0").inert(CLUSTERS),
+    text("cluster-announce-hostname", "").inert(CLUSTERS),
+    text("cluster-announce-ip", "").inert(CLUSTERS),
+    integer("cluster-announce-port", 0, 2147483647, "0").inert(CLUSTERS),
+    integer("cluster-announce-tls-port", 0, 2147483647, "0").inert(CLUSTERS),
+    text("cluster-config-file", "nodes.conf")
+        .fixed()
+        .inert(CLUSTERS),
+    switch("cluster-enabled", "no").fixed().constant(CLUSTERS),
+    integer("cluster-migration-barrier", 0, 2147483647, "1").inert(CLUSTERS),
+    integer("cluster-node-timeout", 0, 2147483647, "15000").inert(CLUSTERS),
+    switch("cluster-replica-no-failover", "no")
+        .once("cluster-slave-no-failover")
+        .inert(CLUSTERS),
     integer("cluster-replica-validity-factor", 0, 2147483647, "10")
-        .once("cluster-slave-validity-factor"),
-    switch("cluster-require-full-coverage", "yes"),
-    text("masterauth", ""),
-    text("masteruser", ""),
+        .once("cluster-slave-validity-factor")
+        .inert(CLUSTERS),
+    switch("cluster-require-full-coverage", "yes").inert(CLUSTERS),
+    secret("masterauth").once("primaryauth").inert(REPLICAS),
+    text("masteruser", "").once("primaryuser").inert(REPLICAS),
     integer("min-replicas-max-lag", 0, 2147483647, "10").once("min-slaves-max-lag"),
     integer("min-replicas-to-write", 0, 2147483647, "0").once("min-slaves-to-write"),
     free(
         "repl-backlog-size",
         Kind::Memory(1, i64::MAX as u64),
         "1048576",
-    ),
-    integer("repl-backlog-ttl", 0, 2147483647, "3600"),
-    switch("repl-disable-tcp-nodelay", "no"),
+    )
+    .inert(REPLICAS),
+    integer("repl-backlog-ttl", 0, 2147483647, "3600").inert(REPLICAS),
+    switch("repl-disable-tcp-nodelay", "no").inert(REPLICAS),
     free(
         "repl-diskless-load",
         Kind::Enumeration(&["disabled", "on-empty-db", "swapdb"]),
         "disabled",
-    ),
-    switch("repl-diskless-sync", "yes"),
-    integer("repl-diskless-sync-delay", 0, 2147483647, "5"),
-    integer("repl-diskless-sync-max-replicas", 0, 2147483647, "0"),
-    integer("repl-ping-replica-period", 0, 2147483647, "10").once("repl-ping-slave-period"),
-    integer("repl-timeout", 0, 2147483647, "60"),
-    text("replica-announce-ip", "").once("slave-announce-ip"),
-    integer("replica-announce-port", 0, 2147483647, "0").once("slave-announce-port"),
-    switch("replica-announced", "yes"),
-    switch("replica-ignore-disk-write-errors", "no"),
-    switch("replica-ignore-maxmemory", "yes").once("slave-ignore-maxmemory"),
-    integer("replica-priority", 0, 2147483647, "100").once("slave-priority"),
-    switch("replica-read-only", "yes").once("slave-read-only"),
-    switch("replica-serve-stale-data", "yes").once("slave-serve-stale-data"),
-    text("replicaof", "").once("slaveof").fixed(),
+    )
+    .inert(REPLICAS),
+    switch("repl-diskless-sync", "yes").inert(REPLICAS),
+    integer("repl-diskless-sync-delay", 0, 2147483647, "5").inert(REPLICAS),
+    integer("repl-diskless-sync-max-replicas", 0, 2147483647, "0").inert(REPLICAS),
+    integer("repl-ping-replica-period", 0, 2147483647, "10")
+        .once("repl-ping-slave-period")
+        .inert(REPLICAS),
+    integer("repl-timeout", 0, 2147483647, "60").inert(REPLICAS),
+    text("replica-announce-ip", "")
+        .once("slave-announce-ip")
+        .inert(REPLICAS),
+    integer("replica-announce-port", 0, 2147483647, "0")
+        .once("slave-announce-port")
+        .inert(REPLICAS),
+    switch("replica-announced", "yes").inert(REPLICAS),
+    switch("replica-ignore-disk-write-errors", "no").inert(REPLICAS),
+    switch("replica-ignore-maxmemory", "yes")
+        .once("slave-ignore-maxmemory")
+        .inert(REPLICAS),
+    integer("replica-priority", 0, 2147483647, "100")
+        .once("slave-priority")
+        .inert(REPLICAS),
+    switch("replica-read-only", "yes")
+        .once("slave-read-only")
+        .inert(REPLICAS),
+    switch("replica-serve-stale-data", "yes")
+        .once("slave-serve-stale-data")
+        .inert(REPLICAS),
+    text("replicaof", "")
+        .once("slaveof")
+        .fixed()
+        .constant(REPLICAS),
     // ---- The rest
-    integer("active-expire-effort", 1, 10, "1"),
+    integer("active-expire-effort", 1, 10, "1").inert(EXPIRY),
     integer("busy-reply-threshold", 0, i64::MAX, "5000").once("lua-time-limit"),
     switch("daemonize", "no").fixed(),
-    integer("databases", 1, 2147483647, "16").fixed(),
-    switch("dynamic-hz", "yes"),
+    integer("databases", 1, DATABASES as i64, "16").fixed(),
+    switch("dynamic-hz", "yes").inert(EXPIRY),
     free(
         "enable-debug-command",
         Kind::Enumeration(&["no", "yes", "local"]),
@@ -240,15 +292,221 @@ pub const PARAMETERS: &[Parameter] = &[
     .fixed(),
     integer("hz", 0, 2147483647, "10"),
     text("pidfile", "").fixed(),
+    with("shutdown-on-sigint", special::shutdown, "default"),
+    with("shutdown-on-sigterm", special::shutdown, "default"),
+    integer("shutdown-timeout", 0, 2147483647, "10").inert(REPLICAS),
     free(
-        "shutdown-on-sigint",
-        Kind::Enumeration(&["default", "save", "nosave", "now", "force"]),
-        "default",
-    ),
+        "enable-protected-configs",
+        Kind::Enumeration(&["no", "yes", "local"]),
+        "no",
+    )
+    .fixed(),
+    with("supervised", special::supervised, "no")
+        .inert("systemd is told of the start whenever it asks")
+        .fixed(),
+    // ---- Of the process
+    switch("always-show-logo", "no").inert(PROCESS).fixed(),
+    switch("crash-log-enabled", "yes").inert(PROCESS),
+    switch("crash-memcheck-enabled", "yes").inert(PROCESS),
+    switch("disable-thp", "yes").inert(PROCESS).fixed(),
+    switch("jemalloc-bg-thread", "yes").inert("the allocator is another one"),
+    text("locale-collate", "").inert("SORT compares bytes"),
+    switch("set-proc-title", "yes").inert(PROCESS).fixed(),
+    text("proc-title-template", "{title} {listen-addr} {server-mode}").inert(PROCESS),
+    text("ignore-warnings", "").inert(PROCESS),
+    switch("hide-user-data-from-log", "yes").inert("keys and values are in no message"),
+    switch("extended-redis-compatibility", "no").inert(PROCESS),
     free(
-        "shutdown-on-sigterm",
-        Kind::Enumeration(&["default", "save", "nosave", "now", "force"]),
-        "default",
-    ),
-    integer("shutdown-timeout", 0, 2147483647, "10"),
+        "log-format",
+        Kind::Enumeration(&["legacy", "logfmt"]),
+        "legacy",
+    )
+    .inert("the flag --log-format says it"),
+    free(
+        "log-timestamp-format",
+        Kind::Enumeration(&["legacy", "iso8601", "milliseconds"]),
+        "legacy",
+    )
+    .inert("times of messages have one form"),
+    switch("syslog-enabled", "no").constant(SYSLOG).fixed(),
+    text("syslog-facility", "local0").inert(SYSLOG).fixed(),
+    text("syslog-ident", "redis").inert(SYSLOG).fixed(),
+    text("server-cpulist", "")
+        .once("server_cpulist")
+        .inert(PINNING)
+        .fixed(),
+    text("bio-cpulist", "")
+        .once("bio_cpulist")
+        .inert(PINNING)
+        .fixed(),
+    text("aof-rewrite-cpulist", "")
+        .once("aof_rewrite_cpulist")
+        .inert(PINNING)
+        .fixed(),
+    text("bgsave-cpulist", "")
+        .once("bgsave_cpulist")
+        .inert(PINNING)
+        .fixed(),
+    text("server-thread-affinity", "false")
+        .inert(PINNING)
+        .fixed(),
+    text("availability-zone", "").inert("clients are not told of it"),
+    text("hash-seed", "").inert(INDEX).fixed(),
+    // ---- Of connections
+    text("bind-source-addr", "").constant("connections begin where the system chooses"),
+    integer("max-new-connections-per-cycle", 1, 1000, "10").inert("all that wait are accepted"),
+    integer("max-new-tls-connections-per-cycle", 1, 1000, "1").inert("all that wait are accepted"),
+    switch("mptcp", "no").constant("there is no MPTCP").fixed(),
+    integer("prefetch-batch-max-size", 0, 128, "16").inert("batches are as large as they come"),
+    integer("socket-mark-id", 0, 4294967295, "0").constant("sockets are not marked"),
+    integer("tcp-keepalive-probes", 1, 2147483647, "3").inert("the system says how many"),
+    text("unixsocketgroup", "")
+        .constant("unixsocketperm alone says who may connect")
+        .fixed(),
+    text("rdma-bind", "").inert("there is no RDMA for clients"),
+    integer("rdma-completion-vector", -1, 1024, "-1").inert("there is no RDMA for clients"),
+    integer("rdma-port", 0, 65535, "0").constant("there is no RDMA for clients"),
+    free("rdma-rx-size", Kind::Memory(65536, 16777216), "1048576")
+        .inert("there is no RDMA for clients"),
+    // ---- Of TLS
+    free("tls-auth-clients-user", Kind::Text, "off")
+        .constant("users are not found by certificates"),
+    integer("tls-auto-reload-interval", 0, 2147483647, "0")
+        .constant("SIGHUP has certificates read again"),
+    text("tls-ca-cert-dir", "").constant("tls-ca-cert-file has all certificates"),
+    text("tls-ciphers", "").constant("the TLS library has secure ciphers only"),
+    text("tls-ciphersuites", "").constant("the TLS library has secure ciphers only"),
+    text("tls-client-cert-file", "").inert(OUTGOING),
+    text("tls-client-key-file", "").inert(OUTGOING),
+    secret("tls-client-key-file-pass").inert(OUTGOING),
+    switch("tls-cluster", "no").inert(CLUSTERS),
+    text("tls-dh-params-file", "").inert("key exchange is by elliptic curves"),
+    secret("tls-key-file-pass").constant("keys with a password are not read"),
+    switch("tls-prefer-server-ciphers", "no").inert("the TLS library has secure ciphers only"),
+    with("tls-protocols", special::tls_protocols, "").inert("both are always spoken"),
+    switch("tls-replication", "no").inert(REPLICAS),
+    integer("tls-session-cache-size", 0, 2147483647, "20480").inert(TLS_SESSIONS),
+    integer("tls-session-cache-timeout", 0, 2147483647, "300").inert(TLS_SESSIONS),
+    switch("tls-session-caching", "yes").inert(TLS_SESSIONS),
+    // ---- Of memory, logs of commands and files
+    integer("active-defrag-cycle-us", 0, 100000, "500").inert(DEFRAGMENTATION),
+    integer("commandlog-large-reply-max-len", 0, i64::MAX, "128").inert(CLIENTS_LOG),
+    integer("commandlog-large-request-max-len", 0, i64::MAX, "128").inert(CLIENTS_LOG),
+    integer("commandlog-reply-larger-than", -1, i64::MAX, "1048576").inert(CLIENTS_LOG),
+    integer("commandlog-request-larger-than", -1, i64::MAX, "1048576").inert(CLIENTS_LOG),
+    free(
+        "rdb-version-check",
+        Kind::Enumeration(&["strict", "relaxed"]),
+        "strict",
+    )
+    .inert("files of all versions that are understood are read"),
+    // ---- Of replicas and clusters
+    switch("active-replica", "no").constant(REPLICAS).fixed(),
+    switch("multi-master", "no").constant(REPLICAS).fixed(),
+    switch("dual-channel-replication-enabled", "no").inert(REPLICAS),
+    switch("import-mode", "no").constant(REPLICAS),
+    free(
+        "propagation-error-behavior",
+        Kind::Enumeration(&["ignore", "panic", "panic-on-replicas"]),
+        "ignore",
+    )
+    .inert(REPLICAS),
+    switch("repl-mptcp", "no").inert(REPLICAS),
+    free(
+        "replica-full-sync-buffer-limit",
+        Kind::Memory(0, i64::MAX as u64),
+        "0",
+    )
+    .inert(REPLICAS),
+    switch("cluster-allow-pubsubshard-when-down", "yes").inert(CLUSTERS),
+    switch("cluster-allow-reads-when-down", "no").inert(CLUSTERS),
+    switch("cluster-allow-replica-migration", "yes").inert(CLUSTERS),
+    text("cluster-announce-client-ipv4", "").inert(CLUSTERS),
+    text("cluster-announce-client-ipv6", "").inert(CLUSTERS),
+    integer("cluster-announce-client-port", 0, 65535, "0").inert(CLUSTERS),
+    integer("cluster-announce-client-tls-port", 0, 65535, "0").inert(CLUSTERS),
+    text("cluster-announce-human-nodename", "").inert(CLUSTERS),
+    integer("cluster-blacklist-ttl", 0, i64::MAX, "60").inert(CLUSTERS),
+    integer("cluster-compatibility-sample-ratio", 0, 100, "0").inert(CLUSTERS),
+    text("cluster-config-save-behavior", "sync").inert(CLUSTERS),
+    integer("cluster-databases", 1, 2147483647, "1").inert(CLUSTERS),
+    free(
+        "cluster-link-sendbuf-limit",
+        Kind::Memory(0, i64::MAX as u64),
+        "0",
+    )
+    .inert(CLUSTERS),
+    integer("cluster-manual-failover-timeout", 1, 2147483647, "5000").inert(CLUSTERS),
+    integer("cluster-port", 0, 65535, "0")
+        .inert(CLUSTERS)
+        .fixed(),
+    free(
+        "cluster-preferred-endpoint-type",
+        Kind::Enumeration(&["ip", "hostname", "unknown-endpoint"]),
+        "ip",
+    )
+    .inert(CLUSTERS),
+    integer("cluster-slot-migration-log-max-len", 0, i64::MAX, "1000").inert(CLUSTERS),
+    switch("cluster-slot-stats-enabled", "no").inert(CLUSTERS),
+    free(
+        "slot-migration-max-failover-repl-bytes",
+        Kind::Memory(0, i64::MAX as u64),
+        "0",
+    )
+    .inert(CLUSTERS),
+    switch("vset-force-single-threaded-execution", "no").inert("there are no vector sets"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::parameter::Effect;
+    use super::PARAMETERS;
+    use std::path::Path;
+
+    /// Adds the text of all sources of a folder but this file's.
+    fn read_sources(folder: &Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read_sources(&path, text);
+            } else if !path.ends_with("config/parameters.rs") {
+                *text += &std::fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn each_parameter_is_asked_for_or_says_why_it_has_no_effect() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut sources = String::new();
+        for folder in ["src", "../cli/src"] {
+            read_sources(&here.join(folder), &mut sources);
+        }
+        let is_asked_for = |name: &str| sources.contains(&format!("\"{name}\""));
+        // A name that is nowhere is not found.
+        assert!(!is_asked_for(&["no", "such", "parameter"].concat()));
+        for parameter in PARAMETERS {
+            let heeded = parameter.effect == Effect::Heeded;
+            assert!(
+                !heeded || is_asked_for(parameter.name),
+                "{}",
+                parameter.name
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_there_once_and_defaults_are_values() {
+        let names = PARAMETERS.iter().flat_map(|it| [it.name, it.alias]);
+        let mut names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for parameter in PARAMETERS {
+            let default = parameter.default.as_bytes();
+            let shown = parameter.accept(default, default);
+            assert_eq!(shown.as_deref(), Ok(default), "{}", parameter.name);
+        }
+    }
+}

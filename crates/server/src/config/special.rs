@@ -2,7 +2,7 @@
 
 use super::events;
 use super::options::bind_addresses;
-use super::parameter::memory;
+use super::parameter::{memory, several};
 use nearfield_tiers::Specification;
 use std::borrow::Cow;
 
@@ -123,6 +123,40 @@ pub fn tiers(value: &str, _: &str) -> Shown {
         tier.map_err(|error| error.to_string())?;
     }
     Ok(value.to_owned())
+}
+
+/// `shutdown-on-sigterm` and `shutdown-on-sigint`: what SHUTDOWN would be sent with.
+pub fn shutdown(value: &str, _: &str) -> Shown {
+    const WORDS: &[&str] = &["default", "save", "nosave", "now", "force"];
+    let shown = several(value, WORDS)?;
+    let has = |wanted: &str| shown.split(' ').any(|word| word == wanted);
+    if has("save") && has("nosave") {
+        return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
+    }
+    Ok(shown)
+}
+
+/// `supervised`: who waits for the server to be ready. systemd is told if it asks.
+pub fn supervised(value: &str, _: &str) -> Shown {
+    match value.to_ascii_lowercase().as_str() {
+        word @ ("no" | "auto" | "systemd") => Ok(word.to_owned()),
+        "upstart" => Err("upstart is not told when the server is ready".into()),
+        _ => Err("argument(s) must be one of the following: no, upstart, systemd, auto".into()),
+    }
+}
+
+/// `tls-protocols`: those of the TLS library, in any order.
+pub fn tls_protocols(value: &str, _: &str) -> Shown {
+    let mut words: Vec<_> = value
+        .split_ascii_whitespace()
+        .map(str::to_ascii_lowercase)
+        .collect();
+    words.sort_unstable();
+    words.dedup();
+    if words.is_empty() || words == ["tlsv1.2", "tlsv1.3"] {
+        return Ok(value.to_owned());
+    }
+    Err("TLSv1.2 and TLSv1.3 are both spoken, and no others".into())
 }
 
 /// `oom-score-adj`: whether a score is set, added to that of the process or not.

@@ -8,8 +8,6 @@ use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 511;
 /// What Linux says of an address of a family that it does not have.
 const NO_FAMILY: i32 = 97;
 
@@ -72,6 +70,7 @@ impl Listening {
         &self,
         addresses: &[Address],
         [plain, tls]: [u16; 2],
+        backlog: i32,
     ) -> Result<Sockets, (io::Error, Sockets)> {
         let mut state = self.state.lock();
         // Nobody can listen at an address, or at all, while somebody listens at the address.
@@ -83,7 +82,7 @@ impl Listening {
             let addresses = addresses.iter().filter(move |_| port > 0);
             addresses.map(move |it| (SocketAddr::new(it.ip, port), it.optional))
         };
-        let opened = open(at(plain), at(tls)).and_then(|it| Ok((known(&it)?, it)));
+        let opened = open(at(plain), at(tls), backlog).and_then(|it| Ok((known(&it)?, it)));
         let error = match opened {
             Ok((known, sockets)) => {
                 *state = State { known, port: plain };
@@ -95,7 +94,7 @@ impl Listening {
             let known = state.known.iter().filter(move |it| it.tls == tls);
             known.map(|it| (it.address, false))
         };
-        let again = open(of(false), of(true)).and_then(|it| Ok((known(&it)?, it)));
+        let again = open(of(false), of(true), backlog).and_then(|it| Ok((known(&it)?, it)));
         match again {
             Ok((known, sockets)) => {
                 state.known = known;
@@ -127,23 +126,33 @@ fn known(sockets: &Sockets) -> io::Result<Vec<Known>> {
 fn open(
     plain: impl Iterator<Item = (SocketAddr, bool)>,
     tls: impl Iterator<Item = (SocketAddr, bool)>,
+    backlog: i32,
 ) -> io::Result<Sockets> {
     let mut sockets = Sockets::default();
     for (address, optional) in plain {
-        sockets.plain.extend(unless_missing(address, optional)?);
+        sockets
+            .plain
+            .extend(unless_missing(address, optional, backlog)?);
     }
     for (address, optional) in tls {
-        sockets.tls.extend(unless_missing(address, optional)?);
+        sockets
+            .tls
+            .extend(unless_missing(address, optional, backlog)?);
     }
     Ok(sockets)
 }
 
-/// Listens at an address; `None` if the machine does not have it, and need not.
+/// Listens at an address, where so many connections may wait to be accepted; `None` if the machine
+/// does not have the address, and need not.
 ///
 /// # Errors
 /// What the system says of another address.
-pub fn unless_missing(address: SocketAddr, optional: bool) -> io::Result<Option<TcpListener>> {
-    match tcp(address) {
+pub fn unless_missing(
+    address: SocketAddr,
+    optional: bool,
+    backlog: i32,
+) -> io::Result<Option<TcpListener>> {
+    match tcp(address, backlog) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if optional && is_missing(&error) => Ok(None),
         Err(error) => Err(error),
@@ -154,8 +163,8 @@ fn is_missing(error: &io::Error) -> bool {
     error.kind() == ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(NO_FAMILY)
 }
 
-/// Listens at an address.
-fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+/// Listens at an address, where so many connections may wait to be accepted.
+fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -163,7 +172,7 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
     Ok(TcpListener::from_std(socket.into()))
 }

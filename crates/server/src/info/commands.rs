@@ -26,6 +26,9 @@ pub fn errorstats(page: &mut Page<'_>) {
 
 /// How long each command takes.
 pub fn latencystats(page: &mut Page<'_>) {
+    if !page.server.config.is_on("latency-tracking") {
+        return;
+    }
     let percentiles = page.server.config.text("latency-tracking-info-percentiles");
     for counts in page.server.statistics.commands() {
         if counts.calls == 0 {

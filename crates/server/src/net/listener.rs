@@ -31,6 +31,7 @@ pub enum Listener {
 /// See [`ServeError`].
 pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
     let mut sockets = Sockets::default();
+    let backlog = server.config.backlog();
     let port = match server.options.port {
         ListenPort::Off => None,
         // The system understands 0 as any that is free.
@@ -38,7 +39,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
         ListenPort::At(port) => Some(port),
     };
     if let Some(port) = port {
-        sockets.plain = plain(&server.options.bind, port)?;
+        sockets.plain = plain(&server.options.bind, port, backlog)?;
     }
     let config = &server.config;
     let tls_port = u16::try_from(config.integer("tls-port")).unwrap_or(0);
@@ -57,7 +58,7 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
         let tls = Tls::new(files, clients)?;
         server.tls.get_or_init(|| tls);
         for &address in &server.options.bind {
-            sockets.tls.extend(tcp(address, tls_port)?);
+            sockets.tls.extend(tcp(address, tls_port, backlog)?);
         }
     }
     let system = |source| ServeError::System {
@@ -85,10 +86,14 @@ pub fn listen(server: &Server) -> Result<Vec<Listener>, ServeError> {
 }
 
 /// Listens at all addresses, without TLS.
-fn plain(addresses: &[Address], mut port: u16) -> Result<Vec<TcpListener>, ServeError> {
+fn plain(
+    addresses: &[Address],
+    mut port: u16,
+    backlog: i32,
+) -> Result<Vec<TcpListener>, ServeError> {
     let mut listeners = Vec::new();
     for &address in addresses {
-        let Some(listener) = tcp(address, port)? else {
+        let Some(listener) = tcp(address, port, backlog)? else {
             continue;
         };
         if let Ok(local) = listener.local_addr() {
@@ -101,15 +106,15 @@ fn plain(addresses: &[Address], mut port: u16) -> Result<Vec<TcpListener>, Serve
         && listeners.is_empty()
     {
         // It has to listen somewhere, so this says why it does not.
-        listeners.extend(tcp(Address::from(first.ip), port)?);
+        listeners.extend(tcp(Address::from(first.ip), port, backlog)?);
     }
     Ok(listeners)
 }
 
 /// Listens at an address; `None` if the machine does not have it, and need not.
-fn tcp(address: Address, port: u16) -> Result<Option<TcpListener>, ServeError> {
+fn tcp(address: Address, port: u16, backlog: i32) -> Result<Option<TcpListener>, ServeError> {
     let (address, optional) = (SocketAddr::new(address.ip, port), address.optional);
-    let listener = listen::unless_missing(address, optional);
+    let listener = listen::unless_missing(address, optional, backlog);
     let listener = listener.map_err(|source| ServeError::Listen { address, source })?;
     if listener.is_none() {
         tracing::warn!("the machine does not have the address {address}");

@@ -71,7 +71,8 @@ pub enum ServeError {
 /// The server could not start. What happens to single connections ends these only.
 pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), ServeError> {
     let system = |what| move |source| ServeError::System { what, source };
-    server.acl.load_at_start()?;
+    server.acl.load_at_start(&server.options.settings.users)?;
+    server.config.note_inert();
     let listeners = listen(server)?;
     let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
     persistence::start(server, command::repeat)?;
@@ -128,6 +129,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
             });
         }
         server.serving.store(true, Ordering::Release);
+        server.note_missing_replicas();
         ready(&addresses);
         if let Some(mailbox) = mailboxes.first() {
             run((0, mailbox));

@@ -9,7 +9,7 @@ use crate::catalog::Registry;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// So many threads may have counters of their own.
@@ -109,6 +109,8 @@ pub struct Statistics {
     pub error_replies: AtomicU64,
     /// The most memory that was in use at any reading.
     pub peak_memory_bytes: AtomicU64,
+    /// Whether it is noted how long each command takes (`latency-tracking`).
+    pub keeps_times: AtomicBool,
     rate: Mutex<Rate>,
 }
 
@@ -137,6 +139,7 @@ impl Statistics {
             query_limit_closed: AtomicU64::default(),
             error_replies: AtomicU64::default(),
             peak_memory_bytes: AtomicU64::default(),
+            keeps_times: AtomicBool::new(true),
             rate: Mutex::default(),
         }
     }
@@ -165,6 +168,9 @@ impl Statistics {
         let nanoseconds = took.as_nanos() as u64;
         add(&counters.calls, calls, own);
         add(&counters.nanoseconds, nanoseconds, own);
+        if !self.keeps_times.load(Relaxed) {
+            return;
+        }
         let each = nanoseconds / calls;
         let bucket = (u64::BITS - each.leading_zeros()) as usize;
         if let Some(bucket) = counters.durations.get(bucket.min(BUCKETS - 1)) {

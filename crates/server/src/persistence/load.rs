@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::keyspace::snapshot::value;
-use crate::keyspace::{Access, DATABASES, Databases, Effects, Keys};
+use crate::keyspace::{Access, Databases, Effects, Keys};
 use crate::log::Damage;
 use crate::log::frame::{Behind, Frames, Next, look_behind};
 use crate::rdb;
@@ -178,9 +178,10 @@ impl<'l> Loader<'l> {
             match item.map_err(snapshot)? {
                 rdb::Item::Select(number) => {
                     let number = usize::try_from(number).ok();
-                    let number = number.filter(|&number| number < DATABASES);
+                    let databases = self.server.config.hot.databases();
+                    let number = number.filter(|&number| number < databases);
                     database = number.ok_or_else(|| {
-                        refused(format!("it has more than {DATABASES} databases"))
+                        refused(format!("it has more than {databases} databases"))
                     })?;
                 }
                 rdb::Item::Entry {
@@ -363,9 +364,10 @@ impl<'l> Loader<'l> {
         if is("select") {
             let number = args.get(1).and_then(|word| std::str::from_utf8(word).ok());
             let number = number.and_then(|word| word.parse().ok());
-            let number = number.filter(|&number: &usize| number < DATABASES);
+            let databases = self.server.config.hot.databases();
+            let number = number.filter(|&number: &usize| number < databases);
             self.client.database =
-                number.ok_or_else(|| failed(format!("there are {DATABASES} databases")))?;
+                number.ok_or_else(|| failed(format!("there are {databases} databases")))?;
             return Ok(());
         }
         let (databases, client) = (&mut *self.databases, &mut self.client);

@@ -12,11 +12,14 @@ pub use tasks::{save_now, shut_down, spawn};
 
 use crate::disk::Disk;
 use crate::log::LogFile;
+use crate::server::Server;
 use std::io;
 use std::path::PathBuf;
 
-/// The name of the snapshot that `SAVE` makes.
-pub const DUMP: &str = "dump.rdb";
+/// Returns the snapshot that `SAVE` makes (`dbfilename`).
+pub fn dump(server: &Server) -> PathBuf {
+    server.path(&server.config.text("dbfilename"))
+}
 
 /// Opens a new log.
 fn create_log(disk: &dyn Disk, path: PathBuf) -> io::Result<LogFile> {

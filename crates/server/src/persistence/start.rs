@@ -1,7 +1,7 @@
 //! Starting with what an earlier server has left.
 
 use super::load::{LoadError, Loader, Repeat};
-use super::{DUMP, create_log, switch};
+use super::{create_log, dump, switch};
 use crate::clock::now_ms;
 use crate::keyspace::{Databases, snapshot};
 use crate::log::LogFile;
@@ -113,12 +113,13 @@ fn load_foreign(
     repeat: Repeat,
 ) -> Result<(), LoadError> {
     let mut loader = Loader::new(server, databases, repeat);
-    let dump = directory.join(DUMP);
+    let dump = dump(server);
     if dump.exists() {
         return loader.snapshot(&dump, Some(now_ms()));
     }
-    let parts = directory.join("appendonlydir");
-    let manifest = parts.join("appendonly.aof.manifest");
+    let parts = server.path(&server.config.text("appenddirname"));
+    let name = server.config.text("appendfilename");
+    let manifest = parts.join(format!("{name}.manifest"));
     if let Ok(text) = std::fs::read_to_string(&manifest) {
         for line in text.lines() {
             // file appendonly.aof.1.base.rdb seq 1 type b
@@ -138,7 +139,7 @@ fn load_foreign(
         }
         return Ok(());
     }
-    let log = directory.join("appendonly.aof");
+    let log = directory.join(name);
     if log.exists() {
         return loader.foreign_log(&log);
     }
@@ -196,6 +197,6 @@ fn give_up_log(server: &Server, databases: &Databases, directory: &Path) -> io::
     let temporary = directory.join("dump.rdb.tmp");
     let codes = server.functions.codes();
     snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &temporary)?;
-    disk.rename(&temporary, &directory.join(DUMP))?;
+    disk.rename(&temporary, &dump(server))?;
     switch::retire(disk, directory)
 }

@@ -1,6 +1,6 @@
 //! Background tasks: snapshots, rewrites, and the care of the log.
 
-use super::{DUMP, create_log, switch};
+use super::{create_log, dump, switch};
 use crate::client::ClientShared;
 use crate::clock::now_ms;
 use crate::connection::Message;
@@ -180,7 +180,7 @@ fn save(server: &Server) -> io::Result<()> {
         || server.functions.codes(),
         || is_stopping(server),
     )?;
-    disk.rename(&temporary, &directory.join(DUMP))?;
+    disk.rename(&temporary, &dump(server))?;
     disk.sync_directory(directory)?;
     let changes = &server.keyspace.changes;
     changes.fetch_sub(taken.changes, Ordering::Relaxed);
@@ -208,7 +208,7 @@ pub fn save_now(server: &Server, databases: &Databases) -> io::Result<()> {
         let codes = server.functions.codes();
         let taken =
             snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &temporary)?;
-        disk.rename(&temporary, &directory.join(DUMP))?;
+        disk.rename(&temporary, &dump(server))?;
         disk.sync_directory(directory)?;
         let changes = &server.keyspace.changes;
         changes.fetch_sub(taken.changes, Ordering::Relaxed);

@@ -23,6 +23,16 @@ const CLIENT_BYTES_LEAST: usize = 128 << 10;
 const CLIENT_SHARE_LEAST: usize = 4 << 20;
 
 impl Server {
+    /// Notes whether writes are refused as `min-replicas-to-write` asks for replicas: there are
+    /// none. What is read from disk at the start is no client's write.
+    pub fn note_missing_replicas(&self) {
+        let asked = |name| self.config.integer(name) > 0;
+        let missing = asked("min-replicas-to-write") && asked("min-replicas-max-lag");
+        let serving = self.serving.load(Ordering::Acquire);
+        let lacking = &self.persistence.lacks_replicas;
+        lacking.store(missing && serving, Ordering::Relaxed);
+    }
+
     /// Makes those parts of the server do what the configuration says that do not ask it each time.
     /// To be called in the exclusive phase, or before the server serves anybody.
     pub fn configure(&self) {
@@ -53,6 +63,15 @@ impl Server {
         self.access.resize(limit, policy.is_lfu());
         let protected = config.text("protected-mode") == "yes";
         self.acl.protected.store(protected, Ordering::Relaxed);
+        let listens = config.text("acl-pubsub-default") == "allchannels";
+        self.acl
+            .all_channels_at_first
+            .store(listens, Ordering::Relaxed);
+        let denials = usize::try_from(config.integer("acllog-max-len")).unwrap_or(usize::MAX);
+        self.acl.keep_denials(denials);
+        let times = config.is_on("latency-tracking");
+        self.statistics.keeps_times.store(times, Ordering::Relaxed);
+        self.note_missing_replicas();
         let threshold_ms = u64::try_from(config.integer("busy-reply-threshold")).unwrap_or(0);
         let threshold = Duration::from_millis(threshold_ms);
         self.scripts.watchdog.set_threshold(threshold);

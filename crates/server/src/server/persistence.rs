@@ -44,6 +44,8 @@ pub struct Persistence {
     pub save_points: Mutex<Vec<SavePoint>>,
     /// Whether writes are refused because a snapshot failed that a save point asked for.
     pub(crate) save_failing: AtomicBool,
+    /// Whether replicas are missing that have to hold what is written.
+    pub(crate) lacks_replicas: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Signalled when a task is wanted.
     pub(crate) wanted: Condvar,
@@ -94,6 +96,7 @@ impl Default for Persistence {
         Persistence {
             save_points: Mutex::default(),
             save_failing: AtomicBool::new(false),
+            lacks_replicas: AtomicBool::new(false),
             state: Mutex::new(State {
                 status: Status {
                     last_save_s: now_ms() / 1000,
@@ -152,7 +155,9 @@ impl Server {
     /// True if nothing may be changed, because it could not be kept.
     #[inline]
     pub fn refuses_writes(&self) -> bool {
-        self.log.is_failing() || self.persistence.is_save_failing()
+        self.log.is_failing()
+            || self.persistence.is_save_failing()
+            || self.persistence.lacks_replicas.load(Ordering::Relaxed)
     }
 
     /// Refuses a command that writes while what it does could not be kept.
@@ -172,6 +177,9 @@ impl Server {
         match self.log.failure() {
             Some((message, _)) => {
                 CommandError::owned(format!("MISCONF Errors writing to the AOF file: {message}"))
+            }
+            None if !self.persistence.is_save_failing() => {
+                CommandError::text("NOREPLICAS Not enough good replicas to write.")
             }
             None => CommandError::text(
                 "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to \

@@ -6,6 +6,7 @@
 mod arguments;
 mod batches;
 mod clients;
+mod configuration;
 mod coverage;
 mod crash;
 mod differential;

@@ -395,7 +395,7 @@ fn a_server_does_not_lose_keys_to_itself() {
 fn passwords_are_said_and_not_shown() {
     let ours = Nearfield::start(Options::default());
     let second = Nearfield::start(Options {
-        password: Some("sesame".to_owned()),
+        password: Some(b"sesame".to_vec()),
         ..Options::default()
     });
     let (mut here, mut there) = (ours.connect(), second.connect());

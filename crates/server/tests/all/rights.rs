@@ -1,45 +1,15 @@
 //! Doors beside those with a lock: what the configuration closes, what another protocol sends, and
 //! rights that are not read.
 
-use nearfield_server::config::{ListenPort, Options, Settings};
+use super::configuration::{on_both_with, started_with};
+use nearfield_server::config::{ListenPort, Options};
 use nearfield_server::net::serve;
 use nearfield_server::server::Server;
 use nearfield_server_testkit::connection::Connection;
 use nearfield_server_testkit::folder::Folder;
 use nearfield_server_testkit::nearfield::Nearfield;
-use nearfield_server_testkit::redis::Redis;
 use nearfield_server_testkit::steps::{ask, connect, on_both, until_closed};
 use std::net::SocketAddr;
-
-/// The settings of a file with these lines.
-fn settings(lines: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
-    for (name, value) in lines {
-        let added = settings.add(name, (*value).to_owned());
-        added.expect("a value of the parameter");
-    }
-    settings
-}
-
-fn started_with(lines: &[(&str, &str)]) -> Options {
-    Options::from_settings(settings(lines)).expect("options")
-}
-
-/// Runs a test against our server and redis-server, each with these parameters.
-fn on_both_with(lines: &[(&str, &str)], test: impl Fn(SocketAddr)) {
-    let ours = Nearfield::start(started_with(lines));
-    test(ours.address);
-    drop(ours);
-    let flags: Vec<String> = lines
-        .iter()
-        .flat_map(|(name, value)| [format!("--{name}"), (*value).to_owned()])
-        .collect();
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    match Redis::start(&flags) {
-        Ok(redis) => test(redis.address),
-        Err(reason) => eprintln!("not compared with Redis: {reason}"),
-    }
-}
 
 #[test]
 fn what_a_browser_sends_closes_the_connection_and_is_not_executed() {

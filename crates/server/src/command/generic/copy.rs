@@ -14,7 +14,7 @@ pub(super) fn copy(call: &mut Call<'_>) -> Answer {
         if is(word, "replace") {
             replace = true;
         } else if is(word, "db") {
-            other = database_number(words.next().ok_or(CommandError::Syntax)?)?;
+            other = database_number(call, words.next().ok_or(CommandError::Syntax)?)?;
         } else {
             return Err(CommandError::Syntax);
         }

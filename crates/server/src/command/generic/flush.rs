@@ -72,7 +72,8 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Answer {
     };
     let one = number(1, "ERR invalid first DB index")?;
     let two = number(2, "ERR invalid second DB index")?;
-    let valid = |number: i32| usize::try_from(number).ok().filter(|&n| n < DATABASES);
+    let databases = call.server.config.hot.databases();
+    let valid = |number: i32| usize::try_from(number).ok().filter(|&n| n < databases);
     let (Some(one), Some(two)) = (valid(one), valid(two)) else {
         return Err(CommandError::text("ERR DB index is out of range"));
     };

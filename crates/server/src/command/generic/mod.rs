@@ -13,7 +13,7 @@ pub(super) use inspect::encoding_of as encoding;
 
 use super::{Answer, Call, Command, Flags, Group, Planned, Touch, small_integer};
 use crate::error::CommandError;
-use crate::keyspace::{Class, DATABASES};
+use crate::keyspace::Class;
 
 const GROUP: Group = Group::Generic;
 
@@ -252,10 +252,10 @@ fn renamenx(call: &mut Call<'_>) -> Answer {
 }
 
 /// An argument as the number of a database.
-fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
+fn database_number(call: &Call<'_>, argument: &[u8]) -> Result<usize, CommandError> {
     let number = usize::try_from(small_integer(argument)?).ok();
     number
-        .filter(|&number| number < DATABASES)
+        .filter(|&number| number < call.server.config.hot.databases())
         .ok_or(CommandError::text("ERR DB index is out of range"))
 }
 
@@ -266,7 +266,7 @@ const SAME_OBJECT: CommandError =
 fn r#move(call: &mut Call<'_>) -> Answer {
     let key = call.args[1];
     let source = call.keys.database_number();
-    let target = database_number(call.args[2])?;
+    let target = database_number(call, call.args[2])?;
     if source == target {
         return Err(SAME_OBJECT);
     }

@@ -1,0 +1,60 @@
+//! A server in the background, as `daemonize` and `pidfile` ask for it.
+
+use nearfield_server::config::Settings;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Tells the process in the background that it is the one.
+const IN_BACKGROUND: &str = "NEARFIELD_IN_BACKGROUND";
+
+/// True if the server is to run in the background and does not. A service manager that waits to be
+/// told of its start has it there already.
+pub fn is_wanted(settings: &Settings) -> bool {
+    settings.value("daemonize") == Some("yes")
+        && [IN_BACKGROUND, "NOTIFY_SOCKET"]
+            .iter()
+            .all(|name| std::env::var_os(name).is_none())
+}
+
+/// Starts this program once more, in the background, and waits until it is ready.
+///
+/// # Errors
+/// It does not start.
+pub fn start() -> Result<ExitCode, String> {
+    let failed = |error: std::io::Error| format!("cannot go into the background: {error}");
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut child = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(IN_BACKGROUND, "yes")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        // What is typed to end this process is not for that one.
+        .process_group(0)
+        .spawn()
+        .map_err(failed)?;
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        // It writes when it is ready, and its end is that of the output.
+        BufReader::new(output)
+            .read_line(&mut line)
+            .map_err(failed)?;
+    }
+    if !line.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = child.wait().map_err(failed)?;
+    Err(format!(
+        "the server did not start ({status}); 'daemonize no' shows why"
+    ))
+}
+
+/// Writes the number of this process into a file. A server without one goes on.
+pub fn write_pid(file: &Path) {
+    let number = format!("{}\n", std::process::id());
+    if let Err(error) = std::fs::write(file, number) {
+        tracing::warn!("cannot write pidfile {}: {error}", file.display());
+    }
+}
