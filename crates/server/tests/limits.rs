@@ -559,7 +559,8 @@ fn many_clients_that_do_not_read_are_bounded_together() {
             evicted_clients(&mut other) + disconnected_for_output(&mut other) > 20
         });
         if let (Some(before), Some(after)) = (before, peak_bytes()) {
-            // They have asked for 1.2 GB, of which the system takes some megabytes each. Other tests take some memory meanwhile.
+            // They have asked for 1.2 GB, of which the system takes some megabytes each. Other
+            // tests take some memory meanwhile.
             let took = after.saturating_sub(before);
             assert!(took < 200 * MB, "{took}");
         }

@@ -70,7 +70,8 @@ impl Clients {
         }
     }
 
-    /// Closes the clients that hold most of the memory if all hold more than they may, and says which.
+    /// Closes the clients that hold most of the memory if all hold more than they may, and says
+    /// which.
     pub fn relieve(&self) -> Vec<Arc<ClientShared>> {
         let doomed = self.share.doom_largest(self.by_id.lock().values());
         for client in &doomed {

@@ -3,9 +3,36 @@
 use super::limits;
 use super::listener::Listener;
 use super::thread::{FIRST_LISTENER, IoThread};
-use crate::connection::Message;
+use crate::client::{Client, ClientShared};
 use crate::connection::listen::Sockets;
-use mio::Token;
+use crate::connection::{Connection, Message, Transport};
+use mio::{Interest, Token};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a connection from another machine is told while it could do everything.
+const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
+    enabled and no password is set for the default user. In this mode connections are only \
+    accepted from the loopback interface. If you want to connect from external computers to Redis \
+    you may adopt one of the following solutions: 1) Just disable protected mode sending the \
+    command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from \
+    the same host the server is running, however MAKE SURE Redis is not publicly accessible from \
+    internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you \
+    can just disable the protected mode by editing the Redis configuration file, and setting the \
+    protected mode option to 'no', and then restarting the server. 3) If you started the server \
+    manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an \
+    authentication password for the default user. NOTE: You only need to do one of the above \
+    things in order for the server to start accepting connections from the outside.\r\n";
+
+/// True if the other end of a connection is on this machine.
+fn is_from_here(stream: &Transport) -> bool {
+    let Some(stream) = stream.tcp() else {
+        return true;
+    };
+    let peer = stream.peer_addr();
+    peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
+}
 
 impl IoThread<'_> {
     /// Has all listeners be waited for.
@@ -57,6 +84,47 @@ impl IoThread<'_> {
             } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
                 mailbox.send(Message::Serve(stream));
             }
+        }
+    }
+
+    /// Begins to serve a connection, unless it could do everything from another machine.
+    pub(super) fn add(&mut self, mut stream: Transport) {
+        // Replies are sent whole; waiting for more would only delay them.
+        if let Some(socket) = stream.tcp() {
+            let _ = socket.set_nodelay(true);
+            limits::keep_alive(self.server, socket);
+        }
+        let address = |address: io::Result<SocketAddr>| {
+            address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
+        };
+        if self.server.acl.is_protected() && !is_from_here(&stream) {
+            // It is closed in any case, so that it does not matter whether it is told why.
+            let _ = io::Write::write(&mut stream, DENIED);
+            limits::dismiss(self.server);
+            return;
+        }
+        let (peer, local) = match stream.tcp() {
+            Some(socket) => (address(socket.peer_addr()), address(socket.local_addr())),
+            None => {
+                let path = self.server.config.text("unixsocket");
+                (format!("{path}:0"), format!("{path}:0"))
+            }
+        };
+        let id = self.server.clients.next_id();
+        let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
+        self.server.clients.lock().insert(id, Arc::clone(&shared));
+        let mut client = Client::new(shared, true);
+        client.welcome(&self.server.acl);
+        let index = self.connections.insert(Connection::new(stream, client));
+        self.by_client.insert(id, index);
+        let served = &mut *self.served;
+        let registered = served.poll.registry().register(
+            served.connections[index].source(),
+            Token(index),
+            Interest::READABLE | Interest::WRITABLE,
+        );
+        if registered.is_err() {
+            self.close(index);
         }
     }
 }

@@ -10,23 +10,20 @@ use super::relief::may_run_script;
 use super::round::{Added, Round};
 use super::{held, limits};
 use crate::blocking::Wait;
-use crate::client::{Client, ClientShared};
 use crate::clock::now_ms;
-use crate::connection::{Connection, Mailbox, Message, Received, Transport};
+use crate::connection::{Connection, Mailbox, Message, Received};
 use crate::execute::Executor;
 use crate::keyspace::Keyspace;
 use crate::resp::RequestLimits;
 use crate::resp::request::{ProtocolError, Step};
 use crate::server::Server;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -44,29 +41,6 @@ const READ_BYTES: usize = 64 << 10;
 const LONG_READ_BYTES: usize = 1 << 20;
 /// How often one connection is read before the others have their turn.
 const READS_MAX: usize = 16;
-
-/// What a connection from another machine is told while it could do everything.
-const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
-    enabled and no password is set for the default user. In this mode connections are only \
-    accepted from the loopback interface. If you want to connect from external computers to Redis \
-    you may adopt one of the following solutions: 1) Just disable protected mode sending the \
-    command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from \
-    the same host the server is running, however MAKE SURE Redis is not publicly accessible from \
-    internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you \
-    can just disable the protected mode by editing the Redis configuration file, and setting the \
-    protected mode option to 'no', and then restarting the server. 3) If you started the server \
-    manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an \
-    authentication password for the default user. NOTE: You only need to do one of the above \
-    things in order for the server to start accepting connections from the outside.\r\n";
-
-/// True if the other end of a connection is on this machine.
-fn is_from_here(stream: &Transport) -> bool {
-    let Some(stream) = stream.tcp() else {
-        return true;
-    };
-    let peer = stream.peer_addr();
-    peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
-}
 
 /// What a thread serves. It is behind a mutex that the thread holds, except while a command runs
 /// that may take long (see [`relief`](super::relief)).
@@ -272,46 +246,6 @@ impl<'s> IoThread<'s> {
         }
         self.finish_round();
         self.housekeeping();
-    }
-
-    pub(super) fn add(&mut self, mut stream: Transport) {
-        // Replies are sent whole; waiting for more would only delay them.
-        if let Some(socket) = stream.tcp() {
-            let _ = socket.set_nodelay(true);
-            limits::keep_alive(self.server, socket);
-        }
-        let address = |address: io::Result<SocketAddr>| {
-            address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
-        };
-        if self.server.acl.is_protected() && !is_from_here(&stream) {
-            // It is closed in any case, so that it does not matter whether it is told why.
-            let _ = io::Write::write(&mut stream, DENIED);
-            limits::dismiss(self.server);
-            return;
-        }
-        let (peer, local) = match stream.tcp() {
-            Some(socket) => (address(socket.peer_addr()), address(socket.local_addr())),
-            None => {
-                let path = self.server.config.text("unixsocket");
-                (format!("{path}:0"), format!("{path}:0"))
-            }
-        };
-        let id = self.server.clients.next_id();
-        let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
-        self.server.clients.lock().insert(id, Arc::clone(&shared));
-        let mut client = Client::new(shared, true);
-        client.welcome(&self.server.acl);
-        let index = self.connections.insert(Connection::new(stream, client));
-        self.by_client.insert(id, index);
-        let served = &mut *self.served;
-        let registered = served.poll.registry().register(
-            served.connections[index].source(),
-            Token(index),
-            Interest::READABLE | Interest::WRITABLE,
-        );
-        if registered.is_err() {
-            self.close(index);
-        }
     }
 
     pub(super) fn close(&mut self, index: usize) {

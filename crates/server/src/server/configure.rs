@@ -98,8 +98,8 @@ impl Server {
         });
     }
 
-    /// How much all clients may hold while `maxmemory` is `limit`: what `maxmemory-clients` says, in
-    /// bytes or as a part of the limit, or of the machine's memory if there is none.
+    /// How much all clients may hold while `maxmemory` is `limit`: what `maxmemory-clients` says,
+    /// in bytes or as a part of the limit, or of the machine's memory if there is none.
     fn client_bytes_max(&self, limit: u64) -> usize {
         let text = self.config.text("maxmemory-clients");
         let Some(percent) = text.strip_suffix('%') else {
