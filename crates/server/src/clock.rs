@@ -1,9 +1,17 @@
-//! The time of day.
+//! The time of day, and the time that passes.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The time in milliseconds since 1970.
 pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// A time in milliseconds that passes evenly, also if the time of day is set. Durations are
+/// measured by it; only its differences mean something.
+pub fn steady_ms() -> u64 {
+    static BASE: OnceLock<Instant> = OnceLock::new();
+    BASE.get_or_init(Instant::now).elapsed().as_millis() as u64
 }

@@ -4,6 +4,7 @@
 use crate::admission;
 use crate::blocking::{Wait, Waiter};
 use crate::client::{Client, ENTRY_BYTES, Replies};
+use crate::clock::now_ms;
 use crate::command::{
     self, Account, Command, Flags, Group, Latest, invoke, lookup, note_uses, number_of,
 };
@@ -18,7 +19,6 @@ use crate::server::Server;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use smallvec::SmallVec;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,7 @@ impl<'s> Executor<'s> {
         let count = count.max(keys.expire_fields(limit).unwrap_or(0));
         effects.settle(database, &[]);
         server.log_effects(effects);
-        server.announce(effects, &mut databases, now_ms);
+        server.announce(effects, &mut databases);
         count
     }
 
@@ -220,6 +220,9 @@ impl<'s> Executor<'s> {
             if !is_answered && (!is_told || is_error) {
                 reply.truncate(start);
             }
+        }
+        if wait.is_some() {
+            client.is_silent_wait = client.replies != Replies::On || before == Replies::SkipNext;
         }
         wait
     }
@@ -368,7 +371,7 @@ impl<'s> Executor<'s> {
         let room = server.eviction.make_room(&mut keys, &server.access, carry);
         effects.settle(0, &[]);
         server.log_effects(effects);
-        server.announce(effects, &mut databases, now_ms);
+        server.announce(effects, &mut databases);
         room
     }
 
@@ -440,19 +443,15 @@ impl<'s> Executor<'s> {
             // The words, and the keys among them in two more places.
             client.waiting_bytes = 3 * remembered_bytes(args);
             let sent = || args.iter().map(|word| word.to_vec()).collect();
-            server.blocked.add(Waiter {
-                client: Arc::clone(&client.shared),
-                database,
-                protocol: reply.protocol(),
-                words: wait.words.clone().unwrap_or_else(sent),
-                wait: wait.clone(),
-            });
+            let words = wait.words.clone().unwrap_or_else(sent);
+            let waiter = Waiter::new(client, reply.protocol(), words, wait.clone());
+            server.blocked.add(waiter);
         }
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         if effects.events.is_empty() {
             self.ended = account.ended();
         }
-        server.announce(effects, &mut databases, now_ms);
+        server.announce(effects, &mut databases);
         wait
     }
 
@@ -590,7 +589,7 @@ impl Server {
 
     /// Tells those who observe what happened to keys, and lets those go on who have waited for
     /// them.
-    pub fn announce(&self, effects: &mut Effects, databases: &mut Databases, now_ms: u64) {
+    pub fn announce(&self, effects: &mut Effects, databases: &mut Databases) {
         while !effects.events.is_empty() {
             let events = std::mem::take(&mut effects.events);
             for event in events.iter().filter(|event| event.is_change) {
@@ -601,11 +600,11 @@ impl Server {
                 notifications::publish(&self.pubsub, &self.clients, on, &events);
             }
             if self.keyspace.is_observed_by(Observer::Tracking) {
-                self.tracking.tell(&self.clients, effects.origin, &events);
+                self.tracking.tell(&self.clients, &events);
             }
             if self.keyspace.is_observed_by(Observer::Blocked) {
                 for event in &events {
-                    self.serve_waiting(event.database, &event.key, effects, databases, now_ms);
+                    self.serve_waiting(event.database, &event.key, effects, databases);
                 }
                 if self.blocked.is_empty() {
                     self.keyspace.set_observed(Observer::Blocked, false);
@@ -629,33 +628,105 @@ impl Server {
         key: &[u8],
         effects: &mut Effects,
         databases: &mut Databases,
-        now_ms: u64,
     ) {
-        for waiter in self.blocked.waiting_for(database, key) {
-            let mut client = Client::new(Arc::clone(&waiter.client), true);
-            client.database = waiter.database;
-            let mut reply = Reply::new(waiter.protocol);
-            let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
-            let Ok(command) = lookup(&args) else { continue };
-            self.blocked.serve(waiter.client.id, || {
+        self.blocked.serve(database, key, |waiter| {
+            self.go_on(waiter, key, effects, databases)
+        });
+    }
+
+    /// Executes the command of a client that waits, as if it had just come. Answers false if the
+    /// client goes on waiting.
+    fn go_on(
+        &self,
+        waiter: &Waiter,
+        key: &[u8],
+        effects: &mut Effects,
+        databases: &mut Databases,
+    ) -> bool {
+        let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
+        let Ok(command) = lookup(&args) else {
+            return false;
+        };
+        // What has woken it may have taken long, and keys may have expired since.
+        let now_ms = now_ms();
+        let database = waiter.database;
+        let is_ready = |effects: &mut Effects, databases: &mut Databases| {
+            let access = Access::Exclusive(databases);
+            let mut keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
+            is_waited_for(command, keys.kind(key))
+        };
+        if !is_ready(effects, databases) {
+            return false;
+        }
+        let origin = std::mem::replace(&mut effects.origin, waiter.client.id);
+        let mut client = waiter.resumed();
+        let mut reply = Reply::new(waiter.protocol);
+        let admitted = self
+            .admit_again(&mut client, command, &args)
+            .and_then(|()| self.check_memory_again(command, effects, databases, now_ms));
+        let is_answered = match admitted {
+            // Its key may have been evicted.
+            Ok(()) if !is_ready(effects, databases) => false,
+            Ok(()) => {
                 let access = Access::Exclusive(&mut *databases);
-                let mut keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
-                if !is_waited_for(command, keys.kind(key)) {
-                    return false;
-                }
+                let keys = Keys::new(&self.keyspace, access, database, now_ms, effects);
                 let account = &mut Account::of(command).shown_before();
                 let wait = invoke(self, keys, &mut client, account, &args, &mut reply, false);
-                if wait.is_some() {
-                    return false;
-                }
-                let message = Message::Resume {
-                    client: waiter.client.id,
-                    answer: reply.take(),
-                    logged_up_to: self.log_effects(effects),
-                };
-                self.clients.send(&waiter.client, message);
+                wait.is_none()
+            }
+            Err(error) => {
+                Account::refuse(self, &args, &error);
+                reply.error(&error.to_string());
                 true
-            });
+            }
+        };
+        effects.origin = origin;
+        if is_answered {
+            let resume = Message::Resume {
+                client: waiter.client.id,
+                answer: reply.take(),
+                logged_up_to: self.log_effects(effects),
+            };
+            self.clients.send(&waiter.client, resume);
+        }
+        is_answered
+    }
+
+    /// Checks that a client that has waited still may execute its command.
+    ///
+    /// # Errors
+    /// As [`Client::admit`].
+    pub fn admit_again(
+        &self,
+        client: &mut Client,
+        command: &'static Command,
+        args: &[&[u8]],
+    ) -> Result<(), CommandError> {
+        match client.login.is_unrestricted(&self.acl) {
+            true => Ok(()),
+            false => client.admit(&self.acl, command, args),
+        }
+    }
+
+    /// Makes room for a command that has waited, if it may take memory.
+    fn check_memory_again(
+        &self,
+        command: &Command,
+        effects: &mut Effects,
+        databases: &mut Databases,
+        now_ms: u64,
+    ) -> Result<(), CommandError> {
+        let may_take = command.flags.has(Flags::DENYOOM);
+        if !may_take || !self.eviction.may_be_over(&self.keyspace, &self.access) {
+            return Ok(());
+        }
+        let access = Access::Exclusive(databases);
+        let mut keys = Keys::new(&self.keyspace, access, 0, now_ms, effects);
+        let has_room = self.eviction.make_room(&mut keys, &self.access, None);
+        effects.settle(0, &[]);
+        match has_room {
+            true => Ok(()),
+            false => Err(CommandError::OutOfMemory),
         }
     }
 }

@@ -39,5 +39,6 @@ mod secret_file;
 pub mod server;
 pub mod signals;
 pub mod singly;
+pub mod steps;
 pub mod tiering;
 pub mod watch;

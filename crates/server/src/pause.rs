@@ -14,7 +14,7 @@ pub enum PauseMode {
     All,
 }
 
-/// What is held back, and until when in milliseconds since 1970.
+/// What is held back, and until when by [`steady_ms`](crate::clock::steady_ms).
 #[derive(Debug, Default)]
 pub struct Pause {
     state: Mutex<Option<(PauseMode, u64)>>,
@@ -25,9 +25,9 @@ pub struct Pause {
 impl Pause {
     /// Holds commands back. A pause that is longer or stricter already stays so. To be called in
     /// the exclusive phase.
-    pub fn begin(&self, singly: &Singly, mode: PauseMode, until_ms: u64, now_ms: u64) {
+    pub fn begin(&self, singly: &Singly, mode: PauseMode, until_ms: u64, steady_ms: u64) {
         let mut state = self.state.lock();
-        let old = state.filter(|(_, until)| *until > now_ms);
+        let old = state.filter(|(_, until)| *until > steady_ms);
         *state = Some(match old {
             None => (mode, until_ms),
             Some((old_mode, old_until)) => (old_mode.max(mode), old_until.max(until_ms)),
@@ -53,9 +53,9 @@ impl Pause {
     }
 
     /// What is held back now, and until when. Ends a pause whose time is over.
-    pub fn current(&self, singly: &Singly, now_ms: u64) -> Option<(PauseMode, u64)> {
+    pub fn current(&self, singly: &Singly, steady_ms: u64) -> Option<(PauseMode, u64)> {
         let mut state = self.state.lock();
-        let current = state.filter(|(_, until)| *until > now_ms);
+        let current = state.filter(|(_, until)| *until > steady_ms);
         if state.is_some() && current.is_none() {
             *state = None;
             singly.set(Reason::Pause, false);

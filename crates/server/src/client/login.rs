@@ -4,12 +4,12 @@ use super::{Client, ClientShared};
 use crate::acl::log::{Context, Reason};
 use crate::acl::{Acl, DEFAULT, Denial, Denied, User, WrongPassword};
 use crate::catalog::{Flags, Spec};
-use crate::clock::now_ms;
+use crate::clock::steady_ms;
 use crate::error::CommandError;
 use std::sync::Arc;
 
 /// Who a client is. Nobody: the server itself, which may do everything.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Login {
     user: Option<Arc<User>>,
     /// The version of all users that `user` is of.
@@ -172,7 +172,7 @@ fn describe(client: &ClientShared, database: usize) -> String {
         id, peer, local, ..
     } = client;
     let name = client.name.lock();
-    let age = now_ms().saturating_sub(client.connected_at_ms) / 1000;
+    let age = steady_ms().saturating_sub(client.connected_at_ms) / 1000;
     format!(
         "id={id} addr={peer} laddr={local} name={name} age={age} idle=0 db={database} user={user}"
     )

@@ -54,6 +54,8 @@ pub struct Client {
     pub closing: bool,
     /// Whether it is to be answered.
     pub replies: Replies,
+    /// Whether the command that it waits in is answered nothing (`CLIENT REPLY`).
+    pub is_silent_wait: bool,
     /// What it has subscribed to.
     pub subscriptions: Subscriptions,
     /// What it caches, if it does.
@@ -123,9 +125,9 @@ pub struct ClientShared {
     pub local: String,
     /// The thread that serves it.
     thread: AtomicUsize,
-    /// When it connected, in milliseconds since 1970.
+    /// When it connected, by [`steady_ms`](crate::clock::steady_ms).
     pub connected_at_ms: u64,
-    /// When it sent its last command, in milliseconds since 1970.
+    /// When it sent its last command, by [`steady_ms`](crate::clock::steady_ms).
     pub active_at_ms: AtomicU64,
     /// Its name, as it has said.
     pub name: Mutex<String>,
@@ -155,6 +157,7 @@ impl Client {
             login: Login::default(),
             closing: false,
             replies: Replies::On,
+            is_silent_wait: false,
             subscriptions: Subscriptions::default(),
             tracking: None,
             logged_up_to: 0,
@@ -217,14 +220,20 @@ impl Client {
 
 impl ClientShared {
     /// A client that has just connected.
-    pub fn new(id: u64, thread: usize, peer: String, local: String, now_ms: u64) -> ClientShared {
+    pub fn new(
+        id: u64,
+        thread: usize,
+        peer: String,
+        local: String,
+        steady_ms: u64,
+    ) -> ClientShared {
         ClientShared {
             id,
             peer,
             local,
             thread: AtomicUsize::new(thread),
-            connected_at_ms: now_ms,
-            active_at_ms: AtomicU64::new(now_ms),
+            connected_at_ms: steady_ms,
+            active_at_ms: AtomicU64::new(steady_ms),
             name: Mutex::default(),
             user: Mutex::new(acl::DEFAULT.to_vec()),
             watch_broken: AtomicBool::new(false),
@@ -246,7 +255,7 @@ impl ClientShared {
     }
 
     /// Notes that it has sent something.
-    pub fn touch(&self, now_ms: u64) {
-        self.active_at_ms.store(now_ms, Ordering::Relaxed);
+    pub fn touch(&self, steady_ms: u64) {
+        self.active_at_ms.store(steady_ms, Ordering::Relaxed);
     }
 }

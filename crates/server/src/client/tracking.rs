@@ -29,4 +29,11 @@ impl Choice {
         let bytes = |prefix: &Vec<u8>| 2 * (prefix.len() + ENTRY_BYTES);
         self.prefixes.iter().map(bytes).sum()
     }
+
+    /// The prefixes that it is told of, if it has chosen that. All keys have the one of no bytes.
+    pub fn told_prefixes(&self) -> impl Iterator<Item = &[u8]> {
+        let is_all = self.broadcast && self.prefixes.is_empty();
+        let chosen = self.prefixes.iter().map(|prefix| &prefix[..]);
+        is_all.then_some(&[][..]).into_iter().chain(chosen)
+    }
 }

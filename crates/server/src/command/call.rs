@@ -1,13 +1,15 @@
 //! A command while it runs: what its implementation is given.
 
 use super::{Account, Answer, Command, Planned, invoke, note_uses, number_of};
-use crate::blocking::Wait;
+use crate::blocking::{AwaitedKey, Line, Wait};
 use crate::client::Client;
+use crate::clock::steady_ms;
 use crate::error::CommandError;
 use crate::eviction::hot_keys::USES_PER_SAMPLE;
 use crate::keyspace::Keys;
 use crate::keyspace::draft::{ATTEMPTS_MAX, Committed};
 use crate::number::{parse_double, parse_integer};
+use crate::object::StreamId;
 use crate::resp::Reply;
 use crate::server::Server;
 use std::cell::Cell;
@@ -48,9 +50,19 @@ impl<'c> Call<'c> {
         self.args.get(position).copied().ok_or(CommandError::Syntax)
     }
 
-    /// Has the client wait for one of `keys`, for `timeout_ms` at most (0: for as long as it
+    /// Has the client wait in a line at `keys`, for `timeout_ms` at most (0: for as long as it
     /// takes). In vain it is answered what `answer` writes; at once where commands may not wait.
-    pub fn wait_for(&mut self, keys: &[&[u8]], timeout_ms: u64, answer: impl FnOnce(&mut Reply)) {
+    pub fn wait_for(
+        &mut self,
+        keys: &[&[u8]],
+        line: Line,
+        timeout_ms: u64,
+        answer: impl FnOnce(&mut Reply),
+    ) {
+        let awaited = |key: &[u8]| AwaitedKey {
+            key: key.to_vec(),
+            behind: StreamId::MIN,
+        };
         let mut in_vain = Reply::new(self.reply.protocol());
         answer(&mut in_vain);
         if self.nested {
@@ -58,8 +70,9 @@ impl<'c> Call<'c> {
             return;
         }
         self.wait = Some(Wait {
-            keys: keys.iter().map(|key| key.to_vec()).collect(),
-            until_ms: (timeout_ms > 0).then(|| self.keys.now_ms().saturating_add(timeout_ms)),
+            keys: keys.iter().map(|key| awaited(key)).collect(),
+            line,
+            until_ms: (timeout_ms > 0).then(|| steady_ms().saturating_add(timeout_ms)),
             in_vain: in_vain.take(),
             words: None,
         });

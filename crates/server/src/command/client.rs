@@ -5,6 +5,7 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
 use crate::blocking::Wait;
 use crate::client::{ClientShared, Replies};
+use crate::clock::steady_ms;
 use crate::connection::Message;
 use crate::error::{CommandError, shown};
 use crate::number::parse_integer;
@@ -155,7 +156,7 @@ fn id(call: &mut Call<'_>) -> Answer {
 
 fn info(call: &mut Call<'_>) -> Answer {
     show_own(call);
-    let text = describe(&call.client.shared, call.keys.now_ms()) + "\n";
+    let text = describe(&call.client.shared, steady_ms()) + "\n";
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -176,7 +177,7 @@ pub fn all(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
 
 fn list(call: &mut Call<'_>) -> Answer {
     let all = all(call);
-    let (own, now_ms) = (call.client.shared.id, call.keys.now_ms());
+    let (own, now_ms) = (call.client.shared.id, steady_ms());
     let found: Vec<&Arc<ClientShared>> = match ids(call.rest(2))? {
         // In the order that was asked for.
         Some(ids) => {
@@ -265,7 +266,7 @@ fn kill(call: &mut Call<'_>) -> Answer {
         true => Filter::of_address(call.args[2]),
         false => Filter::parse(call.server, call.rest(2))?,
     };
-    let (own, now_ms) = (call.client.shared.id, call.keys.now_ms());
+    let (own, now_ms) = (call.client.shared.id, steady_ms());
     let mut killed = 0;
     for client in all(call) {
         if filter.takes(&client, own, !old_form, now_ms) {
@@ -353,7 +354,7 @@ fn pause(call: &mut Call<'_>) -> Answer {
     ))?;
     let timeout_ms =
         u64::try_from(timeout_ms).map_err(|_| CommandError::text("ERR timeout is negative"))?;
-    let now_ms = call.keys.now_ms();
+    let now_ms = steady_ms();
     let until_ms = now_ms
         .checked_add(timeout_ms)
         .filter(|until| *until <= i64::MAX as u64)
@@ -465,10 +466,10 @@ fn show_help(call: &mut Call<'_>) -> Answer {
 }
 
 /// A client as `CLIENT LIST` shows it, without a line end.
-fn describe(client: &ClientShared, now_ms: u64) -> String {
+fn describe(client: &ClientShared, steady_ms: u64) -> String {
     let listed = &client.listed;
     let count = |counter: &AtomicUsize| counter.load(Relaxed);
-    let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+    let seconds = |since_ms: u64| steady_ms.saturating_sub(since_ms) / 1000;
     let command = (listed.last_command.load(Relaxed) as usize)
         .checked_sub(1)
         .and_then(|number| registry().entries().get(number))

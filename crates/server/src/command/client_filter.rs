@@ -144,8 +144,8 @@ impl Filter {
 
     /// True if the client of the number `own` means `client`, too; `skips_own` says whether it
     /// never means itself unless it has said so.
-    pub fn takes(&self, client: &ClientShared, own: u64, skips_own: bool, now_ms: u64) -> bool {
-        let seconds = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+    pub fn takes(&self, client: &ClientShared, own: u64, skips_own: bool, steady_ms: u64) -> bool {
+        let seconds = |since_ms: u64| steady_ms.saturating_sub(since_ms) / 1000;
         (self.ids.is_empty() || self.ids.contains(&client.id))
             && !self.other_than_ids.contains(&client.id)
             && !(client.id == own && self.skips_own.unwrap_or(skips_own))

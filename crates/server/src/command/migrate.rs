@@ -2,11 +2,10 @@
 
 use super::generic::payload;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
-use crate::blocking::{Wait, Waiter};
+use crate::blocking::{Line, Wait, Waiter};
 use crate::error::CommandError;
 use crate::keyspace::{Class, Keys};
 use crate::migration::{ATTEMPTS, Failure, Parcel, Shipment, Target};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The family's rows of the command table.
@@ -197,17 +196,14 @@ fn migrate(call: &mut Call<'_>) -> Answer {
 fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
     let wait = Wait {
         keys: Vec::new(),
+        // It waits at no key.
+        line: Line::List,
         until_ms: None,
         in_vain: Vec::new(),
         words: None,
     };
-    let waiter = Waiter {
-        client: Arc::clone(&call.client.shared),
-        database: call.client.database,
-        protocol: call.reply.protocol(),
-        words: call.args.iter().map(|word| word.to_vec()).collect(),
-        wait: wait.clone(),
-    };
+    let words = call.args.iter().map(|word| word.to_vec()).collect();
+    let waiter = Waiter::new(call.client, call.reply.protocol(), words, wait.clone());
     call.server.migrations.ask(waiter, target, shipment);
     call.wait = Some(wait);
 }

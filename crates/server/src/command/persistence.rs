@@ -1,8 +1,9 @@
 //! Saving to disk, and stopping.
 
+use super::generic::wake_waiting;
 use super::{Answer, Call, Command, Flags, Group, is, repeat};
 use crate::error::CommandError;
-use crate::keyspace::Databases;
+use crate::keyspace::{DATABASES, Databases};
 use crate::log::manifest::Manifest;
 use crate::persistence::load::{LoadError, Loader};
 use crate::persistence::{self, dump, load_log, save_now};
@@ -233,6 +234,7 @@ fn read_again(
     keyspace
         .changes
         .store(changes, std::sync::atomic::Ordering::Relaxed);
+    (0..DATABASES).for_each(|number| wake_waiting(call, number));
     match loaded {
         Ok(()) => call.reply.ok(),
         Err(error) => {

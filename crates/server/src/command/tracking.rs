@@ -3,6 +3,7 @@
 use super::{Answer, Call, integer, is};
 use crate::client::Choice;
 use crate::error::{CommandError, shown};
+use crate::push::prefixes::PrefixTable;
 use std::sync::atomic::Ordering;
 
 /// `CLIENT TRACKING`
@@ -97,37 +98,49 @@ fn check(call: &Call<'_>, mut choice: Choice) -> Result<Choice, CommandError> {
              and then re-enabling it with a different mode.",
         ));
     }
-    if choice.broadcast {
-        let old = call.client.tracking.as_ref();
-        let old = old.map_or(&[][..], |old| old.prefixes.as_slice());
-        check_prefixes(&choice.prefixes, old)?;
-        choice.prefixes.extend_from_slice(old);
+    if choice.broadcast
+        && let Some(old) = &call.client.tracking
+    {
+        let is_all = choice.prefixes.is_empty() && !old.prefixes.is_empty();
+        choice.prefixes.extend(is_all.then(Vec::new));
+        choice.prefixes = check_prefixes(&choice.prefixes, old.told_prefixes())?;
+    } else if choice.broadcast {
+        choice.prefixes = check_prefixes(&choice.prefixes, std::iter::empty())?;
     }
     Ok(choice)
 }
 
-/// Prefixes of one client must not overlap, or it would be told twice.
-fn check_prefixes(new: &[Vec<u8>], old: &[Vec<u8>]) -> Answer {
-    for (position, prefix) in new.iter().enumerate() {
-        let same_call = new.get(position + 1..).unwrap_or_default();
-        for other in old.iter().chain(same_call) {
-            let is_known = old.contains(prefix) && prefix == other;
-            if !is_known && (prefix.starts_with(other) || other.starts_with(prefix)) {
-                let kind = if old.contains(other) {
-                    "an existing"
-                } else {
-                    "another provided"
-                };
-                return Err(CommandError::owned(format!(
-                    "ERR Prefix '{}' overlaps with {kind} prefix '{}'. Prefixes for a single \
-                     client must not overlap.",
-                    shown(prefix),
-                    shown(other)
-                )));
-            }
-        }
+/// All prefixes of a client that has chosen new ones beside the old. They must not overlap, or it
+/// would be told twice.
+fn check_prefixes<'o>(
+    new: &[Vec<u8>],
+    old: impl Iterator<Item = &'o [u8]>,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    let refuse = |prefix: &[u8], kind: &str, other: &[u8]| {
+        Err(CommandError::owned(format!(
+            "ERR Prefix '{}' overlaps with {kind} prefix '{}'. Prefixes for a single client must \
+             not overlap.",
+            shown(prefix),
+            shown(other)
+        )))
+    };
+    let (mut existing, mut provided) = (PrefixTable::<()>::default(), PrefixTable::default());
+    for prefix in old {
+        existing.get_or_default(prefix);
     }
-    Ok(())
+    for prefix in new {
+        match existing.overlapping(prefix) {
+            Some(other) if other == prefix => continue,
+            Some(other) => return refuse(prefix, "an existing", other),
+            None => {}
+        }
+        if let Some(other) = provided.overlapping(prefix) {
+            return refuse(other, "another provided", prefix);
+        }
+        let () = provided.get_or_default(prefix);
+    }
+    let all = provided.iter().chain(existing.iter());
+    Ok(all.map(|(prefix, ())| prefix.to_vec()).collect())
 }
 
 /// `CLIENT CACHING`

@@ -31,6 +31,11 @@ pub enum Message {
         /// changed nothing.
         logged_up_to: u64,
     },
+    /// A client that was answered after it has waited goes on with its commands.
+    GoOn {
+        /// The client's number.
+        client: u64,
+    },
     /// The values are there that a client's commands have waited for: go on with them.
     Fetched {
         /// The client's number.
@@ -52,6 +57,7 @@ impl Message {
             Message::Serve(_) | Message::Adopt(_) | Message::Listen(_) => None,
             Message::Deliver { client, .. }
             | Message::Resume { client, .. }
+            | Message::GoOn { client }
             | Message::Fetched { client, .. }
             | Message::Close { client } => Some(*client),
         }

@@ -37,9 +37,12 @@ pub struct Connection {
     pub input: Vec<u8>,
     /// Whether the client waits in a command (`BLPOP`); its next commands wait, too.
     pub waiting: bool,
+    /// Until when it waits at most, by [`steady_ms`](crate::clock::steady_ms).
+    pub waits_until_ms: Option<u64>,
     /// What of the input waits for values to be fetched, or has waited: so many bytes.
     pub fetched_bytes: usize,
-    /// The values that it waits for, to be given up at a time in milliseconds since 1970.
+    /// The values that it waits for, to be given up at a time of
+    /// [`steady_ms`](crate::clock::steady_ms).
     pub fetching: Option<(u64, Vec<Place>)>,
     /// Whether the client sends no more than what waits.
     pub ends_after_fetch: bool,
@@ -53,7 +56,8 @@ pub struct Connection {
     pub ends: bool,
     /// What was sent since the thread last counted it.
     pub sent_bytes: u64,
-    /// Since when more waits to be sent than the soft limit allows, in milliseconds since 1970.
+    /// Since when more waits to be sent than the soft limit allows, by
+    /// [`steady_ms`](crate::clock::steady_ms).
     pub over_soft_limit_since_ms: Option<u64>,
 }
 
@@ -79,6 +83,7 @@ impl Connection {
             parser: Parser::new(),
             input: Vec::new(),
             waiting: false,
+            waits_until_ms: None,
             fetched_bytes: 0,
             fetching: None,
             ends_after_fetch: false,

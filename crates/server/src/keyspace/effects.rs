@@ -43,6 +43,8 @@ pub struct Event {
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
+    /// The number of the client whose command it was; 0: the server itself.
+    pub origin: u64,
     /// Whether the value is another one for those who watch the key, or cache it.
     pub is_change: bool,
 }

@@ -1,7 +1,7 @@
 //! The interface of commands to keys.
 
 use super::draft::Committed;
-use super::effects::{Class, Effects, Event};
+use super::effects::{Class, Effects};
 use super::found::Found;
 use super::record::{Payload, Record, lies_in_slot};
 use super::slots::Slot;
@@ -842,49 +842,5 @@ impl<'c> Keys<'c> {
             }
         }
         Ok(notes.len())
-    }
-
-    // ---- Saying what was done --------------------------------------------------------------
-
-    /// Says that a key has been changed, and how: counts a change, and tells those who watch.
-    pub fn changed(&mut self, key: &[u8], class: Class, name: &'static str) {
-        self.effects.changes += 1;
-        self.happened(key, class, name);
-    }
-
-    /// Notes for observers what has happened to a key.
-    pub(super) fn happened(&mut self, key: &[u8], class: Class, name: &'static str) {
-        if self.effects.observed {
-            let event = self.event(key, class, name);
-            self.effects.events.push(event);
-        }
-    }
-
-    /// Has the log say `words` before the command.
-    pub(super) fn log_before(&mut self, words: Vec<Vec<u8>>) {
-        self.effects.before.push((self.database, words));
-    }
-
-    /// As [`changed`](Keys::changed), but those who watch or cache the key are not told, as what it
-    /// holds is the same for them.
-    pub fn changed_aside(&mut self, key: &[u8], class: Class, name: &'static str) {
-        self.effects.changes += 1;
-        if self.effects.observed {
-            let event = Event {
-                is_change: false,
-                ..self.event(key, class, name)
-            };
-            self.effects.events.push(event);
-        }
-    }
-
-    fn event(&self, key: &[u8], class: Class, name: &'static str) -> Event {
-        Event {
-            class,
-            name,
-            database: self.database,
-            key: key.to_vec(),
-            is_change: true,
-        }
     }
 }

@@ -36,6 +36,7 @@ pub mod record;
 pub mod slots;
 pub mod snapshot;
 pub mod stripes;
+mod told;
 
 pub use cold::{Cold, Outside};
 pub use cold_notes::ColdNotes;

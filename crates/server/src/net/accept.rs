@@ -111,7 +111,13 @@ impl IoThread<'_> {
             }
         };
         let id = self.server.clients.next_id();
-        let shared = Arc::new(ClientShared::new(id, self.number, peer, local, self.now_ms));
+        let shared = Arc::new(ClientShared::new(
+            id,
+            self.number,
+            peer,
+            local,
+            self.steady_ms,
+        ));
         self.server.clients.lock().insert(id, Arc::clone(&shared));
         let mut client = Client::new(shared, true);
         client.welcome(&self.server.acl);

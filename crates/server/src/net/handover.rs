@@ -29,8 +29,8 @@ impl IoThread<'_> {
         if self.server.options.threads < 2 {
             return;
         }
-        if self.now_ms.abs_diff(self.balanced_ms) >= INTERVAL.as_millis() as u64 {
-            self.balanced_ms = self.now_ms;
+        if self.steady_ms.abs_diff(self.balanced_ms) >= INTERVAL.as_millis() as u64 {
+            self.balanced_ms = self.steady_ms;
             balance.note(self.number);
         }
         let active = balance.active();

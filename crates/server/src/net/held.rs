@@ -10,18 +10,18 @@ use crate::server::Server;
 use crate::singly::Reason;
 
 /// True if commands are held back.
-pub(super) fn is_paused(server: &Server, now_ms: u64) -> bool {
-    server.singly.has(Reason::Pause) && server.pause.current(&server.singly, now_ms).is_some()
+pub(super) fn is_paused(server: &Server, steady_ms: u64) -> bool {
+    server.singly.has(Reason::Pause) && server.pause.current(&server.singly, steady_ms).is_some()
 }
 
 /// True if a command of a client has to wait.
 #[inline]
-pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], now_ms: u64) -> bool {
+pub(super) fn is_held(server: &Server, client: &Client, args: &[&[u8]], steady_ms: u64) -> bool {
     // While a script runs for long it is refused, and waits for nothing.
     if !server.singly.has(Reason::Pause) || server.scripts.watchdog.is_slow() {
         return false;
     }
-    match server.pause.current(&server.singly, now_ms) {
+    match server.pause.current(&server.singly, steady_ms) {
         None => false,
         Some((PauseMode::All, _)) => true,
         Some((PauseMode::Write, _)) => may_write(server, client, args),
@@ -74,7 +74,7 @@ impl IoThread<'_> {
             return;
         }
         let server = self.server;
-        let current = server.pause.current(&server.singly, self.now_ms);
+        let current = server.pause.current(&server.singly, self.steady_ms);
         if current.is_some() {
             return;
         }

@@ -66,10 +66,10 @@ impl Connection {
     }
 
     /// True if the client has sent nothing for longer than it may.
-    pub fn is_idle(&self, server: &Server, now_ms: u64) -> bool {
+    pub fn is_idle(&self, server: &Server, steady_ms: u64) -> bool {
         let seconds = server.config.hot.timeout_s.load(Relaxed);
         let shared = &self.client.shared;
-        let idle_ms = now_ms.saturating_sub(shared.active_at_ms.load(Relaxed));
+        let idle_ms = steady_ms.saturating_sub(shared.active_at_ms.load(Relaxed));
         seconds > 0
             && idle_ms > seconds.saturating_mul(1000)
             && !self.waiting
@@ -125,7 +125,7 @@ impl Connection {
     }
 
     /// True if more waits to be sent than may, or for longer.
-    pub fn is_over_output_limit(&mut self, server: &Server, now_ms: u64) -> bool {
+    pub fn is_over_output_limit(&mut self, server: &Server, steady_ms: u64) -> bool {
         let waiting = self.unsent_bytes() as u64;
         let limit = server.config.hot.output_limit(self.class());
         let (hard, soft) = (
@@ -135,9 +135,9 @@ impl Connection {
         let mut is_over = self.reply.is_cut() || hard > 0 && waiting > hard;
         is_over |= !self.client.authenticated && waiting > STRANGER_OUTPUT_BYTES as u64;
         if soft > 0 && waiting > soft {
-            let since_ms = *self.over_soft_limit_since_ms.get_or_insert(now_ms);
+            let since_ms = *self.over_soft_limit_since_ms.get_or_insert(steady_ms);
             let most_ms = limit.soft_s.load(Relaxed).saturating_mul(1000);
-            is_over |= now_ms.saturating_sub(since_ms) > most_ms;
+            is_over |= steady_ms.saturating_sub(since_ms) > most_ms;
         } else {
             self.over_soft_limit_since_ms = None;
         }

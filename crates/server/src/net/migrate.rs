@@ -1,7 +1,6 @@
 //! Commands that wait until their keys were sent to another server, and then go on.
 
 use crate::blocking::Waiter;
-use crate::client::Client;
 use crate::clock::now_ms;
 use crate::command::{Account, invoke, lookup};
 use crate::connection::Message;
@@ -10,7 +9,6 @@ use crate::migration::Shipment;
 use crate::resp::Reply;
 use crate::server::Server;
 use parking_lot::RwLockWriteGuard;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -33,8 +31,7 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
     };
     let args: Vec<&[u8]> = waiter.words.iter().map(Vec::as_slice).collect();
     let Ok(command) = lookup(&args) else { return };
-    let mut client = Client::new(Arc::clone(&waiter.client), true);
-    client.database = waiter.database;
+    let mut client = waiter.resumed();
     client.shipment = Some(Box::new(shipment));
     let (mut effects, mut reply) = (Effects::default(), Reply::new(waiter.protocol));
     effects.observed = server.keyspace.is_observed();
@@ -47,10 +44,19 @@ fn go_on(server: &Server, waiter: &Waiter, shipment: Shipment) {
         now_ms,
         &mut effects,
     );
-    let account = &mut Account::of(command).shown_before();
-    let wait = invoke(server, keys, &mut client, account, &args, &mut reply, false);
+    let wait = match server.admit_again(&mut client, command, &args) {
+        Ok(()) => {
+            let account = &mut Account::of(command).shown_before();
+            invoke(server, keys, &mut client, account, &args, &mut reply, false)
+        }
+        Err(error) => {
+            Account::refuse(server, &args, &error);
+            reply.error(&error.to_string());
+            None
+        }
+    };
     let logged_up_to = server.log_effects(&mut effects);
-    server.announce(&mut effects, &mut databases, now_ms);
+    server.announce(&mut effects, &mut databases);
     // In the phase, as who begins to wait does so in it.
     let is_answered = wait.is_none() && server.blocked.remove(waiter.client.id).is_some();
     if server.blocked.is_empty() {

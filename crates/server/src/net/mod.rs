@@ -11,6 +11,7 @@ mod connections;
 mod expiry;
 mod handover;
 mod held;
+mod idle;
 mod limits;
 mod listener;
 mod migrate;
@@ -20,5 +21,6 @@ mod relief;
 mod round;
 mod serve;
 mod thread;
+mod waits;
 
 pub use serve::{ServeError, serve};

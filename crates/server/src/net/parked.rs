@@ -155,7 +155,7 @@ impl IoThread<'_> {
         if held.is_empty() {
             return false;
         }
-        let until_ms = served.now_ms + PATIENCE.as_millis() as u64;
+        let until_ms = served.steady_ms + PATIENCE.as_millis() as u64;
         connection.waiting = true;
         connection.fetching = Some((until_ms, held.iter().map(Held::place).collect()));
         let shared = &connection.client.shared;
@@ -195,7 +195,7 @@ impl IoThread<'_> {
     /// Has commands that have waited for a disk for too long be answered errors.
     pub(super) fn give_up_parked(&mut self) {
         while let Some(&(until_ms, id)) = self.parked.front() {
-            if until_ms > self.now_ms {
+            if until_ms > self.steady_ms {
                 return;
             }
             self.parked.pop_front();

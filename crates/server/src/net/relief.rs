@@ -79,7 +79,7 @@ impl IoThread<'_> {
             return (None, 0);
         };
         self.served.away = Some(connection.client.shared.id);
-        let now_ms = self.served.now_ms;
+        let (now_ms, steady_ms) = (self.served.now_ms, self.served.steady_ms);
         let (executor, desk, mailbox) = (&mut self.executor, self.desk, self.mailbox);
         let (server, mut end) = (self.server, 0);
         let wait = MutexGuard::unlocked(&mut self.served, || {
@@ -105,7 +105,7 @@ impl IoThread<'_> {
                 };
                 let args: SmallVec<[&[u8]; 16]> = parser.arguments(rest).collect();
                 let is_script = args.first().is_some_and(|name| may_run_script(name));
-                if !is_script || held::is_held(server, client, &args, now_ms) {
+                if !is_script || held::is_held(server, client, &args, steady_ms) {
                     break;
                 }
                 wait = executor.run(client, &args, now_ms, reply);

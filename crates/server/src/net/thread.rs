@@ -9,8 +9,7 @@ use super::reads::Reads;
 use super::relief::may_run_script;
 use super::round::{Added, Round};
 use super::{held, limits};
-use crate::blocking::Wait;
-use crate::clock::now_ms;
+use crate::clock::{now_ms, steady_ms};
 use crate::connection::{Connection, Mailbox, Message, Received};
 use crate::execute::Executor;
 use crate::keyspace::Keyspace;
@@ -20,8 +19,7 @@ use crate::server::Server;
 use mio::{Events, Poll, Token};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
@@ -73,7 +71,10 @@ pub(super) struct Served {
     /// Connections of which more can be read at once.
     pub(super) unread: Vec<usize>,
     scratch: Vec<u8>,
+    /// The time of day at the begin of the round, which expiry of keys goes by.
     pub(super) now_ms: u64,
+    /// The time at the begin of the round by [`steady_ms`], which durations go by.
+    pub(super) steady_ms: u64,
     /// When it was last looked for new connections that nobody was told of.
     accepted_at_ms: u64,
     /// When it was last counted what the connections hold.
@@ -83,12 +84,12 @@ pub(super) struct Served {
     pub(super) held: Vec<u64>,
     /// Clients whose commands were held back and now go on.
     pub(super) released: VecDeque<u64>,
-    /// When idle clients were last looked for, in milliseconds since 1970.
-    looked_at_ms: u64,
+    /// When idle clients were last looked for, by [`steady_ms`].
+    pub(super) looked_at_ms: u64,
     /// When clients have waited long enough, the soonest first, with their numbers.
-    deadlines: BinaryHeap<Reverse<(u64, u64)>>,
+    pub(super) deadlines: BTreeSet<(u64, u64)>,
     /// How many threads served connections when this was last looked at, and when that was last
-    /// thought about, in milliseconds since 1970.
+    /// thought about, by [`steady_ms`].
     pub(super) active: usize,
     pub(super) balanced_ms: u64,
     /// Of the first thread.
@@ -121,13 +122,14 @@ impl Served {
             unread: Vec::new(),
             scratch: Vec::new(),
             now_ms: now_ms(),
+            steady_ms: steady_ms(),
             accepted_at_ms: 0,
             held_counted_ms: 0,
             next_thread: 0,
             held: Vec::new(),
             released: VecDeque::new(),
             looked_at_ms: 0,
-            deadlines: BinaryHeap::new(),
+            deadlines: BTreeSet::new(),
             active: server.balance.active(),
             balanced_ms: 0,
             expiry: Expiry::default(),
@@ -210,6 +212,7 @@ impl<'s> IoThread<'s> {
             self.server.stop();
         }
         self.now_ms = now_ms();
+        self.steady_ms = steady_ms();
         self.server.access.advance();
         if !self.mail.is_empty() {
             self.read_mail();
@@ -240,8 +243,8 @@ impl<'s> IoThread<'s> {
         }
         // A connection that could not be accepted, for want of descriptors, is not told of
         // again.
-        if self.now_ms.abs_diff(self.accepted_at_ms) >= TICK.as_millis() as u64 {
-            self.accepted_at_ms = self.now_ms;
+        if self.steady_ms.abs_diff(self.accepted_at_ms) >= TICK.as_millis() as u64 {
+            self.accepted_at_ms = self.steady_ms;
             self.accept_all();
         }
         self.finish_round();
@@ -257,17 +260,21 @@ impl<'s> IoThread<'s> {
         limits::dismiss(self.server);
         connection.source().close();
         let _ = self.poll.registry().deregister(connection.source());
-        self.by_client.remove(&connection.client.shared.id);
+        let id = connection.client.shared.id;
+        if let Some(until) = connection.waits_until_ms {
+            self.deadlines.remove(&(until, id));
+        }
+        self.by_client.remove(&id);
         self.server.forget(&mut connection.client);
     }
 
     pub(super) fn read_mail(&mut self) {
         let sent = self.mailbox.empty().into_iter();
-        let (deliveries, others): (Vec<_>, Vec<_>) =
-            sent.partition(|message| matches!(message, Message::Deliver { .. }));
-        // What is delivered comes first: a client that then goes on may end its subscriptions,
-        // and is to find what was published before.
-        self.mail.extend(deliveries.into_iter().chain(others));
+        // What has clients go on comes last: they may end their subscriptions, and are to find what
+        // was published before. What one client is sent stays in its order.
+        let (last, first): (Vec<_>, Vec<_>) =
+            sent.partition(|message| matches!(message, Message::Fetched { .. }));
+        self.mail.extend(first.into_iter().chain(last));
         let mut fetched = Vec::new();
         while let Some(message) = self.mail.pop_front() {
             if message.client().is_some() && message.client() == self.away {
@@ -286,7 +293,7 @@ impl<'s> IoThread<'s> {
                         connection.bound_output(self.server);
                         connection.reply.raw(&bytes);
                         connection.note_held(share);
-                        if connection.is_over_output_limit(self.server, served.now_ms) {
+                        if connection.is_over_output_limit(self.server, served.steady_ms) {
                             self.close(index);
                         } else {
                             self.mark_dirty(index);
@@ -304,7 +311,8 @@ impl<'s> IoThread<'s> {
                         // Another client's command has executed this one's.
                         let own = &mut self.connections[index].client.logged_up_to;
                         *own = logged_up_to.max(*own);
-                        self.resume(index, &answer);
+                        self.answer_waiting(index, &answer);
+                        self.mail.push_back(Message::GoOn { client });
                     } else {
                         let resume = Message::Resume {
                             client,
@@ -312,6 +320,11 @@ impl<'s> IoThread<'s> {
                             logged_up_to,
                         };
                         self.forward(client, resume);
+                    }
+                }
+                Message::GoOn { client } => {
+                    if let Some(&index) = self.by_client.get(&client) {
+                        self.go_on_waiting(index);
                     }
                 }
                 Message::Fetched { client, held } => {
@@ -421,7 +434,7 @@ impl<'s> IoThread<'s> {
                 connection.count_received(&self.server.statistics, count);
                 if count > 0 {
                     // Who sends a long request is not idle.
-                    connection.client.shared.touch(served.now_ms);
+                    connection.client.shared.touch(served.steady_ms);
                 }
                 input.truncate(length + count);
                 connection.input = input;
@@ -555,7 +568,7 @@ impl<'s> IoThread<'s> {
                 }
                 if !connection.dirty {
                     connection.dirty = true;
-                    connection.client.shared.touch(served.now_ms);
+                    connection.client.shared.touch(served.steady_ms);
                     served.dirty.push(index);
                 }
                 if !for_batches {
@@ -610,7 +623,7 @@ impl<'s> IoThread<'s> {
             ..
         } = &mut served.connections[index];
         let args: SmallVec<[&[u8]; 16]> = parser.arguments(bytes).collect();
-        if held::is_held(self.server, client, &args, served.now_ms) {
+        if held::is_held(self.server, client, &args, served.steady_ms) {
             *waiting = true;
             held::hold(self.server, &mut served.held, client);
             return None;
@@ -628,9 +641,10 @@ impl<'s> IoThread<'s> {
         let connection = &mut served.connections[index];
         connection.waiting = wait.is_some();
         connection.client.show(connection.waiting);
-        if let Some(until) = wait.and_then(|wait| wait.until_ms) {
+        connection.waits_until_ms = wait.and_then(|wait| wait.until_ms);
+        if let Some(until) = connection.waits_until_ms {
             let id = connection.client.shared.id;
-            served.deadlines.push(Reverse((until, id)));
+            served.deadlines.insert((until, id));
         }
         self.send_early(index);
         Some(more)
@@ -658,7 +672,7 @@ impl<'s> IoThread<'s> {
         if connection.is_killed()
             || self.server.log.commit(logged_up_to).is_err()
             || !connection.send()
-            || connection.is_over_output_limit(self.server, served.now_ms)
+            || connection.is_over_output_limit(self.server, served.steady_ms)
         {
             self.close(index);
         } else {
@@ -716,7 +730,7 @@ impl<'s> IoThread<'s> {
             connection.show(&self.server.statistics);
             connection.note_held(&self.server.clients.share);
             if !sent
-                || connection.is_over_output_limit(self.server, served.now_ms)
+                || connection.is_over_output_limit(self.server, served.steady_ms)
                 || (connection.client.closing && connection.is_all_sent())
             {
                 self.close(index);
@@ -746,7 +760,7 @@ impl<'s> IoThread<'s> {
             return;
         }
         // Who receives a long answer is not idle.
-        connection.client.shared.touch(served.now_ms);
+        connection.client.shared.touch(served.steady_ms);
         // What is dirty is sent at the end of the round, when it is safe to be told.
         if connection.dirty {
             return;
@@ -770,89 +784,36 @@ impl<'s> IoThread<'s> {
         } else {
             HELD_TICK
         };
-        match self.deadlines.peek() {
-            Some(Reverse((until, _))) => {
-                tick.min(Duration::from_millis(until.saturating_sub(now_ms())))
-            }
+        match self.deadlines.first() {
+            Some((until, _)) => tick.min(Duration::from_millis(until.saturating_sub(steady_ms()))),
             None => tick,
         }
     }
 
     /// Says how much memory the connections hold, if that was not said of late.
     fn count_held(&mut self) {
-        if self.now_ms.abs_diff(self.held_counted_ms) >= TICK.as_millis() as u64 {
+        if self.steady_ms.abs_diff(self.held_counted_ms) >= TICK.as_millis() as u64 {
             let share = &self.server.clients.share;
             for (_, connection) in self.connections.iter() {
                 connection.note_held(share);
             }
             share.try_again();
-            self.held_counted_ms = self.now_ms;
+            self.held_counted_ms = self.steady_ms;
             self.relieve();
         }
     }
 
     fn housekeeping(&mut self) {
         // Nothing changes while what writes is held back.
-        if self.number == 0 && !held::is_paused(self.server, self.now_ms) {
+        if self.number == 0 && !held::is_paused(self.server, self.steady_ms) {
             let served = &mut *self.served;
             served.expiry.tick(&mut self.executor, served.now_ms);
         }
         self.count_held();
-        while let Some(&Reverse((until, id))) = self.deadlines.peek() {
-            if until > self.now_ms {
-                break;
-            }
-            self.deadlines.pop();
-            let is_due = |wait: &Wait| wait.until_ms.is_some_and(|until| until <= self.now_ms);
-            if let Some(waiter) = self.server.blocked.remove_if(id, is_due)
-                && let Some(&index) = self.by_client.get(&id)
-            {
-                self.server.count_wait_in_vain(&waiter);
-                self.resume(index, &waiter.wait.in_vain);
-            }
-        }
+        self.end_waits();
         self.let_go();
         self.give_up_parked();
         self.look_for_idle();
         self.finish_round();
-    }
-
-    /// Closes clients that have sent nothing for long, and those that take too long to receive.
-    fn look_for_idle(&mut self) {
-        const EVERY_MS: u64 = 1000;
-        if self.now_ms.saturating_sub(self.looked_at_ms) < EVERY_MS {
-            return;
-        }
-        self.looked_at_ms = self.now_ms;
-        self.server.statistics.sample(self.now_ms);
-        let (server, now_ms) = (self.server, self.now_ms);
-        let mut due = Vec::new();
-        for (index, connection) in self.served.connections.iter_mut() {
-            if connection.is_idle(server, now_ms) || connection.is_over_output_limit(server, now_ms)
-            {
-                due.push(index);
-            }
-        }
-        for index in due {
-            self.close(index);
-        }
-    }
-
-    /// Answers a client that has waited and goes on with its commands.
-    fn resume(&mut self, index: usize, answer: &[u8]) {
-        let served = &mut *self.served;
-        let connection = &mut served.connections[index];
-        connection.bound_output(self.server);
-        connection.reply.raw(answer);
-        connection.waiting = false;
-        connection.client.waiting_bytes = 0;
-        // It was not idle while it waited.
-        connection.client.shared.touch(served.now_ms);
-        if std::mem::take(&mut connection.postponed) {
-            served.unread.push(index);
-        }
-        connection.client.show(false);
-        self.mark_dirty(index);
-        self.process_input(index);
     }
 }

@@ -262,12 +262,12 @@ impl Statistics {
     }
 
     /// Takes a sample for the rates, if the last is old enough.
-    pub fn sample(&self, now_ms: u64) {
+    pub fn sample(&self, steady_ms: u64) {
         const EVERY_MS: u64 = 1000;
         let Some(mut rate) = self.rate.try_lock() else {
             return;
         };
-        let passed_ms = now_ms.saturating_sub(rate.last_ms);
+        let passed_ms = steady_ms.saturating_sub(rate.last_ms);
         if passed_ms < EVERY_MS {
             return;
         }
@@ -284,7 +284,7 @@ impl Statistics {
             rate.per_second = [since(0), since(1), since(2)];
         }
         rate.last = now;
-        rate.last_ms = now_ms;
+        rate.last_ms = steady_ms;
     }
 
     /// Commands, bytes received and bytes sent in a second.

@@ -3,6 +3,7 @@
 
 pub mod monitor;
 pub mod notifications;
+pub mod prefixes;
 pub mod pubsub;
 pub mod tracking;
 

@@ -8,11 +8,13 @@
 //! A key is entered in the table in the phase in which it is read. While anybody tracks, writes
 //! take the exclusive phase, so no write is missed.
 
+use super::prefixes::PrefixTable;
 use crate::client::{Choice, Client, ClientShared};
 use crate::connection::Clients;
 use crate::keyspace::{Class, Event, Keyspace, Observer};
 use crate::resp::{Protocol, Reply};
-use hashbrown::{HashMap, HashSet};
+use crate::steps;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,9 +32,24 @@ struct State {
     /// All who track.
     clients: HashMap<u64, Tracker>,
     /// Who has read which keys, whatever the database.
-    readers: HashMap<Vec<u8>, SmallVec<[u64; 2]>>,
+    readers: HashMap<Vec<u8>, Readers>,
+    /// How many readers the keys have, all together.
+    items: usize,
     /// Who is told of which prefixes.
-    prefixes: BTreeMap<Vec<u8>, BTreeSet<u64>>,
+    prefixes: PrefixTable<BTreeSet<u64>>,
+}
+
+/// The numbers of clients that have read a key, in order.
+type Readers = SmallVec<[u64; 2]>;
+
+/// A key that was written.
+#[derive(Debug)]
+struct WrittenKey<'e> {
+    key: &'e [u8],
+    /// The client that has written it.
+    origin: u64,
+    /// Whether its time was over.
+    is_over: bool,
 }
 
 #[derive(Debug)]
@@ -67,15 +84,8 @@ impl Tracking {
         };
         state.clients.insert(shared.id, tracker);
         if choice.broadcast {
-            let all = [Vec::new()];
-            let prefixes = if choice.prefixes.is_empty() {
-                &all[..]
-            } else {
-                &choice.prefixes
-            };
-            for prefix in prefixes {
-                let clients = state.prefixes.entry(prefix.clone()).or_default();
-                clients.insert(shared.id);
+            for prefix in choice.told_prefixes() {
+                state.prefixes.get_or_default(prefix).insert(shared.id);
             }
         }
         let listed = &shared.listed;
@@ -93,19 +103,21 @@ impl Tracking {
 
     /// Has a client track no more.
     pub fn leave(&self, keyspace: &Keyspace, client: &mut Client) {
-        if client.tracking.take().is_none() {
+        let Some(choice) = client.tracking.take() else {
             return;
-        }
+        };
         let id = client.shared.id;
         let mut state = self.state.lock();
         state.clients.remove(&id);
-        state.prefixes.retain(|_, clients| {
-            clients.remove(&id);
-            !clients.is_empty()
-        });
+        for prefix in choice.told_prefixes() {
+            state.prefixes.change(prefix, |clients| {
+                clients.remove(&id);
+                clients.is_empty()
+            });
+        }
         // Where the table names it, it is passed over.
         if state.clients.is_empty() {
-            state.readers = HashMap::new();
+            state.forget_readers();
             keyspace.set_observed(Observer::Tracking, false);
         }
         let listed = &client.shared.listed;
@@ -135,9 +147,11 @@ impl Tracking {
         let id = client.shared.id;
         let mut state = self.state.lock();
         for key in keys {
+            steps::count(1);
             let readers = state.readers.entry_ref(key).or_default();
-            if !readers.contains(&id) {
-                readers.push(id);
+            if let Err(place) = readers.binary_search(&id) {
+                readers.insert(place, id);
+                state.items += 1;
             }
         }
         state.shrink(clients, keys_max);
@@ -148,35 +162,43 @@ impl Tracking {
         self.state.lock().shrink(clients, keys_max);
     }
 
-    /// Tells clients which keys have been written, by the client `origin`.
-    pub fn tell(&self, clients: &Clients, origin: u64, events: &[Event]) {
-        let mut seen = HashSet::new();
-        let mut keys = Vec::new();
+    /// Tells clients which keys have been written.
+    pub fn tell(&self, clients: &Clients, events: &[Event]) {
+        let mut places = HashMap::new();
+        let mut keys: Vec<WrittenKey<'_>> = Vec::new();
         for event in events {
-            if event.class != Class::New && event.is_change && seen.insert(event.key.as_slice()) {
-                keys.push(event.key.as_slice());
+            steps::count(1);
+            if event.class == Class::New || !event.is_change {
+                continue;
+            }
+            let place = *places.entry(&event.key[..]).or_insert_with(|| {
+                keys.push(WrittenKey {
+                    key: &event.key,
+                    origin: event.origin,
+                    is_over: false,
+                });
+                keys.len() - 1
+            });
+            if let (Class::Expired, Some(written)) = (event.class, keys.get_mut(place)) {
+                written.is_over = true;
             }
         }
         if keys.is_empty() {
             return;
         }
-        let over = |key: &&&[u8]| {
-            let is_over = |event: &&Event| event.class == Class::Expired && event.key == **key;
-            events.iter().any(|event| is_over(&event))
-        };
         let mut state = self.state.lock();
-        for key in &keys {
+        for written in &keys {
             // That its time is over is nobody's doing.
-            let origin = (!over(&key)).then_some(origin);
-            state.tell_readers(clients, key, origin);
+            let origin = (!written.is_over).then_some(written.origin);
+            state.tell_readers(clients, written.key, origin);
         }
-        state.tell_prefixes(clients, &keys, origin);
+        state.tell_prefixes(clients, &keys);
     }
 
     /// Tells all clients that all keys have been written.
     pub fn tell_all(&self, clients: &Clients) {
         let mut state = self.state.lock();
-        state.readers.clear();
+        state.forget_readers();
         for tracker in state.clients.values() {
             tracker.tell(clients, None);
         }
@@ -188,13 +210,18 @@ impl Tracking {
         TrackingCounts {
             clients: state.clients.len(),
             keys: state.readers.len(),
-            items: state.readers.values().map(SmallVec::len).sum(),
+            items: state.items,
             prefixes: state.prefixes.len(),
         }
     }
 }
 
 impl State {
+    fn forget_readers(&mut self) {
+        self.readers = HashMap::new();
+        self.items = 0;
+    }
+
     fn shrink(&mut self, clients: &Clients, keys_max: usize) {
         while keys_max > 0 && self.readers.len() > keys_max {
             let Some(key) = self.readers.keys().next().cloned() else {
@@ -208,7 +235,9 @@ impl State {
         let Some(readers) = self.readers.remove(key) else {
             return;
         };
+        self.items -= readers.len();
         for id in readers {
+            steps::count(1);
             if let Some(tracker) = self.clients.get(&id)
                 && !(tracker.no_loop && origin == Some(id))
             {
@@ -217,21 +246,32 @@ impl State {
         }
     }
 
-    fn tell_prefixes(&self, clients: &Clients, keys: &[&[u8]], origin: u64) {
-        for (prefix, told) in &self.prefixes {
-            let of: Vec<&[u8]> = keys
-                .iter()
-                .copied()
-                .filter(|key| key.starts_with(prefix))
-                .collect();
-            if of.is_empty() {
-                continue;
+    fn tell_prefixes(&self, clients: &Clients, keys: &[WrittenKey<'_>]) {
+        if self.prefixes.is_empty() {
+            return;
+        }
+        let mut by_prefix = BTreeMap::<&[u8], (&BTreeSet<u64>, Vec<&WrittenKey<'_>>)>::new();
+        for written in keys {
+            for (prefix, told) in self.prefixes.of(written.key) {
+                let (_, keys) = by_prefix.entry(prefix).or_insert((told, Vec::new()));
+                keys.push(written);
             }
+        }
+        for (told, keys) in by_prefix.into_values() {
+            let all: Vec<&[u8]> = keys.iter().map(|written| written.key).collect();
             for id in told {
-                if let Some(tracker) = self.clients.get(id)
-                    && !(tracker.no_loop && origin == *id)
-                {
-                    tracker.tell(clients, Some(&of));
+                steps::count(1);
+                let Some(tracker) = self.clients.get(id) else {
+                    continue;
+                };
+                if !tracker.no_loop {
+                    tracker.tell(clients, Some(&all));
+                    continue;
+                }
+                let of_others = keys.iter().filter(|written| written.origin != *id);
+                let of_others: Vec<&[u8]> = of_others.map(|written| written.key).collect();
+                if !of_others.is_empty() {
+                    tracker.tell(clients, Some(&of_others));
                 }
             }
         }

@@ -39,4 +39,5 @@ mod stream_order;
 mod streams;
 mod tiers;
 mod tls;
+mod waiting;
 mod within;

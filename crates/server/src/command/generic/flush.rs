@@ -2,7 +2,7 @@
 
 use crate::command::{Answer, Call, is};
 use crate::error::CommandError;
-use crate::keyspace::{Class, DATABASES, Database, flushed};
+use crate::keyspace::{DATABASES, Database, flushed};
 use crate::number::parse_integer;
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
     }
     let mut flushed = Vec::new();
     let mut keys = 0;
-    for number in numbers {
+    for number in numbers.clone() {
         touch_watched(call, number, number);
         let Some(database) = call.keys.databases_mut().get_mut(number) else {
             continue;
@@ -44,6 +44,7 @@ fn flush(call: &mut Call<'_>, numbers: Range<usize>) -> Answer {
         flushed.push(database.replace());
     }
     flushed::free(flushed, call.keys.keyspace());
+    numbers.for_each(|number| wake_waiting(call, number));
     // Logged even if nothing was there.
     call.keys.effects().changes += keys.max(1);
     call.reply.ok();
@@ -89,14 +90,12 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
-/// Has the clients look again that wait for keys of a database that is another one now.
-fn wake_waiting(call: &mut Call<'_>, number: usize) {
+/// Has the clients look again that wait for keys of a database that is another one, or empty.
+pub(in crate::command) fn wake_waiting(call: &mut Call<'_>, number: usize) {
     let own = call.keys.database_number();
     call.keys.select(number);
     for key in call.server.blocked.keys_of(number) {
-        if matches!(call.keys.database().read(&key, |_| ()), Ok(Some(()))) {
-            call.keys.changed(&key, Class::Generic, "swapdb");
-        }
+        call.keys.look_again(&key);
     }
     call.keys.select(own);
 }

@@ -9,6 +9,7 @@ mod scan;
 mod sort;
 
 pub(super) use dump::payload;
+pub(super) use flush::wake_waiting;
 pub(super) use inspect::encoding_of as encoding;
 
 use super::{Answer, Call, Command, Flags, Group, Planned, Touch, small_integer};

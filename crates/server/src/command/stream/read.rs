@@ -6,6 +6,7 @@ use super::claim::log_delivery;
 use super::group::{read_text, text};
 use super::id::strict;
 use super::range::{put_entry, put_id};
+use crate::blocking::Line;
 use crate::command::{Answer, Call, Command, Flags};
 use crate::error::CommandError;
 use crate::keyspace::Class;
@@ -101,8 +102,16 @@ fn xread(call: &mut Call<'_>) -> Answer {
         call.reply.null_array();
         return Ok(());
     };
-    call.wait_for(arguments.keys, block_ms, |reply| reply.null_array());
+    let line = Line::Entries;
+    call.wait_for(arguments.keys, line, block_ms, |reply| {
+        reply.null_array();
+    });
     if let Some(wait) = &mut call.wait {
+        for (awaited, from) in wait.keys.iter_mut().zip(&from) {
+            if let From::Behind(id) = from {
+                awaited.behind = *id;
+            }
+        }
         // `$` is what was the last one when the client began to wait.
         let (keys, ids) = (arguments.keys.iter(), from.iter());
         let ids = ids.map(|from| match from {
@@ -175,7 +184,10 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
     if served > 0 {
         end_streams(call.reply, mark, served);
     } else if let Some(block_ms) = arguments.block_ms {
-        call.wait_for(arguments.keys, block_ms, |reply| reply.null_array());
+        let line = Line::Group(group.to_vec());
+        call.wait_for(arguments.keys, line, block_ms, |reply| {
+            reply.null_array();
+        });
     } else {
         call.reply.null_array();
     }

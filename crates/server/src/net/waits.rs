@@ -1,0 +1,60 @@
+//! Clients that wait in commands, and are answered later.
+
+use super::thread::IoThread;
+use crate::blocking::Wait;
+
+impl IoThread<'_> {
+    /// Ends the waiting of those who have waited long enough, and answers that it was in vain.
+    pub(super) fn end_waits(&mut self) {
+        while let Some(&(until, id)) = self.deadlines.first() {
+            if until > self.steady_ms {
+                break;
+            }
+            self.deadlines.pop_first();
+            let is_due = |wait: &Wait| wait.until_ms.is_some_and(|until| until <= self.steady_ms);
+            if let Some(waiter) = self.server.blocked.remove_if(id, is_due)
+                && let Some(&index) = self.by_client.get(&id)
+            {
+                self.server.count_wait_in_vain(&waiter);
+                self.resume(index, &waiter.wait.in_vain);
+            }
+        }
+    }
+
+    /// Answers a client that has waited, and goes on with its commands.
+    fn resume(&mut self, index: usize, answer: &[u8]) {
+        self.answer_waiting(index, answer);
+        self.go_on_waiting(index);
+    }
+
+    /// Answers a client that has waited, unless it wants no answer.
+    pub(super) fn answer_waiting(&mut self, index: usize, answer: &[u8]) {
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
+        if !connection.client.is_silent_wait {
+            connection.bound_output(self.server);
+            connection.reply.raw(answer);
+        }
+        connection.client.waiting_bytes = 0;
+        if let Some(until) = connection.waits_until_ms.take() {
+            let id = connection.client.shared.id;
+            served.deadlines.remove(&(until, id));
+        }
+        // It was not idle while it waited.
+        connection.client.shared.touch(served.steady_ms);
+        self.mark_dirty(index);
+    }
+
+    /// Goes on with the commands of a client that has waited.
+    pub(super) fn go_on_waiting(&mut self, index: usize) {
+        let served = &mut *self.served;
+        let connection = &mut served.connections[index];
+        connection.waiting = false;
+        if std::mem::take(&mut connection.postponed) {
+            served.unread.push(index);
+        }
+        connection.client.show(false);
+        self.mark_dirty(index);
+        self.process_input(index);
+    }
+}
