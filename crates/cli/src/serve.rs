@@ -49,7 +49,8 @@ pub struct Arguments {
     /// When the log goes to the medium [default: everysec].
     #[arg(long, value_enum)]
     appendfsync: Option<Sync>,
-    /// Cut the log off where it is damaged, and keep a copy, instead of refusing to start.
+    /// Where the log is damaged, cut it off and keep what is cut off; where its manifest is damaged
+    /// or missing, make another; instead of refusing to start.
     #[arg(long)]
     repair_log: bool,
     /// The port to listen on for TLS.

@@ -208,7 +208,7 @@ pub(super) fn debug_loadaof(call: &mut Call<'_>) -> Answer {
         _ => return Err(CommandError::text("ERR there is no append only file")),
     };
     read_again(call, true, |databases| {
-        load_log(server, databases, &manifest, repeat)
+        load_log(server, databases, &manifest, repeat, None)
     })
 }
 

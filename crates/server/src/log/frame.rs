@@ -12,7 +12,7 @@
 
 use crate::resp::Parser;
 use crate::resp::request::{RequestLimits, Step};
-use crc::{CRC_32_ISCSI, Crc, Digest, Table};
+use crc::{CRC_32_ISCSI, Crc, Table};
 use std::io::{self, Read, Seek, SeekFrom};
 
 type Tables = Table<16>;
@@ -85,6 +85,8 @@ pub enum Next {
         from: u64,
         /// What is wrong with them.
         reason: String,
+        /// Where the command begins that the end of the file cuts short, if that is all.
+        rest: Option<u64>,
     },
 }
 
@@ -150,7 +152,11 @@ impl<R: Read> Frames<R> {
                         return Ok(Next::End);
                     }
                     if self.ended {
-                        return Ok(self.bad("it ends without a trailer"));
+                        return Ok(Next::Bad {
+                            from: self.from,
+                            reason: "it ends without a trailer".to_owned(),
+                            rest: Some(self.from + position as u64),
+                        });
                     }
                     self.fill()?;
                 }
@@ -189,6 +195,7 @@ impl<R: Read> Frames<R> {
         Next::Bad {
             from: self.from,
             reason: reason.to_owned(),
+            rest: None,
         }
     }
 
@@ -206,73 +213,89 @@ impl<R: Read> Frames<R> {
 /// What lies behind damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// No whole frame.
+    /// No trailer, so that the damage may be a frame that was not written to its end.
     Nothing,
-    /// Whole frames, all of which were written while what is damaged was not known to be on the
+    /// Trailers, all of which were written while what is damaged was not known to be on the
     /// medium.
     Unsynced,
-    /// Whole frames that were written when what is damaged was on the medium.
+    /// Trailers that were written when what is damaged was on the medium.
     Synced,
 }
 
-/// Looks for whole frames behind the offset `damage` of a log.
+/// A trailer is no longer than this, nor an empty frame.
+const TRAILER_BYTES_MAX: usize = 128;
+
+/// Looks for trailers from the offset `start` of a log on, which is damaged at `damage`. They are
+/// told by their form, whatever offset they name and whatever lies before them: bytes that are
+/// missing or inserted move all that follows, and a frame that is damaged itself has one, too.
+/// Reads each byte once.
 ///
 /// # Errors
 /// Those of the input.
-pub fn look_behind<F: Read + Seek>(input: &mut F, damage: u64) -> io::Result<Behind> {
+pub fn look_behind<F: Read + Seek>(input: &mut F, start: u64, damage: u64) -> io::Result<Behind> {
     let mut found = Behind::Nothing;
     let mut window = Vec::new();
-    let mut base = damage;
+    input.seek(SeekFrom::Start(start))?;
     loop {
-        input.seek(SeekFrom::Start(base + window.len() as u64))?;
         let read = (&mut *input).take(CHUNK as u64).read_to_end(&mut window)?;
-        for start in memchr::memmem::find_iter(&window, ECHO) {
-            let rest = window.get(start..).unwrap_or_default();
+        for place in memchr::memmem::find_iter(&window, ECHO) {
+            let rest = window.get(place..).unwrap_or_default();
+            let rest = rest.get(..TRAILER_BYTES_MAX).unwrap_or(rest);
             let mut parser = Parser::new();
             let step = parser.next(rest, &RequestLimits::default());
-            let Ok(Step::Complete(length)) = step else {
+            let Ok(Step::Complete(_)) = step else {
                 continue;
             };
-            let Some(trailer) = Trailer::parse(parser.argument(rest, 1)) else {
-                continue;
-            };
-            let end = base + (start + length) as u64;
-            // A frame begins at its trailer at the latest.
-            let is_behind = damage < trailer.from && trailer.from <= base + start as u64;
-            if !is_behind || found == Behind::Synced {
-                continue;
-            }
-            if checksum_of(input, trailer.from, end - CHECKSUM_DIGITS as u64 - 2)?
-                == trailer.checksum
-            {
-                found = if trailer.synced > damage {
-                    Behind::Synced
-                } else {
-                    Behind::Unsynced
-                };
+            match Trailer::parse(parser.argument(rest, 1)) {
+                Some(trailer) if trailer.synced > damage => return Ok(Behind::Synced),
+                Some(_) => found = Behind::Unsynced,
+                None => {}
             }
         }
-        if read == 0 || found == Behind::Synced {
+        if read == 0 {
             return Ok(found);
         }
-        // A trailer may lie across the end of what was read; none is longer than this.
-        const TRAILER_BYTES_MAX: usize = 128;
+        // A trailer may lie across the end of what was read.
         let keep = window.len().saturating_sub(TRAILER_BYTES_MAX);
         window.drain(..keep);
-        base += keep as u64;
     }
 }
 
-fn checksum_of<F: Read + Seek>(input: &mut F, from: u64, end: u64) -> io::Result<u32> {
+/// The frame without commands with which each log begins, so that none is empty.
+pub fn opening() -> Vec<u8> {
+    let mut frame = Vec::new();
+    seal(&mut frame, 0, 0);
+    frame
+}
+
+/// True if nothing but zeros follows what is the beginning of a frame at `from`. A file may end so
+/// after a power failure: it was made longer, and its bytes were not written.
+///
+/// # Errors
+/// Those of the input.
+pub fn ends_in_zeros<F: Read + Seek>(input: &mut F, from: u64) -> io::Result<bool> {
     input.seek(SeekFrom::Start(from))?;
-    let mut rest = input.take(end - from);
-    let mut digest: Digest<'_, u32, Tables> = CHECKSUM.digest();
-    let mut chunk = vec![0; 64 << 10];
+    let mut chunk = vec![0; CHUNK];
+    let (mut offset, mut end) = (from, from);
     loop {
-        match rest.read(&mut chunk)? {
-            0 => return Ok(digest.finalize()),
-            count => digest.update(chunk.get(..count).unwrap_or_default()),
+        let read = input.read(&mut chunk)?;
+        if read == 0 {
+            break;
         }
+        let bytes = chunk.get(..read).unwrap_or_default();
+        if let Some(last) = bytes.iter().rposition(|&byte| byte != 0) {
+            end = offset + last as u64 + 1;
+        }
+        offset += read as u64;
+    }
+    if end == offset {
+        return Ok(false);
+    }
+    input.seek(SeekFrom::Start(from))?;
+    match Frames::new(input.take(end - from)).read()? {
+        Next::End => Ok(true),
+        Next::Bad { rest, .. } => Ok(rest.is_some()),
+        Next::Frame { .. } => Ok(false),
     }
 }
 
@@ -342,7 +365,7 @@ mod tests {
             if ends.contains(&length) || length == 0 {
                 assert_eq!(end, Next::End);
             } else {
-                let Next::Bad { from, .. } = end else {
+                let Next::Bad { from, rest, .. } = end else {
                     panic!("{length}: {end:?}");
                 };
                 assert_eq!(
@@ -353,20 +376,40 @@ mod tests {
                         ends[whole - 1] as u64
                     }
                 );
-                let behind = look_behind(&mut Cursor::new(&log[..length]), from).unwrap();
+                let behind = look_behind(&mut Cursor::new(&log[..length]), from, from).unwrap();
                 assert_eq!(behind, Behind::Nothing);
+                assert!(rest.is_some(), "{length}");
+                let mut zeros = log[..length].to_vec();
+                zeros.resize(length + 3000, 0);
+                assert!(ends_in_zeros(&mut Cursor::new(&zeros), from).unwrap());
+                *zeros.last_mut().unwrap() = 1;
+                let not = Cursor::new(&zeros);
+                assert!(!ends_in_zeros(&mut { not }, from).unwrap());
             }
         }
     }
 
     #[test]
-    fn a_trailer_that_begins_behind_itself_is_none() {
-        // Its frame would begin within its own checksum.
-        let text = "nearfield:from=65:synced=0:crc32c=00000000";
-        let log = format!("damage*2\r\n$4\r\nECHO\r\n${}\r\n{text}\r\n", text.len());
-        assert_eq!(log.len(), 69);
-        let behind = look_behind(&mut Cursor::new(&log), 0).unwrap();
-        assert_eq!(behind, Behind::Nothing);
+    fn bytes_that_are_missing_or_too_many_are_no_torn_tail() {
+        let (log, _) = sample(false);
+        for from in 0..log.len() - TRAILER_BYTES_MAX {
+            {
+                for length in [1, 30] {
+                    let without = [&log[..from], &log[from + length..]].concat();
+                    let twice = [&log[..from + length], &log[from..]].concat();
+                    for damaged in [without, twice] {
+                        let (commands, end) = read(&damaged);
+                        assert!(read(&log).0.starts_with(&commands));
+                        let Next::Bad { from: at, rest, .. } = end else {
+                            panic!("{from} {length}: {end:?}");
+                        };
+                        let start = rest.unwrap_or(at);
+                        let behind = look_behind(&mut Cursor::new(&damaged), start, at).unwrap();
+                        assert_ne!(behind, Behind::Nothing, "{from} {length}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -379,22 +422,20 @@ mod tests {
                     let mut damaged = log.clone();
                     damaged[position] ^= 1 << bit;
                     let (commands, end) = read(&damaged);
-                    let Next::Bad { from, .. } = end else {
+                    let Next::Bad { from, rest, .. } = end else {
                         panic!("{position}: {end:?}");
                     };
                     let frame = ends.iter().filter(|&&end| end <= position).count();
                     let begin = if frame == 0 { 0 } else { ends[frame - 1] };
                     assert_eq!(from, begin as u64, "{position}");
                     assert_eq!(commands, intact[..[0, 1, 3, 4][frame]]);
-                    let behind = look_behind(&mut Cursor::new(&damaged), from).unwrap();
-                    let last = ends.len() - 1;
-                    let expected = match frame {
-                        frame if frame == last => Behind::Nothing,
-                        // The frame right behind was written when this one was not synced yet...
-                        _ if !synced => Behind::Unsynced,
-                        _ => Behind::Synced,
-                    };
-                    assert_eq!(behind, expected, "{position}");
+                    let start = rest.unwrap_or(from);
+                    let damaged = &mut Cursor::new(&damaged);
+                    let behind = look_behind(damaged, start, from).unwrap();
+                    // The last one's own trailer may be what is damaged.
+                    if frame < ends.len() - 1 {
+                        assert_ne!(behind, Behind::Nothing, "{position}");
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The manifest: which files of a directory make up the log.
 //!
 //! ```text
-//! nearfield-log 1
+//! nearfield-log 2
 //! base base-3.rdb
 //! log log-3.aof
 //! log log-4.aof
@@ -10,37 +10,117 @@
 //!
 //! The state is that of the base (none: no keys), changed by the commands of the logs in their
 //! order. The manifest is replaced as a whole, so that it is either the old or the new one.
+//!
+//! One that names no log says that there is none. Where bases or logs lie and there is no manifest,
+//! it is missing. Before another log begins, the manifest says so by `begun` and its number: a
+//! base and a log of that number do not count until they are named.
+//!
+//! Version 2 says that each log begins with a frame without commands, which was on the medium
+//! before the manifest named the log.
 
 use super::frame::checksum;
 use crate::disk::{Disk, write_all};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// The name of the manifest in its directory.
 pub const NAME: &str = "nearfield.manifest";
-const HEAD: &str = "nearfield-log 1";
+const HEAD: &str = "nearfield-log ";
+const VERSION: u32 = 2;
+/// Manifests are far shorter.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Why a manifest cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(#[from] io::Error),
+    /// It is not as it was written.
+    #[error(
+        "damaged: its checksum is not that of its text. Restore it from a backup, or start once \
+         with --repair-log, which makes another from the files that are there"
+    )]
+    Damaged,
+    /// It is that of a server that came later.
+    #[error("version {0} of the manifest is unknown. Start the newer server that has written it")]
+    Newer(u32),
+}
 
 /// Which files make up the log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
+    version: u32,
     /// The snapshot before all logs.
     pub base: Option<String>,
     /// The logs, the oldest first.
     pub logs: Vec<String>,
+    /// The number of a base and a log with which another log was about to begin. What they hold
+    /// does not count until a manifest names them.
+    pub begun: Option<u64>,
+}
+
+impl Default for Manifest {
+    /// One that names no log.
+    fn default() -> Manifest {
+        Manifest::of(None, Vec::new())
+    }
 }
 
 impl Manifest {
+    /// A manifest of a base and logs.
+    pub fn of(base: Option<String>, logs: Vec<String>) -> Manifest {
+        Manifest {
+            version: VERSION,
+            base,
+            logs,
+            begun: None,
+        }
+    }
+
+    /// A manifest of files that may be those of an older version.
+    pub fn of_any_version(base: Option<String>, logs: Vec<String>) -> Manifest {
+        Manifest {
+            version: 1,
+            ..Manifest::of(base, logs)
+        }
+    }
+
+    /// The manifest before another log begins.
+    pub fn with_begun(self, number: u64) -> Manifest {
+        Manifest {
+            begun: Some(number),
+            ..self
+        }
+    }
+
+    /// True if each log begins with a frame without commands.
+    pub fn has_openings(&self) -> bool {
+        self.version >= 2
+    }
+
     /// Reads the manifest of a directory, `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be read, or is damaged.
-    pub fn read(directory: &Path) -> io::Result<Option<Manifest>> {
-        let text = match std::fs::read(directory.join(NAME)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text?,
-        };
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the manifest is damaged");
-        Manifest::parse(&text).map(Some).ok_or_else(damaged)
+    /// It cannot be read, is damaged, or is that of a newer version.
+    pub fn read(directory: &Path) -> Result<Option<Manifest>, ManifestError> {
+        let path = directory.join(NAME);
+        let found = std::fs::symlink_metadata(&path);
+        if matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            return Ok(None);
+        }
+        if !std::fs::metadata(&path)?.is_file() {
+            return Err(ManifestError::Damaged);
+        }
+        let mut text = Vec::new();
+        File::open(path)?.take(BYTES_MAX).read_to_end(&mut text)?;
+        let manifest = Manifest::parse(&text).ok_or(ManifestError::Damaged)?;
+        match manifest.version {
+            1..=VERSION => Ok(Some(manifest)),
+            newer => Err(ManifestError::Newer(newer)),
+        }
     }
 
     /// Takes a manifest's text apart, `None` if it is damaged.
@@ -52,15 +132,19 @@ impl Manifest {
             return None;
         }
         let mut lines = body.lines();
-        if lines.next()? != HEAD {
-            return None;
+        let mut manifest = Manifest {
+            version: lines.next()?.strip_prefix(HEAD)?.parse().ok()?,
+            ..Manifest::default()
+        };
+        if manifest.version > VERSION {
+            return Some(manifest);
         }
-        let mut manifest = Manifest::default();
         for line in lines {
             match line.split_once(' ')? {
                 (_, name) if name.contains('/') => return None,
                 ("base", name) => manifest.base = Some(name.to_owned()),
                 ("log", name) => manifest.logs.push(name.to_owned()),
+                ("begun", number) => manifest.begun = Some(number.parse().ok()?),
                 _ => return None,
             }
         }
@@ -69,12 +153,15 @@ impl Manifest {
 
     /// The manifest's text.
     pub fn text(&self) -> String {
-        let mut text = format!("{HEAD}\n");
+        let mut text = format!("{HEAD}{}\n", self.version);
         if let Some(base) = &self.base {
             text += &format!("base {base}\n");
         }
         for log in &self.logs {
             text += &format!("log {log}\n");
+        }
+        if let Some(number) = self.begun {
+            text += &format!("begun {number}\n");
         }
         let checksum = checksum(text.as_bytes());
         text + &format!("crc32c {checksum:08x}\n")
@@ -94,6 +181,17 @@ impl Manifest {
         disk.sync_directory(directory)
     }
 
+    /// True if a log is named.
+    pub fn has_log(&self) -> bool {
+        !self.logs.is_empty()
+    }
+
+    /// True if a file of a base or log that it does not name may be newer than it.
+    pub fn may_predate(&self, number: u64) -> bool {
+        let newest = self.logs.iter().filter_map(|name| number_of(name)).max();
+        newest.is_some_and(|newest| number > newest) && self.begun.is_none_or(|it| number < it)
+    }
+
     /// True if the file of this name belongs to the log.
     pub fn holds(&self, name: &str) -> bool {
         self.base.as_deref() == Some(name) || self.logs.iter().any(|log| log == name)
@@ -110,17 +208,22 @@ pub fn numbered_files(directory: &Path) -> io::Result<Vec<(String, u64)>> {
         let Ok(name) = entry?.file_name().into_string() else {
             continue;
         };
-        let base = name
-            .strip_prefix("base-")
-            .and_then(|rest| rest.strip_suffix(".rdb"));
-        let log = name
-            .strip_prefix("log-")
-            .and_then(|rest| rest.strip_suffix(".aof"));
-        if let Some(number) = base.or(log).and_then(|number| number.parse().ok()) {
+        if let Some(number) = number_of(&name) {
             files.push((name, number));
         }
     }
     Ok(files)
+}
+
+/// The number in the name of a base or log.
+fn number_of(name: &str) -> Option<u64> {
+    let base = name
+        .strip_prefix("base-")
+        .and_then(|rest| rest.strip_suffix(".rdb"));
+    let log = name
+        .strip_prefix("log-")
+        .and_then(|rest| rest.strip_suffix(".aof"));
+    base.or(log)?.parse().ok()
 }
 
 /// The name of a base.
@@ -139,10 +242,7 @@ mod tests {
 
     #[test]
     fn a_manifest_is_read_as_it_is_written_and_not_when_damaged() {
-        let manifest = Manifest {
-            base: Some(base_name(3)),
-            logs: vec![log_name(3), log_name(4)],
-        };
+        let manifest = Manifest::of(Some(base_name(3)), vec![log_name(3), log_name(4)]);
         let text = manifest.text().into_bytes();
         assert_eq!(Manifest::parse(&text), Some(manifest));
         for length in 0..text.len() {

@@ -95,7 +95,8 @@ pub enum Damage {
     /// A last frame that was not written to its end is cut off, all else is refused.
     #[default]
     Refuse,
-    /// The log is cut off where the damage begins, and a copy kept.
+    /// The log is cut off where the damage begins, and what is cut off is kept. A manifest that is
+    /// damaged or missing is made anew.
     Repair,
 }
 

@@ -4,13 +4,15 @@ use crate::client::Client;
 use crate::keyspace::snapshot::value;
 use crate::keyspace::{Access, Databases, Effects, Keys};
 use crate::log::Damage;
-use crate::log::frame::{Behind, Frames, Next, look_behind};
+use crate::log::frame::{Behind, Frames, Next, ends_in_zeros, look_behind, opening};
+use crate::log::manifest::{Manifest, ManifestError};
 use crate::rdb;
 use crate::resp::request::{self, RequestLimits, Step};
 use crate::resp::{Parser, Reply};
 use crate::server::Server;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,10 @@ pub enum LoadError {
         source: io::Error,
     },
     /// A snapshot is damaged, or holds what is not supported.
-    #[error("{path}: {source}")]
+    #[error(
+        "{path}: {source}. Nothing of it is lost yet: restore it from a backup, or move it away \
+         to start without it"
+    )]
     Snapshot {
         /// The file.
         path: PathBuf,
@@ -37,7 +42,8 @@ pub enum LoadError {
     /// A log has damage that is not merely a write that was cut short.
     #[error(
         "{path}: damaged at offset {offset}: {reason}. What follows is not lost yet: restore the \
-         file, or start once with --repair-log, which keeps a copy and cuts the log off there"
+         file, or start once with --repair-log, which cuts the log off there and keeps what it \
+         cuts off"
     )]
     Damaged {
         /// The file.
@@ -48,7 +54,10 @@ pub enum LoadError {
         reason: String,
     },
     /// A command of a log is not known, or fails.
-    #[error("{path}: the command at offset {offset} cannot be repeated: {reason}")]
+    #[error(
+        "{path}: the command at offset {offset} cannot be repeated: {reason}. Start the version \
+         of the server that has written it, with the same settings"
+    )]
     Command {
         /// The file.
         path: PathBuf,
@@ -56,6 +65,14 @@ pub enum LoadError {
         offset: u64,
         /// The command's name and what it was answered.
         reason: String,
+    },
+    /// The manifest cannot be used.
+    #[error("{path}: {source}")]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Why.
+        source: ManifestError,
     },
     /// A file cannot be applied to the keyspace.
     #[error("{path}: {reason}")]
@@ -163,9 +180,12 @@ impl<'l> Loader<'l> {
         input: impl Read,
         now_ms: Option<u64>,
     ) -> Result<u64, LoadError> {
-        let refused = |reason: String| LoadError::Refused {
+        let refused = |reason: String, offset: u64| LoadError::Refused {
             path: path.to_owned(),
-            reason,
+            reason: format!(
+                "before offset {offset}: {reason}. Nothing of it is lost yet: restore it from a \
+                 backup, or move it away to start without it"
+            ),
         };
         let snapshot = |source| LoadError::Snapshot {
             path: path.to_owned(),
@@ -181,7 +201,8 @@ impl<'l> Loader<'l> {
                     let databases = self.server.config.hot.databases();
                     let number = number.filter(|&number| number < databases);
                     database = number.ok_or_else(|| {
-                        refused(format!("it has more than {databases} databases"))
+                        let reason = format!("it has more than {databases} databases");
+                        refused(reason, reader.offset())
                     })?;
                 }
                 rdb::Item::Entry {
@@ -194,12 +215,16 @@ impl<'l> Loader<'l> {
                     if self.only_checks {
                         if self.keys(database).exists(&key).unwrap_or(true) {
                             let key = key.escape_ascii();
-                            return Err(refused(format!("key \"{key}\" is there already")));
+                            return Err(LoadError::Refused {
+                                path: path.to_owned(),
+                                reason: format!("key \"{key}\" is there already"),
+                            });
                         }
                     } else if !expires_at_ms.is_some_and(is_over) {
                         let mut keys = self.keys(database);
                         value::put(&mut keys, &key, value, expires_at_ms).map_err(|error| {
-                            refused(format!("key \"{}\": {error}", key.escape_ascii()))
+                            let reason = format!("key \"{}\": {error}", key.escape_ascii());
+                            refused(reason, reader.offset())
                         })?;
                     }
                     self.progress.count(1, reader.offset());
@@ -210,7 +235,9 @@ impl<'l> Loader<'l> {
                         continue;
                     }
                     let loaded = self.server.functions.load(&code, true, None);
-                    loaded.map_err(|error| refused(format!("a library of functions: {error}")))?;
+                    loaded.map_err(|error| {
+                        refused(format!("a library of functions: {error}"), reader.offset())
+                    })?;
                 }
                 _ => {}
             }
@@ -229,12 +256,16 @@ impl<'l> Loader<'l> {
 
     // ---- Logs ------------------------------------------------------------------------------
 
-    /// Reads a log, and cuts off what is damaged as far as it is allowed. `last`: a write may
-    /// have been cut short at its end. Answers how long the log is then.
+    /// Reads a log, and cuts off what is damaged as far as `allowed`. Answers whether that is
+    /// something. It is kept in a file beside the log.
+    ///
+    /// Only a last frame that was not written to its end is cut off unasked. Nobody was told of
+    /// what it holds, as the trailer is written before. Wherever a trailer follows, something is
+    /// missing that somebody was told of.
     ///
     /// # Errors
     /// `Io`, `Damaged`, `Command`.
-    pub fn log(&mut self, path: &Path, last: bool, damage: Damage) -> Result<u64, LoadError> {
+    fn log(&mut self, path: &Path, allowed: Cut) -> Result<bool, LoadError> {
         let io = |source| LoadError::Io {
             path: path.to_owned(),
             source,
@@ -244,7 +275,7 @@ impl<'l> Loader<'l> {
         let mut frames = Frames::new(&file);
         // At the beginning of a file the log selects its database anew.
         self.client.database = 0;
-        let (offset, reason) = loop {
+        let (offset, reason, rest) = loop {
             match frames.read().map_err(io)? {
                 Next::Frame { end, .. } => {
                     let mut count = 0;
@@ -257,77 +288,154 @@ impl<'l> Loader<'l> {
                 }
                 Next::End => {
                     self.progress.end();
-                    return file.metadata().map(|data| data.len()).map_err(io);
+                    return Ok(false);
                 }
-                Next::Bad { from, reason } => break (from, reason),
+                Next::Bad { from, reason, rest } => break (from, reason, rest),
             }
         };
         self.progress.end();
-        let behind = look_behind(&mut &file, offset).map_err(io)?;
-        let torn = last && behind != Behind::Synced;
-        if !torn && damage == Damage::Refuse {
+        // Whole arguments of a frame that was cut short may look like trailers.
+        let start = rest.unwrap_or(offset);
+        let behind = look_behind(&mut &file, start, offset).map_err(io)?;
+        let is_tail = behind == Behind::Nothing
+            && (rest.is_some() || ends_in_zeros(&mut &file, offset).map_err(io)?);
+        let may_cut = match allowed {
+            Cut::Nothing => false,
+            Cut::TornTail { least } => is_tail && offset >= least,
+            Cut::Anything => true,
+        };
+        if !may_cut {
+            let what = match behind {
+                Behind::Nothing => "",
+                Behind::Unsynced => "; later frames follow, which a power failure may leave so",
+                Behind::Synced => "; later frames follow, and it was on the medium before these",
+            };
             return Err(LoadError::Damaged {
                 path: path.to_owned(),
                 offset,
-                reason,
+                reason: reason + what,
             });
         }
-        let length = file.metadata().map_err(io)?.len();
-        let kept = if behind == Behind::Nothing && last {
-            String::new()
-        } else {
-            let copy = path.with_extension(format!("aof.damaged-{}", crate::clock::now_ms()));
-            std::fs::copy(path, &copy).map_err(io)?;
-            format!("; {} is a copy of what it was", copy.display())
-        };
-        tracing::error!(
-            "{}: cut off at offset {offset}, {} bytes from the end: {reason}{kept}",
-            path.display(),
-            length - offset
-        );
-        let writable = File::options().write(true).open(path).map_err(io)?;
-        writable.set_len(offset).map_err(io)?;
-        writable.sync_all().map_err(io)?;
-        Ok(offset)
+        tracing::error!("{}: cut off at offset {offset}: {reason}", path.display());
+        cut(path, &file, offset).map_err(io)?;
+        Ok(true)
     }
 
-    /// Reads a log of Redis, which may begin with a snapshot and has no frames. Its end may be
-    /// missing.
+    /// Reads the logs of a manifest, the oldest first. `damage` is what is done about damage;
+    /// `None`: they are being written to, and stay as they are.
+    ///
+    /// # Errors
+    /// `Io`, `Damaged`, `Command`.
+    pub fn logs(
+        &mut self,
+        directory: &Path,
+        manifest: &Manifest,
+        damage: Option<Damage>,
+    ) -> Result<(), LoadError> {
+        let paths = manifest.logs.iter().map(|log| directory.join(log));
+        let paths: Vec<PathBuf> = paths.collect();
+        let opening_bytes = opening().len() as u64;
+        let least = match manifest.has_openings() {
+            true => opening_bytes,
+            false => 0,
+        };
+        let length = |path: &PathBuf| std::fs::metadata(path).map(|data| data.len());
+        let mut was_cut = false;
+        for (number, path) in paths.iter().enumerate() {
+            let io = |source| LoadError::Io {
+                path: path.clone(),
+                source,
+            };
+            let is_unused = |path: &PathBuf| length(path).is_ok_and(|it| it <= opening_bytes);
+            let allowed = match damage {
+                Some(Damage::Repair) => Cut::Anything,
+                // A file is written to only when the one before is complete.
+                Some(Damage::Refuse) if paths.iter().skip(number + 1).all(is_unused) => {
+                    Cut::TornTail { least }
+                }
+                _ => Cut::Nothing,
+            };
+            let is_short = length(path).map_err(io)? < least;
+            if was_cut || (is_short && allowed == Cut::Anything) {
+                // Commands behind a gap would make what never was.
+                cut(path, &open(path)?, 0).map_err(io)?;
+                was_cut = true;
+            } else if is_short {
+                return Err(LoadError::Damaged {
+                    path: path.clone(),
+                    offset: 0,
+                    reason: "it is shorter than the frame with which each log begins".to_owned(),
+                });
+            } else {
+                was_cut = self.log(path, allowed)? && allowed == Cut::Anything;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a log of Redis, which may begin with a snapshot and has no frames. The end of the last
+    /// one may be missing, with the beginning of a transaction before it. The file stays as it is.
     ///
     /// # Errors
     /// `Io`, `Snapshot`, `Refused`, `Damaged`, `Command`.
-    pub fn foreign_log(&mut self, path: &Path) -> Result<(), LoadError> {
+    pub fn foreign_log(&mut self, path: &Path, is_last: bool) -> Result<(), LoadError> {
         let io = |source| LoadError::Io {
             path: path.to_owned(),
             source,
         };
-        let bytes = std::fs::read(path).map_err(io)?;
+        let mut file = open(path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(io)?;
         let mut position = 0;
-        self.progress.begin(path, &open(path)?);
+        self.progress.begin(path, &file);
         if bytes.starts_with(b"REDIS") {
             position = self.snapshot_of(path, bytes.as_slice(), None)? as usize;
         }
         self.client.database = 0;
         let limits = RequestLimits::default();
+        // The commands of a transaction that has not ended.
+        let mut whole: Option<Vec<Range<usize>>> = None;
         loop {
             let rest = bytes.get(position..).unwrap_or_default();
-            match Parser::new().next(rest, &limits) {
+            let mut parser = Parser::new();
+            match parser.next(rest, &limits) {
                 Ok(Step::Complete(length)) => {
+                    let place = position..position + length;
+                    let is = |name| request::is(parser.argument(rest, 0), name);
                     // Annotations are lines that begin with a hash sign.
-                    if rest.first() != Some(&b'#') {
+                    if rest.first() == Some(&b'#') || parser.argument_count() == 0 {
+                    } else if is("multi") {
+                        whole = Some(Vec::new());
+                    } else if is("exec") {
+                        for place in whole.take().unwrap_or_default() {
+                            let command = bytes.get(place.clone()).unwrap_or_default();
+                            self.repeat(path, place.start as u64, command)?;
+                        }
+                    } else if let Some(whole) = &mut whole {
+                        whole.push(place.clone());
+                    } else {
                         let command = rest.get(..length).unwrap_or_default();
                         self.repeat(path, position as u64, command)?;
                     }
-                    position += length;
+                    position = place.end;
                     self.progress.count(1, position as u64);
                     self.make_room(1);
                 }
                 Ok(Step::Incomplete) => {
                     self.progress.end();
-                    if !rest.is_empty() {
-                        let (path, offset) = (path.display(), position);
-                        tracing::error!("{path}: it breaks off at offset {offset}");
+                    if rest.is_empty() && whole.is_none() {
+                        return Ok(());
                     }
+                    let (offset, reason) = (position as u64, "it breaks off".to_owned());
+                    if !is_last {
+                        return Err(LoadError::Damaged {
+                            path: path.to_owned(),
+                            offset,
+                            reason,
+                        });
+                    }
+                    let path = path.display();
+                    tracing::error!("{path}: {reason} at offset {offset}");
                     return Ok(());
                 }
                 Err(error) => {
@@ -384,11 +492,63 @@ impl<'l> Loader<'l> {
 /// What is kept of the buffer for replies.
 const REPLY_BYTES: usize = 1 << 20;
 
+/// What of a log may be cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The file stays as it is: it is being written to.
+    Nothing,
+    /// A last frame that was not written to its end.
+    TornTail {
+        /// The least offset at which it may begin. What lies before is on the medium before
+        /// the manifest names the log.
+        least: u64,
+    },
+    /// All from the first damage on.
+    Anything,
+}
+
+/// Cuts a log off, and keeps what is cut off.
+fn cut(path: &Path, file: &File, offset: u64) -> io::Result<()> {
+    let mut input = file;
+    input.seek(SeekFrom::Start(offset))?;
+    let (kept, mut copy) = create_beside(path, offset)?;
+    io::copy(&mut input, &mut copy)?;
+    copy.sync_all()?;
+    let mut log = File::options().write(true).open(path)?;
+    log.set_len(offset)?;
+    if offset == 0 {
+        log.write_all(&opening())?;
+    }
+    log.sync_all()?;
+    tracing::error!("{} has what is cut off", kept.display());
+    Ok(())
+}
+
+/// Creates a file for what is cut off at an offset.
+fn create_beside(path: &Path, offset: u64) -> io::Result<(PathBuf, File)> {
+    let mut number = 0;
+    loop {
+        let kept = path.with_extension(format!("aof.cut-at-{offset}-{number}"));
+        match File::options().write(true).create_new(true).open(&kept) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            created => return created.map(|file| (kept, file)),
+        }
+    }
+}
+
+/// Opens a file to be read. One that is no regular file could be endless, or wait for a writer.
 fn open(path: &Path) -> Result<File, LoadError> {
-    File::open(path).map_err(|source| LoadError::Io {
+    let io = |source| LoadError::Io {
         path: path.to_owned(),
         source,
-    })
+    };
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
+        return Err(LoadError::Refused {
+            path: path.to_owned(),
+            reason: "it is no regular file".to_owned(),
+        });
+    }
+    File::open(path).map_err(io)
 }
 
 /// Tells people how far loading has come, once a second.

@@ -1,7 +1,9 @@
 //! Persistence: starts, runs and ends the [log](crate::log) and
 //! [snapshots](crate::keyspace::snapshot) with the server.
 
+mod foreign;
 pub mod load;
+mod rebuild;
 mod start;
 mod switch;
 mod tasks;
@@ -10,8 +12,9 @@ pub use start::{load_log, start};
 pub use switch::prepare as prepare_log;
 pub use tasks::{save_now, shut_down, spawn};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, write_all};
 use crate::log::LogFile;
+use crate::log::frame::opening;
 use crate::server::Server;
 use std::io;
 use std::path::PathBuf;
@@ -21,12 +24,16 @@ pub fn dump(server: &Server) -> PathBuf {
     server.path(&server.config.text("dbfilename"))
 }
 
-/// Opens a new log.
+/// Opens a new log, which begins with a frame without commands.
 fn create_log(disk: &dyn Disk, path: PathBuf) -> io::Result<LogFile> {
+    let (file, opening) = (disk.create(&path)?, opening());
+    write_all(&*file, &opening)?;
+    file.sync()?;
+    let length = opening.len() as u64;
     Ok(LogFile {
-        file: disk.create(&path)?,
+        file,
         path,
-        length: 0,
-        synced: 0,
+        length,
+        synced: length,
     })
 }

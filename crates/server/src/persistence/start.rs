@@ -1,14 +1,16 @@
 //! Starting with what an earlier server has left.
 
+use super::foreign::load_foreign;
 use super::load::{LoadError, Loader, Repeat};
-use super::{create_log, dump, switch};
-use crate::clock::now_ms;
+use super::{create_log, dump, rebuild, switch};
+use crate::disk::Disk;
 use crate::keyspace::{Databases, snapshot};
-use crate::log::LogFile;
-use crate::log::manifest::{Manifest, NAME, base_name, log_name, numbered_files};
+use crate::log::frame::opening;
+use crate::log::manifest::{Manifest, ManifestError, NAME, base_name, log_name, numbered_files};
+use crate::log::{Damage, LogFile};
 use crate::server::{DirectoryLock, Server};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 /// Reads what is on disk, and begins to log. `repeat` executes the commands of a log.
@@ -33,28 +35,33 @@ pub fn start(server: &Server, repeat: Repeat) -> Result<(), LoadError> {
         reason: "another server uses this directory".to_owned(),
     })?;
     let mut databases = server.keyspace.exclude();
-    let manifest = Manifest::read(directory).map_err(io(&directory.join(NAME)))?;
+    let manifest = find_manifest(&*options.disk, directory, options.damage)?;
     match &manifest {
-        Some(manifest) => {
-            // What an interrupted rewrite has left.
-            for (name, _) in numbered_files(directory).map_err(io(directory))? {
-                if !manifest.holds(&name) {
-                    let path = directory.join(name);
-                    options.disk.remove(&path).map_err(io(&path))?;
-                }
-            }
-            load_log(server, &mut databases, manifest, repeat)?;
+        Some(manifest) if manifest.has_log() => {
+            load_log(
+                server,
+                &mut databases,
+                manifest,
+                repeat,
+                Some(options.damage),
+            )?;
         }
-        None => load_foreign(server, &mut databases, directory, repeat)?,
+        _ => {
+            let mut loader = Loader::new(server, &mut databases, repeat);
+            load_foreign(&mut loader, server)?;
+        }
     }
+    // All that counts is read.
+    remove_leftovers(&*options.disk, directory, manifest.as_ref()).map_err(io(directory))?;
+    let manifest = manifest.filter(Manifest::has_log);
     server.keyspace.changes.store(0, Ordering::Relaxed);
     let mut state = server.persistence.state.lock();
     state.lock = Some(lock);
     let numbers = numbered_files(directory).map_err(io(directory))?;
     state.next_number = 1 + numbers.iter().map(|(_, number)| *number).max().unwrap_or(0);
     if !options.log() {
-        if manifest.is_some() {
-            give_up_log(server, &databases, directory).map_err(io(directory))?;
+        if let Some(manifest) = &manifest {
+            give_up_log(server, &databases, directory, manifest).map_err(io(directory))?;
         }
         return Ok(());
     }
@@ -75,7 +82,79 @@ fn bytes_of(directory: &Path, manifest: &Manifest) -> u64 {
     names.map(length).sum()
 }
 
-/// Reads base and logs.
+/// The manifest of a directory, `None` if there is no log. With `Repair` another is made where it
+/// is damaged or missing.
+fn find_manifest(
+    disk: &dyn Disk,
+    directory: &Path,
+    damage: Damage,
+) -> Result<Option<Manifest>, LoadError> {
+    let path = directory.join(NAME);
+    let io = |source| LoadError::Io {
+        path: directory.to_owned(),
+        source,
+    };
+    let repairs = damage == Damage::Repair;
+    let manifest = match Manifest::read(directory) {
+        Err(ManifestError::Damaged) if repairs => {
+            return rebuild::rebuild(disk, directory).map(Some);
+        }
+        manifest => manifest.map_err(|source| LoadError::Manifest {
+            path: path.clone(),
+            source,
+        })?,
+    };
+    let is_unused = |name: &str| {
+        let length = std::fs::metadata(directory.join(name)).map(|data| data.len());
+        name.starts_with("log-") && length.is_ok_and(|length| length <= opening().len() as u64)
+    };
+    // What the manifest does not account for may hold what was acknowledged.
+    let files = numbered_files(directory).map_err(io)?;
+    let strays = files.into_iter().filter(|(name, number)| match &manifest {
+        None => true,
+        // An interrupted rewrite has created a log that nothing was written to.
+        Some(manifest) => {
+            manifest.may_predate(*number) && !manifest.holds(name) && !is_unused(name)
+        }
+    });
+    let mut strays: Vec<String> = strays.map(|(name, _)| name).collect();
+    if strays.is_empty() {
+        return Ok(manifest);
+    }
+    if repairs {
+        return rebuild::rebuild(disk, directory).map(Some);
+    }
+    strays.sort();
+    let strays = strays.join(", ");
+    let what = match manifest {
+        None => format!("it is missing, while there are {strays}"),
+        Some(_) => format!("it is older than {strays}, which it does not name"),
+    };
+    Err(LoadError::Refused {
+        path,
+        reason: format!(
+            "{what}. Restore it from a backup; or start once with --repair-log, which makes \
+             another from the files that are there; or move these away to start without them"
+        ),
+    })
+}
+
+/// Deletes what an interrupted rewrite has left, and files of logs that count no more.
+fn remove_leftovers(
+    disk: &dyn Disk,
+    directory: &Path,
+    manifest: Option<&Manifest>,
+) -> io::Result<()> {
+    for (name, _) in numbered_files(directory)? {
+        if manifest.is_none_or(|manifest| !manifest.holds(&name)) {
+            disk.remove(&directory.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads base and logs. `damage` is what is done about damage; `None`: the log is being written
+/// to.
 ///
 /// # Errors
 /// See [`Loader`].
@@ -84,66 +163,23 @@ pub fn load_log(
     databases: &mut Databases,
     manifest: &Manifest,
     repeat: Repeat,
+    damage: Option<Damage>,
 ) -> Result<(), LoadError> {
-    let options = &server.options.persistence;
-    let directory = options.directory();
+    let directory = server.options.persistence.directory();
+    for name in manifest.base.iter().chain(&manifest.logs) {
+        let path = directory.join(name);
+        if !path.exists() {
+            return Err(LoadError::Refused {
+                path,
+                reason: format!("it is missing, and {NAME} names it. Restore it from a backup"),
+            });
+        }
+    }
     let mut loader = Loader::new(server, databases, repeat);
     if let Some(base) = &manifest.base {
         loader.snapshot(&directory.join(base), None)?;
     }
-    let paths: Vec<PathBuf> = manifest
-        .logs
-        .iter()
-        .map(|log| directory.join(log))
-        .collect();
-    for (number, path) in paths.iter().enumerate() {
-        let is_empty = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|data| data.len() == 0);
-        // A file is written to only when the one before is complete.
-        let last = paths.iter().skip(number + 1).all(is_empty);
-        loader.log(path, last, options.damage)?;
-    }
-    Ok(())
-}
-
-/// Reads what a Redis has left: what its log says, else its snapshot.
-fn load_foreign(
-    server: &Server,
-    databases: &mut Databases,
-    directory: &Path,
-    repeat: Repeat,
-) -> Result<(), LoadError> {
-    let mut loader = Loader::new(server, databases, repeat);
-    let dump = dump(server);
-    if dump.exists() {
-        return loader.snapshot(&dump, Some(now_ms()));
-    }
-    let parts = server.path(&server.config.text("appenddirname"));
-    let name = server.config.text("appendfilename");
-    let manifest = parts.join(format!("{name}.manifest"));
-    if let Ok(text) = std::fs::read_to_string(&manifest) {
-        for line in text.lines() {
-            // file appendonly.aof.1.base.rdb seq 1 type b
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            match words.as_slice() {
-                ["file", name, .., "type", "b" | "i"] if !name.contains('/') => {
-                    loader.foreign_log(&parts.join(name))?;
-                }
-                [] | ["file", .., "h"] => {}
-                _ => {
-                    return Err(LoadError::Refused {
-                        path: manifest,
-                        reason: format!("the line \"{line}\" is not understood"),
-                    });
-                }
-            }
-        }
-        return Ok(());
-    }
-    let log = directory.join(name);
-    if log.exists() {
-        return loader.foreign_log(&log);
-    }
-    Ok(())
+    loader.logs(directory, manifest, damage)
 }
 
 /// Opens the log that a manifest names last; without one, makes a base of what is in memory and
@@ -173,10 +209,9 @@ fn open_log(
         };
         return Ok((manifest, file));
     }
-    let mut manifest = Manifest {
-        base: None,
-        logs: vec![log_name(number)],
-    };
+    let begun = Manifest::default().with_begun(number);
+    begun.replace(disk, directory)?;
+    let mut manifest = Manifest::of(None, vec![log_name(number)]);
     let codes = server.functions.codes();
     let mut databases_in_use = databases
         .iter()
@@ -192,11 +227,17 @@ fn open_log(
 }
 
 /// Goes over from a log to snapshots: a dump holds what the log has held.
-fn give_up_log(server: &Server, databases: &Databases, directory: &Path) -> io::Result<()> {
+fn give_up_log(
+    server: &Server,
+    databases: &Databases,
+    directory: &Path,
+    manifest: &Manifest,
+) -> io::Result<()> {
     let disk = &*server.options.persistence.disk;
     let temporary = directory.join("dump.rdb.tmp");
     let codes = server.functions.codes();
     snapshot::take_exclusively(&server.keyspace, databases, &codes, disk, &temporary)?;
     disk.rename(&temporary, &dump(server))?;
-    switch::retire(disk, directory)
+    disk.sync_directory(directory)?;
+    switch::retire(disk, directory, manifest)
 }

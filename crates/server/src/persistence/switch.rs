@@ -8,19 +8,17 @@
 //! until then is as safe as without a log.
 //!
 //! *Off*: what is in the log is made safe, and nothing is logged any more. The log's manifest is
-//! what the next start reads, until a dump is saved that holds more; then it is renamed.
+//! what the next start reads, until a dump is saved that holds more; then it names no log, and the
+//! log's files are deleted.
 
 use super::create_log;
 use crate::disk::Disk;
 use crate::keyspace::snapshot;
-use crate::log::manifest::{Manifest, NAME, base_name, log_name, numbered_files};
+use crate::log::manifest::{Manifest, base_name, log_name, numbered_files};
 use crate::server::{DirectoryLock, Server};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-
-/// What the manifest of a log is called that is no more what counts; the files are kept.
-const RETIRED: &str = "nearfield.manifest.old";
 
 /// True if there is to be a log.
 pub(super) fn is_wanted(server: &Server) -> bool {
@@ -46,13 +44,18 @@ pub fn prepare(server: &Server) -> Result<(), String> {
             directory.display()
         ));
     };
-    if directory.join(NAME).exists() {
+    let manifest = Manifest::read(directory).map_err(|error| error.to_string())?;
+    let numbers = numbered_files(directory).map_err(text)?;
+    let is_unread = match &manifest {
+        Some(manifest) => manifest.has_log(),
+        None => !numbers.is_empty(),
+    };
+    if is_unread {
         return Err(format!(
             "there is a log in the directory {} that was not read; --dir at the start reads it",
             directory.display()
         ));
     }
-    let numbers = numbered_files(directory).map_err(text)?;
     let last = numbers.iter().map(|(_, number)| *number).max();
     state.next_number = last.unwrap_or(0) + 1;
     state.lock = Some(lock);
@@ -66,13 +69,17 @@ pub fn prepare(server: &Server) -> Result<(), String> {
 pub(super) fn turn_on(server: &Server) -> io::Result<()> {
     let options = &server.options.persistence;
     let (disk, directory) = (&*options.disk, options.directory());
-    let number = {
+    let (number, before) = {
         let mut state = server.persistence.state.lock();
         state.next_number += 1;
-        state.next_number - 1
+        (state.next_number - 1, state.manifest.clone())
     };
     let (base, log) = (base_name(number), log_name(number));
-    let result = create_log(disk, directory.join(&log)).and_then(|file| {
+    let begun = before.clone().with_begun(number);
+    let created = begun
+        .replace(disk, directory)
+        .and_then(|()| create_log(disk, directory.join(&log)));
+    let result = created.and_then(|file| {
         let at_instant = || {
             server.log.open(server.log.policy(), file);
             server.keyspace.set_logging(true);
@@ -81,10 +88,7 @@ pub(super) fn turn_on(server: &Server) -> io::Result<()> {
         let is_stopping = || server.stopping.load(Ordering::Acquire);
         let path = directory.join(&base);
         let taken = snapshot::take(&server.keyspace, disk, &path, at_instant, is_stopping)?;
-        let manifest = Manifest {
-            base: Some(base.clone()),
-            logs: vec![log.clone()],
-        };
+        let manifest = Manifest::of(Some(base.clone()), vec![log.clone()]);
         manifest.replace(disk, directory)?;
         let mut state = server.persistence.state.lock();
         state.manifest = manifest;
@@ -93,12 +97,9 @@ pub(super) fn turn_on(server: &Server) -> io::Result<()> {
     });
     if result.is_err() {
         close(server);
-        let manifest = directory.join(NAME);
-        if manifest.exists() {
-            // It is in place and its directory was not synced. It may come back after a power
-            // failure, so that the files that it names stay; they are complete.
-            let _ = disk.remove(&manifest);
-        } else {
+        // The new one may be in place, and come back after a power failure. The files that it names
+        // are complete then, and stay until another manifest is on the medium.
+        if before.replace(disk, directory).is_ok() {
             for name in [base, log] {
                 // Only a waste of space if it stays.
                 let _ = disk.remove(&directory.join(name));
@@ -118,7 +119,7 @@ pub(super) fn close(server: &Server) {
 
 /// True if the next start would read a log that is not written any more.
 pub(super) fn is_outdated(server: &Server) -> bool {
-    !server.log.is_on() && !server.persistence.state.lock().manifest.logs.is_empty()
+    !server.log.is_on() && server.persistence.state.lock().manifest.has_log()
 }
 
 /// Has the next start read the dump that was just saved, if the log is outdated.
@@ -128,17 +129,22 @@ pub(super) fn is_outdated(server: &Server) -> bool {
 pub(super) fn retire_outdated(server: &Server) -> io::Result<()> {
     if is_outdated(server) {
         let options = &server.options.persistence;
-        retire(&*options.disk, options.directory())?;
+        let manifest = server.persistence.state.lock().manifest.clone();
+        retire(&*options.disk, options.directory(), &manifest)?;
         server.persistence.state.lock().manifest = Manifest::default();
     }
     Ok(())
 }
 
-/// Renames the manifest of a directory, so that the log is no more what counts.
+/// Has the manifest of a directory name no log, and deletes the files of the one that it named.
 ///
 /// # Errors
-/// Those of the disk.
-pub(super) fn retire(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-    disk.rename(&directory.join(NAME), &directory.join(RETIRED))?;
-    disk.sync_directory(directory)
+/// Those of the disk. The manifest may name the log still.
+pub(super) fn retire(disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> io::Result<()> {
+    Manifest::default().replace(disk, directory)?;
+    for name in manifest.logs.iter().chain(&manifest.base) {
+        // Only a waste of space if it stays.
+        let _ = disk.remove(&directory.join(name));
+    }
+    Ok(())
 }

@@ -269,10 +269,7 @@ fn rewrite(server: &Server) -> io::Result<()> {
             return Err(error);
         }
     };
-    let rewritten = Manifest {
-        base: Some(base_name(number)),
-        logs: vec![log_name(number)],
-    };
+    let rewritten = Manifest::of(Some(base_name(number)), vec![log_name(number)]);
     rewritten.replace(disk, directory)?;
     server.log.leave_older_files();
     {

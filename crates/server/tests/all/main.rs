@@ -9,6 +9,7 @@ mod clients;
 mod configuration;
 mod coverage;
 mod crash;
+mod damage;
 mod differential;
 mod durability;
 mod endless;

@@ -1,0 +1,358 @@
+//! Files that are damaged, missing, too old or of others are refused by a message that names the
+//! file and says what to do, or give a state that was once acknowledged. Nothing of them is lost.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use nearfield_server::config::{Durability, Options};
+use nearfield_server::log::{Damage, Policy};
+use nearfield_server::persistence;
+use nearfield_server::persistence::load::LoadError;
+use nearfield_server::server::Server;
+use nearfield_server_testkit::connection::{Connection, encode};
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::reply::Value;
+use nearfield_server_testkit::state::{State, state};
+use nearfield_server_testkit::steps::eventually;
+use nearfield_testkit::seeds;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+const MANIFEST: &str = "nearfield.manifest";
+
+fn options(folder: &Path, log: bool) -> Options {
+    Options {
+        threads: 1,
+        persistence: Durability {
+            directory: Some(folder.to_owned()),
+            log: Some(log),
+            policy: Some(Policy::EverySecond),
+            save: Some(Vec::new()),
+            ..Durability::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// Starts a server in a folder without serving anybody.
+fn load(folder: &Folder, log: bool, damage: Damage) -> Result<State, LoadError> {
+    let mut options = options(&folder.0, log);
+    options.persistence.damage = damage;
+    let server = Server::new(options);
+    persistence::start(&server, nearfield_server::command::repeat)?;
+    Ok(state(&server.keyspace))
+}
+
+fn run(connection: &mut Connection, line: &str) -> Value {
+    let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    connection.command(&words).expect("an answer")
+}
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn files(folder: &Folder) -> Files {
+    let entries = fs::read_dir(&folder.0).unwrap().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    let named = files.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
+    let named = named.filter(|(name, _)| name != "nearfield.lock");
+    named
+        .map(|(name, path)| (name, fs::read(path).unwrap()))
+        .collect()
+}
+
+fn folder_of(files: &Files) -> Folder {
+    let folder = Folder::new();
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+    folder
+}
+
+/// What a server leaves after a small history with a base, and the states between its commands.
+fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
+    let folder = Folder::new();
+    let server = Nearfield::start(options(&folder.0, true));
+    let mut connection = server.connect();
+    let (mut left, mut states) = (vec![], vec![State::new()]);
+    for round in 0..=rewrites {
+        for number in 0..commands {
+            let value = "value ".repeat(number % 40);
+            let line = match number % 6 {
+                0 => format!("RPUSH list {round} {number}"),
+                1 => format!("XADD stream {}-1 f {number}", 1 + round * commands + number),
+                2 => format!("HSET hash f{number} {value}"),
+                3 => format!("ZADD zset {number} m{}", number % 7),
+                4 => format!("DEL k{}", number - 2),
+                _ => format!("SET k{number} {}", value.trim().replace(' ', "-")),
+            };
+            run(&mut connection, line.trim());
+            states.push(state(&server.server.keyspace));
+        }
+        server.server.log.flush().unwrap();
+        left.push(files(&folder));
+        if round < rewrites {
+            run(&mut connection, "BGREWRITEAOF");
+            let status = || server.server.persistence.status();
+            eventually("a rewrite", || status().rewrites == round as u64 + 1);
+        }
+    }
+    drop(server);
+    left.push(files(&folder));
+    (left, states)
+}
+
+/// Fails unless a start is refused, the message names the file and a remedy, and all files are as
+/// they were.
+#[track_caller]
+fn assert_refused(folder: &Folder, log: bool, name: &str) {
+    let before = files(folder);
+    let error = load(folder, log, Damage::Refuse).expect_err("a refusal");
+    let text = error.to_string();
+    assert!(text.contains(name), "{name}: {text}");
+    let remedies = [
+        "estore",
+        "ove the",
+        "ove it",
+        "Start the",
+        "--dir",
+        "no regular file",
+    ];
+    assert!(remedies.iter().any(|it| text.contains(it)), "{text}");
+    assert!(files(folder) == before, "{text}: files have changed");
+}
+
+#[test]
+fn without_a_manifest_nothing_is_lost_and_another_can_be_made() {
+    let (left, states) = history(1, 60);
+    let last = states.last().unwrap();
+    for mut files in [left[0].clone(), left[1].clone()] {
+        let whole = load(&folder_of(&files), true, Damage::Refuse).unwrap();
+        files.remove(MANIFEST);
+        let folder = folder_of(&files);
+        for _ in 0..2 {
+            assert_refused(&folder, true, MANIFEST);
+            assert_refused(&folder, false, MANIFEST);
+        }
+        assert_eq!(load(&folder, true, Damage::Repair).unwrap(), whole);
+        assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), whole);
+    }
+    // An old manifest beside newer files; one of a newer version, an empty one, and none of ours.
+    let mut files = left[1].clone();
+    let newer = b"nearfield-log 3\nlog log-1.aof\ncrc32c 00000000\n".to_vec();
+    let body = newer.len() - "crc32c 00000000\n".len();
+    let checksum = nearfield_server::log::frame::checksum(&newer[..body]);
+    let newer = [
+        &newer[..body],
+        format!("crc32c {checksum:08x}\n").as_bytes(),
+    ]
+    .concat();
+    let with_old = [left[0].clone(), left[1].clone()].map(|it| it[MANIFEST].clone());
+    for manifest in [
+        newer,
+        Vec::new(),
+        b"nearfield-log 2\n".to_vec(),
+        vec![0; 80],
+    ] {
+        files.insert(MANIFEST.to_owned(), manifest);
+        assert_refused(&folder_of(&files), true, MANIFEST);
+    }
+    files.extend(left[0].clone());
+    files.insert(MANIFEST.to_owned(), with_old[0].clone());
+    let folder = folder_of(&files);
+    assert_refused(&folder, true, MANIFEST);
+    assert_eq!(&load(&folder, true, Damage::Repair).unwrap(), last);
+    // One whose files are not there.
+    for missing in left[1].keys().filter(|name| *name != MANIFEST) {
+        let mut files = left[1].clone();
+        files.remove(missing);
+        assert_refused(&folder_of(&files), true, missing);
+    }
+}
+
+#[test]
+fn a_log_that_lacks_bytes_is_refused_and_a_repair_keeps_what_it_cuts_off() {
+    let (left, states) = history(0, 120);
+    let whole = left[0]["log-1.aof"].clone();
+    let opening = nearfield_server::log::frame::opening().len();
+    for from in (0..whole.len() - 1100).step_by(whole.len() / 12) {
+        let mut files = left[0].clone();
+        let without = [&whole[..from], &whole[from + 1000..]].concat();
+        files.insert("log-1.aof".to_owned(), without.clone());
+        let folder = folder_of(&files);
+        assert_refused(&folder, true, "damaged at offset");
+        let repaired = load(&folder, true, Damage::Repair).unwrap();
+        assert!(states.contains(&repaired), "from {from}");
+        let files = self::files(&folder);
+        let kept: Vec<_> = files
+            .iter()
+            .filter(|(name, _)| name.contains("cut-at"))
+            .collect();
+        let [(name, kept)] = kept[..] else {
+            panic!("{:?}", files.keys())
+        };
+        let offset = name
+            .split(['-', '.'])
+            .filter_map(|it| it.parse().ok())
+            .nth(1);
+        assert_eq!([&without[..offset.unwrap()], kept].concat(), without);
+    }
+    for length in [0, 1, opening - 1] {
+        let mut files = left[0].clone();
+        files.insert("log-1.aof".to_owned(), whole[..length].to_vec());
+        let folder = folder_of(&files);
+        assert_refused(&folder, true, "log-1.aof: damaged at offset 0");
+        assert_eq!(load(&folder, true, Damage::Repair).unwrap(), State::new());
+        assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), State::new());
+    }
+    // What a power failure leaves of a last frame is cut off unasked, and kept, too.
+    let mut files = left[0].clone();
+    files.insert(
+        "log-1.aof".to_owned(),
+        [&whole[..whole.len() - 40], &[0; 5000]].concat(),
+    );
+    let folder = folder_of(&files);
+    let loaded = load(&folder, true, Damage::Refuse).unwrap();
+    assert_eq!(loaded, states[states.len() - 2]);
+    assert!(
+        self::files(&folder)
+            .keys()
+            .any(|name| name.contains("cut-at"))
+    );
+}
+
+#[test]
+fn what_others_have_left_is_read_as_a_whole_or_refused() {
+    let write = |folder: &Folder, name: &str, commands: &[&str], missing: usize| {
+        let mut log = Vec::new();
+        for line in commands {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            encode(&mut log, &words);
+        }
+        log.truncate(log.len() - missing);
+        fs::create_dir_all(folder.join("appendonlydir")).unwrap();
+        fs::write(folder.join(name), log).unwrap();
+    };
+    let one = "appendonlydir/appendonly.aof.1.incr.aof";
+    let two = "appendonlydir/appendonly.aof.2.incr.aof";
+    let manifest = "appendonlydir/appendonly.aof.manifest";
+    let both = "file appendonly.aof.1.incr.aof seq 1 type i\n\
+                file appendonly.aof.2.incr.aof seq 2 type i\n";
+    // Half a transaction at the end is none.
+    let folder = Folder::new();
+    write(&folder, one, &["SET a 1"], 0);
+    write(&folder, two, &["SET b 1", "MULTI", "SET c 1", "SET d 1"], 0);
+    assert_refused(&folder, true, "appendonly.aof.manifest");
+    fs::write(folder.join(manifest), both).unwrap();
+    assert_eq!(load(&folder, true, Damage::Refuse).unwrap().len(), 2);
+    // A file that is not the last one is whole.
+    let folder = Folder::new();
+    write(&folder, one, &["SET a 1", "SET a 2"], 3);
+    write(&folder, two, &["SET b 1"], 0);
+    fs::write(folder.join(manifest), both).unwrap();
+    let error = load(&folder, true, Damage::Refuse).unwrap_err();
+    assert!(matches!(error, LoadError::Damaged { .. }), "{error}");
+    fs::write(folder.join(manifest), "").unwrap();
+    assert!(load(&folder, true, Damage::Refuse).is_err());
+    // Which of two states is the latest is not known.
+    let folder = Folder::new();
+    write(&folder, one, &["SET a 1"], 0);
+    fs::write(folder.join("dump.rdb"), b"").unwrap();
+    assert_refused(&folder, true, "dump.rdb: beside it there is");
+    // No regular files.
+    let folder = Folder::new();
+    fs::create_dir(folder.join("dump.rdb")).unwrap();
+    assert_refused(&folder, false, "dump.rdb");
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(folder.join("nowhere"), folder.join("dump.rdb")).unwrap();
+    assert!(load(&folder, false, Damage::Refuse).is_err());
+}
+
+/// Changes some bytes of a file.
+fn damage(random: &mut SmallRng, bytes: &mut Vec<u8>) {
+    let length = bytes.len().max(1);
+    let at = random.random_range(0..length);
+    let longest = [1, 2, 16, 1000][random.random_range(0..4)];
+    let count = random.random_range(1..=longest);
+    let end = (at + count).min(bytes.len());
+    match random.random_range(0..7) {
+        0 | 1 if at < bytes.len() => bytes[at] ^= 1 << random.random_range(0..8),
+        2 => drop(bytes.drain(at.min(end)..end)),
+        3 => {
+            let inserted: Vec<u8> = (0..count).map(|_| random.random()).collect();
+            bytes.splice(at.min(end)..at.min(end), inserted);
+        }
+        4 => bytes[at.min(end)..end].fill(0),
+        5 => bytes.truncate(at),
+        _ => {
+            let again = bytes[at.min(end)..end].to_vec();
+            bytes.splice(at.min(end)..at.min(end), again);
+        }
+    }
+}
+
+#[test]
+fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
+    let (left, states) = history(1, 60);
+    let snapshot = Folder::new();
+    {
+        let server = Nearfield::start(options(&snapshot.0, false));
+        let mut connection = server.connect();
+        for number in 0..40 {
+            run(
+                &mut connection,
+                &format!("RPUSH list{} value:{number}", number % 5),
+            );
+        }
+        let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+        connection
+            .command(&[b"FUNCTION", b"LOAD", library.as_bytes()])
+            .unwrap();
+        run(&mut connection, "SAVE");
+    }
+    let dump = files(&snapshot);
+    let dumped = load(&folder_of(&dump), false, Damage::Refuse).unwrap();
+    let cases = [(&left[0], true), (&left[1], true), (&dump, false)];
+    let (mut refused, mut same, mut earlier) = (0, 0, 0);
+    seeds::each(90, |seed| {
+        let random = &mut SmallRng::seed_from_u64(seed);
+        let &(whole, log) = cases.choose(random).unwrap();
+        let names: Vec<&String> = whole.keys().collect();
+        let name = (*names.choose(random).unwrap()).clone();
+        let mut files = whole.clone();
+        damage(random, files.get_mut(&name).unwrap());
+        let folder = folder_of(&files);
+        match load(&folder, log, Damage::Refuse) {
+            Ok(state) if files[&name] == whole[&name] => drop(state),
+            Ok(state) if log => {
+                // Bytes may be missing at the end of a log, where nobody can tell; and nowhere
+                // else.
+                assert!(states.contains(&state), "{name}");
+                assert!(name.ends_with(".aof"), "{name}");
+                match states.iter().position(|it| *it == state) {
+                    Some(at) if at + 1 == states.len() => same += 1,
+                    _ => earlier += 1,
+                }
+            }
+            // What lies behind the checksum is not read.
+            Ok(state) => {
+                assert_eq!(state, dumped, "{name}");
+                same += 1;
+            }
+            Err(error) => {
+                refused += 1;
+                let text = error.to_string();
+                assert!(text.contains(&*name), "{name}: {text}");
+                assert!(text.contains("estore"), "{text}");
+                let has_place = text.contains("offset") || name == MANIFEST || !log;
+                assert!(has_place || name.ends_with("rdb"), "{text}");
+                assert!(self::files(&folder) == files, "{text}: files have changed");
+            }
+        }
+    });
+    eprintln!("damaged files: {refused} refused, {earlier} read in part, {same} as they were");
+    assert!(refused > earlier + same);
+}
