@@ -26,17 +26,10 @@ impl Selection {
 
     /// Reads `start end [BYTE | BIT]`.
     fn parse(start: &[u8], end: &[u8], unit: Option<&[u8]>) -> Result<Selection, CommandError> {
-        let (start, end) = (integer(start)?, integer(end)?);
-        let in_bits = match unit {
-            None => false,
-            Some(unit) if is(unit, "byte") => false,
-            Some(unit) if is(unit, "bit") => true,
-            Some(_) => return Err(CommandError::Syntax),
-        };
         Ok(Selection {
-            start,
-            end: Some(end),
-            in_bits,
+            start: integer(start)?,
+            end: Some(integer(end)?),
+            in_bits: unit.map_or(Ok(false), is_in_bits)?,
         })
     }
 
@@ -52,11 +45,26 @@ impl Selection {
     }
 }
 
+/// Reads `BYTE` or `BIT`.
+fn is_in_bits(unit: &[u8]) -> Result<bool, CommandError> {
+    match unit {
+        unit if is(unit, "byte") => Ok(false),
+        unit if is(unit, "bit") => Ok(true),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
 pub(super) fn bitcount(call: &mut Call<'_>) -> Answer {
     let selection = match *call.rest(2) {
         [] => Selection::ALL,
-        // As in Valkey.
-        [start] => Selection::parse(start, b"-1", None)?,
+        // As in Valkey; in Redis any one word is one too few.
+        [start] => {
+            let start = parse_integer(start).ok_or(CommandError::Syntax)?;
+            Selection {
+                start,
+                ..Selection::ALL
+            }
+        }
         [start, end] => Selection::parse(start, end, None)?,
         [start, end, unit] => Selection::parse(start, end, Some(unit))?,
         _ => return Err(CommandError::Syntax),
@@ -85,7 +93,15 @@ pub(super) fn bitpos(call: &mut Call<'_>) -> Answer {
             ..Selection::ALL
         },
         [start, end] => Selection::parse(start, end, None)?,
-        [start, end, unit] => Selection::parse(start, end, Some(unit))?,
+        // As in Redis, the unit is read before the end.
+        [start, end, unit] => {
+            let (start, in_bits) = (integer(start)?, is_in_bits(unit)?);
+            Selection {
+                start,
+                end: Some(integer(end)?),
+                in_bits,
+            }
+        }
         _ => return Err(CommandError::Syntax),
     };
     let found = call.keys.read_string(call.args[1], |value| {

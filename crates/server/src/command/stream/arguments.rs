@@ -79,10 +79,14 @@ pub(super) fn parse<'a>(call: &Call<'a>, for_group: bool) -> Result<Arguments<'a
         } else if is(word, "streams") && more > 0 {
             let words = call.rest(at + 1);
             if words.len() % 2 == 1 {
-                return Err(CommandError::text(
-                    "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must \
-                     be specified.",
-                ));
+                let (name, ids) = match for_group {
+                    true => ("xreadgroup", "an ID or '>'"),
+                    false => ("xread", "an ID, '+', or '$'"),
+                };
+                return Err(CommandError::owned(format!(
+                    "ERR Unbalanced '{name}' list of streams: for each stream key {ids} must be \
+                     specified."
+                )));
             }
             (parsed.keys, parsed.from) = words.split_at(words.len() / 2);
             break;

@@ -97,6 +97,14 @@ struct Options {
     read: Option<u64>,
 }
 
+impl Options {
+    /// How many entries a group is said to have read, which are not more than there ever were.
+    fn read_of(&self, stream: &Stream) -> Option<u64> {
+        let added = stream.progress().entries_added;
+        self.read.map(|read| read.min(added))
+    }
+}
+
 fn options(call: &Call<'_>, may_create: bool) -> Result<Options, CommandError> {
     let mut options = Options {
         creates_key: false,
@@ -141,15 +149,17 @@ fn create(call: &mut Call<'_>) -> Answer {
     };
     let created = call.keys.edit::<Stream, _>(key, |stream, _| {
         let id = id.unwrap_or(stream.last_id());
-        stream.create_group(name, id, options.read).then_some(id)
+        let read = options.read_of(stream);
+        let is_new = stream.create_group(name, id, read);
+        is_new.then_some((id, read))
     })?;
-    let Some(id) = created else {
+    let Some((id, read)) = created else {
         return Err(CommandError::text(
             "BUSYGROUP Consumer Group name already exists",
         ));
     };
     call.keys.changed_aside(key, Class::Stream, "xgroup-create");
-    let (id, read) = (id.to_string(), read_text(options.read));
+    let (id, read) = (id.to_string(), read_text(read));
     let words = [
         &b"XGROUP"[..],
         b"CREATE",
@@ -187,12 +197,12 @@ fn set_id(call: &mut Call<'_>) -> Answer {
     let options = options(call, false)?;
     let (key, name, id) = (call.args[2], call.args[3], call.args[4]);
     let set = with_group(call, |stream| {
-        let last_id = stream.last_id();
+        let (last_id, read) = (stream.last_id(), options.read_of(stream));
         let group = stream.group_mut(name);
         let id = if id == b"$" { last_id } else { any(id, 0)? };
         if let Some(group) = group {
             group.last_id = id;
-            group.entries_read = options.read;
+            group.entries_read = read;
         }
         Ok::<_, CommandError>(())
     })?;

@@ -44,6 +44,8 @@ enum From {
     Behind(StreamId),
     /// `$`: what comes from now on.
     New,
+    /// `+`: the last entry. Where there is none, what comes from now on.
+    Last,
     /// `>`: what the group has not been given.
     Undelivered,
 }
@@ -55,6 +57,7 @@ fn xread(call: &mut Call<'_>) -> Answer {
         check_type(call, key)?;
         from.push(match word {
             b"$" => From::New,
+            b"+" => From::Last,
             b">" => {
                 return Err(CommandError::text(
                     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP \
@@ -70,11 +73,16 @@ fn xread(call: &mut Call<'_>) -> Answer {
         let reply = &mut *call.reply;
         call.keys.read::<Stream, _>(key, |stream| {
             let last = stream.map_or(StreamId::MIN, Stream::last_id);
-            let From::Behind(behind) = *from else {
-                *from = From::Behind(last);
-                return;
+            let start = match *from {
+                From::Behind(behind) => behind.next(),
+                From::Last => stream.and_then(Stream::last).map(|entry| entry.id),
+                From::New | From::Undelivered => None,
             };
-            let Some((stream, start)) = stream.zip(behind.next()) else {
+            if !matches!(from, From::Behind(_)) {
+                // Where it goes on if it has to wait.
+                *from = From::Behind(last);
+            }
+            let Some((stream, start)) = stream.zip(start) else {
                 return;
             };
             let mut entries = stream
@@ -171,6 +179,13 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
                     "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read \
                      the history of this consumer by specifying a proper ID, or use the > ID to \
                      get new messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            b"+" => {
+                return Err(CommandError::text(
+                    "ERR The + ID is meaningless in the context of XREADGROUP: you want to read \
+                     the history of this consumer by specifying a proper ID, or use the > ID to \
+                     get new messages. The + ID would just return an empty result set.",
                 ));
             }
             b">" => From::Undelivered,

@@ -236,7 +236,7 @@ impl Group {
             return;
         }
         match &mut self.entries_read {
-            Some(read) if !stream.has_gaps_from(id) => *read += 1,
+            Some(read) if stream.is_whole_from(self.last_id) => *read += 1,
             _ if stream.entries_added > 0 => self.entries_read = stream.read_up_to(id),
             _ => {}
         }
@@ -246,9 +246,12 @@ impl Group {
     /// How many entries are still to be delivered; `None` if that is not known.
     pub fn lag(&self, stream: &Progress) -> Option<i64> {
         let added = stream.entries_added as i64;
+        // What was deleted before the first entry is not to be delivered.
+        let is_before = self.last_id.max(stream.max_deleted) < stream.first_id;
         match self.entries_read {
-            _ if stream.entries_added == 0 => Some(0),
-            Some(read) if !stream.has_gaps_from(self.last_id) => Some(added - read as i64),
+            _ if stream.len == 0 => Some(0),
+            _ if is_before => Some(stream.len as i64),
+            Some(read) if stream.is_whole_from(self.last_id) => Some(added - read as i64),
             _ => stream
                 .read_up_to(self.last_id)
                 .map(|read| added - read as i64),

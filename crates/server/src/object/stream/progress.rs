@@ -18,8 +18,14 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Whether all entries are there that were ever added from `id` on. None were trimmed behind
+    /// it, as it is not before the first one.
+    pub fn is_whole_from(&self, id: StreamId) -> bool {
+        id >= self.first_id && !self.has_gaps_from(id)
+    }
+
     /// Whether an entry from `id` on was deleted, between the first and the last one.
-    pub fn has_gaps_from(&self, id: StreamId) -> bool {
+    fn has_gaps_from(&self, id: StreamId) -> bool {
         let is_within = self.max_deleted >= self.first_id;
         self.len > 0 && self.max_deleted != StreamId::MIN && is_within && id <= self.max_deleted
     }
