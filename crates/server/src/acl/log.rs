@@ -85,6 +85,8 @@ pub struct Log {
     next_id: u64,
     /// How many are kept.
     most: usize,
+    /// How often something was denied for each reason.
+    denied: [u64; 4],
 }
 
 impl Default for Log {
@@ -93,6 +95,7 @@ impl Default for Log {
             entries: VecDeque::new(),
             next_id: 0,
             most: ENTRIES_MAX,
+            denied: [0; 4],
         }
     }
 }
@@ -100,6 +103,7 @@ impl Default for Log {
 impl Log {
     /// Notes a case; its count and number are found here.
     pub fn add(&mut self, mut entry: Entry) {
+        self.denied[entry.reason as usize] += 1;
         let alike = |known: &Entry| {
             known.reason == entry.reason
                 && known.context == entry.context
@@ -134,7 +138,12 @@ impl Log {
         self.entries.iter().take(count)
     }
 
-    /// Forgets all.
+    /// How often something was denied for a reason since the start.
+    pub fn denied(&self, reason: Reason) -> u64 {
+        self.denied[reason as usize]
+    }
+
+    /// Forgets all cases.
     pub fn clear(&mut self) {
         self.entries.clear();
     }

@@ -192,6 +192,11 @@ impl Acl {
         });
     }
 
+    /// How often something was denied for a reason since the start.
+    pub fn denied(&self, reason: Reason) -> u64 {
+        self.log.lock().denied(reason)
+    }
+
     /// The latest denials, at most `count`, the latest first.
     pub fn denials(&self, count: usize) -> Vec<Entry> {
         self.log.lock().latest(count).cloned().collect()

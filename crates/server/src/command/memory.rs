@@ -75,35 +75,82 @@ fn usage(call: &mut Call<'_>) -> Answer {
 /// the record's head.
 const ENTRY_BYTES: usize = 16;
 
+/// A figure of `MEMORY STATS`.
+enum StatsFigure {
+    Bytes(i64),
+    Part(f64),
+    /// What the tables of a database take beside its keys.
+    Database,
+}
+
 fn stats(call: &mut Call<'_>) -> Answer {
     let figures = Figures::take(call.server, call.keys.databases());
+    let mut fields: Vec<(String, StatsFigure)> = Vec::new();
+    let mut add = |name: &str, shown| fields.push((name.to_owned(), shown));
+    let bytes = |bytes: u64| StatsFigure::Bytes(bytes as i64);
+    let percent =
+        |part: u64, of: u64| StatsFigure::Part(100.0 * part as f64 / (of as f64).max(1.0));
+    add("peak.allocated", bytes(figures.peak));
+    add("total.allocated", bytes(figures.used));
+    for name in ["startup.allocated", "replication.backlog", "clients.slaves"] {
+        add(name, bytes(0));
+    }
+    add("clients.normal", bytes(figures.clients));
+    for name in ["cluster.links", "aof.buffer"] {
+        add(name, bytes(0));
+    }
+    add(
+        "lua.caches",
+        bytes(call.server.scripts.known_bytes() as u64),
+    );
+    let functions = call.server.functions.known_bytes();
+    add("functions.caches", bytes(functions as u64));
     let mut keys = 0;
-    for database in call.keys.databases() {
-        keys += database.len()?;
+    for (number, database) in call.keys.databases().iter().enumerate() {
+        let len = database.len()?;
+        keys += len as u64;
+        if len > 0 {
+            add(&format!("db.{number}"), StatsFigure::Database);
+        }
     }
-    let dataset = figures.used as i64;
-    let fields = [
-        ("peak.allocated", figures.peak as i64),
-        ("total.allocated", figures.used as i64),
-        ("startup.allocated", 0),
-        ("replication.backlog", 0),
-        ("clients.slaves", 0),
-        ("clients.normal", figures.clients as i64),
-        ("aof.buffer", 0),
-        ("overhead.total", figures.clients as i64),
-        ("keys.count", keys as i64),
-        ("keys.bytes-per-key", dataset / (keys as i64).max(1)),
-        ("dataset.bytes", dataset),
-        ("allocator.allocated", figures.used as i64),
-        ("allocator.resident", figures.resident as i64),
-    ];
-    call.reply.map(fields.len() + 1);
-    for (name, value) in fields {
+    let dataset = figures.dataset();
+    add("overhead.total", bytes(figures.clients));
+    add("keys.count", bytes(keys));
+    add("keys.bytes-per-key", bytes(dataset / keys.max(1)));
+    add("dataset.bytes", bytes(dataset));
+    add("dataset.percentage", percent(dataset, figures.used));
+    add("peak.percentage", percent(figures.used, figures.peak));
+    add("allocator.allocated", bytes(figures.used));
+    add("allocator.active", bytes(figures.resident));
+    add("allocator.resident", bytes(figures.resident));
+    let (ratio, more) = (figures.fragmentation(), figures.fragmentation_bytes());
+    add("allocator-fragmentation.ratio", StatsFigure::Part(ratio));
+    add("allocator-fragmentation.bytes", StatsFigure::Bytes(more));
+    // The allocator takes all that the process has.
+    for part in ["allocator-rss", "rss-overhead"] {
+        add(&format!("{part}.ratio"), StatsFigure::Part(1.0));
+        add(&format!("{part}.bytes"), bytes(0));
+    }
+    add("fragmentation", StatsFigure::Part(ratio));
+    add("fragmentation.bytes", StatsFigure::Bytes(more));
+    call.reply.map(fields.len());
+    for (name, shown) in fields {
         call.reply.bulk(name.as_bytes());
-        call.reply.integer(value);
+        match shown {
+            StatsFigure::Bytes(bytes) => call.reply.integer(bytes),
+            StatsFigure::Part(part) => call.reply.double(part),
+            StatsFigure::Database => {
+                // There are no tables of hashes beside the keys, and no second one of expiry.
+                let tables = ["main", "expires", "slot-to-keys"];
+                call.reply.map(tables.len());
+                for table in tables {
+                    call.reply
+                        .bulk(format!("overhead.hashtable.{table}").as_bytes());
+                    call.reply.integer(0);
+                }
+            }
+        }
     }
-    call.reply.bulk(b"fragmentation");
-    call.reply.double(figures.fragmentation());
     Ok(())
 }
 

@@ -41,6 +41,16 @@ impl Figures {
     pub fn fragmentation(&self) -> f64 {
         self.resident as f64 / (self.used as f64).max(1.0)
     }
+
+    /// How many bytes more that is. Less than nothing where values lie in a file.
+    pub fn fragmentation_bytes(&self) -> i64 {
+        self.resident as i64 - self.used as i64
+    }
+
+    /// By keys and objects alone.
+    pub fn dataset(&self) -> u64 {
+        self.used.saturating_sub(self.clients)
+    }
 }
 
 /// Bytes for people: `1.50M`.
@@ -62,7 +72,7 @@ fn human(bytes: u64) -> String {
 /// Writes the section.
 pub fn write(page: &mut Page<'_>) {
     let figures = Figures::take(page.server, page.databases);
-    let dataset = figures.used.saturating_sub(figures.clients);
+    let dataset = figures.dataset();
     let percent =
         |part: u64, of: u64| format!("{:.2}%", part as f64 * 100.0 / (of as f64).max(1.0));
     page.field("used_memory", figures.used);
@@ -111,8 +121,15 @@ pub fn write(page: &mut Page<'_>) {
     let policy = page.server.config.text("maxmemory-policy");
     page.field("maxmemory_policy", policy);
     let ratio = figures.fragmentation();
+    let more = figures.fragmentation_bytes();
+    // The allocator takes all that the process has.
+    page.field("allocator_frag_ratio", format!("{ratio:.2}"));
+    page.field("allocator_frag_bytes", more);
+    for part in ["allocator_rss", "rss_overhead"] {
+        page.field(&format!("{part}_ratio"), "1.00");
+        page.field(&format!("{part}_bytes"), 0);
+    }
     page.field("mem_fragmentation_ratio", format!("{ratio:.2}"));
-    let more = figures.resident as i64 - figures.used as i64;
     page.field("mem_fragmentation_bytes", more);
     page.zeros(&[
         "mem_not_counted_for_evict",
@@ -123,7 +140,9 @@ pub fn write(page: &mut Page<'_>) {
     page.field("mem_clients_normal", figures.clients);
     page.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     page.field("mem_allocator", "nearfield");
+    // Keys are freed when they are deleted.
     page.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
+    page.zeros(&["lazyfreed_objects"]);
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Most sections.
 
 use super::Page;
+use crate::acl::log::Reason;
 use crate::catalog::REDIS_VERSION;
 use crate::client::Topic;
 use crate::clock::now_ms;
@@ -82,6 +83,18 @@ pub fn persistence(page: &mut Page<'_>) {
     page.field("rdb_current_bgsave_time_sec", time_of(Task::Save));
     page.field("rdb_saves", status.saves);
     page.field("rdb_last_cow_size", 0);
+    let loaded = &server.persistence.loaded;
+    page.field("rdb_last_load_keys_expired", loaded.expired.load(Relaxed));
+    page.field("rdb_last_load_keys_loaded", loaded.kept.load(Relaxed));
+    // Nothing is forked, so that nothing is copied meanwhile.
+    page.zeros(&["current_cow_peak", "current_cow_size_age"]);
+    page.field("current_fork_perc", "0.00");
+    let (done, all) = match status.running {
+        Some(_) => (server.keyspace.snapshot.written_keys(), keys(page)),
+        None => (0, 0),
+    };
+    page.field("current_save_keys_processed", done);
+    page.field("current_save_keys_total", all);
     // As in Redis, it is so from when it is asked for.
     let is_wanted = server.config.is_on("appendonly");
     page.field("aof_enabled", u8::from(is_wanted));
@@ -95,6 +108,8 @@ pub fn persistence(page: &mut Page<'_>) {
     page.field("aof_last_bgrewrite_status", word(status.last_rewrite_ok));
     page.field("aof_last_write_status", word(!server.log.is_failing()));
     page.field("aof_last_cow_size", 0);
+    page.field("aof_rewrites", status.rewrites);
+    page.zeros(&["module_fork_in_progress", "module_fork_last_cow_size"]);
     if server.log.is_on() {
         let counts = server.log.counts();
         page.field("aof_current_size", counts.file_bytes);
@@ -102,6 +117,12 @@ pub fn persistence(page: &mut Page<'_>) {
         page.field("aof_buffer_length", counts.buffer_bytes);
         page.field("aof_delayed_fsync", counts.delayed);
     }
+}
+
+/// How many keys there are, as far as that is known.
+fn keys(page: &Page<'_>) -> u64 {
+    let lens = page.databases.iter().map(|database| database.len());
+    lens.map(|len| len.unwrap_or(0) as u64).sum()
 }
 
 /// What was done since the start.
@@ -128,6 +149,9 @@ pub fn stats(page: &mut Page<'_>) {
     page.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
     page.field("instantaneous_input_kbps", kilobytes(received));
     page.field("instantaneous_output_kbps", kilobytes(sent));
+    page.field("instantaneous_input_repl_kbps", "0.00");
+    page.field("instantaneous_output_repl_kbps", "0.00");
+    page.zeros(&["slave_expires_tracked_keys"]);
     page.field(
         "rejected_connections",
         statistics.rejected_connections.load(Relaxed),
@@ -141,6 +165,7 @@ pub fn stats(page: &mut Page<'_>) {
     let (evicted, overfilled) = server.clients.share.closed();
     page.field("evicted_clients", evicted);
     page.zeros(&["total_eviction_exceeded_time"]);
+    page.zeros(&["current_eviction_exceeded_time"]);
     page.field("keyspace_hits", keyspace.hits.load(Relaxed));
     page.field("keyspace_misses", keyspace.misses.load(Relaxed));
     page.field("pubsub_channels", server.pubsub.count(Topic::Channel));
@@ -152,11 +177,26 @@ pub fn stats(page: &mut Page<'_>) {
     page.field("tracking_total_items", tracking.items);
     page.field("tracking_total_prefixes", tracking.prefixes);
     page.field("unexpected_error_replies", 0);
+    for (name, reason) in [
+        ("auth", Reason::Auth),
+        ("cmd", Reason::Command),
+        ("key", Reason::Key),
+        ("channel", Reason::Channel),
+    ] {
+        page.field(
+            &format!("acl_access_denied_{name}"),
+            server.acl.denied(reason),
+        );
+    }
     page.field(
         "total_error_replies",
         statistics.error_replies.load(Relaxed),
     );
-    page.zeros(&["dump_payload_sanitizations", "reply_buffer_shrinks"]);
+    page.zeros(&["dump_payload_sanitizations"]);
+    page.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    page.zeros(&["total_active_defrag_time", "current_active_defrag_time"]);
+    page.zeros(&["active_defrag_hits", "active_defrag_misses"]);
+    page.zeros(&["active_defrag_key_hits", "active_defrag_key_misses"]);
     page.field(
         "client_query_buffer_limit_disconnections",
         statistics.query_limit_closed.load(Relaxed),

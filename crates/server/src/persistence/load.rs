@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Why a file was not loaded.
@@ -194,6 +195,7 @@ impl<'l> Loader<'l> {
         let unsupported = rdb::Unsupported::Refuse;
         let mut reader = rdb::Reader::new(input, unsupported).map_err(snapshot)?;
         let mut database = 0;
+        let (mut kept, mut expired) = (0, 0);
         while let Some(item) = reader.next() {
             match item.map_err(snapshot)? {
                 rdb::Item::Select(number) => {
@@ -220,7 +222,10 @@ impl<'l> Loader<'l> {
                                 reason: format!("key \"{key}\" is there already"),
                             });
                         }
-                    } else if !expires_at_ms.is_some_and(is_over) {
+                    } else if expires_at_ms.is_some_and(is_over) {
+                        expired += 1;
+                    } else {
+                        kept += 1;
                         let mut keys = self.keys(database);
                         value::put(&mut keys, &key, value, expires_at_ms).map_err(|error| {
                             let reason = format!("key \"{}\": {error}", key.escape_ascii());
@@ -243,6 +248,11 @@ impl<'l> Loader<'l> {
             }
         }
         self.progress.end();
+        if !self.only_checks {
+            let loaded = &self.server.persistence.loaded;
+            loaded.kept.store(kept, Ordering::Relaxed);
+            loaded.expired.store(expired, Ordering::Relaxed);
+        }
         Ok(reader.offset())
     }
 

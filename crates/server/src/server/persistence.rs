@@ -8,7 +8,7 @@ use crate::config::SavePoint;
 use crate::error::CommandError;
 use crate::log::manifest::Manifest;
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long to wait after a failed attempt; the double after each further one.
@@ -49,6 +49,17 @@ pub struct Persistence {
     pub(crate) state: Mutex<State>,
     /// Signalled when a task is wanted.
     pub(crate) wanted: Condvar,
+    /// The keys of the snapshot that was read last.
+    pub loaded: LoadedKeys,
+}
+
+/// How many keys of a snapshot were kept when it was read, and how many had expired.
+#[derive(Debug, Default)]
+pub struct LoadedKeys {
+    /// Those that were kept.
+    pub kept: AtomicU64,
+    /// Those that had expired.
+    pub expired: AtomicU64,
 }
 
 /// What is known of snapshots and rewrites, for `INFO`.
@@ -112,6 +123,7 @@ impl Default for Persistence {
                 patience: FIRST_PATIENCE,
             }),
             wanted: Condvar::new(),
+            loaded: LoadedKeys::default(),
         }
     }
 }

@@ -24,6 +24,7 @@ mod killable;
 mod latency;
 mod linearizability;
 mod migrate;
+mod monitoring;
 mod notes;
 mod pipelines;
 mod pool;

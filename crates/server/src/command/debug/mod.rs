@@ -6,7 +6,7 @@ mod protocol;
 use super::generic::{encoding, payload};
 use super::help::help;
 use super::persistence::{debug_loadaof, debug_reload};
-use super::{Answer, Call, Command, Flags, Group};
+use super::{Answer, Call, Command, Flags, Group, integer, is};
 use crate::config::memory;
 use crate::error::CommandError;
 use crate::keyspace::Class;
@@ -33,12 +33,20 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Returns hashes of the values of keys."),
     free("error", 3, error).summary("Answers an error of this text."),
     exclusive("loadaof", 2, debug_loadaof).summary("Forgets all keys and reads them from the log."),
+    exclusive("listpack", 3, listpack)
+        .looks()
+        .key(2)
+        .summary("Would print how a value is stored.")
+        .differs("nothing is printed, and what is no listpack here is refused"),
     free("log", 3, log).summary("Writes a text into the server's log."),
     exclusive("object", 3, object)
         .looks()
         .key(2)
         .summary("Tells how the value of a key is stored.")
         .differs("There is no address, and nothing about the nodes of lists."),
+    free("pause-cron", 3, pause_cron)
+        .summary("Would stop what is done now and then.")
+        .differs("has no effect, as there is no such task"),
     exclusive("populate", -3, populate)
         .unshared()
         .grows()
@@ -55,6 +63,9 @@ const SUBCOMMANDS: &[Command] = &[
              ends itself. Libraries of functions of the file take the place of those of the same \
              name.",
         ),
+    free("replybuffer", 4, reply_buffer)
+        .summary("Would say how the buffers of replies shrink and grow.")
+        .differs("has no effect, as they do so otherwise"),
     free("set-active-expire", 3, set_active_expire)
         .summary("Says whether keys are deleted whose time is over if nobody asks for them."),
     exclusive("sleep", 3, sleep).summary("Stops all work for some seconds."),
@@ -151,6 +162,37 @@ fn populate(call: &mut Call<'_>) -> Answer {
     Ok(())
 }
 
+fn listpack(call: &mut Call<'_>) -> Answer {
+    match encoding(&mut call.keys, call.args[2])? {
+        None => Err(CommandError::text("ERR no such key")),
+        Some("listpack") => {
+            call.reply.simple("Listpack structure not printed");
+            Ok(())
+        }
+        Some(_) => Err(CommandError::text("ERR Not a listpack encoded object.")),
+    }
+}
+
+fn pause_cron(call: &mut Call<'_>) -> Answer {
+    call.reply.ok();
+    Ok(())
+}
+
+fn reply_buffer(call: &mut Call<'_>) -> Answer {
+    let value = call.args[3];
+    match call.args[2] {
+        word if is(word, "peak-reset-time") => {
+            if !is(value, "never") && !is(value, "reset") {
+                integer(value)?;
+            }
+        }
+        word if is(word, "resizing") => {}
+        _ => return Err(unknown(call.args[1])),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
 fn packed_threshold(call: &mut Call<'_>) -> Answer {
     const BYTES_MAX: u64 = 4 << 30;
     let bytes = std::str::from_utf8(call.args[2]).ok().and_then(memory);
@@ -197,10 +239,14 @@ fn show_help(call: &mut Call<'_>) -> Answer {
             "    An error.",
             "LOADAOF",
             "    Forget all keys and read them from the log.",
+            "LISTPACK <key>",
+            "    Does nothing for a listpack.",
             "LOG <text>",
             "    Write into the server's log.",
             "OBJECT <key>",
             "    How a value is stored.",
+            "PAUSE-CRON <0|1>",
+            "    Does nothing.",
             "POPULATE <count> [<prefix>] [<size>]",
             "    Create keys named key:<number>, or with another prefix.",
             "PROTOCOL <type>",
@@ -210,6 +256,8 @@ fn show_help(call: &mut Call<'_>) -> Answer {
             "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
             "    Save all keys, forget them and read them again. NOSAVE: do not save. NOFLUSH: do",
             "    not forget. MERGE: keys that are there are those of the file then.",
+            "REPLYBUFFER <PEAK-RESET-TIME <NEVER|RESET|time>|RESIZING <0|1>>",
+            "    Does nothing.",
             "SET-ACTIVE-EXPIRE <0|1>",
             "    Whether keys are deleted whose time is over if nobody asks for them.",
             "SLEEP <seconds>",

@@ -42,7 +42,7 @@ use std::io;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a slice may take, and how many keys it may have; writes wait for it.
@@ -55,6 +55,8 @@ pub struct Snapshot {
     running: Mutex<Option<Running>>,
     /// Whether files and payloads are for Valkey.
     for_valkey: AtomicBool,
+    /// How many keys of it are written.
+    written_keys: AtomicU64,
 }
 
 /// A snapshot that is being taken.
@@ -99,6 +101,11 @@ impl Snapshot {
             true => Dialect::Valkey,
             false => Dialect::Redis,
         }
+    }
+
+    /// How many keys of the snapshot that is being taken, or was the last, are written.
+    pub fn written_keys(&self) -> u64 {
+        self.written_keys.load(Ordering::Relaxed)
     }
 
     /// Chooses for whom those are that are begun from now on.
@@ -262,6 +269,8 @@ impl Running {
             ..Attributes::default()
         };
         self.keys += 1;
+        let written = &keyspace.snapshot.written_keys;
+        written.store(self.keys, Ordering::Relaxed);
         let writer = &mut self.writer;
         let unread = |unread| Error::unreadable(keyspace.unread(key, &unread));
         match record.payload {
