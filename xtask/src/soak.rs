@@ -118,6 +118,11 @@ const SUITES: &[Suite] = &[
         "NEARFIELD_EPISODES",
         80,
     ),
+    work(
+        suite("server-attack", "nearfield-cli", "all", "attack::streams"),
+        "NEARFIELD_STREAMS",
+        1000,
+    ),
     suite(
         "offload-programs",
         "nearfield-offload",

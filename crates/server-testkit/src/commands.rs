@@ -719,11 +719,7 @@ impl Generator {
                 .lines()
                 .filter_map(|line| Template::read(line, known))
                 .collect();
-            let weight = match *family {
-                "rare" => 1,
-                "transactions" => 8,
-                _ => [5, 20, 100][random.random_range(0..3)],
-            };
+            let weight = weight_of(family, &mut random);
             if !templates.is_empty() {
                 families.push((*family, weight, templates));
             }
@@ -732,6 +728,16 @@ impl Generator {
             random,
             families,
             in_transaction: false,
+        }
+    }
+
+    /// Begins anew, as a generator of that random number generator would, but for the commands that
+    /// it knows.
+    pub fn restart(&mut self, random: SmallRng) {
+        self.random = random;
+        self.in_transaction = false;
+        for (family, weight, _) in &mut self.families {
+            *weight = weight_of(family, &mut self.random);
         }
     }
 
@@ -782,6 +788,15 @@ impl Generator {
             family,
             mode: template.mode,
         }
+    }
+}
+
+/// How often a family is chosen.
+fn weight_of(family: &str, random: &mut SmallRng) -> u32 {
+    match family {
+        "rare" => 1,
+        "transactions" => 8,
+        _ => [5, 20, 100][random.random_range(0..3)],
     }
 }
 

@@ -81,6 +81,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (SERVER_TESTKIT, &["nearfield-server", "nearfield-tiers"]),
+    // A program for tests.
+    (ATTACK, &["nearfield-server", SERVER_TESTKIT]),
     (
         "nearfield-cli",
         &[
@@ -127,6 +129,8 @@ const PEERS: &str = "nearfield-peers";
 const TESTKIT: &str = "nearfield-testkit";
 /// What the tests of the server share.
 const SERVER_TESTKIT: &str = "nearfield-server-testkit";
+/// Attacks on the server's program, which its tests run for a short time.
+const ATTACK: &str = "nearfield-attack";
 
 pub fn check(packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -149,6 +153,7 @@ pub fn check(packages: &[Package]) -> Vec<Finding> {
                     TESTKIT,
                     SERVER_TESTKIT,
                     FABRIC_TESTKIT,
+                    ATTACK,
                     package.name.as_str(),
                 ]
                 .contains(&name);

@@ -3,6 +3,7 @@
 //! One program has all modules, so that generic code is compiled once.
 
 mod advise;
+mod attack;
 mod dram;
 mod measure;
 mod memory_node;

@@ -1,0 +1,155 @@
+//! What came of a campaign, for people and for programs.
+
+use crate::streams::StreamKind;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What no server may do, whatever it is sent.
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerFault {
+    /// The process has ended.
+    #[error("the server has ended: {0}")]
+    Ended(String),
+    /// The server's log has a report of a panic or of a sanitizer.
+    #[error("the server's log says: {0}")]
+    Reported(String),
+    /// The process has more memory than it may.
+    #[error("the server has {mib} MiB of resident memory; {limit_mib} MiB are allowed")]
+    Memory {
+        /// What it has.
+        mib: u64,
+        /// What it may have.
+        limit_mib: u64,
+    },
+    /// PING was not answered.
+    #[error("PING was not answered for {0} s")]
+    Unanswered(u64),
+    /// SCRIPT KILL has ended no script.
+    #[error("a script went on for {0} s while SCRIPT KILL and FUNCTION KILL were sent")]
+    Unkillable(u64),
+    /// A server that started with damaged files did something else than to serve or to refuse.
+    #[error("start {number}: {what}")]
+    Start {
+        /// Which of the starts.
+        number: u64,
+        /// What it has done.
+        what: String,
+    },
+    /// What the server had at the end could not be saved and read again.
+    #[error("DEBUG RELOAD at the end: {0}")]
+    Reload(String),
+    /// The server did not end as told.
+    #[error("SHUTDOWN at the end: {0}")]
+    Shutdown(String),
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Serialize)]
+pub struct CampaignOutcome {
+    /// The seed of all streams.
+    pub seed: u64,
+    /// The first stream's number.
+    pub first: u64,
+    /// How many streams were sent, and how many of each kind were begun.
+    pub streams: u64,
+    /// The kinds of these.
+    pub kinds: BTreeMap<StreamKind, u64>,
+    /// For how long.
+    pub seconds: f64,
+    /// The bytes that were sent and received.
+    pub sent_bytes: u64,
+    /// The bytes that were received.
+    pub received_bytes: u64,
+    /// Connections that the server did not accept.
+    pub refused: u64,
+    /// Damaged snapshots that the server has read or refused while it served.
+    pub reloads: u64,
+    /// Servers that were started with damaged files.
+    pub starts: u64,
+    /// The policy of eviction.
+    pub policy: &'static str,
+    /// The threads of the server.
+    pub threads: usize,
+    /// `maxmemory`.
+    pub memory_mib: u64,
+    /// The greatest resident memory that was seen.
+    pub resident_mib: u64,
+    /// The greatest that is allowed.
+    pub resident_limit_mib: u64,
+    /// The server's processor time.
+    pub processor_seconds: f64,
+    /// PINGs of a client beside the attackers.
+    pub pings: u64,
+    /// How long their answers took, in milliseconds: in the middle.
+    pub ping_median_ms: f64,
+    /// The same, at the 99.9th percentile.
+    pub ping_999_ms: f64,
+    /// The same, the longest.
+    pub ping_worst_ms: f64,
+    /// PINGs that were answered with BUSY, because of scripts that were then ended.
+    pub busy: u64,
+    /// How often attackers have closed that client's connection.
+    pub reopened: u64,
+    /// The share of the machine's cores that had nothing to do. Latencies mean little without.
+    pub idle: f64,
+    /// What has failed, if anything.
+    pub fault: Option<ServerFault>,
+    /// How to send the streams again that were sent when it failed, or last.
+    pub replay: String,
+}
+
+impl fmt::Display for CampaignOutcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |name: &str, value: String| writeln!(out, "{name:<28}{value}");
+        row(
+            "seed, first stream",
+            format!("{}, {}", self.seed, self.first),
+        )?;
+        let rate = self.streams as f64 / self.seconds.max(0.001);
+        let streams = format!(
+            "{} in {:.0} s, {rate:.0} a second",
+            self.streams, self.seconds
+        );
+        row("streams", streams)?;
+        for (kind, count) in &self.kinds {
+            row(&format!("  {kind}"), count.to_string())?;
+        }
+        let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+        row(
+            "sent, received",
+            format!("{}, {}", mib(self.sent_bytes), mib(self.received_bytes)),
+        )?;
+        row("refused connections", self.refused.to_string())?;
+        row("damaged snapshots", self.reloads.to_string())?;
+        row("starts with damaged files", self.starts.to_string())?;
+        let server = format!("{}, threads: {}", self.policy, self.threads);
+        row("server", server)?;
+        let memory = format!(
+            "{} of {} MiB, maxmemory {} MiB",
+            self.resident_mib, self.resident_limit_mib, self.memory_mib
+        );
+        row("resident memory", memory)?;
+        row("processor time", format!("{:.1} s", self.processor_seconds))?;
+        let ping = format!(
+            "median {:.2} ms, 99.9 % {:.1} ms, worst {:.1} ms of {}",
+            self.ping_median_ms, self.ping_999_ms, self.ping_worst_ms, self.pings
+        );
+        row("PING of another client", ping)?;
+        row("busy with scripts", format!("{} PINGs", self.busy))?;
+        row(
+            "idle share of the cores",
+            format!("{:.0} %", 100.0 * self.idle),
+        )?;
+        let fault = match &self.fault {
+            Some(fault) => format!("FAILED: {fault}"),
+            None => "none".to_owned(),
+        };
+        row("fault", fault)?;
+        if self.fault.is_some() {
+            row("to replay", self.replay.clone())?;
+        }
+        Ok(())
+    }
+}

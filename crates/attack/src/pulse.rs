@@ -1,0 +1,105 @@
+//! A client beside the attackers, whose PINGs have to be answered.
+
+use crate::outcome::ServerFault;
+use crate::target;
+use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::reply::Value;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The time between two PINGs.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What it has seen.
+#[derive(Debug, Default)]
+pub(crate) struct PulseReport {
+    /// How long each answer took, in microseconds.
+    pub(crate) latencies_us: Vec<u32>,
+    /// How often the server was busy with a script, which it was told to end.
+    pub(crate) busy: u64,
+    /// How often the connection had to be opened again, since attackers may close connections.
+    pub(crate) reopened: u64,
+    /// What was not as it has to be.
+    pub(crate) fault: Option<ServerFault>,
+}
+
+impl PulseReport {
+    /// The latency in milliseconds that so many of a thousand PINGs do not exceed.
+    pub(crate) fn latency_ms(&self, per_mille: f64) -> f64 {
+        let mut sorted = self.latencies_us.clone();
+        sorted.sort_unstable();
+        let at = (sorted.len() as f64 * per_mille / 1000.0) as usize;
+        let micros = sorted.get(at.min(sorted.len().saturating_sub(1)));
+        f64::from(micros.copied().unwrap_or(0)) / 1000.0
+    }
+}
+
+/// Sends PINGs until it is stopped or one is not answered within `patience`. `worst_us` is the
+/// longest that an answer took, for others to see.
+pub(crate) fn feel(
+    address: SocketAddr,
+    patience: Duration,
+    stop: &AtomicBool,
+    worst_us: &AtomicU64,
+) -> PulseReport {
+    let mut report = PulseReport::default();
+    let mut connection: Option<Connection> = None;
+    // Since when there is no answer.
+    let mut since = Instant::now();
+    // Since when scripts are told to end.
+    let mut busy_since = None;
+    while !stop.load(Ordering::Relaxed) {
+        if since.elapsed() > patience {
+            report.fault = Some(ServerFault::Unanswered(since.elapsed().as_secs()));
+            break;
+        }
+        let Some(open) = &mut connection else {
+            connection = target::control(address).ok();
+            report.reopened += 1;
+            thread::sleep(PAUSE);
+            continue;
+        };
+        let begin = Instant::now();
+        match ping(open, patience) {
+            Ok(answer) => {
+                let took_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
+                worst_us.fetch_max(took_us, Ordering::Relaxed);
+                let took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
+                report.latencies_us.push(took_us);
+                since = Instant::now();
+                if matches!(&answer, Value::Error(text) if text.starts_with(b"BUSY")) {
+                    report.busy += 1;
+                    let told: &mut Instant = busy_since.get_or_insert(begin);
+                    if told.elapsed() > patience {
+                        report.fault = Some(ServerFault::Unkillable(told.elapsed().as_secs()));
+                        break;
+                    }
+                    let words: [&[&[u8]]; 2] = [&[b"SCRIPT", b"KILL"], &[b"FUNCTION", b"KILL"]];
+                    for words in words {
+                        // One of them is refused; what counts is the next PING.
+                        let _ = open.command(words);
+                    }
+                } else {
+                    busy_since = None;
+                }
+                thread::sleep(PAUSE);
+            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                report.fault = Some(ServerFault::Unanswered(begin.elapsed().as_secs()));
+                break;
+            }
+            Err(_) => connection = None,
+        }
+    }
+    // The first connection was not opened again.
+    report.reopened = report.reopened.saturating_sub(1);
+    report
+}
+
+fn ping(connection: &mut Connection, patience: Duration) -> std::io::Result<Value> {
+    connection.send(b"*1\r\n$4\r\nPING\r\n")?;
+    connection.receive_within(patience)
+}

@@ -1,0 +1,40 @@
+//! The last streams of each connection, which a failure leaves in files.
+
+use crate::streams::ByteStream;
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// How many streams of a connection are kept. What hangs a server may be found some seconds later.
+const KEPT: usize = 64;
+
+/// The last streams that one connection after the other of a place has sent.
+#[derive(Debug, Default)]
+pub(crate) struct StreamRecord {
+    streams: VecDeque<ByteStream>,
+}
+
+impl StreamRecord {
+    /// Notes a stream that is sent.
+    pub(crate) fn note(&mut self, stream: &ByteStream) {
+        if self.streams.len() == KEPT {
+            self.streams.pop_front();
+        }
+        self.streams.push_back(stream.clone());
+    }
+
+    /// The numbers of the streams.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.streams.iter().map(|stream| stream.number)
+    }
+
+    /// Writes each stream into a file of a folder.
+    pub(crate) fn save(&self, folder: &Path) -> io::Result<()> {
+        for stream in &self.streams {
+            let name = format!("{:09}-{}.bytes", stream.number, stream.kind);
+            fs::write(folder.join(name), &stream.bytes)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Valid payloads and files that mutations begin with, made by a server.
+
+use crate::target::{AttackedServer, TargetLimits, ask};
+use nearfield_server::command;
+use nearfield_server_testkit::commands::Generator;
+use nearfield_server_testkit::connection::Connection;
+use nearfield_server_testkit::reply::Value;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// How many commands of each generator the server executes.
+const COMMANDS: usize = 1200;
+/// After so many commands all values are dumped.
+const BETWEEN_DUMPS: usize = 100;
+
+/// Valid payloads and files.
+#[derive(Debug)]
+pub(crate) struct AttackSamples {
+    /// Answers of DUMP.
+    pub(crate) payloads: Vec<Vec<u8>>,
+    /// Answers of FUNCTION DUMP.
+    pub(crate) libraries: Vec<Vec<u8>>,
+    /// A snapshot.
+    pub(crate) snapshot: Vec<u8>,
+    /// The names and contents of the files of a server that logs.
+    pub(crate) files: Vec<(String, Vec<u8>)>,
+}
+
+impl AttackSamples {
+    /// Makes them from a seed with the server of a program.
+    ///
+    /// # Errors
+    /// The server fails.
+    pub(crate) fn make(program: &Path, seed: u64) -> io::Result<AttackSamples> {
+        let mut target = AttackedServer::start(
+            program,
+            &TargetLimits {
+                memory_bytes: 1 << 30,
+                policy: "noeviction",
+                threads: 1,
+                logs: true,
+            },
+        )?;
+        let mut control = target.control()?;
+        let mut payloads = BTreeSet::new();
+        let mut libraries = BTreeSet::new();
+        let random = |number: u64| SmallRng::seed_from_u64(seed ^ number);
+        let known = |name: &[u8]| command::find(name).is_some();
+        let generators = [
+            Generator::new(random(1), known),
+            Generator::of_streams(random(2), known),
+            Generator::of_fields(random(3), known),
+        ];
+        for mut generator in generators {
+            for number in 1..=COMMANDS {
+                let sent = generator.next_command();
+                let words: Vec<&[u8]> = sent.words.iter().map(Vec::as_slice).collect();
+                control.command(&words)?;
+                if number % BETWEEN_DUMPS == 0 {
+                    dump(&mut control, &mut payloads)?;
+                    let functions = control.command(&[b"FUNCTION", b"DUMP"])?;
+                    if let Value::Bulk(payload) = functions {
+                        libraries.insert(payload);
+                    }
+                }
+            }
+        }
+        // Bytes of a log and of its base.
+        ask(&mut control, &["SAVE"])?;
+        let data = target.folder.join("data");
+        let snapshot = fs::read(data.join("dump.rdb"))?;
+        ask(&mut control, &["SET", "in the log", "alone"])?;
+        target.shut_down(Duration::from_secs(60))?;
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&data)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name != "nearfield.lock" && entry.file_type()?.is_file() {
+                files.push((name, fs::read(entry.path())?));
+            }
+        }
+        files.sort();
+        if payloads.is_empty() || libraries.is_empty() || files.is_empty() {
+            return Err(io::Error::other(
+                "the server has made nothing to begin with",
+            ));
+        }
+        Ok(AttackSamples {
+            payloads: payloads.into_iter().collect(),
+            libraries: libraries.into_iter().collect(),
+            snapshot,
+            files,
+        })
+    }
+}
+
+/// Adds the payload of each key.
+fn dump(control: &mut Connection, payloads: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
+    control.command(&[b"DISCARD"])?;
+    let Value::Array(keys) = ask(control, &["KEYS", "*"])? else {
+        return Ok(());
+    };
+    for key in keys {
+        if let Value::Bulk(key) = key
+            && let Value::Bulk(payload) = control.command(&[b"DUMP", &key])?
+            && payload.len() < 1 << 16
+        {
+            payloads.insert(payload);
+        }
+    }
+    Ok(())
+}
