@@ -9,7 +9,7 @@ use crate::reload::reload;
 use crate::samples::AttackSamples;
 use crate::starts::DamagedStarts;
 use crate::streams::{StreamAuthor, StreamKind};
-use crate::target::{AttackedServer, TargetLimits, ask};
+use crate::target::{self, AttackedServer, TargetLimits, ask};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -245,8 +245,10 @@ impl RunningCampaign<'_> {
                     })
                 })
                 .collect();
-            let pulse =
-                scope.spawn(|| pulse::feel(address, orders.patience, &self.over, &self.worst_us));
+            let pulse = scope.spawn(|| {
+                let open = || target::control(address);
+                pulse::feel(&open, orders.patience, &self.over, &self.worst_us)
+            });
             let reloads = orders.only_start.is_none().then(|| {
                 scope.spawn(|| reload(address, &data, self.samples, orders.seed, &self.over))
             });

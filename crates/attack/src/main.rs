@@ -4,6 +4,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use nearfield_attack::campaign::{self, CampaignOrders, CampaignProgress};
+use nearfield_attack::limits::{self, LimitOrders, LimitRow};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -23,6 +24,25 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Streams(StreamArguments),
+    Limits(LimitArguments),
+}
+
+/// Measure what clients at the limits of servers cost them and others, as a table in Markdown.
+#[derive(Debug, Args)]
+struct LimitArguments {
+    /// The programs of the servers, separated by commas: `nearfield`, and others that take a
+    /// configuration file [default: `nearfield` beside this program, and redis-server].
+    #[arg(long, value_name = "PATHS", value_delimiter = ',')]
+    servers: Vec<PathBuf>,
+    /// Divide the numbers of clients, commands and bytes by this.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    divide: usize,
+    /// Run the cases only whose names have this in them.
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
+    /// The file that the rows are written to as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// Send mutated byte streams to a server with small limits, and watch it.
@@ -64,10 +84,11 @@ struct StreamArguments {
 }
 
 fn main() -> ExitCode {
-    let Cli {
-        command: Command::Streams(arguments),
-    } = Cli::parse();
-    match run(&arguments) {
+    let ran = match Cli::parse().command {
+        Command::Streams(arguments) => run(&arguments),
+        Command::Limits(arguments) => measure(&arguments),
+    };
+    match ran {
         Ok(code) => code,
         Err(error) => {
             eprintln!("nearfield-attack: {error}");
@@ -76,14 +97,48 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &StreamArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+/// A flag that Ctrl-C sets.
+fn stopped_by_signal() -> Result<Arc<AtomicBool>, ctrlc::Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let by_signal = Arc::clone(&stop);
     ctrlc::set_handler(move || by_signal.store(true, Ordering::Relaxed))?;
+    Ok(stop)
+}
+
+/// The server's program that lies beside this one.
+fn program_beside() -> std::io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("nearfield"))
+}
+
+fn measure(arguments: &LimitArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let stop = stopped_by_signal()?;
+    let programs = match arguments.servers.is_empty() {
+        true => vec![program_beside()?, PathBuf::from("redis-server")],
+        false => arguments.servers.clone(),
+    };
+    let orders = LimitOrders {
+        programs,
+        divisor: arguments.divide,
+        only: arguments.only.clone(),
+    };
+    let show = |row: &LimitRow| {
+        let LimitRow { case, server, .. } = row;
+        eprintln!("{server}: {case}: {:.1} s", row.seconds);
+    };
+    let table = limits::measure(&orders, &stop, &show)?;
+    print!("{table}");
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, serde_json::to_vec_pretty(&table)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(arguments: &StreamArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let stop = stopped_by_signal()?;
     let orders = CampaignOrders {
         program: match &arguments.server {
             Some(program) => program.clone(),
-            None => std::env::current_exe()?.with_file_name("nearfield"),
+            None => program_beside()?,
         },
         kept: arguments.kept.clone(),
         seed: arguments

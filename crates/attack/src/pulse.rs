@@ -1,11 +1,9 @@
 //! A client beside the attackers, whose PINGs have to be answered.
 
 use crate::outcome::ServerFault;
-use crate::target;
 use nearfield_server_testkit::connection::Connection;
 use nearfield_server_testkit::reply::Value;
-use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,10 +35,11 @@ impl PulseReport {
     }
 }
 
-/// Sends PINGs until it is stopped or one is not answered within `patience`. `worst_us` is the
+/// Sends PINGs on a connection that `open` makes, until it is stopped or one is not answered within
+/// `patience`. `worst_us` is the
 /// longest that an answer took, for others to see.
 pub(crate) fn feel(
-    address: SocketAddr,
+    open: &dyn Fn() -> io::Result<Connection>,
     patience: Duration,
     stop: &AtomicBool,
     worst_us: &AtomicU64,
@@ -56,14 +55,14 @@ pub(crate) fn feel(
             report.fault = Some(ServerFault::Unanswered(since.elapsed().as_secs()));
             break;
         }
-        let Some(open) = &mut connection else {
-            connection = target::control(address).ok();
+        let Some(known) = &mut connection else {
+            connection = open().ok();
             report.reopened += 1;
             thread::sleep(PAUSE);
             continue;
         };
         let begin = Instant::now();
-        match ping(open, patience) {
+        match ping(known, patience) {
             Ok(answer) => {
                 let took_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
                 worst_us.fetch_max(took_us, Ordering::Relaxed);
@@ -80,7 +79,7 @@ pub(crate) fn feel(
                     let words: [&[&[u8]]; 2] = [&[b"SCRIPT", b"KILL"], &[b"FUNCTION", b"KILL"]];
                     for words in words {
                         // One of them is refused; what counts is the next PING.
-                        let _ = open.command(words);
+                        let _ = known.command(words);
                     }
                 } else {
                     busy_since = None;
@@ -99,7 +98,7 @@ pub(crate) fn feel(
     report
 }
 
-fn ping(connection: &mut Connection, patience: Duration) -> std::io::Result<Value> {
+fn ping(connection: &mut Connection, patience: Duration) -> io::Result<Value> {
     connection.send(b"*1\r\n$4\r\nPING\r\n")?;
     connection.receive_within(patience)
 }

@@ -2,6 +2,7 @@
 //! longer. Programs that fail in each way show that attacks find it.
 
 use nearfield_attack::campaign::{CampaignOrders, run};
+use nearfield_attack::limits::{self, LimitOrders};
 use nearfield_attack::outcome::{CampaignOutcome, ServerFault};
 use nearfield_server_testkit::folder::Folder;
 use std::fs;
@@ -84,7 +85,7 @@ fn a_server_that_crashes_is_found() {
 
 #[test]
 fn a_server_that_hangs_is_found() {
-    let fault = fault_of("kill -STOP $server; sleep 20; kill -KILL $server");
+    let fault = fault_of("kill -STOP $server; sleep 10; kill -KILL $server");
     assert!(
         matches!(fault, Some(ServerFault::Unanswered(_))),
         "{fault:?}"
@@ -114,4 +115,20 @@ fn too_much_memory_is_found() {
         matches!(fault, Some(ServerFault::Memory { .. })),
         "{fault:?}"
     );
+}
+
+#[test]
+fn each_case_at_a_limit_has_its_row() {
+    let orders = LimitOrders {
+        programs: vec![NEARFIELD.into()],
+        divisor: 100,
+        only: None,
+    };
+    let table = limits::measure(&orders, &AtomicBool::new(false), &|_| ()).expect("it measures");
+    assert_eq!(table.0.len(), 6);
+    for row in &table.0 {
+        let is_sound = row.peak_mib >= row.before_mib && row.before_mib > 1.0;
+        assert!(is_sound && row.ping_worst_ms > 0.0, "{row:?}");
+    }
+    assert!(table.0[1].note.starts_with("100 stay"), "{table}");
 }
