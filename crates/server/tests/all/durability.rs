@@ -269,48 +269,6 @@ fn two_servers_do_not_share_a_folder() {
     assert!(matches!(error, LoadError::Refused { .. }), "{error}");
 }
 
-#[test]
-fn a_log_of_redis_is_taken_over() {
-    let folder = Folder::new();
-    let aof = folder.join("appendonlydir");
-    fs::create_dir(&aof).unwrap();
-    let manifest = "file appendonly.aof.1.base.rdb seq 1 type b\n\
-                    file appendonly.aof.1.incr.aof seq 1 type i\n";
-    fs::write(aof.join("appendonly.aof.manifest"), manifest).unwrap();
-    let mut writer = nearfield_server::rdb::Writer::new(Vec::new()).unwrap();
-    writer.select(0).unwrap();
-    writer.string(b"old", b"1", Default::default()).unwrap();
-    let base = writer.finish().unwrap();
-    fs::write(aof.join("appendonly.aof.1.base.rdb"), &base).unwrap();
-    let mut log = Vec::new();
-    let commands: [&[&str]; 6] = [
-        &["SELECT", "2"],
-        &["SET", "new", "2"],
-        &["MULTI"],
-        &["SET", "x", "3"],
-        &["EXEC"],
-        &["SET", "cut", "off"],
-    ];
-    for words in commands {
-        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        encode(&mut log, &words);
-    }
-    fs::write(aof.join("appendonly.aof.1.incr.aof"), &log[..log.len() - 3]).unwrap();
-    let loaded = load(&folder.0, true, Damage::Refuse).unwrap();
-    let keys: Vec<_> = loaded
-        .keys()
-        .map(|(number, key)| (*number, &key[..]))
-        .collect();
-    assert_eq!(keys, [(0, &b"old"[..]), (2, b"new"), (2, b"x")]);
-    // From then on its own log counts.
-    fs::remove_dir_all(&aof).unwrap();
-    assert_eq!(load(&folder.0, true, Damage::Refuse).unwrap(), loaded);
-    // One file, as it was before Redis 7.
-    let other = Folder::new();
-    fs::write(other.join("appendonly.aof"), [base, log].concat()).unwrap();
-    assert_eq!(load(&other.0, true, Damage::Refuse).unwrap().len(), 4);
-}
-
 // ---- Snapshots while clients write -------------------------------------------------------------
 
 /// Writes pairs of keys that are equal at each instant, far from each other in the keys' order,
