@@ -250,9 +250,9 @@ impl Selector {
             {
                 return Err(Denial::Key(0));
             }
-            let (first, rest) = access::of_keys(name, command, args);
-            for (at, position) in command.keys.positions(args).into_iter().enumerate() {
-                let needed = if at == 0 { first } else { rest };
+            let (first, rest) = access::of_keys(command, args);
+            for (number, position) in command.keys.positions(args).into_iter().enumerate() {
+                let needed = if number == 0 { first } else { rest };
                 let key = args.get(position).copied().unwrap_or_default();
                 if !self.allows_key(key, needed) {
                     return Err(Denial::Key(position));

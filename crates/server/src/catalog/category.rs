@@ -76,7 +76,8 @@ pub fn of(command: &Spec, container: Option<&Spec>) -> u32 {
         Group::HyperLogLog => &["hyperloglog"],
         Group::Stream => &["stream"],
         Group::Transactions => &["transaction"],
-        Group::PubSub => &["pubsub"],
+        // By a flag, which its text about the subcommands has not.
+        Group::PubSub => &[],
         Group::Scripting => &["scripting"],
         Group::Connection => &["connection"],
         Group::Server => &[],

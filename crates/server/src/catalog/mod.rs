@@ -2,6 +2,7 @@
 //! access control and statistics do not depend on implementations.
 
 pub mod category;
+pub mod key_uses;
 mod registry;
 mod spec;
 

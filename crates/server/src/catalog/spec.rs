@@ -63,6 +63,12 @@ impl Flags {
     /// Changes each of its keys by itself where other servers change them as well.
     pub const KEY_BY_KEY: Flags = Flags(1 << 19);
 
+    /// Allowed to replicas that have lost their primary. There are none, so that it is for clients
+    /// to know.
+    pub const STALE: Flags = Flags(1 << 24);
+    /// Not allowed while data are loaded beside those that are served, which they never are.
+    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 25);
+
     /// True if all of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

@@ -3,6 +3,7 @@
 
 use super::{Command, Flags, Group, find, is, migrate, number_of};
 use crate::client::Client;
+use crate::config::is_secret;
 use crate::error::CommandError;
 use crate::keyspace::Observer;
 use crate::server::Server;
@@ -29,24 +30,29 @@ fn is_hidden(command: &Command) -> bool {
         || command.name == "exec"
 }
 
-/// The words of a command without passwords.
+/// Returns the words of a command without passwords, and without what is said of users.
 fn without_secrets<'a>(command: &Command, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let secret = match command.name {
+    let container = args.first().copied().unwrap_or_default();
+    let range = match command.name {
         "auth" => 1..args.len(),
         "migrate" => migrate::secrets(args),
         "hello" => {
             let auth = args.iter().position(|word| is(word, "auth"));
             auth.map_or(0..0, |at| at + 1..at + 3)
         }
+        _ if is(container, "acl") => 2..args.len(),
         _ => 0..0,
+    };
+    let sets = command.name == "set" && is(container, "config");
+    let is_secret = |at: usize| {
+        // The names and values of CONFIG SET follow each other.
+        let names_secret = |name: &&[u8]| is_secret(name);
+        range.contains(&at)
+            || sets && at % 2 == 1 && at > 2 && args.get(at - 1).is_some_and(names_secret)
     };
     let words = args.iter().enumerate();
     let word = |(at, word): (usize, &&'a [u8])| -> &'a [u8] {
-        if secret.contains(&at) {
-            b"(redacted)"
-        } else {
-            word
-        }
+        if is_secret(at) { b"(redacted)" } else { word }
     };
     words.map(word).collect()
 }
@@ -155,9 +161,8 @@ impl Account {
             return;
         }
         if !command.flags.has(Flags::SECRET) {
-            let redacted = (command.name == "migrate").then(|| without_secrets(command, args));
-            let args = redacted.as_deref().unwrap_or(args);
-            server.slowlog.note(&server.config.hot, client, args, took);
+            let words = || without_secrets(command, args);
+            server.slowlog.note(&server.config.hot, client, words, took);
         }
         let event = if command.flags.has(Flags::FAST) {
             "fast-command"

@@ -1,6 +1,6 @@
 //! The categories of access control that a command is in, and its flags, as Redis names them.
 
-use super::{Command, Flags, KeySpec, Run, registry};
+use super::{Command, Flags, Group, KeySpec, Run, registry};
 use crate::catalog::category;
 
 /// The flags that clients are told of.
@@ -14,6 +14,7 @@ const FLAGS: &[(Flags, &str)] = &[
     (Flags::BLOCKING, "blocking"),
     (Flags::LOADING, "loading"),
     (Flags::NO_AUTH, "no_auth"),
+    (Flags::NO_ASYNC_LOADING, "no_async_loading"),
     (Flags::FAST, "fast"),
     (Flags::NO_MULTI, "no_multi"),
     (Flags::ALLOW_BUSY, "allow_busy"),
@@ -34,13 +35,25 @@ impl Command {
         names.filter(|name| is_sent || *name == "slow").collect()
     }
 
-    /// The flags that clients are told of.
-    pub fn flag_names(&self) -> Vec<&'static str> {
+    /// Returns the flags that clients are told of. On a pool that includes whether the command is
+    /// refused there, which is no flag of Redis.
+    pub fn flag_names(&self, on_pool: bool) -> Vec<&'static str> {
         let mut names: Vec<_> = FLAGS
             .iter()
             .filter(|(flag, _)| self.flags.has(*flag))
             .map(|(_, name)| *name)
             .collect();
+        // What is possible without the data is possible with old ones.
+        if self.flags.has(Flags::LOADING) || self.flags.has(Flags::STALE) {
+            names.push("stale");
+        }
+        if self.group == Group::Scripting && !matches!(self.keys, KeySpec::None) {
+            // Their own commands are shown, and their keys may be none.
+            names.extend(["skip_monitor", "no_mandatory_keys"]);
+        }
+        if self.name == "exec" {
+            names.push("skip_slowlog");
+        }
         let is_movable = matches!(
             self.keys,
             KeySpec::Counted { .. } | KeySpec::OneOrBehind { .. } | KeySpec::Custom(_)
@@ -48,8 +61,7 @@ impl Command {
         if is_movable || self.name == "sort_ro" {
             names.push("movablekeys");
         }
-        if !self.is_for_pools() {
-            // Not a flag of Redis: the command is refused where the keys lie in a pool.
+        if on_pool && !self.is_for_pools() {
             names.push("no_pool");
         }
         names

@@ -1,33 +1,74 @@
-//! `CLUSTER`, of a server that is not part of one.
+//! `CLUSTER` and its kin, of a server that is not part of one.
 
 use super::{Answer, Call, Command, Flags, Group};
 use crate::error::CommandError;
 
-const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
+const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::STALE.0);
 
-const fn refused(name: &'static str) -> Command {
-    Command::new(name, -2, refuse)
+const fn refused(name: &'static str, arity: i32) -> Command {
+    Command::new(name, arity, refuse)
         .flag(FREE)
         .about(Group::Server, "3.0.0", "O(1)")
         .summary("Is refused, as the server is not part of a cluster.")
 }
 
+/// A subcommand that would change the cluster.
+const fn changing(name: &'static str, arity: i32) -> Command {
+    refused(name, arity)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NO_ASYNC_LOADING)
+}
+
 /// The subcommands.
 pub const COMMANDS: &[Command] = &[
-    refused("info"),
-    refused("myid"),
-    refused("slots"),
-    refused("shards"),
-    refused("nodes"),
-    refused("keyslot"),
-    refused("countkeysinslot"),
-    refused("getkeysinslot"),
-    refused("meet"),
-    refused("reset"),
-    refused("replicas"),
-    refused("links"),
-    refused("help"),
+    refused("info", 2),
+    refused("myid", 2),
+    refused("myshardid", 2),
+    refused("slots", 2),
+    refused("shards", 2),
+    refused("nodes", 2),
+    refused("keyslot", 3),
+    refused("countkeysinslot", 3),
+    refused("getkeysinslot", 4),
+    refused("links", 2),
+    refused("help", 2).flag(Flags::LOADING),
+    refused("replicas", 3).flag(Flags::ADMIN),
+    refused("slaves", 3).flag(Flags::ADMIN),
+    refused("count-failure-reports", 3).flag(Flags::ADMIN),
+    refused("reset", -2)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT),
+    changing("meet", -4),
+    changing("addslots", -3),
+    changing("addslotsrange", -4),
+    changing("bumpepoch", 2),
+    changing("delslots", -3),
+    changing("delslotsrange", -4),
+    changing("failover", -2),
+    changing("flushslots", 2),
+    changing("forget", 3),
+    changing("replicate", 3),
+    changing("saveconfig", 2),
+    changing("set-config-epoch", 3),
+    changing("setslot", -4),
 ];
+
+/// Commands that clients of a cluster send beside `CLUSTER`.
+pub const BESIDE: &[Command] = &[
+    beside("asking", "3.0.0"),
+    beside("readonly", "3.0.0"),
+    beside("readwrite", "3.0.0"),
+];
+
+const fn beside(name: &'static str, since: &'static str) -> Command {
+    Command::new(name, 1, refuse)
+        .fast()
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
+        .flag(Flags::STALE)
+        .about(Group::Connection, since, "O(1)")
+        .summary("Is refused, as the server is not part of a cluster.")
+}
 
 fn refuse(_: &mut Call<'_>) -> Answer {
     Err(CommandError::text(

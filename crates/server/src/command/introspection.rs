@@ -1,7 +1,9 @@
 //! Commands that describe the server's commands.
 
+use super::described_keys::{describe_keys, first_last_step};
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, key_uses, lookup};
+use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, lookup};
+use crate::catalog::key_uses;
 use crate::error::CommandError;
 use crate::glob::matches;
 use crate::number::parse_integer;
@@ -48,13 +50,11 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Returns a text about the subcommands."),
 ];
 
-/// Commands whose first argument is a key, and which may have another.
-const KEY_FIRST: &[&str] = &["sort", "georadius", "georadiusbymember"];
-
 fn list_all(call: &mut Call<'_>) -> Answer {
     call.reply.array(all().count());
+    let on_pool = call.server.keyspace.is_shared();
     for command in all() {
-        describe(call.reply, command, command.name);
+        describe(call.reply, command, command.name, on_pool);
     }
     Ok(())
 }
@@ -70,9 +70,10 @@ fn info(call: &mut Call<'_>) -> Answer {
         return list_all(call);
     }
     call.reply.array(names.len());
+    let on_pool = call.server.keyspace.is_shared();
     for name in names {
         match find_by_full_name(name) {
-            Some((command, name)) => describe(call.reply, command, &name),
+            Some((command, name)) => describe(call.reply, command, &name, on_pool),
             None => call.reply.null_array(),
         }
     }
@@ -102,25 +103,12 @@ fn words<'w>(reply: &mut Reply, words: impl IntoIterator<Item = &'w str>) {
 }
 
 /// Writes a command as `COMMAND INFO` shows it.
-fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
-    let (first, last, step) = match command.keys {
-        KeySpec::Range { first, last, step } => {
-            let last = i64::from(last);
-            (first as i64, last, step as i64)
-        }
-        KeySpec::Counted {
-            target: Some(target),
-            ..
-        } => (target as i64, target as i64, 1),
-        KeySpec::OneOrBehind { key, .. } => (key as i64, key as i64, 1),
-        // The first of them is always there.
-        KeySpec::Custom(_) if KEY_FIRST.contains(&command.name) => (1, 1, 1),
-        _ => (0, 0, 0),
-    };
+fn describe(reply: &mut Reply, command: &'static Command, name: &str, on_pool: bool) {
+    let (first, last, step) = first_last_step(command);
     reply.array(10);
     reply.bulk(name.as_bytes());
     reply.integer(i64::from(command.arity));
-    words(reply, command.flag_names());
+    words(reply, command.flag_names(on_pool));
     reply.integer(first);
     reply.integer(last);
     reply.integer(step);
@@ -132,83 +120,8 @@ fn describe(reply: &mut Reply, command: &'static Command, name: &str) {
     let subcommands = command.subcommands();
     reply.array(subcommands.len());
     for subcommand in subcommands {
-        describe(reply, subcommand, &format!("{name}|{}", subcommand.name));
-    }
-}
-
-/// Writes where a command's keys are.
-fn describe_keys(reply: &mut Reply, command: &Command) {
-    let begin = |reply: &mut Reply, kind: &str, uses: &[&'static str]| {
-        reply.map(3);
-        reply.bulk(b"flags");
-        words(reply, uses.iter().copied());
-        reply.bulk(b"begin_search");
-        reply.map(2);
-        reply.bulk(b"type");
-        reply.bulk(kind.as_bytes());
-        reply.bulk(b"spec");
-    };
-    let find = |reply: &mut Reply| {
-        reply.bulk(b"find_keys");
-        reply.map(2);
-        reply.bulk(b"type");
-    };
-    let begin_at = |reply: &mut Reply, index: usize, key: usize| {
-        begin(reply, "index", key_uses::of(command, key));
-        reply.map(1);
-        reply.bulk(b"index");
-        reply.count(index);
-        find(reply);
-    };
-    let range = |reply: &mut Reply, last: i64, step: i64| {
-        reply.bulk(b"range");
-        reply.bulk(b"spec");
-        reply.map(3);
-        for (name, value) in [("lastkey", last), ("keystep", step), ("limit", 0)] {
-            reply.bulk(name.as_bytes());
-            reply.integer(value);
-        }
-    };
-    match command.keys {
-        KeySpec::None | KeySpec::Custom(_) => reply.array(0),
-        KeySpec::Range { first, last, step } => {
-            reply.array(1);
-            begin_at(reply, first, 0);
-            let last = i64::from(last);
-            let last = if last < 0 { last } else { last - first as i64 };
-            range(reply, last, step as i64);
-        }
-        KeySpec::OneOrBehind {
-            key, keyword, from, ..
-        } => {
-            reply.array(2);
-            begin_at(reply, key, 0);
-            range(reply, 0, 1);
-            let uses = key_uses::of(command, 0);
-            begin(reply, "keyword", &[uses, &["incomplete"]].concat());
-            reply.map(2);
-            reply.bulk(b"keyword");
-            reply.bulk(keyword.as_bytes());
-            reply.bulk(b"startfrom");
-            reply.integer(i64::from(from));
-            find(reply);
-            range(reply, -1, 1);
-        }
-        KeySpec::Counted { count, target } => {
-            reply.array(1 + usize::from(target.is_some()));
-            if let Some(target) = target {
-                begin_at(reply, target, 0);
-                range(reply, 0, 1);
-            }
-            begin_at(reply, count, usize::from(target.is_some()));
-            reply.bulk(b"keynum");
-            reply.bulk(b"spec");
-            reply.map(3);
-            for (name, value) in [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)] {
-                reply.bulk(name.as_bytes());
-                reply.integer(value);
-            }
-        }
+        let name = format!("{name}|{}", subcommand.name);
+        describe(reply, subcommand, &name, on_pool);
     }
 }
 

@@ -39,7 +39,8 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Forgets the samples of events."),
     Command::new("help", 2, show_help)
-        .flag(ADMIN)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
         .about(GROUP, "2.8.13", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];

@@ -9,7 +9,7 @@ use crate::object::node::counts;
 use nearfield_tiers::Place;
 
 const GROUP: Group = Group::Server;
-const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::LOADING.0);
+const FREE: Flags = Flags::NO_PHASE;
 
 /// The subcommands.
 pub const COMMANDS: &[Command] = &[

@@ -16,15 +16,15 @@ pub const COMMANDS: &[Command] = &[Command::container("module", SUBCOMMANDS)
 const SUBCOMMANDS: &[Command] = &[
     row("list", 2, list).summary("Lists no modules."),
     row("load", -3, refuse)
-        .flag(Flags::NO_MULTI)
+        .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
         .summary("Is refused."),
     row("loadex", -3, refuse)
-        .flag(Flags::NO_MULTI)
+        .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
         .summary("Is refused."),
     row("unload", 3, refuse)
-        .flag(Flags::NO_MULTI)
+        .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::PROTECTED)
         .summary("Is refused."),
     Command::new("help", 2, show_help)

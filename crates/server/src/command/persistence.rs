@@ -15,6 +15,7 @@ const GROUP: Group = Group::Server;
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
     Command::new("save", 1, save)
+        .flag(Flags::NO_ASYNC_LOADING)
         .unshared()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::ADMIN)
@@ -23,6 +24,7 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "1.0.0", "O(N) for N keys")
         .summary("Saves all keys to dump.rdb, and serves nobody meanwhile."),
     Command::new("bgsave", -1, bgsave)
+        .flag(Flags::NO_ASYNC_LOADING)
         .unshared()
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
@@ -34,6 +36,7 @@ pub const COMMANDS: &[Command] = &[
                   kept by saving each before it is changed.",
         ),
     Command::new("bgrewriteaof", 1, bgrewriteaof)
+        .flag(Flags::NO_ASYNC_LOADING)
         .unshared()
         .flag(Flags::NO_PHASE)
         .flag(Flags::ADMIN)
@@ -46,6 +49,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NO_PHASE)
         .flag(Flags::LOADING)
         .about(GROUP, "1.0.0", "O(1)")
+        .categories(&["admin"])
         .summary("Returns the time of the last save to dump.rdb."),
     Command::new("shutdown", -1, shutdown)
         .flag(Flags::NO_PHASE)

@@ -73,7 +73,8 @@ const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "7.0.0", "O(N) for N channels")
         .summary("Returns how many listen to shard channels."),
     Command::new("help", 2, show_help)
-        .flag(FREE)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
         .about(GROUP, "6.2.0", "O(1)")
         .summary("Returns a text about the subcommands."),
 ];

@@ -34,12 +34,14 @@ pub(super) const fn runs(name: &'static str, run: fn(&mut Call<'_>) -> Answer) -
         .keys_counted(2, None)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
+        .flag(Flags::STALE)
 }
 
 const SCRIPT: &[Command] = &[
     Command::new("load", 3, load)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
+        .flag(Flags::STALE)
         .about(GROUP, "2.6.0", "O(N) for N bytes")
         .summary("Makes a script known by its digest."),
     Command::new("exists", -3, exists)

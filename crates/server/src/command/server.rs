@@ -1,7 +1,7 @@
 //! The server: what it does, has done, and could do as a part of several.
 
 use super::help::help;
-use super::{Answer, Call, Command, Flags, Group, cluster, is, latency, memory};
+use super::{Answer, Call, Command, Flags, Group, cluster, integer, is, latency, memory};
 use crate::error::CommandError;
 use crate::info;
 use crate::number::parse_integer;
@@ -38,17 +38,59 @@ pub const COMMANDS: &[Command] = &[
         .flag(FREE)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "2.8.12", "O(1)")
+        .categories(&["admin"])
         .summary("Returns the server's part in replication."),
     replicates("replicaof", "5.0.0"),
     replicates("slaveof", "1.0.0"),
+    Command::new("failover", -1, fail_over)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::ADMIN)
+        .flag(Flags::NOSCRIPT)
+        .flag(Flags::STALE)
+        .about(GROUP, "6.2.0", "O(1)")
+        .summary("Hands over to a replica, of which there are none.")
+        .differs("there are no replicas, so that it is refused"),
     Command::container("cluster", cluster::COMMANDS)
         .about(Group::Server, "3.0.0", "Depends on the subcommand")
         .summary("Tells of the cluster that the server is not part of."),
 ];
 
+/// Hands over to a replica, of which there are none.
+fn fail_over(call: &mut Call<'_>) -> Answer {
+    let mut words = call.rest(1);
+    if let [word] = words
+        && is(word, "abort")
+    {
+        return Err(CommandError::text("ERR No failover in progress."));
+    }
+    while let Some((word, rest)) = words.split_first() {
+        words = match rest {
+            [host, port, rest @ ..] if is(word, "to") && !host.is_empty() => {
+                integer(port)?;
+                rest.strip_prefix(&[&b"FORCE"[..]]).unwrap_or(rest)
+            }
+            [milliseconds, rest @ ..] if is(word, "timeout") => {
+                if integer(milliseconds)? <= 0 {
+                    return Err(CommandError::text(
+                        "ERR FAILOVER timeout must be greater than 0",
+                    ));
+                }
+                rest
+            }
+            rest if is(word, "force") => rest,
+            _ => return Err(CommandError::Syntax),
+        };
+    }
+    Err(CommandError::text(
+        "ERR FAILOVER requires connected replicas.",
+    ))
+}
+
 const fn replicates(name: &'static str, since: &'static str) -> Command {
     Command::new(name, 3, replicate)
-        .flag(FREE)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::STALE)
+        .flag(Flags::NO_ASYNC_LOADING)
         .flag(Flags::ADMIN)
         .flag(Flags::NOSCRIPT)
         .about(GROUP, since, "O(1)")

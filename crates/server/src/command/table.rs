@@ -2,10 +2,10 @@
 
 use super::spec::{Command, Run};
 use super::{
-    acl, bit, client, config, connection, debug, expiry, function, generic, geo, hash, hash_expiry,
-    hotkeys, hyperloglog, introspection, list, list_blocking, migrate, module, ordered,
-    persistence, pubsub, scripting, server, set, set_algebra, sorted_set, sorted_set_algebra,
-    sorted_set_pop, sorted_set_range, stream, string, tier, transaction,
+    acl, bit, client, cluster, config, connection, debug, expiry, function, generic, geo, hash,
+    hash_expiry, hotkeys, hyperloglog, introspection, list, list_blocking, migrate, module,
+    ordered, persistence, pubsub, scripting, server, set, set_algebra, sorted_set,
+    sorted_set_algebra, sorted_set_pop, sorted_set_range, stream, string, tier, transaction,
 };
 use crate::catalog::Registry;
 use crate::config::Options;
@@ -39,6 +39,7 @@ const FAMILIES: &[&[Command]] = &[
     connection::COMMANDS,
     client::COMMANDS,
     server::COMMANDS,
+    cluster::BESIDE,
     hotkeys::COMMANDS,
     tier::COMMANDS,
     config::COMMANDS,

@@ -14,6 +14,7 @@ const GROUP: Group = Group::Transactions;
 /// The family's rows of the command table.
 pub const COMMANDS: &[Command] = &[
     Command::new("multi", 1, multi)
+        .flag(Flags::LOADING)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
@@ -22,12 +23,14 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "1.2.0", "O(1)")
         .summary("Starts a transaction."),
     Command::new("exec", 1, exec)
+        .flag(Flags::LOADING)
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::NOSCRIPT)
         .flag(Flags::IN_MULTI)
         .about(GROUP, "1.2.0", "That of the commands")
         .summary("Executes all commands in a transaction."),
     Command::new("discard", 1, discard)
+        .flag(Flags::LOADING)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
@@ -36,6 +39,7 @@ pub const COMMANDS: &[Command] = &[
         .about(GROUP, "2.0.0", "O(N) for N watched keys")
         .summary("Discards a transaction."),
     Command::new("watch", -2, watch)
+        .flag(Flags::LOADING)
         .fast()
         .flag(Flags::EXCLUSIVE)
         .flag(Flags::LOOKS_ONLY)
@@ -50,6 +54,7 @@ pub const COMMANDS: &[Command] = &[
              transaction that changes another key than all those watched is refused.",
         ),
     Command::new("unwatch", 1, unwatch)
+        .flag(Flags::LOADING)
         .fast()
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)

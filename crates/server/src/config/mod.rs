@@ -63,6 +63,15 @@ fn find(name: &str) -> Option<usize> {
     })
 }
 
+/// True if a name is that of a parameter whose values are not to be shown.
+pub fn is_secret(name: &[u8]) -> bool {
+    let name = std::str::from_utf8(name).ok();
+    let parameter = name
+        .and_then(find)
+        .and_then(|number| PARAMETERS.get(number));
+    parameter.is_some_and(|it| matches!(it.kind, Kind::Secret) || it.name == "masteruser")
+}
+
 impl Config {
     /// The values that a server is started with: of the file, where the command line says nothing
     /// else.

@@ -36,8 +36,14 @@ const WORDS_MAX: usize = 32;
 const WORD_BYTES_MAX: usize = 128;
 
 impl SlowLog {
-    /// Notes a command, if it took long enough.
-    pub fn note(&self, hot: &Hot, client: &Client, args: &[&[u8]], took: Duration) {
+    /// Notes a command, if it took long enough. `words` are what it was sent with, but for secrets.
+    pub fn note<'a>(
+        &self,
+        hot: &Hot,
+        client: &Client,
+        words: impl FnOnce() -> Vec<&'a [u8]>,
+        took: Duration,
+    ) {
         let least = hot.slowlog_slower_than_us.load(Ordering::Relaxed);
         let took_us = took.as_micros() as u64;
         if least < 0 || took_us < least as u64 {
@@ -50,7 +56,7 @@ impl SlowLog {
             id: *next_id,
             at_s: crate::clock::now_ms() / 1000,
             took_us,
-            args: shorten(args),
+            args: shorten(&words()),
             peer: client.shared.peer.clone(),
             name: client.shared.name.lock().clone(),
         });

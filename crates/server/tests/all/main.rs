@@ -26,6 +26,7 @@ mod linearizability;
 mod migrate;
 mod monitoring;
 mod notes;
+mod permissions;
 mod pipelines;
 mod pool;
 mod ports;

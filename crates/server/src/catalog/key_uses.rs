@@ -1,6 +1,7 @@
-//! What commands do with their keys, as `COMMAND` names it.
+//! What commands do with their keys, as `COMMAND` names it and as permissions go by it.
 
-use super::{Command, Flags, is};
+use super::{Flags, Spec};
+use crate::resp::request::is;
 
 /// What is done with a key.
 type Uses = &'static [&'static str];
@@ -19,7 +20,7 @@ const UPDATES: Uses = &["RW", "update"];
 /// with those behind it.
 const OTHERS: &[(&[&str], Uses, Uses)] = &[
     (&["msetnx", "setnx"], CREATES, CREATES),
-    (&["mset", "psetex", "restore", "setex", "set"], SETS, SETS),
+    (&["mset", "psetex", "restore", "setex"], SETS, SETS),
     (
         &[
             "bitop",
@@ -72,8 +73,8 @@ const OTHERS: &[(&[&str], Uses, Uses)] = &[
     ),
     (
         &[
-            "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "lmpop",
-            "lpop", "migrate", "rpop", "spop", "zmpop", "zpopmax", "zpopmin",
+            "hgetdel", "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel",
+            "lmpop", "lpop", "migrate", "rpop", "spop", "zmpop", "zpopmax", "zpopmin",
         ],
         TAKES,
         TAKES,
@@ -128,6 +129,12 @@ const OTHERS: &[(&[&str], Uses, Uses)] = &[
             "expire",
             "expireat",
             "geoadd",
+            "hexpire",
+            "hexpireat",
+            "hpersist",
+            "hpexpire",
+            "hpexpireat",
+            "hsetex",
             "hmset",
             "hset",
             "lset",
@@ -148,7 +155,7 @@ const OTHERS: &[(&[&str], Uses, Uses)] = &[
 ];
 
 /// What a command does with its key of this number, from 0.
-pub fn of(command: &Command, number: usize) -> Uses {
+pub fn of(command: &Spec, number: usize) -> Uses {
     let mut others = OTHERS.iter();
     match others.find(|(names, ..)| names.contains(&command.name)) {
         Some((_, first, _)) if number == 0 => first,
@@ -159,13 +166,24 @@ pub fn of(command: &Command, number: usize) -> Uses {
     }
 }
 
+/// True if arguments decide what a command does with its keys, so that [`of`] is the most that it
+/// may do.
+pub fn is_variable(command: &Spec) -> bool {
+    matches!(command.name, "bitfield" | "set") && command.flags.has(Flags::WRITE)
+}
+
 /// As [`of`], of a command with these arguments.
-pub fn of_call(command: &Command, args: &[&[u8]], number: usize) -> Uses {
-    let rest = args.get(2..).unwrap_or_default();
-    let has = |wanted: &[&str]| rest.iter().any(|word| wanted.iter().any(|it| is(word, it)));
+pub fn of_call(command: &Spec, args: &[&[u8]], number: usize) -> Uses {
+    let has = |from: usize, wanted: &[&str]| {
+        let words = args.get(from..).unwrap_or_default();
+        words
+            .iter()
+            .any(|word| wanted.iter().any(|it| is(word, it)))
+    };
     match command.name {
-        "set" if has(&["get"]) => CHANGES,
-        "bitfield" if !has(&["set", "incrby"]) => READS,
+        // A condition on the old value tells what it is to who guesses it.
+        "set" if !has(3, &["get", "ifeq"]) => SETS,
+        "bitfield" if !has(2, &["set", "incrby"]) => READS,
         _ => of(command, number),
     }
 }

@@ -1,0 +1,272 @@
+//! Where the keys of commands are, as `COMMAND INFO` tells it.
+
+use super::{Command, KeySpec};
+use crate::catalog::key_uses;
+use crate::resp::Reply;
+
+/// Where the search for keys begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SearchStart {
+    /// At this argument.
+    Index(usize),
+    /// Behind a keyword, which is searched for from an argument on; negative: from the end.
+    Keyword(&'static str, i64),
+    /// Elsewhere: another key's value says which.
+    Unknown,
+}
+
+/// Which arguments are keys from there on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KeyRun {
+    /// Up to the one at this distance (negative: from the end), each `step`th; of the rest one part
+    /// in `limit` if that is not 0.
+    Range { last: i64, step: i64, limit: i64 },
+    /// As many as the argument says, behind it.
+    Counted,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// Keys that lie together, and what is done with them.
+#[derive(Clone, Debug)]
+struct KeyPlace {
+    start: SearchStart,
+    run: KeyRun,
+    uses: Vec<&'static str>,
+}
+
+const ONE: KeyRun = KeyRun::Range {
+    last: 0,
+    step: 1,
+    limit: 0,
+};
+
+/// The channels of a shard are found like keys, and are none.
+const SHARD_CHANNELS: &[(&str, i32)] = &[("spublish", 1), ("ssubscribe", -1), ("sunsubscribe", -1)];
+
+/// Keys that a function finds, as far as they can be described.
+const FOUND: &[(&str, &[(SearchStart, KeyRun)])] = &[
+    (
+        "sort",
+        &[
+            (SearchStart::Index(1), ONE),
+            (SearchStart::Unknown, KeyRun::Unknown),
+            (SearchStart::Unknown, KeyRun::Unknown),
+        ],
+    ),
+    ("georadius", STORES_FROM_6),
+    ("georadiusbymember", STORES_FROM_5),
+    ("xread", &[(SearchStart::Keyword("STREAMS", 1), FIRST_HALF)]),
+    (
+        "xreadgroup",
+        &[(SearchStart::Keyword("STREAMS", 4), FIRST_HALF)],
+    ),
+];
+const STORES_FROM_6: &[(SearchStart, KeyRun)] = &[
+    (SearchStart::Index(1), ONE),
+    (SearchStart::Keyword("STORE", 6), ONE),
+    (SearchStart::Keyword("STOREDIST", 6), ONE),
+];
+const STORES_FROM_5: &[(SearchStart, KeyRun)] = &[
+    (SearchStart::Index(1), ONE),
+    (SearchStart::Keyword("STORE", 5), ONE),
+    (SearchStart::Keyword("STOREDIST", 5), ONE),
+];
+const FIRST_HALF: KeyRun = KeyRun::Range {
+    last: -1,
+    step: 1,
+    limit: 2,
+};
+
+/// Returns the first key's position, the last one's (negative: from the end) and the step, as
+/// clients ask for them who know no more.
+pub fn first_last_step(command: &Command) -> (i64, i64, i64) {
+    let channels = SHARD_CHANNELS.iter().find(|it| it.0 == command.name);
+    if let Some((_, last)) = channels {
+        return (1, i64::from(*last), 1);
+    }
+    match command.keys {
+        KeySpec::Range { first, last, step } => (first as i64, i64::from(last), step as i64),
+        KeySpec::Counted {
+            target: Some(target),
+            ..
+        } => (target as i64, target as i64, 1),
+        KeySpec::OneOrBehind { key, .. } => (key as i64, key as i64, 1),
+        KeySpec::Custom(_) => match places(command).first() {
+            Some(KeyPlace {
+                start: SearchStart::Index(first),
+                ..
+            }) => (*first as i64, *first as i64, 1),
+            _ => (0, 0, 0),
+        },
+        KeySpec::None | KeySpec::Counted { .. } => (0, 0, 0),
+    }
+}
+
+fn places(command: &Command) -> Vec<KeyPlace> {
+    let uses = |number| {
+        let uses = key_uses::of(command, number);
+        if key_uses::is_variable(command) {
+            [uses, &["variable_flags"]].concat()
+        } else {
+            uses.to_vec()
+        }
+    };
+    let place = |start, run, uses| KeyPlace { start, run, uses };
+    let channels = SHARD_CHANNELS.iter().find(|it| it.0 == command.name);
+    if let Some((_, last)) = channels {
+        let last = i64::from(*last).min(0);
+        let run = KeyRun::Range {
+            last,
+            step: 1,
+            limit: 0,
+        };
+        return vec![place(SearchStart::Index(1), run, vec!["not_key"])];
+    }
+    match command.keys {
+        KeySpec::None => Vec::new(),
+        KeySpec::Custom(_) => {
+            let found = FOUND.iter().find(|it| it.0 == command.name);
+            let found = found.map_or(&[][..], |it| it.1);
+            let uses = |number: usize, start| match (command.name, start) {
+                // By the patterns of BY and GET.
+                ("sort", SearchStart::Unknown) if number == 1 => uses(0),
+                _ => uses(number),
+            };
+            let numbered = found.iter().enumerate();
+            numbered
+                .map(|(number, &(start, run))| place(start, run, uses(number, start)))
+                .collect()
+        }
+        KeySpec::Range { first, last, step } => {
+            let (step, fixed) = (step as i64, last >= 0);
+            let run = |from: usize| KeyRun::Range {
+                last: if fixed {
+                    i64::from(last) - from as i64
+                } else {
+                    i64::from(last)
+                },
+                step,
+                limit: 0,
+            };
+            let mut places = Vec::new();
+            if uses(0) == uses(1) || last == first as i32 {
+                places.push(place(SearchStart::Index(first), run(first), uses(0)));
+            } else {
+                places.push(place(SearchStart::Index(first), ONE, uses(0)));
+                let next = first + step as usize;
+                places.push(place(SearchStart::Index(next), run(next), uses(1)));
+            }
+            if command.name == "sort_ro" {
+                places.push(place(SearchStart::Unknown, KeyRun::Unknown, uses(0)));
+            }
+            places
+        }
+        KeySpec::OneOrBehind {
+            key, keyword, from, ..
+        } => {
+            let behind = KeyRun::Range {
+                last: -1,
+                step: 1,
+                limit: 0,
+            };
+            let incomplete = [&uses(0)[..], &["incomplete"]].concat();
+            let keyword = SearchStart::Keyword(keyword, i64::from(from));
+            vec![
+                place(SearchStart::Index(key), ONE, uses(0)),
+                place(keyword, behind, incomplete),
+            ]
+        }
+        KeySpec::Counted { count, target } => {
+            let mut places = Vec::new();
+            if let Some(target) = target {
+                places.push(place(SearchStart::Index(target), ONE, uses(0)));
+            }
+            let number = places.len();
+            places.push(place(
+                SearchStart::Index(count),
+                KeyRun::Counted,
+                uses(number),
+            ));
+            places
+        }
+    }
+}
+
+/// Writes where a command's keys are.
+pub fn describe_keys(reply: &mut Reply, command: &Command) {
+    let places = places(command);
+    reply.array(places.len());
+    for KeyPlace { start, run, uses } in places {
+        reply.map(3);
+        reply.bulk(b"flags");
+        reply.set(uses.len());
+        for word in uses {
+            reply.simple(word);
+        }
+        reply.bulk(b"begin_search");
+        match start {
+            SearchStart::Index(index) => {
+                let index = i64::try_from(index).unwrap_or(i64::MAX);
+                write_part(reply, "index", &[("index", index)]);
+            }
+            SearchStart::Keyword(keyword, from) => {
+                begin_part(reply, "keyword");
+                reply.map(2);
+                reply.bulk(b"keyword");
+                reply.bulk(keyword.as_bytes());
+                reply.bulk(b"startfrom");
+                reply.integer(from);
+            }
+            SearchStart::Unknown => write_part(reply, "unknown", &[]),
+        }
+        reply.bulk(b"find_keys");
+        match run {
+            KeyRun::Range { last, step, limit } => {
+                let numbers = [("lastkey", last), ("keystep", step), ("limit", limit)];
+                write_part(reply, "range", &numbers);
+            }
+            KeyRun::Counted => {
+                let numbers = [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)];
+                write_part(reply, "keynum", &numbers);
+            }
+            KeyRun::Unknown => write_part(reply, "unknown", &[]),
+        }
+    }
+}
+
+fn begin_part(reply: &mut Reply, kind: &str) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"spec");
+}
+
+fn write_part(reply: &mut Reply, kind: &str, numbers: &[(&str, i64)]) {
+    begin_part(reply, kind);
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.integer(*number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{all, find};
+
+    #[test]
+    fn every_command_with_keys_says_where_they_are() {
+        let names = FOUND.iter().map(|it| it.0);
+        let names = names.chain(SHARD_CHANNELS.iter().map(|it| it.0));
+        for name in names {
+            assert!(find(name.as_bytes()).is_some(), "{name}");
+        }
+        let subcommands = all().flat_map(Command::subcommands);
+        for command in all().chain(subcommands) {
+            let has_keys = !matches!(command.keys, KeySpec::None);
+            assert!(!has_keys || !places(command).is_empty(), "{}", command.name);
+        }
+    }
+}
