@@ -16,6 +16,7 @@ use crate::object::Kind;
 use crate::push::notifications;
 use crate::resp::{Protocol, Reply};
 use crate::server::Server;
+use crate::singly::Reason;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use smallvec::SmallVec;
@@ -478,7 +479,8 @@ impl<'s> Executor<'s> {
         // Who begins to observe does so in the exclusive phase, so it is known from here on.
         let changes = [Flags::WRITE, Flags::MAY_CHANGE];
         let may_change = key.is_some() && changes.iter().any(|&flag| command.flags.has(flag));
-        if may_change && keyspace.is_observed() {
+        let deletes = key.is_some() && server.singly.has(Reason::LazyExpiry);
+        if (may_change || deletes) && keyspace.is_observed() {
             return Shared::Observed;
         }
         let stripe = key.map(|key| {
@@ -592,6 +594,7 @@ impl Server {
     pub fn announce(&self, effects: &mut Effects, databases: &mut Databases) {
         while !effects.events.is_empty() {
             let events = std::mem::take(&mut effects.events);
+            let told = std::mem::take(&mut effects.told);
             for event in events.iter().filter(|event| event.is_change) {
                 self.watches.touch(event.database, &event.key);
             }
@@ -600,7 +603,8 @@ impl Server {
                 notifications::publish(&self.pubsub, &self.clients, on, &events);
             }
             if self.keyspace.is_observed_by(Observer::Tracking) {
-                self.tracking.tell(&self.clients, &events);
+                let news = events.get(told..).unwrap_or_default();
+                self.tracking.tell(&self.clients, news);
             }
             if self.keyspace.is_observed_by(Observer::Blocked) {
                 for event in &events {

@@ -1,8 +1,16 @@
 //! Patterns of keys and channels as Redis reads them: `*` is any bytes, `?` is any byte, `[a-z]` is
 //! a byte of a class and `[^a-z]` is one of no class, and a backslash takes the next byte as it is.
 
+//!
+//! A client may choose a pattern and texts whose comparison takes time in proportion to the product
+//! of their lengths. So the work of one command is bounded, beyond what each text costs at least.
+
+use crate::steps;
+use memchr::memmem;
+use std::cell::Cell;
+
 /// True if all of `text` is as `pattern` says. Takes time in proportion to the product of their
-/// lengths at most.
+/// lengths at most, and to their sum if the pattern has stars and plain bytes only.
 ///
 /// ```
 /// use nearfield_server::glob;
@@ -11,60 +19,148 @@
 /// assert!(!glob::matches(b"[^a-c]*", b"bob"));
 /// ```
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    matches_by(pattern, text, |byte| byte)
+    is_match(pattern, text, false, u64::MAX, &mut 0)
+}
+
+/// How much work the patterns of one command may take, in bytes that are looked at: some hundredths
+/// of a second at most.
+const WORK_MAX: u64 = 1 << 24;
+/// The work for a byte of a text, and for a text, that is not counted: plain patterns take less.
+const FREE_PER_BYTE: u64 = 4;
+const FREE_PER_TEXT: u64 = 256;
+
+thread_local! {
+    /// The work of the command that this thread executes.
+    static WORK: Cell<u64> = const { Cell::new(0) };
+}
+
+/// As [`matches`], for a pattern and texts that clients choose. False once the command has taken
+/// too much work; [`end_command`] then says so.
+pub fn matches_bounded(pattern: &[u8], text: &[u8]) -> bool {
+    charge(pattern, text, false)
 }
 
 /// The same, with letters in either case alike.
 pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
-    matches_by(pattern, text, |byte| byte.to_ascii_lowercase())
+    charge(pattern, text, true)
 }
 
-fn matches_by(pattern: &[u8], text: &[u8], fold: impl Fn(u8) -> u8 + Copy) -> bool {
+fn charge(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
+    let before = WORK.get();
+    if before > WORK_MAX {
+        return false;
+    }
+    let free = FREE_PER_TEXT + FREE_PER_BYTE * text.len() as u64;
+    let (most, mut taken) = (free + WORK_MAX - before, 0);
+    let is_match = is_match(pattern, text, ignores_case, most, &mut taken);
+    steps::count(taken as usize);
+    WORK.set(before + taken.saturating_sub(free));
+    is_match
+}
+
+/// Ends a command, and says whether its patterns have taken more work than they may. Then what it
+/// was told of them is not to be trusted.
+#[inline]
+pub fn end_command() -> bool {
+    let work = WORK.get();
+    if work == 0 {
+        return false;
+    }
+    WORK.set(0);
+    work > WORK_MAX
+}
+
+/// Runs something with a bound of its own on the work for patterns. Beyond it nothing matches.
+pub fn apart<R>(run: impl FnOnce() -> R) -> R {
+    let before = WORK.replace(0);
+    let result = run();
+    WORK.set(before);
+    result
+}
+
+/// Compares, and adds the work to `taken`; false if that is more than `most`.
+fn is_match(pattern: &[u8], text: &[u8], ignores_case: bool, most: u64, taken: &mut u64) -> bool {
+    let fold = |byte: u8| match ignores_case {
+        true => byte.to_ascii_lowercase(),
+        false => byte,
+    };
     let (mut rest, mut text) = (pattern, text);
     // Where to go on when what follows the last star does not match: each element but a star
     // matches one byte, so that no earlier star need ever take more.
     let mut retry: Option<(&[u8], &[u8])> = None;
-    loop {
-        if let Some((b'*', after)) = rest.split_first() {
-            rest = after;
-            retry = Some((rest, text));
-            continue;
-        }
-        if text.is_empty() && rest.is_empty() {
+    while *taken <= most {
+        *taken += 1;
+        let next = if let Some((b'*', after)) = rest.split_first() {
+            Some((after, text))
+        } else if text.is_empty() && rest.is_empty() {
             return true;
-        }
-        if let Some((&byte, after_text)) = text.split_first()
-            && let Some(after) = match_byte(rest, byte, fold)
+        } else if let Some((&byte, after_text)) = text.split_first()
+            && let Some(after) = match_byte(rest, byte, fold, taken)
         {
             (rest, text) = (after, after_text);
-            continue;
+            None
+        } else {
+            let Some((after_star, from)) = retry else {
+                return false;
+            };
+            let Some((_, from)) = from.split_first() else {
+                return false;
+            };
+            Some((after_star, from))
+        };
+        if let Some((behind_star, from)) = next {
+            let plain = plain_bytes(behind_star);
+            let from = if ignores_case || plain.is_empty() {
+                from
+            } else if plain.len() == behind_star.len() {
+                return from.ends_with(plain);
+            } else {
+                // What follows the star begins with plain bytes, which are found faster.
+                *taken += plain.len() as u64;
+                match memmem::find(from, plain).and_then(|at| from.get(at..)) {
+                    Some(found) => found,
+                    None => return false,
+                }
+            };
+            (rest, text) = (behind_star, from);
+            retry = Some((rest, text));
         }
-        let Some((after_star, from)) = retry else {
-            return false;
-        };
-        let Some((_, from)) = from.split_first() else {
-            return false;
-        };
-        (rest, text) = (after_star, from);
-        retry = Some((rest, text));
     }
+    false
+}
+
+/// The bytes that a pattern begins with which stand for themselves.
+fn plain_bytes(pattern: &[u8]) -> &[u8] {
+    let end = memchr::memchr3(b'*', b'?', b'[', pattern).unwrap_or(pattern.len());
+    let plain = pattern.get(..end).unwrap_or_default();
+    let end = memchr::memchr(b'\\', plain).unwrap_or(end);
+    plain.get(..end).unwrap_or_default()
 }
 
 /// Matches one byte with the first element of a pattern, which is no star; answers the pattern
-/// behind the element.
-fn match_byte(pattern: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<&[u8]> {
+/// behind the element, and adds how many bytes it had to look at.
+fn match_byte<'p>(
+    pattern: &'p [u8],
+    byte: u8,
+    fold: impl Fn(u8) -> u8 + Copy,
+    taken: &mut u64,
+) -> Option<&'p [u8]> {
     let (&first, after) = pattern.split_first()?;
     match (first, after) {
         (b'?', _) => Some(after),
-        (b'[', _) => match_class(after, byte, fold),
+        (b'[', _) => {
+            let (is_in, rest) = match_class(after, byte, fold);
+            *taken += (after.len() - rest.len()) as u64;
+            is_in.then_some(rest)
+        }
         (b'\\', [escaped, after @ ..]) => (fold(*escaped) == fold(byte)).then_some(after),
         _ => (fold(first) == fold(byte)).then_some(after),
     }
 }
 
-/// Matches one byte with a class, whose bracket has been read. One that is not closed ends with
-/// the pattern.
-fn match_class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<&[u8]> {
+/// Matches one byte with a class, whose bracket has been read, and answers the pattern behind it.
+/// One that is not closed ends with the pattern.
+fn match_class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -93,7 +189,7 @@ fn match_class(class: &[u8], byte: u8, fold: impl Fn(u8) -> u8) -> Option<&[u8]>
             }
         }
     }
-    (found != negated).then_some(rest)
+    (found != negated, rest)
 }
 
 /// The bytes that all that matches a pattern begins with.
@@ -135,6 +231,8 @@ pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
 
     #[test]
     fn patterns_match_as_in_redis() {
@@ -176,6 +274,81 @@ mod tests {
     fn many_stars_take_little_time() {
         let pattern = "a*".repeat(5_000) + "b";
         assert!(!matches(pattern.as_bytes(), &[b'a'; 10_000]));
+    }
+
+    #[test]
+    fn plain_patterns_take_work_in_proportion_to_the_text() {
+        for pattern in [
+            format!("*{}b", "a".repeat(20_000)),
+            format!("*{}c*", "ab".repeat(10_000)),
+            "*a".repeat(10_000) + "b",
+        ] {
+            let text = [b'a'; 40_000];
+            let steps = steps::taken_by(|| assert!(!matches_bounded(pattern.as_bytes(), &text)));
+            assert!(
+                steps.unwrap_or(0) < 200_000,
+                "{steps:?} for {}",
+                pattern.len()
+            );
+            assert!(!end_command());
+        }
+    }
+
+    #[test]
+    fn work_ends_where_it_is_too_much() {
+        let class = "[".repeat(60_000);
+        let mut compared = 0;
+        let steps = steps::taken_by(|| {
+            for _ in 0..20_000 {
+                assert!(!matches_bounded(class.as_bytes(), b"key"));
+                compared += 1;
+            }
+        });
+        assert!(steps.unwrap_or(0) < 2 * WORK_MAX, "{steps:?}");
+        assert!(end_command());
+        // The next command begins anew, and something apart takes nothing of it.
+        assert!(matches_bounded(b"k[e]y", b"key"));
+        let long = "?".repeat(20_000);
+        apart(|| {
+            assert!(!matches_bounded(
+                format!("*{long}b").as_bytes(),
+                &[b'a'; 40_000]
+            ))
+        });
+        assert!(matches_bounded(b"k*y", b"key"));
+        assert!(!end_command());
+    }
+
+    #[test]
+    fn patterns_match_as_a_plain_matcher_says() {
+        fn plain(pattern: &[u8], text: &[u8]) -> bool {
+            match (pattern, text) {
+                ([], []) => true,
+                ([b'*', rest @ ..], _) => {
+                    plain(rest, text) || text.split_first().is_some_and(|it| plain(pattern, it.1))
+                }
+                ([b'?', rest @ ..], [_, text @ ..]) => plain(rest, text),
+                ([b'\\', byte, rest @ ..], [other, text @ ..]) => {
+                    byte == other && plain(rest, text)
+                }
+                ([byte, rest @ ..], [other, text @ ..]) => byte == other && plain(rest, text),
+                _ => false,
+            }
+        }
+        let random = &mut SmallRng::seed_from_u64(1);
+        for _ in 0..20_000 {
+            let mut some = |of: &[u8], most: usize| -> Vec<u8> {
+                let length = random.random_range(0..most);
+                (0..length)
+                    .map(|_| of[random.random_range(0..of.len())])
+                    .collect()
+            };
+            let (pattern, text) = (some(b"ab*?\\a", 9), some(b"ab", 12));
+            if pattern.last() != Some(&b'\\') {
+                let expected = plain(&pattern, &text);
+                assert_eq!(matches(&pattern, &text), expected, "{pattern:?} {text:?}");
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub enum Reason {
     Pause = 2,
     /// The slow log takes commands that are as fast as those of a batch.
     SlowLog = 4,
+    /// Keys whose time is over are deleted by those alone who ask for them
+    /// (`DEBUG SET-ACTIVE-EXPIRE 0`).
+    LazyExpiry = 8,
 }
 
 /// The reasons that there are.

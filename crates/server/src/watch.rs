@@ -1,67 +1,73 @@
 //! The keys that clients watch. A transaction is refused if one of them was changed. Keys in a pool
 //! are not in here: `EXEC` compares them ([`crate::keyspace::draft::Draft::expect`]).
 
-use crate::client::{ClientShared, WatchedKey};
+use crate::client::{ClientShared, WatchedKeys};
+use crate::steps;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A key with the number of its database.
-type DatabaseKey = (usize, Vec<u8>);
+/// Who watches a key, by their numbers.
+type Watchers = HashMap<u64, Arc<ClientShared>>;
 
-/// Who watches which keys.
+/// Who watches which keys, by the numbers of databases. A key that was changed is not in here until
+/// somebody watches it again, so that no write tells a client twice.
 #[derive(Debug, Default)]
 pub struct Watches {
-    watchers: Mutex<HashMap<DatabaseKey, Vec<Arc<ClientShared>>>>,
+    watchers: Mutex<HashMap<usize, HashMap<Vec<u8>, Watchers>>>,
 }
 
 impl Watches {
     /// Has `client` watch a key. To be called in the exclusive phase.
     pub fn add(&self, database: usize, key: &[u8], client: &Arc<ClientShared>) {
+        steps::count(1);
         let mut watchers = self.watchers.lock();
-        let clients = watchers.entry((database, key.to_vec())).or_default();
-        clients.push(Arc::clone(client));
+        let keys = watchers.entry(database).or_default();
+        let clients = keys.entry_ref(key).or_default();
+        clients.insert(client.id, Arc::clone(client));
     }
 
     /// Has a client watch these keys no more.
-    pub fn remove(&self, keys: &[WatchedKey], client: &ClientShared) {
+    pub fn remove(&self, keys: &WatchedKeys, client: &ClientShared) {
         let mut watchers = self.watchers.lock();
-        for watched in keys {
-            let key = (watched.database, watched.key.clone());
-            if let Some(clients) = watchers.get_mut(&key) {
-                clients.retain(|other| other.id != client.id);
+        for (database, key) in keys.keys() {
+            steps::count(1);
+            let Some(all) = watchers.get_mut(database) else {
+                continue;
+            };
+            if let Some(clients) = all.get_mut(key) {
+                clients.remove(&client.id);
                 if clients.is_empty() {
-                    watchers.remove(&key);
+                    all.remove(key);
                 }
+            }
+            if all.is_empty() {
+                watchers.remove(database);
             }
         }
     }
 
     /// Says that a key was changed.
     pub fn touch(&self, database: usize, key: &[u8]) {
-        let watchers = self.watchers.lock();
-        if watchers.is_empty() {
+        let mut watchers = self.watchers.lock();
+        let Some(keys) = watchers.get_mut(&database) else {
             return;
-        }
-        for client in watchers
-            .get(&(database, key.to_vec()))
-            .into_iter()
-            .flatten()
-        {
+        };
+        for client in keys.remove(key).iter().flat_map(HashMap::values) {
+            steps::count(1);
             client.watch_broken.store(true, Ordering::Relaxed);
+        }
+        if keys.is_empty() {
+            watchers.remove(&database);
         }
     }
 
     /// The keys of a database that are watched.
     pub fn keys_of(&self, database: usize) -> Vec<Vec<u8>> {
         let watchers = self.watchers.lock();
-        let of = |key: &&DatabaseKey| key.0 == database;
-        watchers
-            .keys()
-            .filter(of)
-            .map(|key| key.1.clone())
-            .collect()
+        let keys = watchers.get(&database).into_iter();
+        keys.flat_map(|keys| keys.keys().cloned()).collect()
     }
 
     /// True if no key is watched.

@@ -15,17 +15,19 @@ pub use tracking::Choice;
 use crate::acl;
 use crate::migration::Shipment;
 use crate::resp::Words;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A key that a client watches.
+/// The keys that a client watches, each with the number of its database.
+pub type WatchedKeys = HashMap<(usize, Vec<u8>), WatchedKey>;
+
+/// A key that a client watches, as it was when that began.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
-    /// The number of its database.
-    pub database: usize,
-    /// The key.
-    pub key: Vec<u8>,
+    /// Whether it was there. One that is not there any more has changed, also if its time is over.
+    pub was_there: bool,
     /// The entry that a pool had for the key. Other servers do not tell of their changes, so `EXEC`
     /// compares. `None` if the key was absent, and if no other server changes the keys.
     pub stored: Option<Vec<u8>>,
@@ -41,7 +43,7 @@ pub struct Client {
     /// The commands of a transaction that is being queued.
     pub transaction: Option<Transaction>,
     /// The keys that it watches.
-    pub watched: Vec<WatchedKey>,
+    pub watched: WatchedKeys,
     /// What the server remembers for it of the keys that it watches.
     pub watched_bytes: usize,
     /// What the server remembers of the command that it waits in.
@@ -150,7 +152,7 @@ impl Client {
             shared,
             database: 0,
             transaction: None,
-            watched: Vec::new(),
+            watched: WatchedKeys::new(),
             watched_bytes: 0,
             waiting_bytes: 0,
             authenticated,

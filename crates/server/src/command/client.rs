@@ -176,24 +176,27 @@ pub fn all(call: &Call<'_>) -> Vec<Arc<ClientShared>> {
 }
 
 fn list(call: &mut Call<'_>) -> Answer {
-    let all = all(call);
     let (own, now_ms) = (call.client.shared.id, steady_ms());
-    let found: Vec<&Arc<ClientShared>> = match ids(call.rest(2))? {
+    let clients = &call.server.clients;
+    let found: Vec<Arc<ClientShared>> = match ids(call.rest(2))? {
         // In the order that was asked for.
         Some(ids) => {
-            let by_id = |id: &i64| all.iter().find(|it| i64::try_from(it.id) == Ok(*id));
+            let clients = clients.lock();
+            let by_id = |id: &i64| clients.get(&u64::try_from(*id).ok()?).cloned();
             ids.iter().filter_map(by_id).collect()
         }
         None => {
             let filter = Filter::parse(call.server, call.rest(2))?;
-            let takes = |client: &&Arc<ClientShared>| filter.takes(client, own, false, now_ms);
-            all.iter().filter(takes).collect()
+            let takes = |client: &Arc<ClientShared>| filter.takes(client, own, false, now_ms);
+            let mut found = filter.candidates(clients);
+            found.retain(takes);
+            found
         }
     };
     show_own(call);
     let mut text = String::new();
     for client in found {
-        text += &describe(client, now_ms);
+        text += &describe(&client, now_ms);
         text.push('\n');
     }
     call.reply.verbatim("txt", text.as_bytes());
@@ -268,7 +271,7 @@ fn kill(call: &mut Call<'_>) -> Answer {
     };
     let (own, now_ms) = (call.client.shared.id, steady_ms());
     let mut killed = 0;
-    for client in all(call) {
+    for client in filter.candidates(&call.server.clients) {
         if filter.takes(&client, own, !old_form, now_ms) {
             killed += 1;
             close(call, &client);

@@ -5,9 +5,12 @@
 
 use super::is;
 use crate::client::ClientShared;
+use crate::connection::Clients;
 use crate::error::{CommandError, shown};
 use crate::number::parse_integer;
 use crate::server::Server;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The letters that may stand for a client's state, also those that none of ours ever has.
@@ -58,8 +61,8 @@ struct Condition {
 #[derive(Debug, Default)]
 pub struct Filter {
     /// Those of these numbers alone, if there are any.
-    ids: Vec<u64>,
-    other_than_ids: Vec<u64>,
+    ids: BTreeSet<u64>,
+    other_than_ids: BTreeSet<u64>,
     conditions: Vec<Condition>,
     older_than_s: Option<u64>,
     idle_since_s: Option<u64>,
@@ -131,7 +134,7 @@ impl Filter {
         }
         for &id in &ids {
             let id = u64::try_from(id).ok().filter(|id| *id > 0);
-            to.push(id.ok_or(TOO_SMALL)?);
+            to.insert(id.ok_or(TOO_SMALL)?);
         }
         Ok(words.get(ids.len()..).unwrap_or_default())
     }
@@ -140,6 +143,19 @@ impl Filter {
         let same = |it: &Condition| it.by == by && it.holds == holds;
         self.conditions.retain(|it| !same(it));
         self.conditions.push(Condition { by, value, holds });
+    }
+
+    /// The clients that may be meant: those whose numbers are said, or all.
+    pub fn candidates(&self, clients: &Clients) -> Vec<Arc<ClientShared>> {
+        let clients = clients.lock();
+        match self.ids.is_empty() {
+            true => clients.values().cloned().collect(),
+            false => self
+                .ids
+                .iter()
+                .filter_map(|id| clients.get(id).cloned())
+                .collect(),
+        }
     }
 
     /// True if the client of the number `own` means `client`, too; `skips_own` says whether it

@@ -5,7 +5,7 @@ use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, KeySpec, all, find, is, lookup};
 use crate::catalog::key_uses;
 use crate::error::CommandError;
-use crate::glob::matches;
+use crate::glob::matches_bounded;
 use crate::number::parse_integer;
 use crate::resp::Reply;
 
@@ -186,7 +186,7 @@ fn list(call: &mut Call<'_>) -> Answer {
                 Box::new(move |command, _| command.category_names().contains(&wanted.as_str()))
             } else if is(kind, "pattern") {
                 let pattern = pattern.to_ascii_lowercase();
-                Box::new(move |_, name| matches(&pattern, name.as_bytes()))
+                Box::new(move |_, name| matches_bounded(&pattern, name.as_bytes()))
             } else {
                 return Err(CommandError::Syntax);
             }

@@ -4,10 +4,15 @@ use super::{Account, Answer, Call, Command, Flags, Group, Planned, Run};
 use crate::blocking::Wait;
 use crate::client::Client;
 use crate::error::CommandError;
+use crate::glob;
 use crate::keyspace::{HeldPhase, Keys};
 use crate::resp::Reply;
 use crate::server::Server;
+use crate::singly::Reason;
 use std::sync::atomic::Ordering;
+
+const TOO_MUCH_WORK: CommandError =
+    CommandError::text("ERR the pattern takes too much work, as it is long and has wildcards");
 
 /// Notes the use of keys, and the memory that a write may take. One use in
 /// [`USES_PER_SAMPLE`](crate::eviction::hot_keys::USES_PER_SAMPLE) is to be `sampled`, to know the
@@ -68,6 +73,8 @@ pub fn invoke(
     let began = account.begin(server, client, args);
     let only_looks = command.flags.has(Flags::LOOKS_ONLY) || command.flags.has(Flags::PASSES_ON);
     let mut keys = keys;
+    let writes = command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_CHANGE);
+    keys.set_keeps_expired(server.singly.has(Reason::Pause) && !writes);
     keys.touch(command.part, args);
     keys.set_use(!only_looks && !client.leaves_no_trace());
     let mut call = Call {
@@ -89,7 +96,14 @@ pub fn invoke(
     };
     let wait = call.wait.take();
     let database = call.keys.database_number();
-    let changes = call.keys.effects().settle(database, args);
+    let effects = call.keys.effects();
+    let changes = effects.settle(database, args);
+    if nested && call.client.tracking.is_some() {
+        // What was changed before is no news of what this command has read.
+        let news = effects.events.get(effects.told..).unwrap_or_default();
+        server.tracking.tell(&server.clients, news);
+        effects.told = effects.events.len();
+    }
     if changes > 0 {
         server
             .keyspace
@@ -102,6 +116,10 @@ pub fn invoke(
             let text = String::from_utf8_lossy(text.trim_ascii_end());
             Err(CommandError::owned(text.into_owned()))
         }
+        _ => answer,
+    };
+    let answer = match glob::end_command() {
+        true if answer.is_ok() && !command.flags.has(Flags::WRITE) => Err(TOO_MUCH_WORK),
         _ => answer,
     };
     account.end(server, client, args, &answer, wait.is_some());

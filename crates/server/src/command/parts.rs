@@ -58,7 +58,7 @@ impl<'a> Step<'a> {
     /// True if an element of this name is answered.
     pub fn accepts(&self, name: &[u8]) -> bool {
         self.pattern
-            .is_none_or(|pattern| glob::matches(pattern, name))
+            .is_none_or(|pattern| glob::matches_bounded(pattern, name))
     }
 }
 

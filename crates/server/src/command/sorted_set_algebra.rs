@@ -224,13 +224,14 @@ impl Query {
 
     /// The members of the result and their scores, in the order of a sorted set.
     fn run(mut self, call: &mut Call<'_>) -> Result<Members, CommandError> {
+        if self.operation != Operation::Diff {
+            // Sums depend on their order, which is that of Redis.
+            self.inputs.sort_by_key(|input| input.len);
+        }
         let mut members = match self.operation {
             Operation::Union => self.union(call)?,
             Operation::Inter if !self.complete => Members::new(),
-            Operation::Inter => {
-                self.inputs.sort_by_key(|input| input.len);
-                self.inter(call)?
-            }
+            Operation::Inter => self.inter(call)?,
             Operation::Diff if !self.first => Members::new(),
             Operation::Diff => self.diff(call)?,
         };

@@ -2,11 +2,12 @@
 
 use super::{Answer, Call, Command, Flags, Group, lookup};
 use crate::acl::log::Context;
-use crate::client::{Client, ENTRY_BYTES, WatchedKey};
+use crate::client::{Client, ENTRY_BYTES, WatchedKey, WatchedKeys};
 use crate::error::CommandError;
 use crate::keyspace::Observer;
 use crate::resp::Words;
 use crate::server::Server;
+use crate::steps;
 use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Transactions;
@@ -78,19 +79,16 @@ fn exec(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::text("ERR EXEC without MULTI"));
     };
     // A watched key whose time is over since then counts as changed.
-    for WatchedKey { database, key, .. } in call.client.watched.clone() {
-        if call.keys.is_shared() {
-            break;
-        }
+    if !call.keys.is_shared() {
         let own = call.keys.database_number();
-        call.keys.select(database);
-        let found = call.keys.peek(&key);
-        call.keys.select(own);
-        if found?.is_none() && call.keys.effects().deleted(database, &key) {
-            call.client
-                .shared
-                .watch_broken
-                .store(true, Ordering::Relaxed);
+        for ((database, key), watched) in &call.client.watched {
+            call.keys.select(*database);
+            let found = call.keys.peek(key);
+            call.keys.select(own);
+            if found?.is_none() && watched.was_there {
+                let broken = &call.client.shared.watch_broken;
+                broken.store(true, Ordering::Relaxed);
+            }
         }
     }
     let broken = call.client.shared.watch_broken.load(Ordering::Relaxed);
@@ -128,11 +126,11 @@ fn exec(call: &mut Call<'_>) -> Answer {
 
 /// True if watched keys in a pool are as `WATCH` has found them. What the transaction changes is
 /// written only if they stay so.
-fn are_unchanged(call: &mut Call<'_>, watched: &[WatchedKey]) -> Result<bool, CommandError> {
-    for it in watched {
+fn are_unchanged(call: &mut Call<'_>, watched: &WatchedKeys) -> Result<bool, CommandError> {
+    for ((database, key), it) in watched {
         let own = call.keys.database_number();
-        call.keys.select(it.database);
-        let now = call.keys.expect_entry(&it.key);
+        call.keys.select(*database);
+        let now = call.keys.expect_entry(key);
         call.keys.select(own);
         if now? != it.stored {
             return Ok(false);
@@ -193,9 +191,10 @@ fn watch(call: &mut Call<'_>) -> Answer {
     }
     let database = call.keys.database_number();
     for &key in call.rest(1) {
-        call.keys.peek(key)?;
-        let mut others = call.client.watched.iter();
-        if others.any(|it| it.database == database && it.key == key) {
+        steps::count(1);
+        let was_there = call.keys.exists(key)?;
+        let named = (database, key.to_vec());
+        if call.client.watched.contains_key(&named) {
             continue;
         }
         let stored = call.keys.expect_entry(key)?;
@@ -205,11 +204,8 @@ fn watch(call: &mut Call<'_>) -> Answer {
         // The key is kept here and among those that are watched.
         let kept = stored.as_ref().map_or(0, Vec::len);
         call.client.watched_bytes += 2 * (key.len() + ENTRY_BYTES) + kept;
-        call.client.watched.push(WatchedKey {
-            database,
-            key: key.to_vec(),
-            stored,
-        });
+        let watched = WatchedKey { was_there, stored };
+        call.client.watched.insert(named, watched);
     }
     if !call.keys.is_shared() {
         call.server.keyspace.set_observed(Observer::Watch, true);
@@ -251,7 +247,7 @@ pub fn leave_watches(server: &Server, client: &mut Client) {
 
 /// Ends the watching of all keys of the client, which has the keyspace to itself, and returns
 /// them.
-pub fn forget_watches(call: &mut Call<'_>) -> Vec<WatchedKey> {
+pub fn forget_watches(call: &mut Call<'_>) -> WatchedKeys {
     let watched = std::mem::take(&mut call.client.watched);
     call.client.watched_bytes = 0;
     call.server.watches.remove(&watched, &call.client.shared);

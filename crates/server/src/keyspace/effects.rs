@@ -69,6 +69,8 @@ pub struct Effects {
     pub instead: Option<Vec<Words>>,
     /// What happened to which keys. Only collected if somebody observes.
     pub events: Vec<Event>,
+    /// How many of these those who cache keys were told of.
+    pub told: usize,
     /// How long it took at most to delete a key whose time was over.
     pub longest_expiry: Duration,
     /// Events that come after all others: deletions of objects that became empty.
@@ -94,6 +96,7 @@ impl Effects {
             before,
             instead,
             events,
+            told,
             longest_expiry,
             last_events,
             draft,
@@ -109,19 +112,11 @@ impl Effects {
         before.clear();
         *instead = None;
         events.clear();
+        *told = 0;
         *longest_expiry = Duration::ZERO;
         last_events.clear();
         draft.clear();
         *key_by_key = false;
-    }
-
-    /// True if `key` was found to be over and deleted.
-    pub fn deleted(&self, database: usize, key: &[u8]) -> bool {
-        let is = |(other, words): &(usize, Words)| {
-            *other == database
-                && matches!(&words[..], [name, word] if name == b"DEL" && word == key)
-        };
-        self.before.iter().any(is)
     }
 
     /// Ends one command: what it has changed goes to the end of what is to be logged, `args` as

@@ -37,6 +37,8 @@ pub struct Keys<'c> {
     now_ms: u64,
     /// Keys whose time is over are seen by the log's reader, which deletes them as it is told.
     expires: bool,
+    /// Keys whose time is over are not seen, and are left where they are.
+    keeps_expired: bool,
     /// What is read is used, so that a value in a cold tier may come into memory.
     is_use: bool,
     /// Which part of each key's object is touched, by these arguments.
@@ -61,6 +63,7 @@ impl<'c> Keys<'c> {
             database,
             now_ms,
             expires: true,
+            keeps_expired: false,
             is_use: true,
             part: (all, &[]),
             effects,
@@ -80,6 +83,7 @@ impl<'c> Keys<'c> {
             database: self.database,
             now_ms: self.now_ms,
             expires: self.expires,
+            keeps_expired: self.keeps_expired,
             is_use: self.is_use,
             part: self.part,
             effects: self.effects,
@@ -91,6 +95,12 @@ impl<'c> Keys<'c> {
     pub fn without_expiry(mut self) -> Self {
         self.expires = false;
         self
+    }
+
+    /// Says whether the command leaves keys where they are whose time is over, as nothing may
+    /// change (`CLIENT PAUSE`).
+    pub fn set_keeps_expired(&mut self, keeps_expired: bool) {
+        self.keeps_expired = keeps_expired;
     }
 
     /// Says whether what the command reads is used by it. Who only looks, or passes values on as
@@ -282,7 +292,8 @@ impl<'c> Keys<'c> {
             Some(found) if self.is_over(found.expires_at_ms) => {
                 // Those who observe are told in the exclusive phase alone; then it is left to
                 // whoever looks for such keys there.
-                if self.is_exclusive() || !self.keyspace.is_observed() {
+                let may_change = self.is_exclusive() || !self.keyspace.is_observed();
+                if may_change && !self.keeps_expired {
                     self.expire(key)?;
                 }
                 Ok(None)

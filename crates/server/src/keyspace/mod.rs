@@ -80,8 +80,6 @@ pub enum Observer {
     Snapshot = 16,
     /// A client sees all commands (`MONITOR`).
     Monitor = 32,
-    /// Writes are held back (`CLIENT PAUSE`).
-    Pause = 64,
 }
 
 /// The databases, their objects and their locks. See the [module](self).

@@ -4,15 +4,20 @@
 //! thread of each subscriber, while the registry is held. So a thread that has removed a
 //! subscription finds in its own mailbox all that was published before, and nothing comes later.
 
+use super::prefixes::PrefixTable;
 use crate::client::{Client, ClientShared, Topic};
 use crate::connection::Clients;
+use crate::glob;
 use crate::resp::{Protocol, Reply};
+use crate::steps;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-type Listeners = HashMap<Vec<u8>, Vec<Arc<ClientShared>>>;
+/// The listeners of each name, by their numbers.
+type Listeners = HashMap<Vec<u8>, BTreeMap<u64, Arc<ClientShared>>>;
 
 /// Who listens to what.
 #[derive(Debug, Default)]
@@ -25,6 +30,8 @@ struct State {
     channels: Listeners,
     patterns: Listeners,
     shard_channels: Listeners,
+    /// The patterns by the bytes that all their channels begin with.
+    by_prefix: PrefixTable<BTreeSet<Vec<u8>>>,
 }
 
 impl State {
@@ -50,7 +57,11 @@ impl PubSub {
     pub fn add(&self, topic: Topic, name: &[u8], client: &Arc<ClientShared>) {
         let mut state = self.state.write();
         let listeners = state.of_mut(topic).entry_ref(name).or_default();
-        listeners.push(Arc::clone(client));
+        listeners.insert(client.id, Arc::clone(client));
+        if topic == Topic::Pattern {
+            let patterns = state.by_prefix.get_or_default(&glob::prefix(name));
+            patterns.insert(name.to_vec());
+        }
     }
 
     /// Has a client listen no more.
@@ -58,9 +69,16 @@ impl PubSub {
         let mut state = self.state.write();
         let all = state.of_mut(topic);
         if let Some(listeners) = all.get_mut(name) {
-            listeners.retain(|other| other.id != client.id);
+            steps::count(1);
+            listeners.remove(&client.id);
             if listeners.is_empty() {
                 all.remove(name);
+                if topic == Topic::Pattern {
+                    state.by_prefix.change(&glob::prefix(name), |patterns| {
+                        patterns.remove(name);
+                        patterns.is_empty()
+                    });
+                }
             }
         }
     }
@@ -81,14 +99,16 @@ impl PubSub {
 
     /// How many listen to a channel by its name.
     pub fn listeners(&self, topic: Topic, name: &[u8]) -> usize {
-        self.state.read().of(topic).get(name).map_or(0, Vec::len)
+        let state = self.state.read();
+        let listeners = state.of(topic).get(name).into_iter().flatten();
+        listeners.filter(|(_, client)| !is_killed(client)).count()
     }
 
     /// The names with subscribers that match `pattern`, in order.
     pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let state = self.state.read();
         let is =
-            |name: &&Vec<u8>| pattern.is_none_or(|pattern| crate::glob::matches(pattern, name));
+            |name: &&Vec<u8>| pattern.is_none_or(|pattern| glob::matches_bounded(pattern, name));
         let mut names: Vec<_> = state.of(topic).keys().filter(is).cloned().collect();
         names.sort_unstable();
         names
@@ -110,7 +130,7 @@ impl PubSub {
         for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
             for (name, listeners) in state.of(topic) {
                 let is_of_user = |client: &&Arc<ClientShared>| *client.user.lock() == user;
-                let mut of_user = listeners.iter().filter(is_of_user).peekable();
+                let mut of_user = listeners.values().filter(is_of_user).peekable();
                 if of_user.peek().is_some() && !may(topic, name) {
                     denied.extend(of_user.cloned());
                 }
@@ -137,22 +157,44 @@ impl PubSub {
             receivers += deliver(clients, listeners, &[kind, channel, message]);
         }
         if topic == Topic::Channel {
-            for (pattern, listeners) in &state.patterns {
-                if crate::glob::matches(pattern, channel) {
-                    let words: [&[u8]; 4] = [b"pmessage", pattern, channel, message];
-                    receivers += deliver(clients, listeners, &words);
-                }
+            let with_prefix = state.by_prefix.of(channel);
+            let is_met = |pattern: &&Vec<u8>| {
+                steps::count(1);
+                glob::matches_bounded(pattern, channel)
+            };
+            let met = || -> Vec<&Vec<u8>> {
+                let patterns = with_prefix.flat_map(|(_, patterns)| patterns);
+                patterns.filter(is_met).collect()
+            };
+            for pattern in glob::apart(met) {
+                let Some(listeners) = state.patterns.get(pattern) else {
+                    continue;
+                };
+                let words: [&[u8]; 4] = [b"pmessage", pattern, channel, message];
+                receivers += deliver(clients, listeners, &words);
             }
         }
         receivers
     }
 }
 
-/// Leaves a message for each of `listeners`; says how many they are.
-fn deliver(clients: &Clients, listeners: &[Arc<ClientShared>], words: &[&[u8]]) -> usize {
+/// True if a client is to get nothing more.
+fn is_killed(client: &ClientShared) -> bool {
+    client.killed.load(Ordering::Acquire)
+}
+
+/// Leaves a message for each of `listeners`; says how many get it.
+fn deliver(
+    clients: &Clients,
+    listeners: &BTreeMap<u64, Arc<ClientShared>>,
+    words: &[&[u8]],
+) -> usize {
     let mut in_resp2: Option<Arc<[u8]>> = None;
     let mut in_resp3 = None;
-    for client in listeners {
+    let mut receivers = 0;
+    for client in listeners.values().filter(|client| !is_killed(client)) {
+        steps::count(1);
+        receivers += 1;
         let (written, protocol) = if client.listed.resp3.load(Ordering::Relaxed) {
             (&mut in_resp3, Protocol::Resp3)
         } else {
@@ -168,5 +210,5 @@ fn deliver(clients: &Clients, listeners: &[Arc<ClientShared>], words: &[&[u8]]) 
         });
         clients.deliver(client, Arc::clone(bytes));
     }
-    listeners.len()
+    receivers
 }

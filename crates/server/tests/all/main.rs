@@ -44,3 +44,4 @@ mod tiers;
 mod tls;
 mod waiting;
 mod within;
+mod work;

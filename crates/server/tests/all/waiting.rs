@@ -308,14 +308,16 @@ fn what_a_client_reads_when_it_goes_on_is_tracked() {
 // ---- Work --------------------------------------------------------------------------------------
 
 /// A server whose commands are executed on this thread, so that their steps can be counted.
-struct Counted<'s> {
-    server: &'s Server,
+pub struct Counted<'s> {
+    /// The server.
+    pub server: &'s Server,
     executor: Executor<'s>,
     clients: u64,
 }
 
 impl<'s> Counted<'s> {
-    fn new(server: &'s Server) -> Counted<'s> {
+    /// Clients of a server.
+    pub fn new(server: &'s Server) -> Counted<'s> {
         Counted {
             server,
             executor: Executor::new(server),
@@ -324,7 +326,7 @@ impl<'s> Counted<'s> {
     }
 
     /// A client that has executed a command.
-    fn client(&mut self, words: &[&str]) -> Client {
+    pub fn client(&mut self, words: &[&str]) -> Client {
         self.clients += 1;
         let shared = ClientShared::new(self.clients, 0, String::new(), String::new(), 0);
         let shared = Arc::new(shared);
@@ -337,7 +339,8 @@ impl<'s> Counted<'s> {
         client
     }
 
-    fn run(&mut self, client: &mut Client, words: &[&str]) -> String {
+    /// Executes a command and answers its reply.
+    pub fn run(&mut self, client: &mut Client, words: &[&str]) -> String {
         let mut reply = Reply::new(Protocol::Resp3);
         let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.executor.run(client, &args, now_ms(), &mut reply);
@@ -345,7 +348,7 @@ impl<'s> Counted<'s> {
     }
 
     /// The steps of a command; 0 if they are not counted.
-    fn steps(&mut self, client: &mut Client, words: &[&str]) -> u64 {
+    pub fn steps(&mut self, client: &mut Client, words: &[&str]) -> u64 {
         let mut answer = String::new();
         let steps = steps::taken_by(|| answer = self.run(client, words));
         assert!(!answer.starts_with('-'), "{words:?}: {answer}");

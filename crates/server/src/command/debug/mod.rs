@@ -11,6 +11,7 @@ use crate::config::memory;
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::number::{parse_double, parse_integer};
+use crate::singly::Reason;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -211,6 +212,7 @@ fn set_active_expire(call: &mut Call<'_>) -> Answer {
     // What is no number is 0, as in Redis.
     let is_on = parse_integer(call.args[2]).unwrap_or(0) != 0;
     call.server.expires_actively.store(is_on, Ordering::Relaxed);
+    call.server.singly.set(Reason::LazyExpiry, !is_on);
     call.reply.ok();
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(super) fn keys(call: &mut Call<'_>) -> Answer {
     let mut count = 0;
     for entry in call.keys.range(with_prefix(&prefix, end.as_deref()))? {
         let (key, _) = entry?;
-        if glob::matches(pattern, &key) {
+        if glob::matches_bounded(pattern, &key) {
             call.reply.bulk(&key);
             count += 1;
         }
@@ -79,7 +79,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Answer {
         let (key, stored) = entry?;
         let kind = Record::parse(&stored).kind.name();
         let is_wanted = wanted.is_none_or(|wanted| is(wanted, kind));
-        if is_wanted && glob::matches(pattern, &key) {
+        if is_wanted && glob::matches_bounded(pattern, &key) {
             found.push(key.clone());
         }
         visited += 1;

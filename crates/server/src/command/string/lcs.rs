@@ -2,6 +2,8 @@
 
 use crate::command::{Answer, Call, integer, is};
 use crate::error::CommandError;
+use crate::steps;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What is answered.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,68 +41,88 @@ impl Options {
     }
 }
 
-/// Bytes of memory that a comparison may take.
-const TABLE_BYTES_MAX: usize = 512 << 20;
+/// Bytes that the table of Redis, of four bytes for each pair of prefixes, may take at most. Ours
+/// takes a bit.
+const TABLE_BYTES_MAX: u64 = 512 << 20;
 
-/// For each pair of prefixes whether the longest subsequence is that of the pair without the last
-/// byte of the first string, rather than of the second: one bit suffices to find the way back.
+/// Refuses strings whose comparison would take too long, as Redis does.
+fn check_lengths(call: &Call<'_>, lengths: [usize; 2]) -> Answer {
+    let limit = call.server.config.hot.argument_bytes_max.load(Relaxed);
+    let pairs = lengths
+        .map(|length| length as u128 + 1)
+        .iter()
+        .product::<u128>();
+    if pairs * 4 > u128::from(limit.min(TABLE_BYTES_MAX)) {
+        return Err(CommandError::text(
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+        ));
+    }
+    Ok(())
+}
+
+/// For each prefix of the first string, at which bytes of the second one the longest subsequence of
+/// it and the prefix of the second that ends there grows. That suffices to find the way back.
+///
+/// A row is computed from the one before with some operations on words of 64 columns (Hyyrö 2004):
+/// a bit is 0 where the length grows.
 struct Table {
-    bits: Vec<u64>,
-    columns: usize,
-    length: u32,
+    rows: Vec<u64>,
+    words: usize,
+    length: usize,
 }
 
 impl Table {
-    fn fill(one: &[u8], two: &[u8], with_bits: bool) -> Result<Table, CommandError> {
-        let columns = two.len();
-        let too_large = CommandError::text(
-            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
-        );
-        let mut bits = Vec::new();
-        if with_bits {
-            let words = (one.len() as u128 * columns as u128).div_ceil(64);
-            if words * 8 > TABLE_BYTES_MAX as u128 {
-                return Err(too_large);
-            }
-            bits.resize(words as usize, 0);
-        }
-        if columns * size_of::<u32>() > TABLE_BYTES_MAX {
-            return Err(too_large);
-        }
-        let mut row = vec![0_u32; columns];
-        let mut place = 0;
+    fn fill(one: &[u8], two: &[u8], with_rows: bool) -> Table {
+        const NONE: usize = usize::MAX;
+        let words = two.len().div_ceil(64);
+        // Where each byte of the first string stands in the second one.
+        let mut masks: Vec<u64> = Vec::new();
+        let mut starts = [NONE; 256];
         for &byte in one {
-            // The lengths above and to the left, and of the prefixes without either byte.
-            let (mut left, mut diagonal) = (0, 0);
-            for (length, &other) in row.iter_mut().zip(two) {
-                let above = *length;
-                let here = if byte == other {
-                    diagonal + 1
-                } else {
-                    if above > left
-                        && let Some(word) = bits.get_mut(place / 64)
-                    {
-                        *word |= 1 << (place % 64);
-                    }
-                    above.max(left)
-                };
-                *length = here;
-                (left, diagonal) = (here, above);
-                place += 1;
+            if let Some(start) = starts
+                .get_mut(byte as usize)
+                .filter(|start| **start == NONE)
+            {
+                *start = masks.len();
+                masks.resize(masks.len() + words, 0);
             }
         }
-        Ok(Table {
-            bits,
-            columns,
-            length: row.last().copied().unwrap_or(0),
-        })
+        for (column, &byte) in two.iter().enumerate() {
+            let start = starts.get(byte as usize).copied().unwrap_or(NONE);
+            if let Some(word) = masks.get_mut(start.saturating_add(column / 64)) {
+                *word |= 1 << (column % 64);
+            }
+        }
+        let mut row = vec![u64::MAX; words];
+        let mut rows = Vec::new();
+        rows.reserve_exact(if with_rows { one.len() * words } else { 0 });
+        for &byte in one {
+            steps::count(words);
+            let start = starts.get(byte as usize).copied().unwrap_or(NONE);
+            let mask = masks.get(start..).unwrap_or_default();
+            let mut carry = false;
+            for (word, mask) in row.iter_mut().zip(mask) {
+                let (sum, over) = word.overflowing_add(*word & mask);
+                let (sum, over_again) = sum.overflowing_add(u64::from(carry));
+                carry = over | over_again;
+                *word = sum | (*word & !mask);
+            }
+            if with_rows {
+                rows.extend_from_slice(&row);
+            }
+        }
+        // Behind the last column no bit ever is 0, as no byte stands there.
+        let length = row.iter().map(|word| word.count_zeros() as usize).sum();
+        Table {
+            rows,
+            words,
+            length,
+        }
     }
 
     fn goes_up(&self, row: usize, column: usize) -> bool {
-        let place = row * self.columns + column;
-        self.bits
-            .get(place / 64)
-            .is_some_and(|word| word >> (place % 64) & 1 == 1)
+        let word = self.rows.get(row * self.words + column / 64);
+        word.is_some_and(|word| word >> (column % 64) & 1 == 0)
     }
 
     /// Calls `visit` with the positions of each common byte, from the last to the first.
@@ -135,17 +157,22 @@ pub(super) fn lcs(call: &mut Call<'_>) -> Answer {
         }
         other => other,
     };
-    let one = call.keys.string(call.args[1]).map_err(strings)?;
-    let two = call.keys.string(call.args[2]).map_err(strings)?;
-    let (one, two) = (one.unwrap_or_default(), two.unwrap_or_default());
+    let mut lengths = [0; 2];
+    for (length, &key) in lengths.iter_mut().zip(call.rest(1)) {
+        let read = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
+        *length = call.keys.read_string(key, read).map_err(strings)?;
+    }
     let options = Options::parse(call.rest(3))?;
-    let table = Table::fill(&one, &two, !options.length_only)?;
+    check_lengths(call, lengths)?;
+    let one = call.keys.string(call.args[1])?.unwrap_or_default();
+    let two = call.keys.string(call.args[2])?.unwrap_or_default();
+    let table = Table::fill(&one, &two, !options.length_only);
     if options.length_only {
-        call.reply.integer(i64::from(table.length));
+        call.reply.count(table.length);
         return Ok(());
     }
     if !options.positions {
-        let mut common = Vec::with_capacity(table.length as usize);
+        let mut common = Vec::with_capacity(table.length);
         table.walk_back(&one, &two, |row, _| common.extend(one.get(row)));
         common.reverse();
         call.reply.bulk(&common);
@@ -182,6 +209,58 @@ pub(super) fn lcs(call: &mut Call<'_>) -> Answer {
         }
     }
     call.reply.bulk(b"len");
-    call.reply.integer(i64::from(table.length));
+    call.reply.count(table.length);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    /// The positions of the common bytes, by the table of all lengths that Redis has.
+    fn walked_plainly(one: &[u8], two: &[u8]) -> Vec<(usize, usize)> {
+        let mut lengths = vec![vec![0; two.len() + 1]; one.len() + 1];
+        for (i, a) in one.iter().enumerate() {
+            for (j, b) in two.iter().enumerate() {
+                lengths[i + 1][j + 1] = match a == b {
+                    true => lengths[i][j] + 1,
+                    false => lengths[i][j + 1].max(lengths[i + 1][j]),
+                };
+            }
+        }
+        let (mut i, mut j, mut walked) = (one.len(), two.len(), Vec::new());
+        while i > 0 && j > 0 {
+            if one[i - 1] == two[j - 1] {
+                walked.push((i - 1, j - 1));
+                (i, j) = (i - 1, j - 1);
+            } else if lengths[i - 1][j] > lengths[i][j - 1] {
+                i -= 1;
+            } else {
+                j -= 1;
+            }
+        }
+        walked
+    }
+
+    #[test]
+    fn the_way_back_is_that_of_redis() {
+        let random = &mut SmallRng::seed_from_u64(1);
+        for round in 0..600 {
+            let most = if round % 10 == 0 { 400 } else { 140 };
+            let mut some = || -> Vec<u8> {
+                let length = random.random_range(0..most);
+                (0..length)
+                    .map(|_| random.random_range(b'a'..b'e'))
+                    .collect()
+            };
+            let (one, two) = (some(), some());
+            let table = Table::fill(&one, &two, true);
+            let mut walked = Vec::new();
+            table.walk_back(&one, &two, |row, column| walked.push((row, column)));
+            assert_eq!(walked, walked_plainly(&one, &two), "{one:?} {two:?}");
+            assert_eq!(table.length, walked.len());
+        }
+    }
 }

@@ -1,0 +1,347 @@
+//! The work of a command grows with what it is about, and not with the product of two sizes that a
+//! client chooses, nor with the number of clients that have to do with something else.
+
+use crate::waiting::Counted;
+use nearfield_server::client::Client;
+use nearfield_server::config::Options;
+use nearfield_server::server::Server;
+use nearfield_server_testkit::connection::encode;
+use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::steps::{
+    ask, ask_number, connect, eventually, hear, info, on_both, tell,
+};
+use std::time::{Duration, Instant};
+
+// ---- Other clients -----------------------------------------------------------------------------
+
+/// Clients that have to do with something else than the key `k` and the channel `c`.
+const ELSEWHERE: &[&str] = &[
+    "BLPOP q{} 0",
+    "BZPOPMIN z{} 0",
+    "XREAD BLOCK 0 STREAMS s{} $",
+    "WATCH w{} x{} y{}",
+    "CLIENT TRACKING ON|GET t{}",
+    "CLIENT TRACKING ON BCAST PREFIX p{}",
+    "SUBSCRIBE c{}",
+    "PSUBSCRIBE p{}*",
+    "PSUBSCRIBE k{}?x",
+];
+
+#[test]
+fn a_write_costs_the_same_however_many_clients_have_to_do_with_other_keys() {
+    let writes: &[&[&str]] = &[
+        &["RPUSH", "k", "v"],
+        &["LPOP", "k"],
+        &["ZADD", "z", "1", "m"],
+        &["XADD", "s", "*", "f", "v"],
+        &["MSET", "a", "1", "b", "2", "c", "3"],
+        &["PUBLISH", "c", "message"],
+        &["DEL", "a", "b", "c", "z", "s"],
+    ];
+    let taken = [3, 300].map(|clients| {
+        let server = Server::new(Options::default());
+        let mut counted = Counted::new(&server);
+        let mut writer = counted.client(&["PING"]);
+        counted.run(
+            &mut writer,
+            &["CONFIG", "SET", "notify-keyspace-events", "KEA"],
+        );
+        let mut others = Vec::new();
+        for number in 0..clients {
+            for commands in ELSEWHERE {
+                let mut client = counted.client(&["HELLO", "3"]);
+                for command in commands.split('|') {
+                    let command = command.replace("{}", &number.to_string());
+                    let words: Vec<&str> = command.split(' ').collect();
+                    counted.run(&mut client, &words);
+                }
+                others.push(client);
+            }
+        }
+        let steps = writes.iter().map(|words| counted.steps(&mut writer, words));
+        steps.collect::<Vec<u64>>()
+    });
+    for (words, (few, many)) in writes.iter().zip(taken[0].iter().zip(&taken[1])) {
+        // Prefixes that lie between are passed over.
+        assert!(*many <= 2 * few + 40, "{words:?}: {few} steps, then {many}");
+    }
+}
+
+#[test]
+fn who_leaves_costs_as_much_as_it_has_had() {
+    let leave = |counted: &mut Counted<'_>, clients: &mut Vec<Client>| -> u64 {
+        let mut client = clients.pop().unwrap();
+        let server = counted.server;
+        nearfield_server::steps::taken_by(|| server.forget(&mut client)).unwrap_or(0)
+    };
+    for command in ["BLPOP q 0", "WATCH k", "SUBSCRIBE c", "PSUBSCRIBE c*"] {
+        let taken = [2, 1000].map(|count| {
+            let server = Server::new(Options::default());
+            let mut counted = Counted::new(&server);
+            let words: Vec<&str> = command.split(' ').collect();
+            let mut clients: Vec<Client> = (0..count).map(|_| counted.client(&words)).collect();
+            leave(&mut counted, &mut clients)
+        });
+        assert!(taken[1] <= taken[0], "{command}: {taken:?}");
+    }
+}
+
+// ---- Products ----------------------------------------------------------------------------------
+
+#[test]
+fn work_grows_with_the_number_of_words() {
+    let words_of = |name: &str, count: usize, pairs: bool| -> Vec<String> {
+        let mut words = vec![name.to_owned()];
+        for number in 0..count {
+            words.push(format!("k{number}"));
+            words.extend(pairs.then(|| "v".to_owned()));
+        }
+        words
+    };
+    for (name, pairs) in [
+        ("MSET", true),
+        ("WATCH", false),
+        ("UNLINK", false),
+        ("PSUBSCRIBE", false),
+    ] {
+        let taken = [100, 10_000].map(|count| {
+            let server = Server::new(Options::default());
+            let mut counted = Counted::new(&server);
+            let mut tracker = counted.client(&["HELLO", "3"]);
+            counted.run(&mut tracker, &["CLIENT", "TRACKING", "ON"]);
+            counted.run(&mut tracker, &["GET", "k1"]);
+            let mut client = counted.client(&["PING"]);
+            if name == "UNLINK" {
+                let words = words_of("MSET", count, true);
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                counted.run(&mut client, &words);
+            }
+            let words = words_of(name, count, pairs);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            counted.steps(&mut client, &words) + {
+                let server = counted.server;
+                nearfield_server::steps::taken_by(|| server.forget(&mut client)).unwrap_or(0)
+            }
+        });
+        assert!(taken[1] <= taken[0] * 120 + 1000, "{name}: {taken:?}");
+    }
+}
+
+#[test]
+fn prefixes_of_one_client_are_compared_in_order() {
+    let taken = [100, 5_000].map(|count| {
+        let server = Server::new(Options::default());
+        let mut counted = Counted::new(&server);
+        let mut client = counted.client(&["HELLO", "3"]);
+        let prefixes: Vec<String> = (0..count).map(|number| format!("p{number:05}:")).collect();
+        let mut words = vec!["CLIENT", "TRACKING", "ON", "BCAST"];
+        for prefix in &prefixes {
+            words.extend(["PREFIX", prefix]);
+        }
+        counted.steps(&mut client, &words)
+    });
+    assert!(taken[1] <= taken[0] * 120, "{taken:?}");
+}
+
+#[test]
+fn lcs_takes_little_time_and_refuses_what_takes_much() {
+    let ours = Nearfield::start(Options::default());
+    let mut client = ours.connect();
+    let mut set = |key: &str, length: usize| {
+        let value: Vec<u8> = (0..length).map(|at| b'a' + (at * at % 7) as u8).collect();
+        client.command(&[b"SET", key.as_bytes(), &value]).unwrap();
+    };
+    for (key, length) in [("x", 10_000), ("y", 11_000), ("long", 100_000)] {
+        set(key, length);
+    }
+    let begun = Instant::now();
+    assert!(ask_number(&mut client, "LCS x y LEN") > 5000);
+    assert!(ask(&mut client, "LCS x y IDX MINMATCHLEN 4").contains("matches"));
+    // Some 10 ms for each; a table of all lengths takes seconds in builds for tests.
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    let refused = "(error) ERR Insufficient memory, transient memory for LCS exceeds \
+                   proto-max-bulk-len";
+    for command in ["LCS long long", "LCS long y LEN", "LCS y long IDX"] {
+        assert_eq!(ask(&mut client, command), refused);
+    }
+}
+
+#[test]
+fn a_pattern_that_takes_too_much_work_is_refused() {
+    let ours = Nearfield::start(Options::default());
+    let mut client = ours.connect();
+    let text = vec![b'a'; 50_000];
+    let costly = [b"*".as_slice(), &vec![b'?'; 20_000], b"b"].concat();
+    client.command(&[b"SADD", b"s", &text]).unwrap();
+    client.command(&[b"SET", &text, b"v"]).unwrap();
+    let error = "(error) ERR the pattern takes too much work, as it is long and has wildcards";
+    for words in [
+        &[&b"SSCAN"[..], b"s", b"0", b"MATCH", &costly][..],
+        &[b"KEYS", &costly],
+        &[b"SCAN", b"0", b"MATCH", &costly],
+    ] {
+        let name = String::from_utf8_lossy(words[0]);
+        assert_eq!(client.command(words).unwrap().to_string(), error, "{name}");
+    }
+    // Plain ones of any length are fast.
+    let plain = [b"*".as_slice(), &vec![b'a'; 20_000], b"b"].concat();
+    let answer = client
+        .command(&[b"SSCAN", b"s", b"0", b"MATCH", &plain])
+        .unwrap();
+    assert!(answer.to_string().contains("empty array"), "{answer}");
+    let found = client
+        .command(&[b"SSCAN", b"s", b"0", b"MATCH", b"*aa*a?a"])
+        .unwrap();
+    assert!(found.to_string().len() > text.len());
+    // A subscriber of such a pattern is told nothing, and others are.
+    let mut subscriber = ours.connect();
+    subscriber.command(&[b"PSUBSCRIBE", &costly]).unwrap();
+    let mut other = ours.connect();
+    assert!(ask(&mut other, "PSUBSCRIBE a*").contains("psubscribe"));
+    let mut request = Vec::new();
+    encode(&mut request, &[b"PUBLISH", &text, b"message"]);
+    client.send(&request).unwrap();
+    assert_eq!(hear(&mut client), "(integer) 1");
+    assert!(hear(&mut other).contains("message"));
+}
+
+// ---- What else costs others something ----------------------------------------------------------
+
+#[test]
+fn reads_during_a_pause_delete_nothing() {
+    on_both(|address| {
+        let mut client = connect(address);
+        let mut other = connect(address);
+        for reads in [
+            &["GET f"][..],
+            &["MGET f f"],
+            &["STRLEN f"],
+            &["EXISTS f"],
+            &["MULTI", "GET f", "EXEC"],
+        ] {
+            assert_eq!(ask(&mut client, "CONFIG RESETSTAT"), "OK");
+            assert_eq!(ask(&mut client, "SET f 1 PX 20"), "OK");
+            assert_eq!(ask(&mut other, "CLIENT PAUSE 60000 WRITE"), "OK");
+            std::thread::sleep(Duration::from_millis(40));
+            for command in reads {
+                ask(&mut client, command);
+            }
+            assert_eq!(info(&mut other, "expired_keys"), 0, "{reads:?}");
+            assert_eq!(ask_number(&mut other, "DBSIZE"), 1, "{reads:?}");
+            assert_eq!(ask(&mut other, "CLIENT UNPAUSE"), "OK");
+            eventually("it is deleted", || {
+                ask(&mut client, "GET f") == "(nil)" && ask_number(&mut other, "DBSIZE") == 0
+            });
+        }
+    });
+}
+
+#[test]
+fn a_watched_key_whose_time_is_over_has_changed_also_if_it_is_kept() {
+    on_both(|address| {
+        let mut client = connect(address);
+        let mut other = connect(address);
+        assert_eq!(ask(&mut client, "SET f 1 PX 20"), "OK");
+        assert_eq!(ask(&mut client, "WATCH f"), "OK");
+        assert_eq!(ask(&mut other, "CLIENT PAUSE 60000 WRITE"), "OK");
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!(ask(&mut client, "MULTI"), "OK");
+        assert_eq!(ask(&mut client, "PING"), "QUEUED");
+        assert_eq!(ask(&mut client, "EXEC"), "(nil)");
+        // It is not there when it is watched, and stays so.
+        assert_eq!(ask(&mut client, "WATCH f"), "OK");
+        assert_eq!(ask(&mut client, "MULTI"), "OK");
+        assert_eq!(ask(&mut client, "PING"), "QUEUED");
+        assert_eq!(ask(&mut client, "EXEC"), "1) PONG");
+        assert_eq!(ask(&mut other, "CLIENT UNPAUSE"), "OK");
+    });
+}
+
+#[test]
+fn reads_delete_what_has_expired_where_nobody_else_does() {
+    let ours = Nearfield::start(Options::default());
+    let mut client = ours.connect();
+    let mut watcher = ours.connect();
+    // As DEBUG SET-ACTIVE-EXPIRE 0 has it.
+    let server = &ours.server;
+    server
+        .expires_actively
+        .store(false, std::sync::atomic::Ordering::Relaxed);
+    server
+        .singly
+        .set(nearfield_server::singly::Reason::LazyExpiry, true);
+    for watches in [false, true] {
+        if watches {
+            assert_eq!(ask(&mut watcher, "WATCH other"), "OK");
+        }
+        for read in ["GET a", "STRLEN a", "TTL a", "MGET a b"] {
+            assert_eq!(ask(&mut client, "SET a 1 PX 10"), "OK");
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(ask_number(&mut client, "DBSIZE"), 1);
+            ask(&mut client, read);
+            assert_eq!(ask_number(&mut client, "DBSIZE"), 0, "{read}");
+        }
+    }
+}
+
+#[test]
+fn a_read_behind_a_write_of_its_transaction_is_news_to_nobody() {
+    on_both(|address| {
+        let mut client = connect(address);
+        let mut other = connect(address);
+        ask(&mut client, "HELLO 3");
+        assert_eq!(ask(&mut client, "CLIENT TRACKING ON"), "OK");
+        for command in ["MULTI", "SET y 2", "GET y", "EXEC"] {
+            ask(&mut client, command);
+        }
+        assert_eq!(ask(&mut client, "PING"), "PONG");
+        assert_eq!(ask(&mut other, "SET y 3"), "OK");
+        assert!(hear(&mut client).contains("invalidate"));
+    });
+}
+
+#[test]
+fn who_is_killed_in_a_transaction_gets_nothing_more() {
+    on_both(|address| {
+        let mut subscriber = connect(address);
+        let id = ask_number(&mut subscriber, "CLIENT ID");
+        ask(&mut subscriber, "SSUBSCRIBE ch");
+        let mut other = connect(address);
+        for command in [
+            "MULTI",
+            "SPUBLISH ch 1",
+            &format!("CLIENT KILL ID {id}"),
+            "SPUBLISH ch 2",
+            "PUBSUB SHARDNUMSUB ch",
+        ] {
+            ask(&mut other, command);
+        }
+        let answer = ask(&mut other, "EXEC");
+        let expected =
+            "1) (integer) 1\n2) (integer) 1\n3) (integer) 0\n4) 1) \"ch\"\n   2) (integer) 0";
+        assert_eq!(answer, expected);
+    });
+}
+
+#[test]
+fn clients_are_listed_and_killed_by_many_numbers() {
+    on_both(|address| {
+        let mut client = connect(address);
+        let mut other = connect(address);
+        let id = ask_number(&mut other, "CLIENT ID");
+        let numbers: Vec<String> = (1..2000).rev().map(|number| number.to_string()).collect();
+        let list = ask(
+            &mut client,
+            &format!("CLIENT LIST ID {}", numbers.join(" ")),
+        );
+        assert!(list.contains(&format!("id={id} ")));
+        let kill = format!("CLIENT KILL ID {id} SKIPME yes");
+        assert_eq!(ask_number(&mut client, &kill), 1);
+        tell(&mut client, "CLIENT KILL ID 999999");
+        assert_eq!(hear(&mut client), "(integer) 0");
+    });
+}
