@@ -6,6 +6,7 @@
 //! that runs the command, calls nothing of that kind, and leaves the answer to this thread.
 
 use super::convert::whole;
+use super::engine::MEMORY_BYTES_MAX;
 use super::number::format_general;
 use super::{lent, push, raw};
 use crate::resp::{Protocol, Reply};
@@ -26,9 +27,17 @@ const PANICKED: &str = "ERR the command has failed";
 /// How much memory is kept for the answer of the next command.
 const KEPT_BYTES_MAX: usize = 1 << 16;
 
+/// How long the answer of a command may be: it and what Lua makes of it are there at once.
+const ANSWER_BYTES_MAX: usize = MEMORY_BYTES_MAX / 2;
+
+/// What a script is told whose command answers more.
+const ANSWER_TOO_LONG: &str = "ERR the answer of the command does not fit into the memory of Lua";
+
+const NO_ANSWER: Reply = Reply::bounded(Protocol::Resp2, ANSWER_BYTES_MAX);
+
 thread_local! {
     /// The answer of the command that has run last.
-    static ANSWER: RefCell<Reply> = const { RefCell::new(Reply::new(Protocol::Resp2)) };
+    static ANSWER: RefCell<Reply> = const { RefCell::new(NO_ANSWER) };
     /// The panic of a command of the script that runs.
     static PANIC: Cell<Option<Box<dyn Any + Send>>> = const { Cell::new(None) };
 }
@@ -50,7 +59,7 @@ pub fn add_functions(lua: &Lua, redis: &Table) -> Result<()> {
 pub fn end_script() {
     ANSWER.with_borrow_mut(|answer| {
         if answer.capacity() > KEPT_BYTES_MAX {
-            *answer = Reply::default();
+            *answer = NO_ANSWER;
         }
     });
     if let Some(panic) = PANIC.take() {
@@ -154,6 +163,10 @@ unsafe fn run(state: *mut lua_State) -> Ran {
         // SAFETY: the caller answers for the state.
         let ran = unsafe { with_words(state, |words| lent::with(|host| host.run(words, reply))) };
         let refused = match ran {
+            Ok(Some(Ok(()))) if reply.is_cut() => {
+                *reply = NO_ANSWER;
+                Some(ANSWER_TOO_LONG.to_owned())
+            }
             Ok(Some(Ok(()))) => None,
             Ok(Some(Err(text))) => Some(text),
             Ok(None) => Some(NO_HOST.to_owned()),

@@ -1,5 +1,7 @@
 //! Writing what scripts return in the protocol.
 
+use super::engine::MEMORY_BYTES_MAX;
+use super::failure::look;
 use crate::resp::{Protocol, Reply};
 use mlua::{Result, Table, Value};
 
@@ -9,10 +11,30 @@ const DEPTH_MAX: usize = 200;
 /// Writes what a script has returned. `typed` says whether it has asked for RESP3, which booleans
 /// go by.
 pub fn to_reply(value: &Value, reply: &mut Reply, typed: bool) -> Result<()> {
-    write(value, reply, typed, 0)
+    write(value, &mut Answer { reply, values: 0 }, typed, 0)
 }
 
-fn write(value: &Value, reply: &mut Reply, typed: bool, depth: usize) -> Result<()> {
+/// How many values are written between two looks at the verdict.
+const VALUES_UNTIL_LOOK: usize = 1 << 12;
+
+/// An answer that is being written. A table may be in it any number of times.
+struct Answer<'r> {
+    reply: &'r mut Reply,
+    values: usize,
+}
+
+fn write(value: &Value, answer: &mut Answer<'_>, typed: bool, depth: usize) -> Result<()> {
+    answer.values += 1;
+    if answer.values.is_multiple_of(VALUES_UNTIL_LOOK) {
+        look()?;
+    }
+    let reply = &mut *answer.reply;
+    if reply.is_cut() {
+        return Ok(());
+    }
+    if reply.len() > MEMORY_BYTES_MAX {
+        return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+    }
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
@@ -23,7 +45,7 @@ fn write(value: &Value, reply: &mut Reply, typed: bool, depth: usize) -> Result<
             if depth >= DEPTH_MAX {
                 reply.error("ERR reached lua stack limit");
             } else {
-                write_table(table, reply, typed, depth)?;
+                write_table(table, answer, typed, depth)?;
             }
         }
         _ => reply.null(),
@@ -48,7 +70,8 @@ pub fn whole(number: f64) -> Option<i64> {
     ((integer as f64).to_bits() == number.to_bits()).then_some(integer)
 }
 
-fn write_table(table: &Table, reply: &mut Reply, typed: bool, depth: usize) -> Result<()> {
+fn write_table(table: &Table, answer: &mut Answer<'_>, typed: bool, depth: usize) -> Result<()> {
+    let reply = &mut *answer.reply;
     if let Value::String(text) = table.raw_get("err")? {
         reply.error(&text.to_string_lossy());
         return Ok(());
@@ -71,21 +94,21 @@ fn write_table(table: &Table, reply: &mut Reply, typed: bool, depth: usize) -> R
         let mut length = 0;
         for pair in map.pairs::<Value, Value>() {
             let (key, value) = pair?;
-            write(&key, reply, typed, depth + 1)?;
-            write(&value, reply, typed, depth + 1)?;
+            write(&key, answer, typed, depth + 1)?;
+            write(&value, answer, typed, depth + 1)?;
             length += 1;
         }
-        reply.end_map(mark, length);
+        answer.reply.end_map(mark, length);
         return Ok(());
     }
     if let Value::Table(set) = table.raw_get("set")? {
         let mark = reply.begin();
         let mut length = 0;
         for pair in set.pairs::<Value, Value>() {
-            write(&pair?.0, reply, typed, depth + 1)?;
+            write(&pair?.0, answer, typed, depth + 1)?;
             length += 1;
         }
-        reply.end_set(mark, length);
+        answer.reply.end_set(mark, length);
         return Ok(());
     }
     if let Value::String(digits) = table.raw_get("big_number")? {
@@ -109,11 +132,11 @@ fn write_table(table: &Table, reply: &mut Reply, typed: bool, depth: usize) -> R
     loop {
         match table.raw_get(length + 1)? {
             Value::Nil => break,
-            value => write(&value, reply, typed, depth + 1)?,
+            value => write(&value, answer, typed, depth + 1)?,
         }
         length += 1;
     }
-    reply.end_array(mark, length);
+    answer.reply.end_array(mark, length);
     Ok(())
 }
 

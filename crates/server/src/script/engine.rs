@@ -1,7 +1,7 @@
 //! The Lua state: its sandbox, the functions that scripts are given, and how a script is run.
 
 use super::enter::{Callable, Ended, Entry};
-use super::guard::Guard;
+use super::guard::{self, Guard};
 use super::host::Host;
 use super::library::{Libraries, Library, LibraryError, Metadata};
 use super::random::Random;
@@ -201,11 +201,23 @@ impl Engine {
         let answered = match ended {
             Ok(Ended::Answered) => Ok(()),
             Ok(Ended::Returned(value)) => {
-                let typed = lent::is_typed();
-                convert::to_reply(&value, host.reply(), typed).map_err(ScriptError::from)
+                let (typed, reply) = (lent::is_typed(), host.reply());
+                let before = reply.len();
+                let written = convert::to_reply(&value, reply, typed);
+                if written.is_err() {
+                    reply.truncate(before);
+                }
+                written.map_err(ScriptError::from)
             }
             Ok(Ended::Failed(error)) => Err(failed(name, &error)),
             Err(error) => Err(error.into()),
+        };
+        // It may have had no memory left for the error that it is to end by.
+        let answered = match (answered, guard::verdict()) {
+            (Err(error), Some(reason)) if !error.to_string().starts_with(reason) => {
+                Err(ScriptError::Text(reason.to_owned()))
+            }
+            (answered, _) => answered,
         };
         drop(attending);
         commands::end_script();
@@ -476,8 +488,14 @@ fn redis_table(lua: &Lua) -> Result<Table> {
         if values.len() != 1 {
             return Err(failure::raise_reply("ERR wrong number of arguments"));
         }
-        let arguments = Arguments::new(lua, "sha1hex", values);
-        Ok(sha1_hex(&arguments.string(1)?.as_bytes()))
+        // What is neither string nor number counts as empty.
+        let text = Arguments::new(lua, "sha1hex", values).string(1);
+        let digest = match text {
+            Ok(text) => sha1_hex(&text.as_bytes()),
+            Err(_) => sha1_hex(b""),
+        };
+        failure::look()?;
+        Ok(digest)
     })?;
     redis.raw_set("sha1hex", digest)?;
     redis.raw_set("log", lua.create_function(log)?)?;
@@ -512,6 +530,22 @@ fn wrong_type(lua: &Lua) -> Result<Table> {
     failure::reply_table(lua, "ERR wrong number or type of arguments")
 }
 
+/// Returns a text in which no character controls what shows it.
+fn printable(text: &[u8]) -> String {
+    let mut printable = String::new();
+    for letter in String::from_utf8_lossy(text).chars() {
+        match letter {
+            '\t' => printable.push(letter),
+            letter if letter.is_control() => printable.extend(letter.escape_default()),
+            letter => printable.push(letter),
+        }
+    }
+    printable
+}
+
+/// How much a script may write into the log at once, as in Redis.
+const LOGGED_BYTES_MAX: usize = 1024;
+
 fn log(lua: &Lua, values: MultiValue) -> Result<()> {
     const LEVELS: std::ops::RangeInclusive<i64> = 0..=3;
     const NOTICE: i64 = 2;
@@ -529,19 +563,23 @@ fn log(lua: &Lua, values: MultiValue) -> Result<()> {
     if !LEVELS.contains(level) {
         return Err(failure::raise_reply("ERR Invalid debug level."));
     }
-    let mut text = String::new();
+    if *level < NOTICE {
+        return Ok(());
+    }
+    let mut text = Vec::new();
     for position in 2..=arguments.len() {
         let Ok(part) = arguments.string(position) else {
             continue;
         };
         if !text.is_empty() {
-            text.push(' ');
+            text.push(b' ');
         }
-        text += &part.to_string_lossy();
+        let part = part.as_bytes();
+        let room = LOGGED_BYTES_MAX.saturating_sub(text.len());
+        text.extend_from_slice(part.get(..room).unwrap_or(&part));
     }
-    if *level >= NOTICE {
-        eprintln!("nearfield: script: {text}");
-    }
+    // A line of the log is one line, whatever the script has given.
+    eprintln!("nearfield: script: {}", printable(&text));
     Ok(())
 }
 

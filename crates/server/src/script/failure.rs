@@ -42,6 +42,15 @@ pub fn look() -> Result<()> {
     }
 }
 
+/// Looks now and then in a loop, by how often it has run.
+pub fn look_after(times: usize) -> Result<()> {
+    const TIMES: usize = 1 << 12;
+    if times.is_multiple_of(TIMES) {
+        look()?;
+    }
+    Ok(())
+}
+
 /// An error that scripts get as a table, as if a command had answered it.
 pub fn raise_reply(text: impl Into<String>) -> Error {
     Error::external(Failure {

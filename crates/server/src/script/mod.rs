@@ -48,6 +48,7 @@ mod strings;
 mod structs;
 #[cfg(test)]
 mod tests;
+mod text;
 mod watchdog;
 #[expect(
     unsafe_code,

@@ -1,7 +1,8 @@
 //! The library `cmsgpack`: values as MessagePack.
 
 use super::arguments::Arguments;
-use super::failure::raise;
+use super::failure::{look_after, raise};
+use super::text::GrowingText;
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 use rmp::{Marker, encode};
 
@@ -55,16 +56,20 @@ fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
         let arguments = Arguments::new(lua, "pack", values);
         return Err(arguments.bad(0, "MessagePack pack needs input."));
     }
-    let mut out = Vec::new();
+    let mut text = GrowingText::new(lua);
     for value in &values {
-        write(&mut out, value, 0).map_err(|error| raise(lua, error))?;
+        write(&mut text, value, 0)?;
     }
-    lua.create_string(out)
+    lua.create_string(text.finish())
 }
 
-fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> Result<()> {
+fn write(text: &mut GrowingText, value: &Value, depth: usize) -> Result<()> {
     // Writing to memory does not fail; the types do not say so.
     let failed = mlua::Error::external;
+    let out = text.room(match value {
+        Value::String(text) => text.as_bytes().len(),
+        _ => 0,
+    })?;
     match value {
         Value::String(text) => encode::write_str_len(out, text.as_bytes().len() as u32)
             .map(|_| out.extend_from_slice(&text.as_bytes()))
@@ -80,18 +85,18 @@ fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> Result<()> {
         }
         Value::Number(number) => encode::write_f64(out, *number).map_err(failed)?,
         Value::Boolean(value) => out.push(if *value { TRUE } else { FALSE }),
-        Value::Table(table) if depth < DEPTH_MAX => write_table(out, table, depth)?,
+        Value::Table(table) if depth < DEPTH_MAX => write_table(text, table, depth)?,
         _ => out.push(NIL),
     }
     Ok(())
 }
 
-fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Result<()> {
+fn write_table(text: &mut GrowingText, table: &Table, depth: usize) -> Result<()> {
     let failed = mlua::Error::external;
     if let Some(length) = length_of_array(table)? {
-        encode::write_array_len(out, length as u32).map_err(failed)?;
+        encode::write_array_len(text.room(0)?, length as u32).map_err(failed)?;
         for position in 1..=length {
-            write(out, &table.raw_get(position)?, depth + 1)?;
+            write(text, &table.raw_get(position)?, depth + 1)?;
         }
         return Ok(());
     }
@@ -100,12 +105,14 @@ fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> Result<()> {
     for pair in table.pairs::<Value, Value>() {
         pair?;
         count += 1;
+        look_after(count)?;
     }
-    encode::write_map_len(out, count).map_err(failed)?;
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    encode::write_map_len(text.room(0)?, count).map_err(failed)?;
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        write(out, &key, depth + 1)?;
-        write(out, &value, depth + 1)?;
+        write(text, &key, depth + 1)?;
+        write(text, &value, depth + 1)?;
     }
     Ok(())
 }
@@ -118,6 +125,7 @@ fn length_of_array(table: &Table) -> Result<Option<i64>> {
             Value::Integer(key) if key > 0 => {
                 count += 1;
                 greatest = greatest.max(key);
+                look_after(count as usize)?;
             }
             _ => return Ok(None),
         }
@@ -257,6 +265,7 @@ fn read_array(
 ) -> std::result::Result<Value, Broken> {
     let table = lua.create_table()?;
     for position in 1..=length {
+        look_after(position as usize)?;
         table.raw_set(position, read(lua, rest, depth + 1)?)?;
     }
     Ok(Value::Table(table))
@@ -269,7 +278,8 @@ fn read_map(
     depth: usize,
 ) -> std::result::Result<Value, Broken> {
     let table = lua.create_table()?;
-    for _ in 0..length {
+    for position in 0..length {
+        look_after(position as usize)?;
         let key = read(lua, rest, depth + 1)?;
         let value = read(lua, rest, depth + 1)?;
         let unusable = match &key {

@@ -90,6 +90,11 @@ impl GrowingBlock {
         }
     }
 
+    /// The same block, which was moved on the stack.
+    pub fn at(self, slot: c_int) -> GrowingBlock {
+        GrowingBlock { slot, ..self }
+    }
+
     /// Appends bytes, which do not lie in the block.
     ///
     /// # Safety

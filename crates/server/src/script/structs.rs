@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use super::failure::raise;
+use super::text::GrowingText;
 use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 
 /// The most bytes of an integer.
@@ -64,6 +65,7 @@ impl<'f, 'l> Format<'f, 'l> {
 
     fn next(&mut self) -> Result<Option<Element>> {
         while let Some((&letter, rest)) = self.text.split_first() {
+            super::failure::look_after(rest.len())?;
             self.text = rest;
             let bytes = match letter {
                 b'x' | b'b' | b'B' => 1,
@@ -139,12 +141,13 @@ pub fn library(lua: &Lua) -> Result<Table> {
 
 fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
     let arguments = Arguments::new(lua, "pack", values);
-    let text = arguments.string(1)?;
-    let text = text.as_bytes();
-    let mut format = Format::new(lua, "pack", &text);
-    let mut out: Vec<u8> = Vec::new();
+    let source = arguments.string(1)?;
+    let source = source.as_bytes();
+    let mut format = Format::new(lua, "pack", &source);
+    let mut text = GrowingText::new(lua);
     let mut position = 1;
     while let Some(element) = format.next()? {
+        let out = text.room(0)?;
         let padding = format.padding(out.len(), &element);
         out.resize(out.len() + padding, 0);
         let big_endian = format.layout.big_endian;
@@ -174,6 +177,7 @@ fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
                 let Some(part) = string.get(..bytes) else {
                     return Err(arguments.bad(position + 1, "string too short"));
                 };
+                let out = text.room(part.len())?;
                 out.extend_from_slice(part);
                 if element.letter == b's' {
                     out.push(0);
@@ -197,7 +201,7 @@ fn pack(lua: &Lua, values: MultiValue) -> Result<LuaString> {
             }
         }
     }
-    lua.create_string(out)
+    lua.create_string(text.finish())
 }
 
 fn read_integer(bytes: &[u8], big_endian: bool, signed: bool) -> f64 {

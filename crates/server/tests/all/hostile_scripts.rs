@@ -312,6 +312,17 @@ const LOOPS: &[&str] = &[
     while true do pcall(table.sort, t) end",
     "local s = string.rep('x', 30000000) while true do local t = s .. 'y' end",
     "while true do local s = string.rep('x', 30000000):upper():reverse() end",
+    // Native code that goes through few values very often.
+    "local t = {} for i = 1, 900 do t = {t, t} end
+    while true do pcall(cjson.encode, t) end",
+    "local t = {} for i = 1, 15 do local u = {} for j = 1, 30 do u[j] = t end t = u end
+    while true do pcall(cmsgpack.pack, t) end",
+    "cjson.encode_sparse_array(true, 0) local t = {[2147483647] = 1}
+    while true do pcall(cjson.encode, t) end",
+    "local t = {1} for i = 1, 100 do t = {t, t} end return t",
+    "local s, t = string.rep('x', 10000000), {} for i = 1, 200 do t[i] = s end
+    while true do pcall(struct.pack, string.rep('s', 200), unpack(t)) end",
+    "local s = '[' .. string.rep('1,', 5000000) .. '1]' while true do pcall(cjson.decode, s) end",
 ];
 
 fn until_killed(address: SocketAddr, text: &str) {
@@ -375,6 +386,90 @@ fn a_script_that_fills_the_memory_leaves_it_to_others() {
         );
         let command = format!("EVALSHA {} 0", known.trim_matches('"'));
         assert_eq!(ask(&mut connection, &command), "1) (integer) 2");
+    }
+}
+
+#[test]
+fn native_code_takes_no_more_memory_than_lua_has() {
+    let server = start(1);
+    let mut connection = server.connect();
+    for (text, answer) in [
+        (
+            "local s, t = string.rep('x', 8000000), {} for i = 1, 400 do t[i] = s end
+            return #struct.pack(string.rep('s', 400), unpack(t))",
+            "not enough memory",
+        ),
+        (
+            "local s, t = string.rep('x', 8000000), {} for i = 1, 400 do t[i] = s end
+            return #cmsgpack.pack(t)",
+            "not enough memory",
+        ),
+        (
+            "local s, t = string.rep('x', 8000000), {} for i = 1, 400 do t[i] = s end
+            return #cjson.encode(t)",
+            "not enough memory",
+        ),
+        (
+            "cjson.encode_max_depth(2147483647) local t = {} t.a = t return cjson.encode(t)",
+            "Cannot serialise, excessive nesting (2601)",
+        ),
+        (
+            "cjson.decode_max_depth(2147483647) return cjson.decode(string.rep('[', 3000))",
+            "Found too many nested data structures (2601)",
+        ),
+        (
+            "return redis.log(redis.LOG_WARNING, string.rep('x', 2000000)) == nil and 7",
+            "7",
+        ),
+    ] {
+        let found = eval(&mut connection, text);
+        assert!(found.contains(answer), "{text}: {found}");
+        assert_eq!(eval(&mut connection, "return 1"), "(integer) 1", "{text}");
+    }
+}
+
+#[test]
+fn large_tables_have_their_json() {
+    let server = start(1);
+    let mut connection = server.connect();
+    for (code, answer) in [
+        (
+            "local t = {} for i = 1, 30000 do t['k' .. i] = 'v' .. i end
+            return cjson.decode(cjson.encode(t)).k30000",
+            "\"v30000\"",
+        ),
+        (
+            "return cjson.encode({1, 2.5, -0, 1e15, 1e14, 123456789012345, 0.1, {}, {a = 1}})",
+            "\"[1,2.5,-0,1e+15,1e+14,1.2345678901234e+14,0.1,{},{\\\"a\\\":1}]\"",
+        ),
+        (
+            "return cjson.encode({[1] = 'a', [3] = 'c'})",
+            "\"[\\\"a\\\",null,\\\"c\\\"]\"",
+        ),
+        ("return cjson.encode({[1.5] = true, x = false})", "\"{"),
+        (
+            "return cjson.encode('\\1\\127/\\n')",
+            "\"\\\"\\\\u0001\\\\u007f\\\\/\\\\n\\\"\"",
+        ),
+        (
+            "return cjson.encode({type})",
+            "(error) ERR user_script:1: Cannot serialise function: type not",
+        ),
+        (
+            "return cjson.encode({[true] = 1})",
+            "(error) ERR user_script:1: Cannot serialise boolean: table key",
+        ),
+        (
+            "return cjson.encode(0/0)",
+            "(error) ERR user_script:1: Cannot serialise number: must not be NaN",
+        ),
+        (
+            "return cjson.encode({[1000] = 1})",
+            "(error) ERR user_script:1: Cannot serialise table: excess",
+        ),
+    ] {
+        let found = eval(&mut connection, code);
+        assert!(found.starts_with(answer), "{code}: {found}");
     }
 }
 

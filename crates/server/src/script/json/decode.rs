@@ -1,7 +1,8 @@
 //! JSON to values of Lua.
 
-use super::Settings;
-use crate::script::failure::raise;
+use super::{DEPTH_MAX, Settings};
+use crate::script::failure::{look, raise};
+use crate::script::raw::BYTES_UNTIL_LOOK;
 use mlua::{Lua, Result, Table, Value};
 
 /// The value of a JSON text.
@@ -192,7 +193,12 @@ impl Decoder<'_> {
     fn value(&mut self) -> Result<Value> {
         let mut open: Vec<Open> = Vec::new();
         let mut token = self.next();
+        let mut looked_at = 0;
         loop {
+            if self.at - looked_at > BYTES_UNTIL_LOOK {
+                looked_at = self.at;
+                look()?;
+            }
             let mut value = match token.1 {
                 Token::String(text) => Value::String(self.lua.create_string(text)?),
                 Token::Number(number) => Value::Number(number),
@@ -257,7 +263,7 @@ impl Decoder<'_> {
     }
 
     fn check_depth(&self, depth: usize) -> Result<()> {
-        if depth <= self.settings.decode_depth {
+        if depth <= self.settings.decode_depth.min(DEPTH_MAX) {
             return Ok(());
         }
         let at = self.at;

@@ -1,218 +1,374 @@
 //! Values of Lua to JSON.
+//!
+//! It goes through the values on Lua's stack, as `mlua` can hold no more than some of a large table
+//! at once. The text grows in Lua's memory, so that it counts.
 
-use super::{Invalid, Settings};
-use crate::script::arguments::type_name;
+use super::{DEPTH_MAX, Invalid, Settings};
+use crate::script::convert::whole;
 use crate::script::failure::raise;
+use crate::script::guard;
 use crate::script::number::format_general;
-use mlua::{Lua, Result, Table, Value};
+use crate::script::raw::{BYTES_UNTIL_LOOK, GrowingBlock};
+use mlua::ffi::{self, lua_State};
+use mlua::{Lua, LuaString, Result, Value};
+use std::ffi::{CStr, c_int};
 
-/// A value as JSON.
-pub fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<Vec<u8>> {
-    let mut encoder = Encoder {
-        lua,
-        settings,
-        out: Vec::new(),
+/// Why a value has no JSON.
+#[derive(Clone, Copy)]
+enum EncodeFault {
+    /// Values of this type are not written.
+    Unsupported(&'static str),
+    /// Of this type, as a key.
+    Key(&'static str),
+    NotFinite,
+    Depth(usize),
+    Sparse,
+    /// The script is to end.
+    Over(&'static str),
+}
+
+type Outcome<T> = std::result::Result<T, EncodeFault>;
+
+/// Returns a value as JSON.
+pub fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<LuaString> {
+    let mut fault = None;
+    // SAFETY: the closure runs protected, and an error skips nothing that is to be dropped. It
+    // leaves one string, or none and a fault.
+    let text: Option<LuaString> = unsafe {
+        lua.exec_raw(value, |state| {
+            let block = GrowingBlock::push(state, 0);
+            ffi::lua_insert(state, 1);
+            let mut encoder = Encoder {
+                state,
+                settings,
+                block: block.at(1),
+                passed: 0,
+            };
+            match encoder.run() {
+                Ok(()) => encoder.block.push_string(state),
+                Err(it) => {
+                    fault = Some(it);
+                    ffi::lua_pushnil(state);
+                }
+            }
+            ffi::lua_replace(state, 1);
+            ffi::lua_settop(state, 1);
+        })?
     };
-    encoder.value(value)?;
-    Ok(encoder.out)
+    let text_of = match (text, fault) {
+        (Some(text), None) => return Ok(text),
+        (_, Some(EncodeFault::Over(reason))) => {
+            return Err(super::super::failure::raise_reply(reason));
+        }
+        (_, Some(EncodeFault::Unsupported(kind))) => {
+            format!("Cannot serialise {kind}: type not supported")
+        }
+        (_, Some(EncodeFault::Key(kind))) => {
+            format!("Cannot serialise {kind}: table key must be a number or string")
+        }
+        (_, Some(EncodeFault::NotFinite)) => {
+            "Cannot serialise number: must not be NaN or Inf".to_owned()
+        }
+        (_, Some(EncodeFault::Depth(depth))) => {
+            format!("Cannot serialise, excessive nesting ({depth})")
+        }
+        (_, Some(EncodeFault::Sparse) | None) => {
+            "Cannot serialise table: excessively sparse array".to_owned()
+        }
+    };
+    Err(raise(lua, text_of))
 }
 
-/// A table that has been begun.
-enum Open {
-    Array {
-        table: Table,
-        position: i64,
-        length: i64,
-    },
-    Object {
-        pairs: std::vec::IntoIter<(Value, Value)>,
-        first: bool,
-    },
-}
+/// How many places on the stack an open table takes: the table, its last key or position, and its
+/// length if it is an array.
+const PLACES: c_int = 3;
 
+/// Works on a value on the top of the stack. Nothing of it is to be dropped.
 struct Encoder<'e> {
-    lua: &'e Lua,
+    state: *mut lua_State,
     settings: &'e Settings,
-    out: Vec<u8>,
+    block: GrowingBlock,
+    /// How much was done since the last look at the verdict.
+    passed: usize,
 }
 
 impl Encoder<'_> {
-    fn refused(&self, value: &Value, why: &str) -> mlua::Error {
-        let kind = type_name(value);
-        raise(self.lua, format_args!("Cannot serialise {kind}: {why}"))
+    fn look(&mut self, passed: usize) -> Outcome<()> {
+        self.passed += passed;
+        if self.passed > BYTES_UNTIL_LOOK {
+            self.passed = 0;
+            if let Some(reason) = guard::verdict() {
+                return Err(EncodeFault::Over(reason));
+            }
+        }
+        Ok(())
     }
 
-    /// Goes through a value and all within it without recursion, as they may be nested deeply.
-    fn value(&mut self, value: &Value) -> Result<()> {
-        let mut open: Vec<Open> = Vec::new();
-        let mut current = Some(value.clone());
-        loop {
-            if let Some(value) = current.take()
-                && let Some(begun) = self.begin(&value, open.len() + 1)?
-            {
-                open.push(begun);
-            }
-            let Some(last) = open.last_mut() else {
-                return Ok(());
-            };
-            match last {
-                Open::Array {
-                    table,
-                    position,
-                    length,
-                } => {
-                    if *position == *length {
-                        self.out.push(b']');
-                        open.pop();
+    /// # Safety
+    /// The state is that of a function in C that runs.
+    unsafe fn write(&mut self, bytes: &[u8]) {
+        // SAFETY: the caller answers for the state. The block does not hold the bytes.
+        unsafe { self.block.append(self.state, bytes) }
+    }
+
+    /// Goes through the value on the top of the stack, and all within it, without recursion.
+    ///
+    /// # Safety
+    /// The state is that of a function in C that runs, with the block's place below the value.
+    unsafe fn run(&mut self) -> Outcome<()> {
+        // SAFETY: the caller answers for the state. Each table that is open lies on the stack with
+        // its places, for which there is room once it is begun, and a few more.
+        unsafe {
+            let state = self.state;
+            let bottom = ffi::lua_gettop(state) - 1;
+            self.begin(1)?;
+            loop {
+                let top = ffi::lua_gettop(state);
+                if top == bottom {
+                    return Ok(());
+                }
+                let depth = ((top - bottom) / PLACES) as usize;
+                let (table, at, length) = (top - 2, top - 1, top);
+                self.look(1)?;
+                if ffi::lua_type(state, length) == ffi::LUA_TNUMBER {
+                    let position = ffi::lua_tonumber(state, at) + 1.0;
+                    if position > ffi::lua_tonumber(state, length) {
+                        self.write(b"]");
+                        ffi::lua_settop(state, table - 1);
                         continue;
                     }
-                    if *position > 0 {
-                        self.out.push(b',');
+                    if position > 1.0 {
+                        self.write(b",");
                     }
-                    *position += 1;
-                    current = Some(table.raw_get(*position)?);
+                    ffi::lua_pushnumber(state, position);
+                    ffi::lua_replace(state, at);
+                    if position <= f64::from(c_int::MAX) {
+                        ffi::lua_rawgeti_(state, table, position as c_int);
+                    } else {
+                        ffi::lua_pushnil(state);
+                    }
+                } else {
+                    let is_first = ffi::lua_type(state, at) == ffi::LUA_TNIL;
+                    ffi::lua_pushvalue(state, at);
+                    if ffi::lua_next(state, table) == 0 {
+                        self.write(b"}");
+                        ffi::lua_settop(state, table - 1);
+                        continue;
+                    }
+                    if !is_first {
+                        self.write(b",");
+                    }
+                    self.key()?;
+                    ffi::lua_pushvalue(state, -2);
+                    ffi::lua_replace(state, at);
+                    ffi::lua_remove(state, -2);
                 }
-                Open::Object { pairs, first } => match pairs.next() {
-                    Some((key, value)) => {
-                        if !std::mem::take(first) {
-                            self.out.push(b',');
+                self.begin(depth + 1)?;
+            }
+        }
+    }
+
+    /// Writes the value on the top of the stack and takes it off, or begins a table.
+    ///
+    /// # Safety
+    /// As for [`run`](Encoder::run).
+    unsafe fn begin(&mut self, depth: usize) -> Outcome<()> {
+        // SAFETY: the caller answers for the state.
+        unsafe {
+            let state = self.state;
+            match ffi::lua_type(state, -1) {
+                ffi::LUA_TSTRING => self.string(-1)?,
+                ffi::LUA_TNUMBER => self.number(ffi::lua_tonumber(state, -1))?,
+                ffi::LUA_TBOOLEAN if ffi::lua_toboolean(state, -1) != 0 => self.write(b"true"),
+                ffi::LUA_TBOOLEAN => self.write(b"false"),
+                ffi::LUA_TNIL => self.write(b"null"),
+                ffi::LUA_TLIGHTUSERDATA if ffi::lua_touserdata(state, -1).is_null() => {
+                    self.write(b"null");
+                }
+                ffi::LUA_TTABLE => {
+                    if depth > self.settings.encode_depth.min(DEPTH_MAX) {
+                        return Err(EncodeFault::Depth(depth));
+                    }
+                    let room = c"cannot serialise, excessive nesting";
+                    ffi::luaL_checkstack(state, 4 * PLACES, room.as_ptr());
+                    let length = self.length_of_array()?;
+                    match length {
+                        Some(length) => {
+                            self.write(b"[");
+                            ffi::lua_pushnumber(state, 0.0);
+                            ffi::lua_pushnumber(state, length);
                         }
-                        self.key(&key)?;
-                        self.out.push(b':');
-                        current = Some(value);
+                        None => {
+                            self.write(b"{");
+                            ffi::lua_pushnil(state);
+                            ffi::lua_pushnil(state);
+                        }
                     }
-                    None => {
-                        self.out.push(b'}');
-                        open.pop();
-                    }
-                },
+                    return Ok(());
+                }
+                kind => return Err(EncodeFault::Unsupported(type_name(state, kind))),
             }
+            ffi::lua_pop(state, 1);
         }
+        Ok(())
     }
 
-    /// Writes a value, or the beginning of a table, which is then open.
-    fn begin(&mut self, value: &Value, depth: usize) -> Result<Option<Open>> {
-        match value {
-            Value::String(text) => self.string(&text.as_bytes()),
-            Value::Integer(number) => self.number(*number as f64, value)?,
-            Value::Number(number) => self.number(*number, value)?,
-            Value::Boolean(true) => self.out.extend_from_slice(b"true"),
-            Value::Boolean(false) => self.out.extend_from_slice(b"false"),
-            Value::Nil => self.out.extend_from_slice(b"null"),
-            Value::Table(table) => return self.begin_table(table, depth).map(Some),
-            value if *value == Value::NULL => self.out.extend_from_slice(b"null"),
-            value => return Err(self.refused(value, "type not supported")),
-        }
-        Ok(None)
-    }
-
-    fn number(&mut self, number: f64, value: &Value) -> Result<()> {
-        if number.is_finite() {
-            let text = format_general(number, self.settings.precision);
-            self.out.extend_from_slice(text.as_bytes());
+    /// # Safety
+    /// As for [`run`](Encoder::run).
+    unsafe fn number(&mut self, number: f64) -> Outcome<()> {
+        let text: &[u8] = if number.is_finite() {
+            let (digits, length) = digits(number, self.settings.precision);
+            // SAFETY: as for the caller.
+            unsafe { self.write(digits.get(..length).unwrap_or_default()) };
             return Ok(());
-        }
-        let text: &[u8] = match self.settings.encodes_invalid {
-            Invalid::Refused => return Err(self.refused(value, "must not be NaN or Inf")),
-            Invalid::Null => b"null",
-            Invalid::Written if number.is_nan() => b"nan",
-            Invalid::Written if number < 0.0 => b"-inf",
-            Invalid::Written => b"inf",
-        };
-        self.out.extend_from_slice(text);
-        Ok(())
-    }
-
-    fn string(&mut self, text: &[u8]) {
-        self.out.push(b'"');
-        for &byte in text {
-            let escaped: &[u8] = match byte {
-                b'"' => b"\\\"",
-                b'\\' => b"\\\\",
-                b'/' => b"\\/",
-                0x08 => b"\\b",
-                b'\t' => b"\\t",
-                b'\n' => b"\\n",
-                0x0c => b"\\f",
-                b'\r' => b"\\r",
-                0..0x20 | 0x7f => {
-                    let text = format!("\\u{byte:04x}");
-                    self.out.extend_from_slice(text.as_bytes());
-                    continue;
-                }
-                byte => {
-                    self.out.push(byte);
-                    continue;
-                }
-            };
-            self.out.extend_from_slice(escaped);
-        }
-        self.out.push(b'"');
-    }
-
-    fn begin_table(&mut self, table: &Table, depth: usize) -> Result<Open> {
-        if depth > self.settings.encode_depth {
-            return Err(raise(
-                self.lua,
-                format_args!("Cannot serialise, excessive nesting ({depth})"),
-            ));
-        }
-        if let Some(length) = self.length_of_array(table)? {
-            self.out.push(b'[');
-            let table = table.clone();
-            return Ok(Open::Array {
-                table,
-                position: 0,
-                length,
-            });
-        }
-        self.out.push(b'{');
-        let pairs: Result<Vec<_>> = table.pairs::<Value, Value>().collect();
-        Ok(Open::Object {
-            pairs: pairs?.into_iter(),
-            first: true,
-        })
-    }
-
-    fn key(&mut self, key: &Value) -> Result<()> {
-        let number = match key {
-            Value::String(text) => {
-                self.string(&text.as_bytes());
-                return Ok(());
+        } else {
+            match self.settings.encodes_invalid {
+                Invalid::Refused => return Err(EncodeFault::NotFinite),
+                Invalid::Null => b"null",
+                Invalid::Written if number.is_nan() => b"nan",
+                Invalid::Written if number < 0.0 => b"-inf",
+                Invalid::Written => b"inf",
             }
-            Value::Integer(number) => *number as f64,
-            Value::Number(number) => *number,
-            key => return Err(self.refused(key, "table key must be a number or string")),
         };
-        self.out.push(b'"');
-        self.number(number, key)?;
-        self.out.push(b'"');
+        // SAFETY: as for the caller.
+        unsafe { self.write(text) };
         Ok(())
     }
 
-    /// The greatest key of a table that is an array: one with no other keys than numbers from 1
-    /// on, of which it has enough.
-    fn length_of_array(&self, table: &Table) -> Result<Option<i64>> {
-        let (mut count, mut greatest) = (0_usize, 0_i64);
-        for pair in table.pairs::<Value, Value>() {
-            match pair?.0 {
-                Value::Integer(key) if key > 0 => {
-                    count += 1;
-                    greatest = greatest.max(key);
+    /// Writes the string at this place of the stack.
+    ///
+    /// # Safety
+    /// As for [`run`](Encoder::run), and there is a string.
+    unsafe fn string(&mut self, position: c_int) -> Outcome<()> {
+        // SAFETY: the caller answers for the string, which stays where it is.
+        unsafe {
+            let mut length = 0;
+            let bytes = ffi::lua_tolstring(self.state, position, &raw mut length);
+            let mut rest = std::slice::from_raw_parts(bytes.cast::<u8>(), length);
+            self.write(b"\"");
+            while let Some(at) = rest.iter().position(|byte| is_escaped(*byte)) {
+                let (plain, behind) = rest.split_at(at);
+                self.write(plain);
+                self.escape(behind.first().copied().unwrap_or(0));
+                self.look(1)?;
+                rest = behind.get(1..).unwrap_or_default();
+            }
+            self.write(rest);
+            self.write(b"\"");
+            self.look(length)
+        }
+    }
+
+    /// # Safety
+    /// As for [`run`](Encoder::run).
+    unsafe fn escape(&mut self, byte: u8) {
+        const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
+        let escaped: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'/' => b"\\/",
+            0x08 => b"\\b",
+            b'\t' => b"\\t",
+            b'\n' => b"\\n",
+            0x0c => b"\\f",
+            b'\r' => b"\\r",
+            byte => {
+                let digit = |four: u8| HEXADECIMAL.get(usize::from(four)).copied().unwrap_or(b'0');
+                let text = [b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)];
+                // SAFETY: as for the caller.
+                return unsafe { self.write(&text) };
+            }
+        };
+        // SAFETY: as for the caller.
+        unsafe { self.write(escaped) }
+    }
+
+    /// Writes the key below the top of the stack, with what stands around it.
+    ///
+    /// # Safety
+    /// As for [`run`](Encoder::run).
+    unsafe fn key(&mut self) -> Outcome<()> {
+        // SAFETY: the caller answers for the state. A number is not turned into a string, by which
+        // the next key would not be found.
+        unsafe {
+            match ffi::lua_type(self.state, -2) {
+                ffi::LUA_TSTRING => self.string(-2)?,
+                ffi::LUA_TNUMBER => {
+                    self.write(b"\"");
+                    self.number(ffi::lua_tonumber(self.state, -2))?;
+                    self.write(b"\"");
                 }
-                _ => return Ok(None),
+                kind => return Err(EncodeFault::Key(type_name(self.state, kind))),
+            }
+            self.write(b":");
+        }
+        Ok(())
+    }
+
+    /// Returns the greatest key of the table on the top of the stack if it is an array: one with no
+    /// other keys than numbers from 1 on, of which it has enough.
+    ///
+    /// # Safety
+    /// As for [`run`](Encoder::run).
+    unsafe fn length_of_array(&mut self) -> Outcome<Option<f64>> {
+        let (mut count, mut greatest) = (0_usize, 0.0_f64);
+        // SAFETY: the caller answers for the state, and for two places on the stack.
+        unsafe {
+            let state = self.state;
+            ffi::lua_pushnil(state);
+            while ffi::lua_next(state, -2) != 0 {
+                ffi::lua_pop(state, 1);
+                self.look(1)?;
+                let key = match ffi::lua_type(state, -1) {
+                    ffi::LUA_TNUMBER => whole(ffi::lua_tonumber(state, -1)),
+                    _ => None,
+                };
+                let Some(key @ 1..) = key else {
+                    ffi::lua_pop(state, 1);
+                    return Ok(None);
+                };
+                count += 1;
+                greatest = greatest.max(key as f64);
             }
         }
         let settings = self.settings;
         let is_sparse = settings.sparse_ratio > 0
-            && greatest as usize > count.saturating_mul(settings.sparse_ratio)
-            && greatest as usize > settings.sparse_safe;
+            && greatest > count.saturating_mul(settings.sparse_ratio) as f64
+            && greatest > settings.sparse_safe as f64;
         if is_sparse && !settings.converts_sparse {
-            return Err(raise(
-                self.lua,
-                "Cannot serialise table: excessively sparse array",
-            ));
+            return Err(EncodeFault::Sparse);
         }
-        Ok((greatest > 0 && !is_sparse).then_some(greatest))
+        Ok((greatest > 0.0 && !is_sparse).then_some(greatest))
     }
+}
+
+fn is_escaped(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | b'/' | 0..0x20 | 0x7f)
+}
+
+/// Returns a number as text, and its length.
+fn digits(number: f64, precision: usize) -> ([u8; 48], usize) {
+    let mut out = [0; 48];
+    let mut copy = |text: &[u8]| {
+        let length = text.len().min(out.len());
+        if let (Some(to), Some(from)) = (out.get_mut(..length), text.get(..length)) {
+            to.copy_from_slice(from);
+        }
+        length
+    };
+    let length = match whole(number) {
+        Some(whole) if number.abs() < 10_f64.powi(precision as i32) => {
+            copy(itoa::Buffer::new().format(whole).as_bytes())
+        }
+        _ => copy(format_general(number, precision).as_bytes()),
+    };
+    (out, length)
+}
+
+/// # Safety
+/// The state is that of a function in C that runs.
+unsafe fn type_name(state: *mut lua_State, kind: c_int) -> &'static str {
+    // SAFETY: the caller answers for the state, and names of types are constants of Lua.
+    let name = unsafe { CStr::from_ptr(ffi::lua_typename(state, kind)) };
+    name.to_str().unwrap_or("userdata")
 }

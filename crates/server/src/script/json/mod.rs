@@ -1,6 +1,7 @@
 //! The library `cjson`: values as JSON, with the settings and oddities of Lua CJSON 2.1.
 
 mod decode;
+#[expect(unsafe_code, reason = "values are written from Lua's stack")]
 mod encode;
 
 use super::arguments::Arguments;
@@ -46,8 +47,11 @@ impl Default for Settings {
     }
 }
 
-/// How deep values may be allowed to be nested.
+/// How deep values may be allowed to be nested, as far as the setting goes.
 const DEPTH_LIMIT: usize = i32::MAX as usize;
+
+/// How deep they may be nested, as more has no place on Lua's stack. It is as deep in Redis.
+const DEPTH_MAX: usize = 2600;
 
 /// The library.
 pub fn library(lua: &Lua) -> Result<Table> {
@@ -60,8 +64,7 @@ pub fn library(lua: &Lua) -> Result<Table> {
             return Err(arguments.bad(1, "expected 1 argument"));
         };
         let settings = shared.lock().clone();
-        let text = encode::encode(lua, value, &settings)?;
-        lua.create_string(text)
+        encode::encode(lua, value, &settings)
     })?;
     table.raw_set("encode", function)?;
     let shared = Arc::clone(&settings);

@@ -1,0 +1,48 @@
+//! Bytes that native code makes for a script, beside Lua's own memory.
+
+use super::engine::MEMORY_BYTES_MAX;
+use super::failure::look;
+use super::raw::BYTES_UNTIL_LOOK;
+use mlua::{Error, Lua, Result};
+
+/// Bytes that grow no longer than Lua's memory has room for them, and look at the verdict
+/// meanwhile.
+#[derive(Debug)]
+pub struct GrowingText {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    /// What was asked for since the last look.
+    passed: usize,
+}
+
+impl GrowingText {
+    /// Returns a text for a string of this Lua state. Two of them are there at once in the end.
+    pub fn new(lua: &Lua) -> GrowingText {
+        GrowingText {
+            bytes: Vec::new(),
+            bytes_max: MEMORY_BYTES_MAX.saturating_sub(lua.used_memory()) / 2,
+            passed: 0,
+        }
+    }
+
+    /// Returns where so many bytes, and the few of a number, may be appended.
+    ///
+    /// # Errors
+    /// There is no memory, or the script is to end.
+    pub fn room(&mut self, bytes: usize) -> Result<&mut Vec<u8>> {
+        self.passed += bytes + 1;
+        if self.passed > BYTES_UNTIL_LOOK {
+            self.passed = 0;
+            look()?;
+        }
+        if self.bytes.len().saturating_add(bytes) > self.bytes_max {
+            return Err(Error::MemoryError("not enough memory".to_owned()));
+        }
+        Ok(&mut self.bytes)
+    }
+
+    /// Returns the bytes.
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
