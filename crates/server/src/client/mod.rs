@@ -19,6 +19,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The keys that a client watches, each with the number of its database.
 pub type WatchedKeys = HashMap<(usize, Vec<u8>), WatchedKey>;
@@ -102,6 +103,8 @@ pub struct ScriptState {
     pub lacks_memory: bool,
     /// What its last command was refused with.
     pub refused: Option<String>,
+    /// The time that it has asked for first, since the epoch. It stands still from then on.
+    pub time: Option<Duration>,
 }
 
 /// Whether a client is answered (`CLIENT REPLY`).

@@ -112,7 +112,9 @@ impl Account {
         waits: bool,
     ) {
         let command = self.command;
-        if client.tracking.is_some() && command.flags.has(Flags::READONLY) {
+        // The commands of a script are noted one by one.
+        let is_tracked = client.tracking.is_some() && command.group != Group::Scripting;
+        if is_tracked && command.flags.has(Flags::READONLY) {
             let positions = command.keys.positions(args);
             let keys = positions
                 .iter()

@@ -230,8 +230,15 @@ fn reset(call: &mut Call<'_>) -> Answer {
 }
 
 fn time(call: &mut Call<'_>) -> Answer {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let since = since.unwrap_or_default();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH);
+    let script = &mut call.client.script;
+    let since = match script.time {
+        Some(time) if script.runs => time,
+        _ => now().unwrap_or_default(),
+    };
+    if script.runs {
+        script.time = Some(since);
+    }
     call.reply.array(2);
     call.reply.bulk_integer(since.as_secs() as i64);
     call.reply.bulk_integer(i64::from(since.subsec_micros()));

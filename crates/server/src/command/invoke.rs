@@ -113,7 +113,7 @@ pub fn invoke(
     // A script may answer an error by itself.
     let answer = match reply.bytes().get(start..) {
         Some([b'-', text @ ..]) if answer.is_ok() && command.group == Group::Scripting => {
-            let text = String::from_utf8_lossy(text.trim_ascii_end());
+            let text = String::from_utf8_lossy(text.strip_suffix(b"\r\n").unwrap_or(text));
             Err(CommandError::owned(text.into_owned()))
         }
         _ => answer,

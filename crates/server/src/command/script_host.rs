@@ -1,6 +1,5 @@
 //! The commands of a script, each within the call of the script.
 
-use super::stream::may_wait;
 use super::{Call, Command, Flags, Latest, lookup, registry};
 use crate::acl::log::Context;
 use crate::error::CommandError;
@@ -34,7 +33,8 @@ impl Host for ScriptHost<'_, '_> {
         self.call.run_numbered(command, latest.number, args);
         std::mem::swap(reply, self.call.reply);
         if let [b'-', text @ ..] = reply.bytes() {
-            let text = String::from_utf8_lossy(text.trim_ascii_end()).into_owned();
+            let text =
+                String::from_utf8_lossy(text.strip_suffix(b"\r\n").unwrap_or(text)).into_owned();
             self.call.client.script.refused = Some(text);
         }
         if command.flags.has(Flags::WRITE) {
@@ -81,12 +81,6 @@ impl ScriptHost<'_, '_> {
         let changes = [Flags::WRITE, Flags::MAY_CHANGE];
         if self.only_reads && changes.iter().any(|&flag| command.flags.has(flag)) {
             return Err("ERR Write commands are not allowed from read-only scripts.".to_owned());
-        }
-        if matches!(command.name, "xread" | "xreadgroup") && may_wait(args) {
-            let name = String::from_utf8_lossy(args.first().copied().unwrap_or_default());
-            return Err(format!(
-                "ERR {name} command is not allowed with BLOCK option from scripts"
-            ));
         }
         // A script that has written may go on, so that it is executed as a whole.
         if self.call.keys.effects().logged.is_empty() {

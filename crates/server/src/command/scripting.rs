@@ -60,6 +60,12 @@ const SCRIPT: &[Command] = &[
         .flag(Flags::ALLOW_BUSY)
         .about(GROUP, "2.6.0", "O(1)")
         .summary("Ends the script that runs."),
+    Command::new("show", 3, show)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::NOSCRIPT)
+        .about(GROUP, "8.0.0", "O(1)")
+        .summary("Returns the text of a script by its digest.")
+        .differs("Of Valkey."),
     Command::new("debug", 3, debug)
         .flag(Flags::NO_PHASE)
         .flag(Flags::NOSCRIPT)
@@ -96,7 +102,7 @@ fn evalsha_ro(call: &mut Call<'_>) -> Answer {
 }
 
 fn by_text(call: &Call<'_>) -> Result<Arc<Script>, CommandError> {
-    Ok(call.server.scripts.load(call.arg(1)?)?)
+    Ok(call.server.scripts.evaluate(call.arg(1)?)?)
 }
 
 fn by_digest(call: &Call<'_>) -> Result<Arc<Script>, CommandError> {
@@ -104,6 +110,13 @@ fn by_digest(call: &Call<'_>) -> Result<Arc<Script>, CommandError> {
     script.ok_or(CommandError::text(
         "NOSCRIPT No matching script. Please use EVAL.",
     ))
+}
+
+fn show(call: &mut Call<'_>) -> Answer {
+    let script = call.server.scripts.find(call.arg(2)?);
+    let script = script.ok_or(CommandError::text("NOSCRIPT No matching script."))?;
+    call.reply.bulk(&script.text);
+    Ok(())
 }
 
 fn run(
@@ -172,6 +185,7 @@ pub(super) fn prepare<'h, 'c>(
     }
     call.client.script.runs = true;
     call.client.script.refused = None;
+    call.client.script.time = None;
     let database = call.client.database;
     Ok(ScriptHost {
         call,
@@ -255,16 +269,22 @@ fn help(call: &mut Call<'_>) -> Answer {
     super::help::help(
         call,
         &[
-            "DEBUG NO",
-            "    Accepted, as there is no debugger.",
+            "DEBUG (YES|SYNC|NO)",
+            "    Set the debug mode for subsequent scripts executed.",
             "EXISTS <sha1> [<sha1> ...]",
             "    Return information about the existence of the scripts in the script cache.",
             "FLUSH [ASYNC|SYNC]",
             "    Flush the Lua scripts cache. Very dangerous on replicas.",
+            "    When called without the optional mode argument, the behavior is determined by the",
+            "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+            "    * ASYNC: Asynchronously flush the scripts cache.",
+            "    * SYNC: Synchronously flush the scripts cache.",
             "KILL",
             "    Kill the currently executing Lua script.",
             "LOAD <script>",
             "    Load a script into the scripts cache without executing it.",
+            "SHOW <sha1>",
+            "    Show a script from the scripts cache.",
         ],
     );
     Ok(())

@@ -42,6 +42,7 @@ pub use policy::Policy;
 
 use crate::client::ClientShare;
 use crate::keyspace::{Databases, Keys, Keyspace};
+use crate::script::ScriptMemory;
 use candidates::{Candidates, Pool, Wanted};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub struct Eviction {
     index_bytes_max: AtomicU64,
     /// What clients hold.
     clients: Arc<ClientShare>,
+    /// What scripts and functions hold.
+    scripts: Arc<ScriptMemory>,
     /// Keys that were evicted, since the start.
     evicted_keys: AtomicU64,
     search: Mutex<Search>,
@@ -95,6 +98,7 @@ impl Default for Eviction {
             // More than any limit: the first write has the indexes counted.
             index_bytes_max: AtomicU64::new(u64::MAX / 2),
             clients: Arc::default(),
+            scripts: Arc::default(),
             evicted_keys: AtomicU64::new(0),
             search: Mutex::default(),
         }
@@ -102,10 +106,11 @@ impl Default for Eviction {
 }
 
 impl Eviction {
-    /// Keeps within the limit what the keyspace and these clients hold.
-    pub fn new(clients: Arc<ClientShare>) -> Eviction {
+    /// Keeps within the limit what the keyspace, these clients and scripts hold.
+    pub fn new(clients: Arc<ClientShare>, scripts: Arc<ScriptMemory>) -> Eviction {
         Eviction {
             clients,
+            scripts,
             ..Eviction::default()
         }
     }
@@ -160,7 +165,8 @@ impl Eviction {
     }
 
     fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
-        let bytes = keyspace.heap.used_bytes() + self.client_bytes() + access.bytes();
+        let others = self.client_bytes() + self.scripts.bytes() + access.bytes();
+        let bytes = keyspace.heap.used_bytes() + others;
         bytes as u64 + keyspace.cold.memory_bytes()
     }
 

@@ -83,7 +83,10 @@ unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this with its state, and no frame of it has anything to drop.
     unsafe {
         raw::look(state);
-        if push_answer(state, run(state)) {
+        let ran = run(state);
+        // The words leave their places to what is pushed.
+        ffi::lua_settop(state, 0);
+        if push_answer(state, ran) {
             ffi::lua_error(state);
         }
     }
@@ -95,7 +98,9 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: as above.
     unsafe {
         raw::look(state);
-        push_answer(state, run(state));
+        let ran = run(state);
+        ffi::lua_settop(state, 0);
+        push_answer(state, ran);
     }
     1
 }

@@ -51,6 +51,9 @@ const SOURCE_BYTES_MAX: usize = 16 << 20;
 /// How much of a text that has no name is kept as its name.
 const SHOWN_BYTES_MAX: usize = 512;
 
+/// What is said of a library for which libraries leave no room.
+const NO_ROOM: &str = "libraries take half of the memory that they may";
+
 /// What is said of a longer one.
 const SOURCE_TOO_LONG: &str = "chunk has more than 16777216 bytes";
 
@@ -118,7 +121,7 @@ impl Engine {
         let is_retuned = mark(&lua, &native, "retuned")?;
         let loading = match kind {
             Kind::Scripts => lua.create_table()?,
-            Kind::Functions => loading_table(&lua, &redis, &registered)?,
+            Kind::Functions => loading_table(&lua, &redis, &registered, &guard)?,
         };
         native.raw_set("loading", loading)?;
         let prelude = lua.load(PRELUDE).set_name("=prelude").into_function()?;
@@ -159,11 +162,19 @@ impl Engine {
             return Ok(());
         }
         let function = self
-            .compile_as("@user_script", &script.code)
+            .compile_as("@user_script", script.code())
             .map_err(|error| ScriptError::Compile(failure::message(&error)))?;
+        self.make_room()?;
         let callable = Callable::script(&self.lua, function, &self.globals)?;
         self.scripts.insert(script.digest.clone(), callable);
         Ok(())
+    }
+
+    /// Forgets what was compiled of a script.
+    pub fn forget(&mut self, digest: &str) {
+        if self.scripts.remove(digest).is_some() {
+            self.lua.expire_registry_values();
+        }
     }
 
     fn compile_as(&self, name: &str, code: &[u8]) -> Result<Function> {
@@ -225,6 +236,20 @@ impl Engine {
         answered
     }
 
+    /// Forgets what was compiled of scripts once it takes half of the memory. It is compiled again
+    /// when it is run.
+    fn make_room(&mut self) -> Result<()> {
+        if self.lua.used_memory() > MEMORY_BYTES_MAX / 2 {
+            self.lua.gc_collect()?;
+            if self.lua.used_memory() > MEMORY_BYTES_MAX / 2 {
+                self.scripts.clear();
+                self.lua.expire_registry_values();
+                self.lua.gc_collect()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Undoes what a script may have left to later ones.
     fn settle(&self) -> Result<()> {
         if self.is_untidy.load(Ordering::Relaxed) {
@@ -249,6 +274,10 @@ impl Engine {
         time_max: Option<Duration>,
     ) -> std::result::Result<Library, LibraryError> {
         let Metadata { name, body } = Metadata::parse(code)?;
+        self.make_room()?;
+        if self.lua.used_memory() > MEMORY_BYTES_MAX / 2 {
+            return Err(LibraryError::Register(NO_ROOM.to_owned()));
+        }
         let chunk = self
             .compile_as("@user_function", body)
             .map_err(|error| LibraryError::Compile(failure::message(&error)))?;
@@ -404,18 +433,26 @@ fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result
     Ok(native)
 }
 
+/// What a function is told that registers others when its library has been loaded.
+const NOT_LOADING: &str = "ERR redis.register_function can only be called on FUNCTION LOAD command";
+
 /// The table `redis` of a library that is being loaded.
 fn loading_table(
     lua: &Lua,
     redis: &Table,
     registered: &Arc<Mutex<Vec<Registered>>>,
+    guard: &Arc<Guard>,
 ) -> Result<Table> {
     let loading = lua.create_table()?;
     for name in LOADING {
         loading.raw_set(*name, redis.raw_get::<Value>(*name)?)?;
     }
     let registered = Arc::clone(registered);
+    let guard = Arc::clone(guard);
     let register = lua.create_function(move |lua, values: MultiValue| {
+        if !guard.is_loading() {
+            return Err(failure::raise_reply(NOT_LOADING));
+        }
         let (function, callback) = register::arguments(lua, &values)?;
         let mut registered = registered.lock();
         let is = |(other, _): &Registered| other.name.eq_ignore_ascii_case(&function.name);
@@ -466,7 +503,12 @@ fn redis_table(lua: &Lua) -> Result<Table> {
         };
         let text = text.as_bytes();
         let text = text.strip_prefix(b"-").unwrap_or(&text);
-        let text = text.trim_ascii_end();
+        let line_ends: &[u8] = b"\r\n";
+        let is_end = |byte: &u8| line_ends.contains(byte);
+        let end = text.iter().rposition(|byte| !is_end(byte));
+        let text = text
+            .get(..end.map_or(0, |last| last + 1))
+            .unwrap_or_default();
         // What has but one word has no code.
         if text.contains(&b' ') {
             failure::reply_table(lua, text)

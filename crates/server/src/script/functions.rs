@@ -4,6 +4,7 @@
 //! once, when it is loaded, and then has no more than `redis.register_function` and the like; it
 //! may keep local values for its functions, which see nothing of other libraries.
 
+use super::ScriptMemory;
 use super::engine::{Engine, Kind};
 use super::host::Host;
 use super::library::{Function, FunctionFlags, Libraries, Library, LibraryError, Metadata};
@@ -120,17 +121,31 @@ pub struct Functions {
     engine: Mutex<Option<Engine>>,
     engine_bytes: AtomicUsize,
     watchdog: Arc<Watchdog>,
+    memory: Arc<ScriptMemory>,
 }
 
 impl Functions {
-    /// None, whose calls `watchdog` looks after.
-    pub fn new(watchdog: Arc<Watchdog>) -> Functions {
+    /// None, whose calls `watchdog` looks after and whose memory is counted in `memory`.
+    pub fn new(watchdog: Arc<Watchdog>, memory: Arc<ScriptMemory>) -> Functions {
         Functions {
             known: Mutex::default(),
             engine: Mutex::default(),
             engine_bytes: AtomicUsize::new(0),
             watchdog,
+            memory,
         }
+    }
+
+    fn set_engine_bytes(&self, bytes: usize) {
+        let before = self.engine_bytes.swap(bytes, Ordering::Relaxed);
+        let memory = &self.memory.functions;
+        memory.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Counts anew what is held.
+    fn count(&self) {
+        let bytes = self.engine_bytes() + self.known_bytes();
+        self.memory.functions.store(bytes, Ordering::Relaxed);
     }
 
     /// The libraries as they are now.
@@ -239,7 +254,8 @@ impl Functions {
     pub fn flush(&self) {
         *self.engine.lock() = None;
         self.known.lock().set_libraries(Libraries::default());
-        self.engine_bytes.store(0, Ordering::Relaxed);
+        self.set_engine_bytes(0);
+        self.count();
     }
 
     /// Has the libraries be those that `work` answers, if it does.
@@ -257,8 +273,8 @@ impl Functions {
         let changed = changed.map(|libraries| known.set_libraries(libraries));
         engine.keep(&known.libraries);
         drop(known);
-        self.engine_bytes
-            .store(engine.memory_bytes(), Ordering::Relaxed);
+        self.set_engine_bytes(engine.memory_bytes());
+        self.count();
         changed
     }
 
@@ -302,8 +318,7 @@ impl Functions {
         let called = match &mut *engine {
             Some(engine) => {
                 let called = engine.call(begun.number, host, keys, arguments);
-                self.engine_bytes
-                    .store(engine.memory_bytes_after_run(), Ordering::Relaxed);
+                self.set_engine_bytes(engine.memory_bytes_after_run());
                 called.map_err(|error| CommandError::owned(error.to_string()))
             }
             None => Err(CommandError::text("ERR Function not found")),

@@ -67,6 +67,11 @@ impl Guard {
         self.is_loading.store(false, Ordering::Relaxed);
     }
 
+    /// Says whether a library is being loaded.
+    pub fn is_loading(&self) -> bool {
+        self.is_loading.load(Ordering::Relaxed)
+    }
+
     /// Returns why what runs is to end, if it is.
     fn verdict(&self) -> Option<&'static str> {
         if self.is_loading.load(Ordering::Relaxed) {

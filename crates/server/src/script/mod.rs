@@ -11,6 +11,7 @@
 
 mod arguments;
 mod bits;
+mod cache;
 #[expect(
     unsafe_code,
     reason = "Lua calls functions in C without wrapping what they get"
@@ -63,8 +64,8 @@ pub use watchdog::{Caller, NotKilled, Running, Watchdog};
 
 use crate::acl::hex;
 use crate::error::CommandError;
+use cache::ScriptCache;
 use engine::{Engine, Kind};
-use hashbrown::HashMap;
 use parking_lot::Mutex;
 use sha1::{Digest, Sha1};
 use std::borrow::Cow;
@@ -87,38 +88,77 @@ fn lowercase(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// The bytes of memory that scripts and functions hold while none runs.
+#[derive(Debug, Default)]
+pub struct ScriptMemory {
+    scripts: AtomicUsize,
+    functions: AtomicUsize,
+}
+
+impl ScriptMemory {
+    /// Returns those of both: of what Lua holds, and of the texts.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.scripts.load(Ordering::Relaxed) + self.functions.load(Ordering::Relaxed)
+    }
+}
+
 /// All scripts of a server, and what runs them.
 #[derive(Debug, Default)]
 pub struct Scripts {
     /// The scripts that may be called by their digests.
-    known: Mutex<HashMap<String, Arc<Script>>>,
+    known: Mutex<ScriptCache>,
     engine: Mutex<Option<Engine>>,
     /// What the engine's state has taken.
     engine_bytes: AtomicUsize,
     /// What looks after the script that runs.
     pub watchdog: Arc<Watchdog>,
+    /// What scripts and functions hold.
+    pub memory: Arc<ScriptMemory>,
 }
 
 impl Scripts {
     /// The script of a digest, in any case.
     pub fn find(&self, digest: &[u8]) -> Option<Arc<Script>> {
-        let digest = lowercase(std::str::from_utf8(digest).ok()?);
-        self.known.lock().get(&*digest).cloned()
+        self.known.lock().find(digest)
     }
 
-    /// Makes a text a script that may be called by its digest.
+    /// Makes a text a script that may be called by its digest until it is flushed.
+    ///
+    /// # Errors
+    /// It is none, or too many are loaded.
+    pub fn load(&self, text: &[u8]) -> Result<Arc<Script>, ScriptError> {
+        let script = self.compiled(text)?;
+        self.known.lock().load(&script)?;
+        self.count();
+        Ok(script)
+    }
+
+    /// Makes a text a script that is run, and may be called by its digest for a while.
     ///
     /// # Errors
     /// It is none.
-    pub fn load(&self, text: &[u8]) -> Result<Arc<Script>, ScriptError> {
+    pub fn evaluate(&self, text: &[u8]) -> Result<Arc<Script>, ScriptError> {
+        let digest = sha1_hex(text);
+        if let Some(script) = self.find(digest.as_bytes()) {
+            return Ok(script);
+        }
+        let script = self.compiled(text)?;
+        let forgotten = self.known.lock().evaluate(&script);
+        if let (Some(forgotten), Some(engine)) = (forgotten, &mut *self.engine.lock()) {
+            engine.forget(&forgotten.digest);
+        }
+        self.count();
+        Ok(script)
+    }
+
+    fn compiled(&self, text: &[u8]) -> Result<Arc<Script>, ScriptError> {
         let digest = sha1_hex(text);
         if let Some(script) = self.find(digest.as_bytes()) {
             return Ok(script);
         }
         let script = Arc::new(Script::parse(text, digest)?);
         self.with_engine(|engine| engine.compile(&script))?;
-        let mut known = self.known.lock();
-        known.insert(script.digest.clone(), Arc::clone(&script));
         Ok(script)
     }
 
@@ -153,15 +193,24 @@ impl Scripts {
         };
         let result = work(engine);
         let bytes = engine.memory_bytes();
-        self.engine_bytes.store(bytes, Ordering::Relaxed);
+        let before = self.engine_bytes.swap(bytes, Ordering::Relaxed);
+        let memory = &self.memory.scripts;
+        memory.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         result
+    }
+
+    /// Counts anew what is held.
+    fn count(&self) {
+        let bytes = self.engine_bytes() + self.known_bytes();
+        self.memory.scripts.store(bytes, Ordering::Relaxed);
     }
 
     /// Forgets all scripts, and all that the Lua state holds.
     pub fn flush(&self) {
-        self.known.lock().clear();
+        *self.known.lock() = ScriptCache::default();
         *self.engine.lock() = None;
         self.engine_bytes.store(0, Ordering::Relaxed);
+        self.count();
     }
 
     /// How many scripts are known.
@@ -181,7 +230,6 @@ impl Scripts {
 
     /// The bytes of memory that known scripts take (`used_memory_scripts_eval`).
     pub fn known_bytes(&self) -> usize {
-        let known = self.known.lock();
-        known.values().map(|script| script.memory_bytes()).sum()
+        self.known.lock().bytes()
     }
 }

@@ -28,8 +28,10 @@ impl From<mlua::Error> for ScriptError {
 pub struct Script {
     /// Its SHA-1 digest in hexadecimal, which is its name.
     pub digest: String,
-    /// What is compiled.
-    pub code: Vec<u8>,
+    /// All of it.
+    pub text: Vec<u8>,
+    /// Where what is compiled begins.
+    begin: usize,
     /// Whether it has said that it does not write, or may; `None` if it has said nothing.
     pub writes: Option<bool>,
     /// Whether it has said that it may take memory when there is none.
@@ -44,10 +46,10 @@ impl Script {
     pub fn parse(text: &[u8], digest: String) -> Result<Script, ScriptError> {
         let refused = |text: String| Err(ScriptError::Text(text));
         if !text.starts_with(b"#!") {
-            let code = text.to_vec();
             return Ok(Script {
                 digest,
-                code,
+                text: text.to_vec(),
+                begin: 0,
                 writes: None,
                 may_exceed_memory: false,
             });
@@ -55,7 +57,7 @@ impl Script {
         let Some(end) = memchr::memchr(b'\n', text) else {
             return refused("ERR Invalid script shebang".to_owned());
         };
-        let (line, code) = text.split_at(end);
+        let line = text.get(..end).unwrap_or_default();
         let line = String::from_utf8_lossy(line).into_owned();
         let mut words = line.split_ascii_whitespace();
         let engine = words.next().unwrap_or_default();
@@ -82,10 +84,16 @@ impl Script {
         // The line's end stays, so that lines are counted as they were sent.
         Ok(Script {
             digest,
-            code: code.to_vec(),
+            text: text.to_vec(),
+            begin: end,
             writes: Some(writes),
             may_exceed_memory,
         })
+    }
+
+    /// Returns what is compiled.
+    pub fn code(&self) -> &[u8] {
+        self.text.get(self.begin..).unwrap_or_default()
     }
 
     /// True unless it has said that it does not write.
@@ -95,6 +103,6 @@ impl Script {
 
     /// The bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Script>() + self.digest.len() + self.code.len()
+        size_of::<Script>() + self.digest.len() + self.text.len()
     }
 }

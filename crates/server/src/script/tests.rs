@@ -276,7 +276,7 @@ fn each_end_of_a_call_leaves_the_state_as_it_was() {
 
 #[test]
 fn functions_that_are_replaced_are_given_back() {
-    let functions = Functions::new(Arc::default());
+    let functions = Functions::new(Arc::default(), Arc::default());
     let code = format!(
         "#!lua name=l\nlocal text = '{}'\nredis.register_function('f', function() return text end)",
         "x".repeat(4000)

@@ -163,11 +163,14 @@ impl Watchdog {
         is_over
     }
 
-    /// True if the script has run for long.
+    /// True if the script has run for long and goes on. One that was killed ends soon, and others
+    /// wait for it as for one that is quick.
     #[inline]
     pub fn is_slow(&self) -> bool {
         let threshold = self.threshold_ms.load(Ordering::Relaxed);
+        let (killed, stopping) = (&self.killed, &self.stopping);
         self.began_ms.load(Ordering::Relaxed) > 0
+            && (!killed.load(Ordering::Relaxed) || stopping.load(Ordering::Relaxed))
             && self.runs_for_ms().is_some_and(|ms| ms > threshold)
     }
 

@@ -138,7 +138,7 @@ impl Server {
             tiering: Tiering::new(&keyspace),
             fetcher: Fetcher::default(),
             keyspace,
-            eviction: Eviction::new(Arc::clone(&clients.share)),
+            eviction: Eviction::new(Arc::clone(&clients.share), Arc::clone(&scripts.memory)),
             access: Access::new(0, false),
             acl: Acl::new(
                 registry,
@@ -153,7 +153,7 @@ impl Server {
             clients,
             listening: Listening::default(),
             connected: AtomicU64::new(0),
-            functions: Functions::new(Arc::clone(&scripts.watchdog)),
+            functions: Functions::new(Arc::clone(&scripts.watchdog), Arc::clone(&scripts.memory)),
             scripts,
             watches: Watches::default(),
             blocked: Blocked::default(),

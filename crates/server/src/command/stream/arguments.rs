@@ -27,21 +27,6 @@ pub(super) fn keys(args: &[&[u8]]) -> Vec<usize> {
     Vec::new()
 }
 
-/// True if a command says that it may wait, as none within a script does.
-pub fn may_wait(args: &[&[u8]]) -> bool {
-    let mut at = 1;
-    while let Some(word) = args.get(at) {
-        at += match () {
-            () if is(word, "block") => return true,
-            () if is(word, "streams") => return false,
-            () if is(word, "count") => 2,
-            () if is(word, "group") => 3,
-            () => 1,
-        };
-    }
-    false
-}
-
 /// The arguments of `XREAD` and `XREADGROUP`.
 pub(super) struct Arguments<'a> {
     pub group: Option<(&'a [u8], &'a [u8])>,

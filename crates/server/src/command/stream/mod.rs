@@ -11,8 +11,6 @@ mod range;
 mod read;
 mod trim;
 
-pub use arguments::may_wait;
-
 use super::{Command, Group};
 
 const GROUP: Group = Group::Stream;

@@ -1,0 +1,152 @@
+//! The scripts that are known by their digests.
+
+use super::lowercase;
+use super::source::{Script, ScriptError};
+use hashbrown::HashMap;
+use std::sync::Arc;
+
+/// How many scripts are known that were only sent to be run, as in Valkey. Of more, those that were
+/// run longest ago are forgotten.
+const EVALUATED_MAX: usize = 500;
+
+/// How much memory the texts of scripts may take that were loaded.
+const LOADED_BYTES_MAX: usize = 256 << 20;
+
+/// What a client is told that loads more.
+const FULL: &str = "OOM scripts of more than 268435456 bytes are loaded. Use SCRIPT FLUSH.";
+
+/// A script, and when it was run last.
+#[derive(Debug)]
+struct Evaluated {
+    script: Arc<Script>,
+    used: u64,
+}
+
+/// The scripts that are known.
+#[derive(Debug, Default)]
+pub struct ScriptCache {
+    /// Those that `SCRIPT LOAD` has made known. They stay.
+    loaded: HashMap<String, Arc<Script>>,
+    /// Those that `EVAL` has.
+    evaluated: HashMap<String, Evaluated>,
+    /// How often scripts were looked for.
+    clock: u64,
+    /// The memory that all take, and of it that of those which stay.
+    bytes: usize,
+    loaded_bytes: usize,
+}
+
+impl ScriptCache {
+    /// Returns the script of a digest, in any case.
+    pub fn find(&mut self, digest: &[u8]) -> Option<Arc<Script>> {
+        let digest = lowercase(std::str::from_utf8(digest).ok()?);
+        self.clock += 1;
+        if let Some(evaluated) = self.evaluated.get_mut(&*digest) {
+            evaluated.used = self.clock;
+            return Some(Arc::clone(&evaluated.script));
+        }
+        self.loaded.get(&*digest).cloned()
+    }
+
+    /// Adds a script that is run. Returns the one that is forgotten for it.
+    pub fn evaluate(&mut self, script: &Arc<Script>) -> Option<Arc<Script>> {
+        if self.find(script.digest.as_bytes()).is_some() {
+            return None;
+        }
+        let oldest = match self.evaluated.len() {
+            EVALUATED_MAX.. => self.evaluated.values().min_by_key(|it| it.used),
+            _ => None,
+        };
+        let oldest = oldest.map(|it| Arc::clone(&it.script));
+        if let Some(oldest) = &oldest {
+            self.forget_evaluated(&oldest.digest);
+        }
+        self.bytes += script.memory_bytes();
+        let (script, used) = (Arc::clone(script), self.clock);
+        self.evaluated
+            .insert(script.digest.clone(), Evaluated { script, used });
+        oldest
+    }
+
+    /// Adds a script that stays.
+    ///
+    /// # Errors
+    /// The scripts that stay take too much memory.
+    pub fn load(&mut self, script: &Arc<Script>) -> Result<(), ScriptError> {
+        if self.loaded.contains_key(&script.digest) {
+            return Ok(());
+        }
+        let bytes = script.memory_bytes();
+        if self.loaded_bytes + bytes > LOADED_BYTES_MAX {
+            return Err(ScriptError::Text(FULL.to_owned()));
+        }
+        self.forget_evaluated(&script.digest);
+        self.bytes += bytes;
+        self.loaded_bytes += bytes;
+        self.loaded
+            .insert(script.digest.clone(), Arc::clone(script));
+        Ok(())
+    }
+
+    fn forget_evaluated(&mut self, digest: &str) {
+        if let Some(evaluated) = self.evaluated.remove(digest) {
+            self.bytes -= evaluated.script.memory_bytes();
+        }
+    }
+
+    /// Returns how many scripts are known.
+    pub fn len(&self) -> usize {
+        self.loaded.len() + self.evaluated.len()
+    }
+
+    /// Returns the bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(number: usize) -> Arc<Script> {
+        let text = format!("return {number}");
+        Arc::new(Script::parse(text.as_bytes(), format!("{number:040x}")).unwrap())
+    }
+
+    fn knows(cache: &mut ScriptCache, number: usize) -> bool {
+        cache.find(format!("{number:040X}").as_bytes()).is_some()
+    }
+
+    #[test]
+    fn scripts_that_were_run_longest_ago_are_forgotten() {
+        let mut cache = ScriptCache::default();
+        let (stays, runs) = (script(1), script(2));
+        cache.load(&stays).unwrap();
+        assert!(cache.evaluate(&runs).is_none());
+        for number in 3..3 + EVALUATED_MAX {
+            assert!(knows(&mut cache, 2));
+            let forgotten = cache.evaluate(&script(number));
+            assert_eq!(forgotten.is_some(), number == 2 + EVALUATED_MAX);
+        }
+        assert_eq!(cache.len(), EVALUATED_MAX + 1);
+        assert!(knows(&mut cache, 1) && knows(&mut cache, 2) && !knows(&mut cache, 3));
+        cache.load(&runs).unwrap();
+        assert_eq!(cache.len(), EVALUATED_MAX + 1);
+        let bytes: usize = cache.loaded.values().map(|it| it.memory_bytes()).sum();
+        let evaluated = cache.evaluated.values();
+        let evaluated: usize = evaluated.map(|it| it.script.memory_bytes()).sum();
+        assert_eq!(cache.bytes(), bytes + evaluated);
+    }
+
+    #[test]
+    fn scripts_that_stay_have_a_bound() {
+        let mut cache = ScriptCache::default();
+        let text = "x".repeat(LOADED_BYTES_MAX / 2);
+        for number in 0..2 {
+            let digest = format!("{number:040x}");
+            let script = Arc::new(Script::parse(text.as_bytes(), digest).unwrap());
+            assert_eq!(cache.load(&script).is_ok(), number == 0);
+        }
+    }
+}
