@@ -1,6 +1,6 @@
 //! The user of a client, as the thread of the client knows it, and the checks of its permissions.
 
-use super::{Client, ClientShared};
+use super::{Client, describe};
 use crate::acl::log::{Context, Reason};
 use crate::acl::{Acl, DEFAULT, Denial, Denied, User, WrongPassword};
 use crate::catalog::{Flags, Spec};
@@ -69,11 +69,17 @@ impl Client {
                 Ok(())
             }
             Err(error) => {
-                let client = describe(&self.shared, self.database);
+                let client = self.described(acl);
                 acl.note(Reason::Auth, Context::TopLevel, b"AUTH", name, client);
                 Err(error)
             }
         }
+    }
+
+    /// Returns the client as it is listed, up to date with what only its own thread knows.
+    fn described(&self, acl: &Acl) -> String {
+        self.show(false);
+        describe(&self.shared, acl.registry, steady_ms())
     }
 
     /// Makes the client one that has just connected: the default user, if it needs no password.
@@ -159,21 +165,9 @@ impl Client {
                 (Reason::Channel, channel.unwrap_or_default())
             }
         };
-        let client = describe(&self.shared, self.database);
+        self.shared.listed.note(acl.registry.number(command));
+        let client = self.described(acl);
         acl.note(reason, context, object, &user.name, client);
         Err(Denied::of(user, name, args, denial))
     }
-}
-
-/// A client in the form of `CLIENT LIST`, as far as other threads know it.
-fn describe(client: &ClientShared, database: usize) -> String {
-    let user = String::from_utf8_lossy(&client.user.lock()).into_owned();
-    let ClientShared {
-        id, peer, local, ..
-    } = client;
-    let name = client.name.lock();
-    let age = steady_ms().saturating_sub(client.connected_at_ms) / 1000;
-    format!(
-        "id={id} addr={peer} laddr={local} name={name} age={age} idle=0 db={database} user={user}"
-    )
 }

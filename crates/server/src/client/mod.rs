@@ -1,11 +1,13 @@
 //! A client: what the server remembers of a connection between its commands.
 
+mod described;
 mod listed;
 mod login;
 mod share;
 mod subscriptions;
 mod tracking;
 
+pub use described::{describe, flags};
 pub use listed::Listed;
 pub use login::Login;
 pub use share::{ClientShare, ENTRY_BYTES};

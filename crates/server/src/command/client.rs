@@ -1,10 +1,10 @@
 //! Clients, as they are named, listed, held back and ended.
 
-use super::client_filter::{Filter, flags};
+use super::client_filter::Filter;
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
 use crate::blocking::Wait;
-use crate::client::{ClientShared, Replies};
+use crate::client::{ClientShared, Replies, describe};
 use crate::clock::steady_ms;
 use crate::connection::Message;
 use crate::error::{CommandError, shown};
@@ -12,8 +12,7 @@ use crate::number::parse_integer;
 use crate::pause::PauseMode;
 use crate::resp::Reply;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::Ordering;
 
 const GROUP: Group = Group::Connection;
 const FREE: Flags = Flags(Flags::NO_PHASE.0 | Flags::NOSCRIPT.0 | Flags::LOADING.0);
@@ -156,7 +155,7 @@ fn id(call: &mut Call<'_>) -> Answer {
 
 fn info(call: &mut Call<'_>) -> Answer {
     show_own(call);
-    let text = describe(&call.client.shared, steady_ms()) + "\n";
+    let text = describe(&call.client.shared, registry(), steady_ms()) + "\n";
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -196,7 +195,7 @@ fn list(call: &mut Call<'_>) -> Answer {
     show_own(call);
     let mut text = String::new();
     for client in found {
-        text += &describe(&client, now_ms);
+        text += &describe(&client, registry(), now_ms);
         text.push('\n');
     }
     call.reply.verbatim("txt", text.as_bytes());
@@ -466,49 +465,4 @@ fn show_help(call: &mut Call<'_>) -> Answer {
         ],
     );
     Ok(())
-}
-
-/// A client as `CLIENT LIST` shows it, without a line end.
-fn describe(client: &ClientShared, steady_ms: u64) -> String {
-    let listed = &client.listed;
-    let count = |counter: &AtomicUsize| counter.load(Relaxed);
-    let seconds = |since_ms: u64| steady_ms.saturating_sub(since_ms) / 1000;
-    let command = (listed.last_command.load(Relaxed) as usize)
-        .checked_sub(1)
-        .and_then(|number| registry().entries().get(number))
-        .map(|entry| entry.name.as_str())
-        .unwrap_or("NULL");
-    let library = listed.library.lock().clone();
-    let user = client.user.lock().clone();
-    let (query, output) = (count(&listed.query_bytes), count(&listed.output_bytes));
-    format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
-         ssub={} multi={} watch={} qbuf={query} qbuf-free=0 argv-mem=0 multi-mem=0 rbs={output} \
-         rbp={output} obl={output} oll=0 omem=0 tot-mem={} events={} cmd={command} user={} \
-         redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
-        client.id,
-        client.peer,
-        client.local,
-        client.id as i32,
-        client.name.lock(),
-        seconds(client.connected_at_ms),
-        seconds(client.active_at_ms.load(Relaxed)),
-        flags(client),
-        client.database.load(Relaxed),
-        count(&listed.channels),
-        count(&listed.patterns),
-        count(&listed.shard_channels),
-        count(&listed.queued) as i64 - 1,
-        count(&listed.watched),
-        count(&listed.held_bytes) + count(&listed.delivered_bytes),
-        if output > 0 { "rw" } else { "r" },
-        String::from_utf8_lossy(&user),
-        listed.redirection.load(Relaxed),
-        if listed.resp3.load(Relaxed) { 3 } else { 2 },
-        library.0,
-        library.1,
-        listed.received_bytes.load(Relaxed),
-        listed.sent_bytes.load(Relaxed),
-        listed.commands.load(Relaxed),
-    )
 }

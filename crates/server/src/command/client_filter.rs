@@ -4,7 +4,7 @@
 //! `ID` and `NOT-ID`, whose numbers add up.
 
 use super::is;
-use crate::client::ClientShared;
+use crate::client::{ClientShared, flags};
 use crate::connection::Clients;
 use crate::error::{CommandError, shown};
 use crate::number::parse_integer;
@@ -290,24 +290,4 @@ fn type_of(client: &ClientShared) -> &'static str {
     } else {
         "normal"
     }
-}
-
-/// The letters of a client's state.
-pub fn flags(client: &ClientShared) -> String {
-    let listed = &client.listed;
-    let flags = [
-        ('O', listed.monitoring.load(Relaxed)),
-        ('P', listed.is_subscriber()),
-        ('x', listed.queued.load(Relaxed) > 0),
-        ('b', listed.waiting.load(Relaxed)),
-        ('t', listed.tracking.load(Relaxed)),
-        ('R', listed.redirection_broken.load(Relaxed)),
-        ('B', listed.tracking_prefixes.load(Relaxed)),
-        ('d', client.watch_broken.load(Relaxed)),
-        ('c', listed.closing.load(Relaxed)),
-        ('e', listed.no_evict.load(Relaxed)),
-        ('T', listed.no_touch.load(Relaxed)),
-    ];
-    let shown: String = flags.iter().filter(|it| it.1).map(|it| it.0).collect();
-    if shown.is_empty() { "N".into() } else { shown }
 }

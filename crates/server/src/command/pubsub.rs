@@ -266,15 +266,16 @@ fn show_help(call: &mut Call<'_>) -> Answer {
         call,
         &[
             "CHANNELS [<pattern>]",
-            "    The channels that somebody listens to.",
+            "    The channels that somebody listens to; with a pattern, those that it describes.",
             "NUMPAT",
             "    The number of patterns that somebody listens to.",
             "NUMSUB [<channel> ...]",
-            "    How many listen to each channel.",
+            "    How many clients listen to each of these channels. Those that listen to them by",
+            "    patterns are not counted.",
             "SHARDCHANNELS [<pattern>]",
-            "    The shard channels that somebody listens to.",
-            "SHARDNUMSUB [<channel> ...]",
-            "    How many listen to each shard channel.",
+            "    The same as CHANNELS for the channels of shards.",
+            "SHARDNUMSUB [<shardchannel> ...]",
+            "    The same as NUMSUB for the channels of shards.",
         ],
     );
     Ok(())

@@ -7,7 +7,7 @@ use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::peer::Peer;
 use nearfield_server_testkit::reply::Value;
-use nearfield_server_testkit::steps::{ask, connect};
+use nearfield_server_testkit::steps::{ask, ask_text, connect, on_both};
 use std::collections::BTreeSet;
 
 /// Commands whose keys are `a`, `b` and `c` and whose channels are `ch` and `ch2`. They are not
@@ -669,4 +669,64 @@ fn flags_and_keys_of_commands_are_described_as_by_redis() {
         }
     }
     assert!(compared > 330, "{compared}");
+}
+
+#[test]
+fn what_was_denied_is_noted_with_all_that_is_known_of_the_client() {
+    on_both(|address| {
+        let mut admin = connect(address);
+        let rules = "ACL SETUSER u on nopass +@all -flushall ~ok:*";
+        assert_eq!(ask(&mut admin, rules), "OK");
+        let mut client = connect(address);
+        for command in [
+            "AUTH u u",
+            "CLIENT SETNAME visitor",
+            "SELECT 3",
+            "SUBSCRIBE",
+        ] {
+            ask(&mut client, command);
+        }
+        let fields = |text: &str| -> Vec<(String, String)> {
+            let pairs = text.split(' ').filter_map(|pair| pair.split_once('='));
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect()
+        };
+        let shown = |admin: &mut Connection| {
+            let log = ask(admin, "ACL LOG 1");
+            let line = log
+                .lines()
+                .find(|line| line.contains("id="))
+                .map(str::to_owned);
+            let line = line.unwrap_or_else(|| panic!("nothing is noted: {log}"));
+            fields(line.split('"').nth(1).unwrap_or_default())
+        };
+        let of = |fields: &[(String, String)], wanted: &str| {
+            let found = fields.iter().find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        for (commands, command, multi) in [
+            (&["GET other"][..], "get", "-1"),
+            (&["FLUSHALL"], "flushall", "-1"),
+            (&["MULTI", "SET ok:1 1", "SET other 1"], "set", "1"),
+            (&["DISCARD", "AUTH u2 wrong"], "auth", "-1"),
+            (&["OBJECT ENCODING other"], "object|encoding", "-1"),
+        ] {
+            for sent in commands {
+                ask(&mut client, sent);
+            }
+            let noted = shown(&mut admin);
+            assert_eq!(of(&noted, "cmd"), command, "{noted:?}");
+            assert_eq!(of(&noted, "multi"), multi, "{noted:?}");
+            assert_eq!(of(&noted, "db"), "3", "{noted:?}");
+            assert_eq!(of(&noted, "name"), "visitor", "{noted:?}");
+            assert_eq!(of(&noted, "user"), "u", "{noted:?}");
+            // The same fields as in the list of clients.
+            let listed = fields(ask_text(&mut admin, "CLIENT INFO").trim_end());
+            let names = |fields: &[(String, String)]| -> Vec<String> {
+                fields.iter().map(|(name, _)| name.clone()).collect()
+            };
+            assert_eq!(names(&noted), names(&listed));
+        }
+    });
 }
