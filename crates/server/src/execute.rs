@@ -323,9 +323,8 @@ impl<'s> Executor<'s> {
                     lookup(&args).is_ok_and(denied)
                 });
         // Queued commands take memory, whatever they do.
-        if !(denied(command) || denied_in_exec || must_queue(client, command))
-            || self.make_room(now_ms)
-        {
+        let takes = denied(command) || takes_aside(command) || must_queue(client, command);
+        if !(takes || denied_in_exec) || self.make_room(now_ms) {
             return Ok(());
         }
         if denied_in_exec && let Some(transaction) = &mut client.transaction {
@@ -549,6 +548,13 @@ fn is_told(command: &Command, args: &[&[u8]]) -> bool {
     let confirms = command.group == Group::PubSub && command.flags.has(Flags::SUBSCRIBER);
     let is_on = || args.get(2).is_some_and(|word| command::is(word, "on"));
     confirms || command.name == "reply" && is_on()
+}
+
+/// True if the server remembers what the command says apart from all keys, although Redis takes
+/// such commands also where there is no memory.
+fn takes_aside(command: &Command) -> bool {
+    let is = |group, name: &str| command.group == group && command.name == name;
+    is(Group::Scripting, "load") || is(Group::Server, "setuser")
 }
 
 fn must_queue(client: &Client, command: &Command) -> bool {

@@ -208,6 +208,7 @@ impl Metrics {
             ("index_leaves", leaves),
             ("objects", server.keyspace.heap.used_bytes()),
             ("clients", server.eviction.client_bytes()),
+            ("aside", server.eviction.aside_bytes()),
             ("access_tables", server.access.bytes()),
         ];
         let kinds = kinds.map(|(kind, bytes)| (label("kind", kind), Sample::Gauge(bytes as u64)));

@@ -84,6 +84,12 @@ impl Acl {
         self.users.read().values().cloned().collect()
     }
 
+    /// What all users take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let users = self.users.read();
+        users.values().map(|user| user.memory_bytes()).sum()
+    }
+
     fn put(&self, user: User) {
         self.users.write().insert(user.name.clone(), Arc::new(user));
         self.version.fetch_add(1, Ordering::AcqRel);

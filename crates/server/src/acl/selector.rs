@@ -60,6 +60,20 @@ impl Selector {
         }
     }
 
+    /// What it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let keys = self.keys.iter().map(|key| key.pattern.len());
+        let channels = self.channels.iter().map(Vec::len);
+        let rules = self.rules.iter().map(|rule| rule.name.len());
+        let arguments = self.first_arguments.iter().map(|it| it.1.len());
+        let texts: usize = keys.chain(channels).chain(rules).chain(arguments).sum();
+        let lists = size_of_val(&*self.keys)
+            + size_of_val(&*self.channels)
+            + size_of_val(&*self.rules)
+            + size_of_val(&*self.first_arguments);
+        size_of::<Selector>() + size_of_val(&*self.allowed) + texts + lists
+    }
+
     /// True if everything is allowed.
     pub fn is_unrestricted(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels

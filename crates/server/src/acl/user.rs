@@ -30,6 +30,13 @@ pub struct User {
 }
 
 impl User {
+    /// What it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let selectors: usize = self.selectors.iter().map(Selector::memory_bytes).sum();
+        let passwords = self.passwords.len() * size_of::<Hash>();
+        size_of::<User>() + self.name.len() + passwords + self.root.memory_bytes() + selectors
+    }
+
     /// Returns a user who may do nothing, but listen to all channels if `listens`.
     pub fn new(name: &[u8], listens: bool) -> User {
         User {

@@ -49,6 +49,8 @@ pub struct Client {
     pub watched: WatchedKeys,
     /// What the server remembers for it of the keys that it watches.
     pub watched_bytes: usize,
+    /// What its name takes, and what it has said of its program.
+    pub named_bytes: usize,
     /// What the server remembers of the command that it waits in.
     pub waiting_bytes: usize,
     /// Whether it has said its password, or need not.
@@ -159,6 +161,7 @@ impl Client {
             transaction: None,
             watched: WatchedKeys::new(),
             watched_bytes: 0,
+            named_bytes: 0,
             waiting_bytes: 0,
             authenticated,
             login: Login::default(),
@@ -199,6 +202,7 @@ impl Client {
         transaction
             + tracking
             + self.watched_bytes
+            + self.named_bytes
             + self.waiting_bytes
             + self.subscriptions.bytes()
     }

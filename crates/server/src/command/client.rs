@@ -227,6 +227,14 @@ pub fn check_name(text: &[u8], what: &str) -> Answer {
 /// Names the client.
 pub fn set_name(call: &mut Call<'_>, name: &[u8]) {
     *call.client.shared.name.lock() = String::from_utf8_lossy(name).into_owned();
+    count_names(call);
+}
+
+/// Counts what the client has said of itself as part of what it holds.
+fn count_names(call: &mut Call<'_>) {
+    let shared = &call.client.shared;
+    let library = shared.listed.library.lock();
+    call.client.named_bytes = shared.name.lock().len() + library.0.len() + library.1.len();
 }
 
 fn set_name_command(call: &mut Call<'_>) -> Answer {
@@ -258,6 +266,7 @@ fn set_info(call: &mut Call<'_>) -> Answer {
             "ERR Unrecognized option '{option}'"
         )));
     }
+    count_names(call);
     call.reply.ok();
     Ok(())
 }

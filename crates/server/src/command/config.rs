@@ -99,6 +99,7 @@ fn set(call: &mut Call<'_>) -> Answer {
     adjust_oom_score(call, &pairs, &before)?;
     listen_elsewhere(call, &pairs, &before)?;
     call.server.configure();
+    keep_limit(call);
     if begins_log {
         call.server.persistence.request(Task::Rewrite, true);
     }
@@ -109,6 +110,16 @@ fn set(call: &mut Call<'_>) -> Answer {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Evicts what a new limit of memory does not allow. The exclusive phase is the command's.
+fn keep_limit(call: &mut Call<'_>) {
+    let server = call.server;
+    let eviction = &server.eviction;
+    if eviction.may_be_over(&server.keyspace, &server.access) {
+        // With tiers values move, which the next write sees to.
+        eviction.make_room(&mut call.keys, &server.access, None);
+    }
 }
 
 /// Sets the score of the process, if the pairs name one of its parameters. If the system refuses

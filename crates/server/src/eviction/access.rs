@@ -192,9 +192,16 @@ impl Noting<'_> {
         u64::from(ticks) << TICK_SHIFT
     }
 
-    /// How often a key was used of late, from 0 to 15; 0 if that is not kept.
+    /// How often a key was used of late: 5 for once, one more for each further use, up to 19, and 0
+    /// for a key that was not used; 0 if that is not kept.
+    ///
+    /// A key begins with 5 as in Redis, whose users compare `OBJECT FREQ` with that.
     pub fn frequency(&self, database: usize, key: &[u8]) -> u8 {
+        const ONCE: u8 = 5;
         let sketch = self.tables.sketch.as_ref();
-        sketch.map_or(0, |sketch| sketch.estimate(self.hash(database, key)))
+        match sketch.map_or(0, |sketch| sketch.estimate(self.hash(database, key))) {
+            0 => 0,
+            uses => ONCE - 1 + uses,
+        }
     }
 }

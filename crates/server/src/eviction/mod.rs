@@ -3,7 +3,7 @@
 //! # What counts as used
 //!
 //! The bytes that are *in use*: nodes and blocks of the indexes that hold something, memory of
-//! objects, what clients hold, and the tables that tell which keys are used. Bytes that the
+//! objects, what clients hold, scripts, users and tracked keys, and the tables that tell which keys are used. Bytes that the
 //! indexes have taken from the system and hold for use again do not count: they never become
 //! less, so that eviction by them would end only when there are no keys. They are used again
 //! before more is taken, so the memory of the process stays near the greatest use there ever was.
@@ -74,6 +74,8 @@ pub struct Eviction {
     clients: Arc<ClientShare>,
     /// What scripts and functions hold.
     scripts: Arc<ScriptMemory>,
+    /// What users and the table of tracked keys take.
+    aside_bytes: AtomicUsize,
     /// Keys that were evicted, since the start.
     evicted_keys: AtomicU64,
     search: Mutex<Search>,
@@ -99,6 +101,7 @@ impl Default for Eviction {
             index_bytes_max: AtomicU64::new(u64::MAX / 2),
             clients: Arc::default(),
             scripts: Arc::default(),
+            aside_bytes: AtomicUsize::new(0),
             evicted_keys: AtomicU64::new(0),
             search: Mutex::default(),
         }
@@ -126,7 +129,7 @@ impl Eviction {
         Policy::from_number(self.policy.load(Ordering::Relaxed))
     }
 
-    /// Changes the limit, which holds from the next write on, which keys are evicted, and how many
+    /// Changes the limit, which keys are evicted, and how many
     /// are looked at for each.
     pub fn configure(&self, limit_bytes: u64, policy: Policy, samples: usize) {
         // Writes were not counted while there was no limit.
@@ -152,6 +155,16 @@ impl Eviction {
         self.evicted_keys.store(0, Ordering::Relaxed);
     }
 
+    /// Says what users and the table of tracked keys take.
+    pub fn note_aside(&self, bytes: usize) {
+        self.aside_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What users and the table of tracked keys take.
+    pub fn aside_bytes(&self) -> usize {
+        self.aside_bytes.load(Ordering::Relaxed)
+    }
+
     /// What clients hold.
     pub fn client_bytes(&self) -> usize {
         self.clients.held()
@@ -165,7 +178,8 @@ impl Eviction {
     }
 
     fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
-        let others = self.client_bytes() + self.scripts.bytes() + access.bytes();
+        let apart = self.scripts.bytes() + self.aside_bytes();
+        let others = self.client_bytes() + apart + access.bytes();
         let bytes = keyspace.heap.used_bytes() + others;
         bytes as u64 + keyspace.cold.memory_bytes()
     }
@@ -175,9 +189,8 @@ impl Eviction {
     pub fn note_writes(&self, writes: usize, bytes: usize) {
         let has_tiers = self.memory_tier_bytes.load(Ordering::Relaxed) != 0;
         if self.limit_bytes() != 0 || has_tiers {
-            // Blocks that were just divided are half empty, which a small tier would notice.
-            let bytes = if has_tiers { 2 * bytes } else { bytes };
-            let bytes = (bytes + writes * WRITE_OVERHEAD_BYTES) as u64;
+            // Blocks that were just divided are half empty, which a small limit would notice.
+            let bytes = (2 * bytes + writes * WRITE_OVERHEAD_BYTES) as u64;
             self.index_bytes_max.fetch_add(bytes, Ordering::Relaxed);
         }
     }

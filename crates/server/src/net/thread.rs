@@ -11,6 +11,7 @@ use super::round::{Added, Round};
 use super::{held, limits};
 use crate::clock::{now_ms, steady_ms};
 use crate::connection::{Connection, Mailbox, Message, Received};
+use crate::eviction::Policy;
 use crate::execute::Executor;
 use crate::keyspace::Keyspace;
 use crate::resp::RequestLimits;
@@ -395,10 +396,13 @@ impl<'s> IoThread<'s> {
             if connection.input.is_empty() && !connection.waiting {
                 let mut scratch = std::mem::take(&mut served.scratch);
                 // It is somebody else's if the connections were lent.
-                scratch.resize(READ_BYTES, 0);
-                match connection.receive(&mut scratch) {
+                if scratch.len() < READ_BYTES {
+                    scratch.resize(READ_BYTES, 0);
+                }
+                let buffer = scratch.get_mut(..READ_BYTES).unwrap_or_default();
+                match connection.receive(buffer) {
                     Received::Bytes(count) => {
-                        full = count == scratch.len() || connection.ends();
+                        full = count == READ_BYTES || connection.ends();
                         connection.count_received(&self.server.statistics, count);
                         let bytes = scratch.get(..count).unwrap_or_default();
                         let used = self.process(index, bytes);
@@ -420,24 +424,26 @@ impl<'s> IoThread<'s> {
                     }
                 }
             } else {
-                let length = connection.input.len();
                 // Grows by what has come, so that nobody takes memory by announcing much.
-                let room = length.clamp(READ_BYTES, LONG_READ_BYTES);
-                connection.input.resize(length + room, 0);
-                let mut input = std::mem::take(&mut connection.input);
-                let received = connection.receive(input.get_mut(length..).unwrap_or_default());
+                let room = connection.input.len().clamp(READ_BYTES, LONG_READ_BYTES);
+                let scratch = &mut served.scratch;
+                if scratch.len() < room {
+                    scratch.resize(room, 0);
+                }
+                let buffer = scratch.get_mut(..room).unwrap_or_default();
+                let received = connection.receive(buffer);
                 let count = match received {
                     Received::Bytes(count) => count,
                     Received::Nothing | Received::End => 0,
                 };
+                let bytes = buffer.get(..count).unwrap_or_default();
+                connection.input.extend_from_slice(bytes);
                 full = count == room || connection.ends();
                 connection.count_received(&self.server.statistics, count);
                 if count > 0 {
                     // Who sends a long request is not idle.
                     connection.client.shared.touch(served.steady_ms);
                 }
-                input.truncate(length + count);
-                connection.input = input;
                 if received == Received::End {
                     self.end(index);
                     return;
@@ -681,6 +687,23 @@ impl<'s> IoThread<'s> {
         self.relieve();
     }
 
+    /// Evicts keys where there is too much although nobody writes.
+    fn keep_limit(&mut self) {
+        let server = self.server;
+        server.count_aside();
+        if server.eviction.policy() != Policy::NoEviction
+            && server
+                .eviction
+                .may_be_over(&server.keyspace, &server.access)
+            && !held::is_paused(server, self.now_ms)
+        {
+            let now_ms = self.now_ms;
+            self.execute_round();
+            // If there is no room the next write is told so.
+            let _ = self.executor.make_room(now_ms);
+        }
+    }
+
     /// Closes the clients that hold most if all hold more than they may.
     fn relieve(&mut self) {
         let clients = &self.server.clients;
@@ -800,6 +823,9 @@ impl<'s> IoThread<'s> {
             share.try_again();
             self.held_counted_ms = self.steady_ms;
             self.relieve();
+            if self.number == 0 {
+                self.keep_limit();
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 //! take the exclusive phase, so no write is missed.
 
 use super::prefixes::PrefixTable;
-use crate::client::{Choice, Client, ClientShared};
+use crate::client::{Choice, Client, ClientShared, ENTRY_BYTES};
 use crate::connection::Clients;
 use crate::keyspace::{Class, Event, Keyspace, Observer};
 use crate::resp::{Protocol, Reply};
@@ -35,6 +35,8 @@ struct State {
     readers: HashMap<Vec<u8>, Readers>,
     /// How many readers the keys have, all together.
     items: usize,
+    /// What the table takes, in bytes.
+    readers_bytes: usize,
     /// Who is told of which prefixes.
     prefixes: PrefixTable<BTreeSet<u64>>,
 }
@@ -149,10 +151,16 @@ impl Tracking {
         for key in keys {
             steps::count(1);
             let readers = state.readers.entry_ref(key).or_default();
+            let mut bytes = match readers.is_empty() {
+                true => key.len() + ENTRY_BYTES,
+                false => 0,
+            };
             if let Err(place) = readers.binary_search(&id) {
                 readers.insert(place, id);
+                bytes += size_of::<u64>();
                 state.items += 1;
             }
+            state.readers_bytes += bytes;
         }
         state.shrink(clients, keys_max);
     }
@@ -204,6 +212,11 @@ impl Tracking {
         }
     }
 
+    /// What the table of keys takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.state.lock().readers_bytes
+    }
+
     /// How much is tracked.
     pub fn counts(&self) -> TrackingCounts {
         let state = self.state.lock();
@@ -220,10 +233,13 @@ impl State {
     fn forget_readers(&mut self) {
         self.readers = HashMap::new();
         self.items = 0;
+        self.readers_bytes = 0;
     }
 
     fn shrink(&mut self, clients: &Clients, keys_max: usize) {
-        while keys_max > 0 && self.readers.len() > keys_max {
+        // Long keys take more than their number says.
+        let bytes_max = clients.share.most() / 4;
+        while keys_max > 0 && self.readers.len() > keys_max || self.readers_bytes > bytes_max {
             let Some(key) = self.readers.keys().next().cloned() else {
                 break;
             };
@@ -236,6 +252,7 @@ impl State {
             return;
         };
         self.items -= readers.len();
+        self.readers_bytes -= key.len() + ENTRY_BYTES + size_of_val(&*readers);
         for id in readers {
             steps::count(1);
             if let Some(tracker) = self.clients.get(&id)

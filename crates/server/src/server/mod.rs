@@ -193,6 +193,12 @@ impl Server {
         self.clients.share.forget(&client.shared);
     }
 
+    /// Counts what users and the table of tracked keys take.
+    pub fn count_aside(&self) {
+        let bytes = self.acl.memory_bytes() + self.tracking.memory_bytes();
+        self.eviction.note_aside(bytes);
+    }
+
     /// The bytes in use, as they are held against the limit. Takes microseconds.
     pub fn used_bytes(&self, databases: &Databases) -> u64 {
         self.eviction

@@ -219,6 +219,75 @@ fn without_eviction_commands_that_take_memory_are_refused() {
 }
 
 #[test]
+fn a_new_limit_is_kept_at_once() {
+    let _alone = ALONE.lock();
+    let server = Nearfield::start(Options {
+        threads: 2,
+        ..Options::default()
+    });
+    let mut connection = server.connect();
+    pipeline(&mut connection, &(0..100).map(set).collect::<Vec<_>>());
+    configure(&server, "maxmemory-policy", Policy::AllKeysLru.name());
+    configure(&server, "maxmemory", "1");
+    let size = connection.command(&[b"DBSIZE"]).unwrap();
+    assert_eq!(size, Value::Integer(0));
+}
+
+#[test]
+fn a_server_that_is_only_read_evicts_what_clients_cost() {
+    let _alone = ALONE.lock();
+    let server = limited(Policy::AllKeysRandom, LIMIT);
+    let mut connection = server.connect();
+    pipeline(&mut connection, &(0..20_000).map(set).collect::<Vec<_>>());
+    let mut other = server.connect();
+    other.send(b"SUBSCRIBE ").unwrap();
+    // Half of a request, which takes memory and is no write.
+    other.send(&vec![b'c'; 60 << 10]).unwrap();
+    let many: Vec<_> = (0..40)
+        .map(|_| {
+            let mut one = server.connect();
+            one.send(b"*2\r\n$4\r\nPING\r\n$900000\r\n").unwrap();
+            one.send(&[b'p'; 50 << 10]).unwrap();
+            one
+        })
+        .collect();
+    eventually("the limit is kept", || {
+        figure(&server, "evicted_keys") > 0 && used(&server) <= LIMIT
+    });
+    drop(many);
+}
+
+#[test]
+fn a_small_limit_is_not_overrun_by_long_values() {
+    let _alone = ALONE.lock();
+    let limit = 5 << 20;
+    let server = limited(Policy::NoEviction, limit);
+    let mut connection = server.connect();
+    let value = vec![b'v'; 20_000];
+    let mut kept = 0;
+    while connection.command(&[b"SET", &key(kept), &value]).unwrap()
+        == Value::Simple(b"OK".to_vec())
+    {
+        kept += 1;
+        assert!(kept < 1000);
+    }
+    assert!(kept > 50, "{kept}");
+    assert!(used(&server) <= limit + limit / 50, "{}", used(&server));
+}
+
+#[test]
+fn new_keys_have_been_used_as_often_as_those_of_redis() {
+    let _alone = ALONE.lock();
+    let server = limited(Policy::AllKeysLfu, LIMIT);
+    let mut connection = server.connect();
+    pipeline(&mut connection, &[set(1)]);
+    let freq = [&b"OBJECT"[..], b"FREQ", &key(1)];
+    assert_eq!(connection.command(&freq).unwrap(), Value::Integer(5));
+    pipeline(&mut connection, &[get(1)]);
+    assert_eq!(connection.command(&freq).unwrap(), Value::Integer(6));
+}
+
+#[test]
 fn a_lower_limit_is_kept_with_the_next_write() {
     let _alone = ALONE.lock();
     let server = Nearfield::start(Options {
