@@ -8,6 +8,7 @@ use crate::connection::Message;
 use crate::error::CommandError;
 use crate::persistence::prepare_log;
 use crate::server::Task;
+use crate::server::descriptors;
 use std::sync::atomic::Ordering;
 
 /// A parameter's name and a value.
@@ -98,6 +99,7 @@ fn set(call: &mut Call<'_>) -> Answer {
     result.map_err(|error| CommandError::owned(error.to_string()))?;
     adjust_oom_score(call, &pairs, &before)?;
     listen_elsewhere(call, &pairs, &before)?;
+    find_descriptors(call, &pairs, &before)?;
     call.server.configure();
     keep_limit(call);
     if begins_log {
@@ -110,6 +112,31 @@ fn set(call: &mut Call<'_>) -> Answer {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Has the system give descriptors for as many clients as the pairs name. If it does not, all
+/// parameters are as before.
+fn find_descriptors(
+    call: &Call<'_>,
+    pairs: &[(String, Vec<u8>)],
+    before: &[(String, Vec<u8>)],
+) -> Answer {
+    let server = call.server;
+    let mut names = pairs.iter().map(|(name, _)| name);
+    if !names.any(|name| name.eq_ignore_ascii_case("maxclients")) {
+        return Ok(());
+    }
+    let wanted = server.config.integer("maxclients").unsigned_abs();
+    let served = descriptors::make_room_for(server, wanted);
+    if served >= wanted {
+        return Ok(());
+    }
+    let restored = server.config.set(before, true);
+    debug_assert!(restored.is_ok(), "{restored:?}");
+    Err(CommandError::owned(format!(
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system \
+         is not able to handle the specified number of clients, try with {served}"
+    )))
 }
 
 /// Evicts what a new limit of memory does not allow. The exclusive phase is the command's.

@@ -254,6 +254,13 @@ impl Config {
         Ok(())
     }
 
+    /// Lowers a parameter to a value that is possible here. What is not checked comes from the
+    /// program.
+    pub fn lower(&self, name: &str, value: &str) {
+        self.start_with(name, value);
+        self.refresh();
+    }
+
     /// Brings [`Hot`] up to date.
     fn refresh(&self) {
         self.hot.refresh(|name| self.text(name));

@@ -3,10 +3,11 @@
 //! # What counts as used
 //!
 //! The bytes that are *in use*: nodes and blocks of the indexes that hold something, memory of
-//! objects, what clients hold, scripts, users and tracked keys, and the tables that tell which keys are used. Bytes that the
-//! indexes have taken from the system and hold for use again do not count: they never become
-//! less, so that eviction by them would end only when there are no keys. They are used again
-//! before more is taken, so the memory of the process stays near the greatest use there ever was.
+//! objects, what clients hold, scripts, users and tracked keys, and the tables that tell which keys
+//! are used. Bytes that the indexes have taken from the system and hold for use again do not count:
+//! they never become less, so that eviction by them would end only when there are no keys. They are
+//! used again before more is taken, so the memory of the process stays near the greatest use there
+//! ever was.
 //!
 //! A block of the index is given up when its neighbours have room for what is left in it, not with
 //! each key, so the first evictions after a time without any free little, and the room in blocks

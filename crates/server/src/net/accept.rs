@@ -10,6 +10,7 @@ use mio::{Interest, Token};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What a connection from another machine is told while it could do everything.
 const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
@@ -33,6 +34,9 @@ fn is_from_here(stream: &Transport) -> bool {
     let peer = stream.peer_addr();
     peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
 }
+
+/// How often it is logged at most that connections cannot be accepted.
+const NOT_ACCEPTED_EVERY: Duration = Duration::from_secs(10);
 
 impl IoThread<'_> {
     /// Has all listeners be waited for.
@@ -72,8 +76,19 @@ impl IoThread<'_> {
 
     /// Accepts the connections that wait on a listener.
     pub(super) fn accept(&mut self, number: usize) {
-        let accept = |it: &Self| it.listeners.get(number)?.accept(it.server);
-        while let Some(stream) = accept(self) {
+        loop {
+            let Some(listener) = self.listeners.get(number) else {
+                return;
+            };
+            let stream = match listener.accept(self.server) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    if error.kind() != io::ErrorKind::WouldBlock {
+                        self.tell_not_accepted(&error);
+                    }
+                    return;
+                }
+            };
             let Some(stream) = limits::admit(self.server, stream) else {
                 continue;
             };
@@ -84,6 +99,16 @@ impl IoThread<'_> {
             } else if let Some(mailbox) = mailboxes.get(self.next_thread) {
                 mailbox.send(Message::Serve(stream));
             }
+        }
+    }
+
+    /// Logs that a connection could not be accepted, if that was not said of late: whoever connects
+    /// again and again is not to fill the log.
+    fn tell_not_accepted(&mut self, error: &io::Error) {
+        let is_new = |told: Instant| told.elapsed() >= NOT_ACCEPTED_EVERY;
+        if self.not_accepted_at.is_none_or(is_new) {
+            self.not_accepted_at = Some(Instant::now());
+            tracing::warn!("connections cannot be accepted: {error}");
         }
     }
 

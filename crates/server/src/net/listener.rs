@@ -148,8 +148,11 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection; `None` if there is none now.
-    pub fn accept(&self, server: &Server) -> Option<Transport> {
+    /// Accepts a connection.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is none now; what the system says otherwise.
+    pub fn accept(&self, server: &Server) -> io::Result<Transport> {
         loop {
             let accepted = match self {
                 Listener::Tcp(listener) => listener.accept().map(|it| Transport::Tcp(it.0)),
@@ -162,9 +165,13 @@ impl Listener {
                 }),
             };
             match accepted {
-                Ok(transport) => return Some(transport),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return None,
+                // The other side may have gone before it was accepted.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                    ) => {}
+                other => return other,
             }
         }
     }

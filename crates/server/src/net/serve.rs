@@ -12,7 +12,7 @@ use crate::execute::Executor;
 use crate::log::NotDurable;
 use crate::migration::SENDERS;
 use crate::persistence::load::LoadError;
-use crate::server::Server;
+use crate::server::{Server, descriptors};
 use crate::{command, persistence};
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
@@ -73,6 +73,7 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     let system = |what| move |source| ServeError::System { what, source };
     server.acl.load_at_start(&server.options.settings.users)?;
     server.config.note_inert();
+    descriptors::fit(server);
     let listeners = listen(server)?;
     let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
     persistence::start(server, command::repeat)?;

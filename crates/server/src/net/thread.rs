@@ -24,7 +24,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) const WAKER: Token = Token(usize::MAX);
 const READS: Token = Token(usize::MAX - 1);
@@ -76,6 +76,8 @@ pub(super) struct Served {
     pub(super) now_ms: u64,
     /// The time at the begin of the round by [`steady_ms`], which durations go by.
     pub(super) steady_ms: u64,
+    /// When it was last logged that connections cannot be accepted.
+    pub(super) not_accepted_at: Option<Instant>,
     /// When it was last looked for new connections that nobody was told of.
     accepted_at_ms: u64,
     /// When it was last counted what the connections hold.
@@ -124,6 +126,7 @@ impl Served {
             scratch: Vec::new(),
             now_ms: now_ms(),
             steady_ms: steady_ms(),
+            not_accepted_at: None,
             accepted_at_ms: 0,
             held_counted_ms: 0,
             next_thread: 0,

@@ -42,8 +42,8 @@ impl Text {
     }
 }
 
-/// Appends `bytes` by copies of many bytes at once: a vector that takes its allocator as a parameter
-/// appends byte by byte, which takes ten times as long.
+/// Appends `bytes` by copies of many bytes at once: a vector that takes its allocator as a
+/// parameter appends byte by byte, which takes ten times as long.
 fn append(to: &mut Vec<u8, Heap>, bytes: &[u8]) {
     let before = to.len();
     to.resize(before + bytes.len(), 0);

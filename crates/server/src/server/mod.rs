@@ -2,6 +2,7 @@
 
 mod busy;
 mod configure;
+pub mod descriptors;
 mod directory_lock;
 mod oom_score;
 pub(crate) mod persistence;

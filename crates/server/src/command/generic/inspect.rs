@@ -23,8 +23,8 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Returns how often a key is used.")
         .differs(
-            "The answer is an estimate from 0 to 15, which keys may share, under policies \
-             that need it.",
+            "The answer is an estimate, which keys may share, under policies that need \
+             it: 5 for a key that was used once, up to 19, and 0 if it was not used of late.",
         ),
     Command::new("idletime", 3, idletime)
         .looks()

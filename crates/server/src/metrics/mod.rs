@@ -1,5 +1,9 @@
 //! Metrics, in the text format of Prometheus: over HTTP at `/metrics` and by the command METRICS.
 
+mod port;
+
+pub use port::serve;
+
 use crate::info::tiers::TierFigures;
 use crate::keyspace::{Database, Databases};
 use crate::server::{Server, Task};
@@ -9,8 +13,6 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -34,42 +36,6 @@ enum Sample {
     Gauge(u64),
     /// Upper bounds, each with how many are above the one before.
     Histogram(f64, Vec<(f64, u64)>),
-}
-
-/// Serves metrics on `metrics-port` of the first address, on a thread of its own, and says where;
-/// `None` if that is 0.
-///
-/// # Errors
-/// The port cannot be listened on, or there is no thread.
-pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
-    let port = u16::try_from(server.config.integer("metrics-port")).unwrap_or(0);
-    let Some(&address) = server.options.bind.first().filter(|_| port != 0) else {
-        return Ok(None);
-    };
-    let http = tiny_http::Server::http((address.ip, port)).map_err(io::Error::other)?;
-    let thread = std::thread::Builder::new().name("nearfield-metrics".to_owned());
-    thread.spawn(move || {
-        for request in http.incoming_requests() {
-            // Who does not wait for the answer does not need it.
-            let _ = match request.url().split('?').next() {
-                Some("/metrics") => request.respond(page(server)),
-                _ => request.respond(
-                    tiny_http::Response::from_string("Metrics are at /metrics.\n")
-                        .with_status_code(404),
-                ),
-            };
-        }
-    })?;
-    Ok(Some(SocketAddr::new(address.ip, port)))
-}
-
-fn page(server: &Server) -> tiny_http::Response<io::Cursor<Vec<u8>>> {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let response = tiny_http::Response::from_string(text(server, &server.keyspace.share()));
-    match tiny_http::Header::from_bytes("Content-Type", kind) {
-        Ok(header) => response.with_header(header),
-        Err(()) => response,
-    }
 }
 
 /// All metrics as they are now. The caller is in a phase of the keyspace.

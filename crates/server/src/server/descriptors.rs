@@ -1,0 +1,77 @@
+//! Descriptors: how many the system gives, and how many of them clients may have.
+//!
+//! Clients that take the last one would leave none for snapshots, the log and files of tiers. So
+//! the limit of the process is raised at the start as far as the system allows, and where that is
+//! not enough, fewer clients are served.
+
+use crate::server::Server;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that are not for clients: of the log, snapshots, files of tiers, listeners, and of
+/// other servers that keys are moved to.
+const KEPT: u64 = 64;
+/// The same for each thread that serves clients.
+const KEPT_PER_THREAD: u64 = 4;
+
+/// Raises the limit of the process so far that so many clients can be served, and says how many
+/// can.
+pub fn make_room_for(server: &Server, clients: u64) -> u64 {
+    let kept = KEPT + KEPT_PER_THREAD * server.options.threads as u64;
+    let limit = getrlimit(Resource::Nofile);
+    // No limit at all is said by none.
+    let most = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let (current, wanted) = (most(limit.current), clients.saturating_add(kept));
+    let raised = wanted.min(most(limit.maximum)).max(current);
+    let new = Rlimit {
+        current: Some(raised),
+        maximum: limit.maximum,
+    };
+    if raised == current || setrlimit(Resource::Nofile, new).is_ok() {
+        return served(clients, kept, raised);
+    }
+    served(clients, kept, current)
+}
+
+/// How many of so many clients can be served with so many descriptors, some of which are kept.
+fn served(clients: u64, kept: u64, descriptors: u64) -> u64 {
+    clients.min(descriptors.saturating_sub(kept).max(1))
+}
+
+/// Has `maxclients` be no more than can be served.
+pub fn fit(server: &Server) {
+    let wanted = server.config.integer("maxclients").unsigned_abs();
+    let served = make_room_for(server, wanted);
+    if served < wanted {
+        tracing::warn!(
+            "the system gives too few descriptors for {wanted} clients: maxclients is {served} \
+             (ulimit -n raises it)"
+        );
+        server.config.lower("maxclients", &served.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Options;
+
+    #[test]
+    fn clients_have_what_is_not_kept() {
+        assert_eq!(served(10_000, 72, 1 << 20), 10_000);
+        assert_eq!(served(10_000, 72, 4096), 4024);
+        assert_eq!(served(4024, 72, 4096), 4024);
+        assert_eq!(served(10_000, 72, 10), 1);
+    }
+
+    #[test]
+    fn more_clients_than_the_system_allows_are_not_promised() {
+        let server = Server::new(Options::default());
+        let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        assert!(make_room_for(&server, u64::MAX) <= hard);
+        server.config.lower("maxclients", "17");
+        fit(&server);
+        assert_eq!(server.config.integer("maxclients"), 17);
+        let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        assert!(now >= 17 + KEPT);
+    }
+}
