@@ -224,12 +224,12 @@ impl Engine {
             Err(error) => Err(error.into()),
         };
         // It may have had no memory left for the error that it is to end by.
-        let answered = match (answered, guard::verdict()) {
-            (Err(error), Some(reason)) if !error.to_string().starts_with(reason) => {
-                Err(ScriptError::Text(reason.to_owned()))
+        let answered = answered.map_err(|error| match guard::verdict() {
+            Some(reason) if !error.to_string().starts_with(reason) => {
+                ScriptError::Text(reason.to_owned())
             }
-            (answered, _) => answered,
-        };
+            _ => error,
+        });
         drop(attending);
         commands::end_script();
         self.settle()?;

@@ -2,7 +2,7 @@
 
 use super::watchdog::{KILLED, Watchdog};
 use parking_lot::Mutex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,8 +20,10 @@ pub struct Guard {
 }
 
 thread_local! {
-    /// The guard of what runs on this thread.
+    /// The guard of what runs on this thread, or has run last.
     static ATTENDED: RefCell<Option<Arc<Guard>>> = const { RefCell::new(None) };
+    /// Whether it runs.
+    static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// While this is there, [`verdict`] asks a guard on this thread.
@@ -30,13 +32,16 @@ pub struct Attending(());
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        ATTENDED.set(None);
+        IS_ATTENDED.set(false);
     }
 }
 
 /// Returns why what runs on this thread is to end, if it is. Functions that scripts call ask this
 /// where they take long.
 pub fn verdict() -> Option<&'static str> {
+    if !IS_ATTENDED.get() {
+        return None;
+    }
     ATTENDED.with_borrow(|guard| guard.as_ref()?.verdict())
 }
 
@@ -52,7 +57,13 @@ impl Guard {
 
     /// Has [`verdict`] ask this guard on this thread.
     pub fn attend(self: &Arc<Guard>) -> Attending {
-        ATTENDED.set(Some(Arc::clone(self)));
+        ATTENDED.with_borrow_mut(|attended| {
+            // Mostly it is the same again.
+            if !attended.as_ref().is_some_and(|it| Arc::ptr_eq(it, self)) {
+                *attended = Some(Arc::clone(self));
+            }
+        });
+        IS_ATTENDED.set(true);
         Attending(())
     }
 
