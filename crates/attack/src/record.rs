@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// How many streams of a connection are kept. What hangs a server may be found some seconds later.
-const KEPT: usize = 64;
+/// How many streams of a connection are kept. What hangs a server may be found half a minute later.
+const KEPT: usize = 256;
 
 /// The last streams that one connection after the other of a place has sent.
 #[derive(Debug, Default)]

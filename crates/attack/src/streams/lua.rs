@@ -36,7 +36,6 @@ const STATEMENTS: &[&str] = &[
     "return newproxy and newproxy(true)",
     "return pcall(error, V, N)",
     "return xpcall(function() error(V) end, function(e) return e .. S end)",
-    "local function f() return f() end return pcall(f)",
     "local function f(n) return 1 + f(n) end return pcall(f, N)",
     "local c = coroutine and coroutine.wrap(function() coroutine.yield(V) end) return c and c()",
     "collectgarbage(S, N)",
@@ -136,6 +135,7 @@ pub(super) fn script(random: &mut SmallRng) -> String {
     const ENDLESS: &[&str] = &[
         "while true do end",
         "while true do pcall(error) end",
+        "local function f() return f() end return pcall(f)",
         "while true do xpcall(function() while true do end end, function(e) return e end) end",
         "local s = string.rep('a', 3000) return string.find(s, string.rep('.-', 3) .. 'b')",
     ];

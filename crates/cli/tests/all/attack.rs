@@ -41,7 +41,12 @@ fn streams_neither_end_nor_stop_the_server() {
 /// `$server`.
 fn with_fault(folder: &Path, line: &str) -> PathBuf {
     let path = folder.join("server");
-    let text = format!("#!/bin/sh\n\"{NEARFIELD}\" \"$@\" &\nserver=$!\n{line}\nwait $server\n");
+    // The server is not the child of who kills this program, and ends nevertheless.
+    let text = format!(
+        "#!/bin/sh\n\"{NEARFIELD}\" \"$@\" &\nserver=$!\n\
+         (while kill -0 $$; do sleep 0.5; done; kill -KILL $server) 2>/dev/null &\n\
+         {line}\nwait $server\n"
+    );
     fs::write(&path, text).expect("a script");
     let executable = fs::Permissions::from_mode(0o755);
     fs::set_permissions(&path, executable).expect("it may be executed");
