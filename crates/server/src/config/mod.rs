@@ -225,6 +225,10 @@ impl Config {
             let is_shut = match parameter.change {
                 Change::Free => None,
                 Change::Never => Some("can't set immutable config"),
+                Change::ProtectedAlways if opens_protected => {
+                    Some("it can be set when the server is started only")
+                }
+                Change::ProtectedAlways => Some("can't set protected config"),
                 Change::Protected => {
                     Some("can't set protected config").filter(|_| !opens_protected)
                 }

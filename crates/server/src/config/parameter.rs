@@ -33,8 +33,11 @@ pub enum Change {
     Free,
     /// Only when the server is started.
     Never,
-    /// Only when the server is started, as a client could do harm with it.
+    /// Only when the server is started, as a client could do harm with it, unless
+    /// `enable-protected-configs` lets clients change it.
     Protected,
+    /// Only when the server is started, whatever `enable-protected-configs` says.
+    ProtectedAlways,
 }
 
 /// What becomes of a parameter.
@@ -219,6 +222,14 @@ impl Parameter {
     /// The same, as a client could do harm with it.
     pub const fn protected(mut self) -> Parameter {
         self.change = Change::Protected;
+        self
+    }
+}
+
+impl Parameter {
+    /// It can only be set when the server is started, and clients could do harm with it.
+    pub const fn protected_always(mut self) -> Parameter {
+        self.change = Change::ProtectedAlways;
         self
     }
 }

@@ -158,7 +158,7 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
     integer("auto-aof-rewrite-percentage", 0, 2147483647, "100"),
     free("dbfilename", Kind::FileName, "dump.rdb").protected(),
-    text("dir", "").protected(),
+    text("dir", "").protected_always(),
     switch("no-appendfsync-on-rewrite", "no").inert(FILES),
     switch("rdb-del-sync-files", "no").inert(FILES),
     switch("rdb-save-incremental-fsync", "yes").inert(FILES),

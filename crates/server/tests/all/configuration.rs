@@ -123,6 +123,9 @@ fn the_snapshot_has_the_name_that_is_configured() {
     assert_eq!(ask(&mut client, "GET kept"), "\"1\"");
     let path = ask(&mut client, "CONFIG SET dbfilename a/b");
     assert!(path.contains("can't be a path, just a filename"), "{path}");
+    let other = ask(&mut client, "CONFIG SET dir /tmp");
+    assert!(other.contains("when the server is started only"), "{other}");
+    assert!(ask(&mut client, "CONFIG GET dir").contains(&dir));
     assert_eq!(ask(&mut client, "CONFIG SET dbfilename bar.rdb"), "OK");
     assert_eq!(ask(&mut client, "SAVE"), "OK");
     assert!(folder.join("bar.rdb").exists());
