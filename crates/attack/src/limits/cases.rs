@@ -177,7 +177,12 @@ fn value(server: &ServedProgram, divisor: usize) -> io::Result<String> {
     let mut scratch = vec![0; 1 << 20];
     while left > 0 {
         match reader.read(&mut scratch)? {
-            0 => return Err(io::Error::from(ErrorKind::UnexpectedEof)),
+            0 => {
+                let written = written.as_secs_f64();
+                return Ok(format!(
+                    "written in {written:.1} s, closed while it was read"
+                ));
+            }
             length => left = left.saturating_sub(length),
         }
     }
