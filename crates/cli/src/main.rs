@@ -5,6 +5,7 @@
 mod client;
 mod daemon;
 mod dram;
+mod expose;
 mod measure;
 #[cfg(target_os = "linux")]
 mod memory_node;

@@ -1,5 +1,6 @@
 //! `nearfield memory-node`: memory for processes of this machine or of other machines.
 
+use crate::expose::Exposure;
 use crate::offload::{Offload, Prepared, say};
 use clap::Args;
 use nearfield_fabric::NodeId;
@@ -20,7 +21,8 @@ use std::time::Duration;
 /// With shm:NAME the memory is an object in /dev/shm. Only processes of the same user have access
 /// to it. With ucx:HOST:PORT other machines reach it by UCX (Debian's libucx0, 1.13 or newer): over
 /// RDMA where both have adapters, else over TCP, which this process serves. A client that reaches
-/// the port has access to all of this process, so listen only on trusted networks. In both cases
+/// the port has access to all keys without a password, so other machines are listened to with
+/// --expose only, which belongs on a trusted network. In both cases
 /// the memory is provided as a whole when the command starts, and empty again when it ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -53,6 +55,9 @@ pub(crate) struct Arguments {
     lease: u64,
 
     #[command(flatten)]
+    exposure: Exposure,
+
+    #[command(flatten)]
     offload: Offload,
 }
 
@@ -70,7 +75,7 @@ Examples:
   nearfield memory-node --listen shm:left --size 4gb --number 0
   nearfield memory-node --listen shm:right --size 4gb --number 1
       Two nodes, each in a terminal of its own, that clients use as one pool.
-  nearfield memory-node --listen ucx:192.0.2.7:7000 --size 64gb
+  nearfield memory-node --listen ucx:192.0.2.7:7000 --size 64gb --expose
       Clients on other machines connect to 192.0.2.7:7000.
   nearfield memory-node --listen shm:left --size 4gb --etcd http://a:2379,http://b:2379
       Registered as left by a number that etcd gives; `nearfield nodes --etcd` shows it.
@@ -113,6 +118,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(listen) = arguments.offload.listens_at() {
+        arguments.exposure.check(&listen.to_string())?;
+    }
     // Before the object is there, so that no signal leaves it behind.
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
@@ -155,6 +163,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             beside(programs.as_ref(), &stop, || node.serve(&stop))?;
         }
         Listen::Ucx(address) => {
+            arguments.exposure.check(address)?;
             let node = UcxNode::listen(address, number, arguments.size)?;
             let at = node.address();
             if reservation.is_some() && at.ip().is_unspecified() {

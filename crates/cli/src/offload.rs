@@ -40,6 +40,11 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
+    /// The address to which requests come, if there is one.
+    pub(crate) fn listens_at(&self) -> Option<SocketAddrV4> {
+        self.offload
+    }
+
     /// Prepares to run programs, if they are to run.
     pub(crate) fn prepare<'n>(
         &self,

@@ -1,5 +1,6 @@
 //! `nearfield switch`: passes traversals on to the memory node that holds their address.
 
+use crate::expose::Exposure;
 use crate::offload::{key_of, say};
 use clap::Args;
 use nearfield_offload::net::udp::{place, serve_switch};
@@ -30,12 +31,15 @@ pub(crate) struct Arguments {
     /// Addresses and their memory nodes, separated by commas; no announcement changes them
     #[arg(long, value_name = "START-END=IP:PORT,…", value_parser = map)]
     map: Option<Map>,
+
+    #[command(flatten)]
+    exposure: Exposure,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   openssl rand -hex 32 > rack.key
-  nearfield switch --listen 192.0.2.1:7000 --rack-key rack.key
+  nearfield switch --listen 192.0.2.1:7000 --rack-key rack.key --expose
       Memory nodes with --switch 192.0.2.1:7000 and the same key announce what they hold.
   nearfield switch --listen 127.0.0.1:7000 --map 0x1000-0x40000000=127.0.0.1:7001
       One node, which announces nothing.";
@@ -57,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    arguments.exposure.check(&arguments.listen.to_string())?;
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))?;

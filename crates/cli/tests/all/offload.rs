@@ -308,6 +308,22 @@ fn what_cannot_be_is_refused() {
         wrong.contains("tenants: line 1: a key is 64 hexadecimal digits"),
         "{wrong}"
     );
+    let exposed = [
+        "--listen",
+        "shm:no-such",
+        "--offload",
+        "0.0.0.0:0",
+        "--tenants",
+        tenants,
+    ];
+    let exposed = [
+        error(&[&["memory-node", "--size", "1mb"], &exposed[..]].concat()),
+        error(&["memory-node", "--size", "1mb", "--listen", "ucx:0.0.0.0:0"]),
+        error(&["switch", "--listen", "0.0.0.0:0", "--rack-key", "/nowhere"]),
+    ];
+    for refusal in exposed {
+        assert!(refusal.contains("--expose"), "{refusal}");
+    }
     let map = error(&["switch", "--listen", "127.0.0.1:0", "--map", "5"]);
     assert!(map.contains("5 is no entry such as"), "{map}");
     let key = error(&[

@@ -128,8 +128,8 @@ impl Cluster {
         let node = |number: usize| {
             let listen = format!("ucx:{}:7000", at(number));
             let node = format!(
-                "{NEARFIELD} memory-node --listen {listen} --size 256mb --number {number} --etcd \
-                 {members}"
+                "{NEARFIELD} memory-node --listen {listen} --expose --size 256mb --number {number} \
+                 --etcd {members}"
             );
             let name = format!("node-{number}");
             let mut process = Process::start(&machines, number, &name, &words(&node));
