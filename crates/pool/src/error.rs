@@ -42,6 +42,26 @@ pub enum PoolError {
         /// The bytes in place of the format.
         found: Vec<u8>,
     },
+    /// A node of the index does not become whole, or leads nowhere, whatever is repaired.
+    #[error(
+        "the index at {at} (memory node and offset) is damaged: what lies there does not become \
+         a node of it, however often it is read and repaired"
+    )]
+    Damaged {
+        /// The node that was read last, or the root word.
+        at: GlobalAddress,
+    },
+    /// A memory node does not belong to the others.
+    #[error(
+        "memory {node} is none of this pool: {found}. Give the nodes with which the pool was \
+         made, in their order; if one has lost its memory, start all of them anew"
+    )]
+    Stranger {
+        /// The node.
+        node: NodeId,
+        /// The state that it is in.
+        found: String,
+    },
     /// The sizes are not possible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),

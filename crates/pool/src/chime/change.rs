@@ -5,6 +5,7 @@ use super::leaf_lock_word::LeafLockWord;
 use super::lock::{Lock, Writes};
 use super::node_io::Buffers;
 use super::overwrite_hints::OverwriteHint;
+use super::recover::WAY_NODES_MAX;
 use super::route::Way;
 use super::search::Place;
 use super::session::Session;
@@ -295,7 +296,7 @@ impl<E: Endpoint> Session<'_, E> {
         uses_hotspots: bool,
     ) -> Result<Option<Locked<'_>>, PoolError> {
         let hints = &self.tree.node.overwrite_hints;
-        loop {
+        for _ in 0..WAY_NODES_MAX {
             let locked = if uses_hotspots
                 && intent.is_blind()
                 && let Some(known) = hints.get(way.leaf, key, self.tree.endpoint.now())
@@ -341,6 +342,8 @@ impl<E: Endpoint> Session<'_, E> {
                 _ => return Ok(None),
             }
         }
+        // Siblings that lead in a circle.
+        Ok(None)
     }
 
     /// Takes a leaf's lock, and reads the part that the word of the lock demands. Source: CHIME,

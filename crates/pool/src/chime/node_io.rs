@@ -170,8 +170,8 @@ impl<E: Endpoint> Session<'_, E> {
                 return Ok(());
             }
             if patience.is_over(&self.tree.endpoint) {
+                self.wait_again(&mut patience, address)?;
                 self.repair_leaf(address).await?;
-                patience = self.patience();
             }
         }
     }
@@ -189,8 +189,8 @@ impl<E: Endpoint> Session<'_, E> {
                 return Ok(node);
             }
             if patience.is_over(&self.tree.endpoint) {
+                self.wait_again(&mut patience, address)?;
                 self.repair_internal(address).await?;
-                patience = self.patience();
             }
         }
     }

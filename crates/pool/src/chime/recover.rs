@@ -19,7 +19,33 @@ impl Patience {
     }
 }
 
+/// The nodes on a way to a leaf, with those to the right of their parents' children. Siblings that
+/// lead in a circle are damaged.
+pub(super) const WAY_NODES_MAX: usize = 512;
+
+/// The repairs of an operation, each after a lease in which it made no progress. Memory that is
+/// still no index then will never be one: a client that has died leaves what one repair completes.
+const REPAIRS_MAX: u32 = 16;
+
 impl<E: Endpoint> Session<'_, E> {
+    /// Begins another wait of an operation that has found no way past `at`.
+    ///
+    /// # Errors
+    /// `Damaged` if it has waited too often.
+    pub(super) fn wait_again(
+        &self,
+        patience: &mut Patience,
+        at: GlobalAddress,
+    ) -> Result<(), PoolError> {
+        let repairs = self.repairs.get() + 1;
+        self.repairs.set(repairs);
+        if repairs > REPAIRS_MAX {
+            return Err(PoolError::Damaged { at });
+        }
+        *patience = self.patience();
+        Ok(())
+    }
+
     /// Takes the lock of a leaf and releases it. Taking it finishes the change of a dead client.
     pub(super) async fn repair_leaf(&self, address: GlobalAddress) -> Result<(), PoolError> {
         let lock = Box::pin(self.lock(self.leaf_at(address), &mut [])).await?;
@@ -70,7 +96,11 @@ impl<E: Endpoint> Session<'_, E> {
         self.renew().await?;
         let root = self.read_root().await?;
         let (mut address, mut level) = (root.address, root.level);
-        while level > 1 {
+        self.wait_again(patience, address)?;
+        for _ in 0..WAY_NODES_MAX {
+            if level <= 1 {
+                break;
+            }
             self.repair_internal(address).await?;
             let node = Box::pin(self.read_internal(address)).await?;
             if node.level() != level || !node.is_valid() {
@@ -86,7 +116,6 @@ impl<E: Endpoint> Session<'_, E> {
                 break;
             }
         }
-        *patience = self.patience();
         Ok(())
     }
 }

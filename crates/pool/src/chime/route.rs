@@ -1,6 +1,7 @@
 //! The way to a key's leaf.
 
 use super::cached_node::CachedNode;
+use super::recover::WAY_NODES_MAX;
 use super::root::Root;
 use super::session::Session;
 use crate::cache::Cached;
@@ -78,7 +79,7 @@ impl<E: Endpoint> Session<'_, E> {
                 }
                 (root.address, root.level)
             };
-            loop {
+            for _ in 0..WAY_NODES_MAX {
                 let node = self.read_internal(address).await?;
                 let is_left = node.low_fence() <= key;
                 if !node.is_valid() || node.level() != at || !is_left {

@@ -84,6 +84,7 @@ impl<E: Endpoint> Session<'_, E> {
             }
             if before != (scan.entries.len(), scan.from.clone()) {
                 patience = self.patience();
+                self.repairs.set(0);
             }
         }
         Ok(scan.entries)
@@ -173,8 +174,8 @@ impl<E: Endpoint> Session<'_, E> {
                 return Ok(leaf);
             }
             if patience.is_over(&self.tree.endpoint) {
+                self.wait_again(&mut patience, address)?;
                 self.repair_leaf(address).await?;
-                patience = self.patience();
             }
         }
     }

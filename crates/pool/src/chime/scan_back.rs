@@ -77,6 +77,7 @@ impl<E: Endpoint> Session<'_, E> {
             }
             if before != scan.from {
                 patience = self.patience();
+                self.repairs.set(0);
             }
         }
         Ok(scan.entries)

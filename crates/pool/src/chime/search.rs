@@ -145,8 +145,8 @@ impl<E: Endpoint> Session<'_, E> {
                                 absent_at = None;
                                 if patience.is_over(&self.tree.endpoint) {
                                     // The client that moved it has died meanwhile.
+                                    self.wait_again(&mut patience, way.leaf)?;
                                     self.repair_leaf(way.leaf).await?;
-                                    patience = self.patience();
                                 }
                                 continue;
                             }

@@ -29,6 +29,8 @@ pub struct Session<'t, E> {
     guard: Option<Guard<'t>>,
     /// The operation has changed something, so it must not be repeated.
     changed: Cell<bool>,
+    /// How often it has waited for a lease since it made progress.
+    pub(super) repairs: Cell<u32>,
 }
 
 impl<E: Endpoint> Tree<E> {
@@ -45,6 +47,7 @@ impl<E: Endpoint> Tree<E> {
             tree: self,
             guard: epochs.map(|epochs| epochs.enter()),
             changed: Cell::new(false),
+            repairs: Cell::new(0),
         })
     }
 

@@ -111,9 +111,13 @@ impl<E: Endpoint> Session<'_, E> {
         under: Option<&Lock<'_>>,
     ) -> Result<(), PoolError> {
         let level = division.level + 1;
+        let mut patience = self.patience();
         loop {
             if under.is_some_and(|lock| self.is_late(lock)) {
                 return Ok(());
+            }
+            if patience.is_over(&self.tree.endpoint) {
+                self.wait_again(&mut patience, left)?;
             }
             let Some(parent) = self.find_parent(left, &division, under).await? else {
                 return Ok(());
@@ -215,7 +219,11 @@ impl<E: Endpoint> Session<'_, E> {
         under: Option<&Lock<'_>>,
     ) -> Result<Option<GlobalAddress>, PoolError> {
         let level = division.level + 1;
+        let mut patience = self.patience();
         loop {
+            if patience.is_over(&self.tree.endpoint) {
+                self.wait_again(&mut patience, left)?;
+            }
             if let Some(kept) = self.seek_at(&division.separator, level) {
                 return Ok(Some(kept.address()));
             }

@@ -1,4 +1,8 @@
 //! Creating or finding the tree of a store: the first client creates it.
+//!
+//! Each node has the pool's identity, a random number, and says which of how many it is. A node
+//! that has lost its memory has none, and one of another pool has another: no client follows an
+//! address into it.
 
 use super::blocks::BlockMemory;
 use crate::chime::{ComputeNode, Tree};
@@ -16,6 +20,9 @@ const STATE_AT: u64 = 2 * LINE_BYTES;
 const READY: u64 = 1 << 63;
 /// The word behind it, which tells where the epochs of blocks are, in stores of byte strings.
 const BLOCKS_AT: u64 = STATE_AT + 8;
+/// The words of each node behind that: the identity of the pool, and the node's place in it.
+const IDENTITY_AT: u64 = STATE_AT + 16;
+const IDENTITY_BYTES: usize = 16;
 /// A creator that takes longer counts as dead.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which a client checks for the tree.
@@ -31,12 +38,106 @@ pub(super) fn blocks(first: NodeId) -> GlobalAddress {
     GlobalAddress::new(first, BLOCKS_AT)
 }
 
+/// What a node says of the pool that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Membership {
+    /// 0: none.
+    identity: u64,
+    position: u32,
+    count: u32,
+}
+
+impl Membership {
+    fn address(node: NodeId) -> GlobalAddress {
+        GlobalAddress::new(node, IDENTITY_AT)
+    }
+
+    fn of(identity: u64, position: usize, count: usize) -> Membership {
+        Membership {
+            identity,
+            position: u32::try_from(position).unwrap_or(u32::MAX),
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+        }
+    }
+
+    async fn read(endpoint: &impl Endpoint, node: NodeId) -> Result<Membership, PoolError> {
+        let mut bytes = [0; IDENTITY_BYTES];
+        endpoint.read(Membership::address(node), &mut bytes).await?;
+        let (identity, place) = bytes.split_at(8);
+        let word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |word, &it| word << 8 | u64::from(it))
+        };
+        let place = word(place);
+        Ok(Membership {
+            identity: word(identity),
+            position: place as u32,
+            count: (place >> 32) as u32,
+        })
+    }
+
+    async fn write(self, endpoint: &impl Endpoint, node: NodeId) -> Result<(), PoolError> {
+        let place = u64::from(self.count) << 32 | u64::from(self.position);
+        let bytes = [self.identity, place].map(u64::to_le_bytes).concat();
+        Ok(endpoint.write(Membership::address(node), &bytes).await?)
+    }
+}
+
+/// Checks that all nodes belong to one pool, in this order.
+async fn check_membership(endpoint: &impl Endpoint, nodes: &[NodeId]) -> Result<(), PoolError> {
+    let mut identity = 0;
+    for (position, &node) in nodes.iter().enumerate() {
+        let found = Membership::read(endpoint, node).await?;
+        if position == 0 {
+            identity = found.identity;
+        }
+        let expected = Membership::of(identity, position, nodes.len());
+        if found == expected && identity != 0 {
+            continue;
+        }
+        let found = match found.identity {
+            0 => "it is new and empty".to_owned(),
+            other if other != identity => "it belongs to another pool".to_owned(),
+            _ => format!(
+                "it is number {} of {} nodes, and was given as number {} of {}",
+                found.position, found.count, expected.position, expected.count
+            ),
+        };
+        return Err(PoolError::Stranger { node, found });
+    }
+    Ok(())
+}
+
+/// Makes all nodes those of one pool. `before` is the identity that a creator has left which died.
+async fn found_pool(
+    endpoint: &impl Endpoint,
+    nodes: &[NodeId],
+    before: u64,
+    identity: u64,
+) -> Result<(), PoolError> {
+    for &node in nodes {
+        let found = Membership::read(endpoint, node).await?.identity;
+        if found != 0 && found != before {
+            let found = "it belongs to another pool, whose first node is not given".to_owned();
+            return Err(PoolError::Stranger { node, found });
+        }
+    }
+    for (position, &node) in nodes.iter().enumerate() {
+        let membership = Membership::of(identity, position, nodes.len());
+        membership.write(endpoint, node).await?;
+    }
+    Ok(())
+}
+
 /// Opens the tree, which must exist.
 pub(super) async fn open<E: Endpoint>(
     endpoint: E,
     nodes: &[NodeId],
     node: Arc<ComputeNode>,
 ) -> Result<Tree<E>, PoolError> {
+    check_membership(&endpoint, nodes).await?;
     let first = nodes.first().copied().unwrap_or_default();
     Tree::open(endpoint, nodes, header(first), node).await
 }
@@ -76,6 +177,11 @@ pub(super) async fn create_or_open<E: Endpoint>(
             seen
         };
         since = endpoint.now();
+    }
+    if let Err(error) = found_pool(&endpoint, nodes, expected, mine).await {
+        // So that a later client is told at once, too.
+        endpoint.compare_swap(state, mine, expected).await?;
+        return Err(error);
     }
     let made = Tree::create(endpoint, nodes, header(first), node).await;
     match made {

@@ -676,3 +676,95 @@ fn what_a_server_keeps_on_disk_is_not_possible_over_a_pool() {
     assert!(check_setting("notify-keyspace-events", "KEA").is_err());
     assert!(check_setting("maxmemory", "0").is_ok());
 }
+
+// ---- Nodes that do not belong together, and memory that is damaged ---------------------------
+
+fn open(names: &[String]) -> Result<Home, String> {
+    Home::open_pool(Pool::shm(names), 64).map_err(|error| error.to_string())
+}
+
+#[test]
+fn nodes_that_do_not_belong_together_are_refused() {
+    let (old, new) = (
+        ShmNodes::serve(2, 64 << 20).unwrap(),
+        ShmNodes::serve(2, 64 << 20).unwrap(),
+    );
+    let (one, other) = (&old.names()[0], &old.names()[1]);
+    let (empty, empty_too) = (&new.names()[0], &new.names()[1]);
+    {
+        let home = open(old.names()).unwrap();
+        let server = Nearfield::start(Options {
+            home,
+            ..Options::default()
+        });
+        let mut connection = server.connect();
+        for number in 0..200 {
+            ask(&mut connection, &format!("SET k{number} v"));
+        }
+    }
+    let refused = |names: [&String; 2], what: &str| {
+        let began = Instant::now();
+        let error = open(&names.map(Clone::clone)).err();
+        let error = error.unwrap_or_else(|| panic!("{names:?} are taken"));
+        assert!(error.contains(what), "{error}");
+        assert!(error.contains("start all of them anew"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(30));
+    };
+    for _ in 0..2 {
+        refused([one, empty_too], "it is new and empty");
+        refused([empty, other], "it belongs to another pool");
+    }
+    refused([other, empty], "it belongs to another pool");
+    let _another = open(new.names()).unwrap();
+    refused([one, empty_too], "it belongs to another pool");
+    let error = open(std::slice::from_ref(one)).err().unwrap();
+    assert!(error.contains("it is number 0 of 2 nodes"), "{error}");
+    // Those that do belong together are there still.
+    let server = Nearfield::start(Options {
+        home: open(old.names()).unwrap(),
+        ..Options::default()
+    });
+    assert_eq!(ask(&mut server.connect(), "GET k7"), bulk("v"));
+}
+
+#[test]
+fn damaged_memory_is_answered_by_errors_and_the_server_ends() {
+    seeds::each(2, |seed| {
+        let random = &mut SmallRng::seed_from_u64(seed);
+        let nodes = ShmNodes::serve(1, 32 << 20).unwrap();
+        let server = Nearfield::start(Options {
+            home: open(nodes.names()).unwrap(),
+            ..Options::default()
+        });
+        let mut connection = server.connect();
+        for number in 0..2000 {
+            ask(&mut connection, &format!("SET key:{number} value:{number}"));
+        }
+        // All of the index is overwritten in part, or all of it by zeros.
+        for words in nodes.words() {
+            let used = nodes.allocated_bytes() as usize / 8;
+            let words = &words[512..used.min(words.len())];
+            for word in words {
+                if seed == 0 {
+                    word.store(0, Ordering::Relaxed);
+                } else if random.random_bool(0.02) {
+                    word.store(random.random(), Ordering::Relaxed);
+                }
+            }
+        }
+        let (began, mut asked) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_secs(2) && asked < 300 {
+            let number = random.random_range(0..2000);
+            let line = match random.random_range(0..4) {
+                0 => format!("GET key:{number}"),
+                1 => format!("SET key:{number} other"),
+                2 => "SCAN 0 COUNT 100".to_owned(),
+                _ => format!("DEL key:{number}"),
+            };
+            // A value or an error: an answer at all, for which the connection has patience.
+            let _ = ask(&mut connection, &line);
+            asked += 1;
+        }
+        assert!(asked > 0);
+    });
+}
