@@ -7,6 +7,7 @@ use crate::policy::Object;
 use crate::tiers::Tiers;
 use crate::usage::Usage;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// The keys of a slice.
 const SLICE_KEYS: usize = 64;
@@ -21,6 +22,11 @@ const REFUSED_ROUNDS: u64 = 8;
 const REFUSED_ENTRIES: usize = 1 << 12;
 /// After so many rounds in which nothing could go out of a full memory, nothing can.
 const ROUNDS_IN_VAIN: u32 = 3;
+/// Unless there are values that should go and a tier with room for them: then what holds them up,
+/// such as files that are being written, is over by and by. It is waited for so long.
+const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait until they are offered again.
+const ROOM_WAIT: Duration = Duration::from_millis(2);
 
 /// The state of the mover.
 #[derive(Debug)]
@@ -31,8 +37,12 @@ pub(super) struct Mover<H> {
     refused: Box<[(u64, u64)]>,
     /// Bytes that were carried out of the memory since the round of the walk began.
     carried_in_round: u64,
+    /// True if a value of the memory should have gone since then.
+    was_wanted: bool,
     round: u64,
     rounds_in_vain: u32,
+    /// Since when a tier has room and takes nothing.
+    waits_since: Option<Instant>,
     /// Hits, changes of keys and uses of cold values that were told to the policy.
     told: Uses,
 }
@@ -54,8 +64,10 @@ impl<H: Default> Mover<H> {
             hand: H::default(),
             refused: vec![(0, 0); REFUSED_ENTRIES].into_boxed_slice(),
             carried_in_round: 0,
+            was_wanted: false,
             round: 0,
             rounds_in_vain: 0,
+            waits_since: None,
             told: Uses::default(),
         }
     }
@@ -128,8 +140,20 @@ impl<H: Default> Mover<H> {
             let is_over = keeper.memory_bytes() > keeper.memory_bytes_max();
             let in_vain = is_over && self.carried_in_round == 0;
             self.rounds_in_vain = if in_vain { self.rounds_in_vain + 1 } else { 0 };
-            let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN;
+            let waits = in_vain && self.was_wanted && has_room(tiers);
+            let since = self.waits_since.take().unwrap_or_else(Instant::now);
+            let is_late = since.elapsed() >= ROOM_PATIENCE;
+            let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN && (!waits || is_late);
             keeper.is_stuck.store(is_stuck, Ordering::Relaxed);
+            if waits {
+                self.waits_since = Some(since);
+                if !is_late {
+                    // What was refused for long may find room by now.
+                    self.refused.fill((0, 0));
+                    std::thread::sleep(ROOM_WAIT);
+                }
+            }
+            self.was_wanted = false;
             self.round += 1;
             values.cold().forget_late();
             self.carried_in_round = 0;
@@ -240,6 +264,7 @@ impl<H: Default> Mover<H> {
             return None;
         }
         let wanted = self.judge.met(&object)?;
+        self.was_wanted |= from == 0;
         if values.is_pinned(&met.key) {
             return None;
         }
@@ -309,6 +334,15 @@ impl<H: Default> Mover<H> {
         let entry = self.refused.get(hash as usize % REFUSED_ENTRIES);
         entry.is_some_and(|(known, until)| *known == hash ^ tier as u64 && self.round < *until)
     }
+}
+
+/// True if a cold tier has room for the longest value that it takes.
+fn has_room(tiers: &Tiers) -> bool {
+    (1..tiers.count()).any(|tier| {
+        let usage = tiers.usage(tier).unwrap_or_default();
+        let room = usage.capacity_bytes.saturating_sub(usage.used_bytes);
+        usage.capacity_bytes > 0 && room >= usage.capacity_bytes / MOVED_PART_MAX
+    })
 }
 
 /// What a value of a cold tier has on the average. Its own size is known when it is read.
