@@ -20,6 +20,8 @@ pub struct Faults {
     pub space: Option<u64>,
     /// Writes fail with this error.
     pub writes: Option<i32>,
+    /// So many writes succeed, and those behind them fail for want of space.
+    pub writes_left: Option<u64>,
     /// Syncs fail with this error, and the bytes written since the last one are lost.
     pub syncs: Option<i32>,
     /// Files cannot be cut off.
@@ -155,6 +157,11 @@ impl DiskFile for FaultyFile {
         }
         let writes = faults.writes;
         faults.fail(writes)?;
+        match &mut faults.writes_left {
+            Some(0) => faults.fail(Some(ENOSPC))?,
+            Some(left) => *left -= 1,
+            None => {}
+        }
         count = count.min(faults.short.unwrap_or(count));
         if let Some(space) = &mut faults.space {
             count = count.min(usize::try_from(*space).unwrap_or(count));

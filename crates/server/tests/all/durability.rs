@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-fn options(folder: &Path, log: bool, policy: Policy) -> Options {
+pub(super) fn options(folder: &Path, log: bool, policy: Policy) -> Options {
     Options {
         threads: 2,
         persistence: Durability {
@@ -39,7 +39,7 @@ fn options(folder: &Path, log: bool, policy: Policy) -> Options {
 }
 
 /// Loads a folder without serving anybody.
-fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
+pub(super) fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
     let mut options = options(folder, log, Policy::Always);
     options.persistence.damage = damage;
     let server = Server::new(options);
@@ -47,16 +47,16 @@ fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
     Ok(state(&server.keyspace))
 }
 
-fn run(connection: &mut Connection, line: &str) -> Value {
+pub(super) fn run(connection: &mut Connection, line: &str) -> Value {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     connection.command(&words).expect("an answer")
 }
 
-fn ok() -> Value {
+pub(super) fn ok() -> Value {
     Value::Simple(b"OK".to_vec())
 }
 
-fn wait_until(what: &str, is: impl Fn() -> bool) {
+pub(super) fn wait_until(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {
         assert!(began.elapsed() < PATIENCE, "in vain: {what}");
@@ -428,7 +428,7 @@ fn the_log_is_rewritten_when_it_has_grown() {
 }
 
 /// Copies a folder, as it would be found if the server were killed now.
-fn copy(folder: &Folder) -> Folder {
+pub(super) fn copy(folder: &Folder) -> Folder {
     let copy = Folder::new();
     for entry in fs::read_dir(&folder.0).unwrap() {
         let entry = entry.unwrap();
@@ -567,7 +567,7 @@ fn failing(policy: Policy) -> Failing {
     }
 }
 
-fn is_misconf(value: &Value) -> bool {
+pub(super) fn is_misconf(value: &Value) -> bool {
     matches!(value, Value::Error(text) if text.starts_with(b"MISCONF Errors writing"))
 }
 

@@ -14,6 +14,7 @@ mod differential;
 mod durability;
 mod endless;
 mod eviction;
+mod full_disk;
 mod functions;
 mod geo;
 mod handover;
