@@ -105,7 +105,9 @@ impl Access {
         let sketch = sketch.clamp(64 << 10, 1 << 30);
         let mut tables = self.tables.write();
         if tables.clocks.len() != clocks {
-            tables.clocks = (0..clocks).map(|_| AtomicU32::new(0)).collect();
+            // Pages that the system zeroes on first use. Writing 1 GiB of zeros here would hold up
+            // all clients.
+            tables.clocks = bytemuck::zeroed_slice_box(clocks);
         }
         match &tables.sketch {
             _ if !counts => tables.sketch = None,
