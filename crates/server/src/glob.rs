@@ -34,7 +34,7 @@ thread_local! {
     static WORK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// As [`matches`], for a pattern and texts that clients choose. False once the command has taken
+/// As [`matches()`], for a pattern and texts that clients choose. False once the command has taken
 /// too much work; [`end_command`] then says so.
 pub fn matches_bounded(pattern: &[u8], text: &[u8]) -> bool {
     charge(pattern, text, false)
