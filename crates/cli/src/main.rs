@@ -1,7 +1,8 @@
 //! The `nearfield` command: one subcommand a file.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocator;
 mod client;
 mod daemon;
 mod dram;

@@ -255,6 +255,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Ok(options) => options,
         Err(error) => return fail(error),
     };
+    nearfield_server::allocator::use_to_give_back(crate::allocator::give_back);
     let server: &'static Server = Box::leak(Box::new(Server::new(options)));
     let logfile = server.config.text("logfile");
     let logfile = (!logfile.is_empty()).then(|| server.path(&logfile));

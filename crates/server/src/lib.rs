@@ -4,6 +4,7 @@
 
 pub mod acl;
 mod admission;
+pub mod allocator;
 pub mod blocking;
 pub mod catalog;
 pub mod client;

@@ -7,6 +7,8 @@ mod attack;
 mod dram;
 mod measure;
 mod memory_node;
+#[cfg(target_os = "linux")]
+mod memory_taken;
 mod nodes;
 mod offload;
 mod serve;

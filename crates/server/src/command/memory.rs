@@ -2,6 +2,7 @@
 
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
+use crate::allocator;
 use crate::error::CommandError;
 use crate::info::memory::Figures;
 use crate::keyspace::Outside;
@@ -32,7 +33,7 @@ pub const COMMANDS: &[Command] = &[
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
         .summary("Asks the allocator to give memory back.")
-        .differs("memory is given back anyway; nothing is left to be done"),
+        .differs("each thread gives back what is free within 0.1 s"),
     Command::new("malloc-stats", 2, malloc_stats)
         .flag(FREE)
         .about(GROUP, "4.0.0", "O(1)")
@@ -161,6 +162,7 @@ fn doctor(call: &mut Call<'_>) -> Answer {
 }
 
 fn purge(call: &mut Call<'_>) -> Answer {
+    allocator::ask();
     call.reply.ok();
     Ok(())
 }

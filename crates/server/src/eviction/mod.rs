@@ -14,6 +14,9 @@
 //! is then used by new keys without any memory being taken. On the average each key frees its
 //! share, and the number of bytes always reaches zero with the last key, so eviction ends.
 //!
+//! What the process takes beside that is not counted, but where it is much a part of the limit is
+//! withheld, see [`resident`].
+//!
 //! # When is looked
 //!
 //! Counting takes microseconds. So the indexes are counted once, and then each write adds what it
@@ -36,6 +39,7 @@ pub mod access;
 mod candidates;
 pub mod hot_keys;
 mod policy;
+mod resident;
 mod walk;
 
 pub use access::Access;
@@ -43,9 +47,11 @@ pub use policy::Policy;
 
 use crate::client::ClientShare;
 use crate::keyspace::{Databases, Keys, Keyspace};
+use crate::machine;
 use crate::script::ScriptMemory;
 use candidates::{Candidates, Pool, Wanted};
 use parking_lot::Mutex;
+use resident::WithheldPart;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -77,6 +83,8 @@ pub struct Eviction {
     scripts: Arc<ScriptMemory>,
     /// What users and the table of tracked keys take.
     aside_bytes: AtomicUsize,
+    /// What is withheld of the limit, as the process takes more than is counted.
+    withheld: WithheldPart,
     /// Keys that were evicted, since the start.
     evicted_keys: AtomicU64,
     search: Mutex<Search>,
@@ -103,6 +111,7 @@ impl Default for Eviction {
             clients: Arc::default(),
             scripts: Arc::default(),
             aside_bytes: AtomicUsize::new(0),
+            withheld: WithheldPart::default(),
             evicted_keys: AtomicU64::new(0),
             search: Mutex::default(),
         }
@@ -125,6 +134,39 @@ impl Eviction {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
+    /// The bytes that may be in use: `maxmemory`, less what is withheld of it. 0 is no limit.
+    #[inline]
+    fn usable_bytes(&self) -> u64 {
+        // Both may have just been changed.
+        let limit = self.limit_bytes();
+        if limit == 0 {
+            return 0;
+        }
+        // 0 would be no limit.
+        let limit = limit - 1;
+        1 + limit - self.withheld.bytes().min(limit)
+    }
+
+    /// Says what the process takes before it has any keys. From then on it is kept near the limit.
+    pub fn set_base(&self, keyspace: &Keyspace, access: &Access, resident: u64) {
+        // The tables of uses are there from the start, and count towards the limit.
+        let counted = self.other_bytes(keyspace, access);
+        self.withheld.set_base(resident.saturating_sub(counted));
+    }
+
+    /// Withholds a part of the limit if the process takes much more than it, and returns true if
+    /// the allocator is to give back what is free. Takes microseconds.
+    pub fn look_at_process(&self, keyspace: &Keyspace, access: &Access) -> bool {
+        let limit = self.limit_bytes();
+        if limit == 0 {
+            return false;
+        }
+        let index = self.index_bytes_max.load(Ordering::Relaxed);
+        let used = index.saturating_add(self.other_bytes(keyspace, access));
+        let resident = machine::resident_bytes().unwrap_or(0);
+        self.withheld.look(limit, used.min(limit), resident)
+    }
+
     /// `maxmemory-policy`.
     pub fn policy(&self) -> Policy {
         Policy::from_number(self.policy.load(Ordering::Relaxed))
@@ -135,7 +177,9 @@ impl Eviction {
     pub fn configure(&self, limit_bytes: u64, policy: Policy, samples: usize) {
         // Writes were not counted while there was no limit.
         self.index_bytes_max.store(u64::MAX / 2, Ordering::Relaxed);
-        self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
+        if self.limit_bytes.swap(limit_bytes, Ordering::Relaxed) != limit_bytes {
+            self.withheld.clear();
+        }
         self.policy.store(policy as u8, Ordering::Relaxed);
         self.samples.store(samples, Ordering::Relaxed);
         self.search.lock().pool.clear();
@@ -199,7 +243,7 @@ impl Eviction {
     /// True if there may be more in use than there may be, so that it has to be counted.
     #[inline]
     pub fn may_be_over(&self, keyspace: &Keyspace, access: &Access) -> bool {
-        let limit = self.limit_bytes();
+        let limit = self.usable_bytes();
         let index = || self.index_bytes_max.load(Ordering::Relaxed);
         limit != 0 && index() + self.other_bytes(keyspace, access) > limit
             || self.may_memory_tier_be_over(keyspace)
@@ -239,7 +283,7 @@ impl Eviction {
         mut carry: Option<&mut dyn FnMut(&Databases)>,
     ) -> bool {
         let keyspace = keys.keyspace();
-        let limit = match self.limit_bytes() {
+        let limit = match self.usable_bytes() {
             0 => u64::MAX,
             limit => limit,
         };

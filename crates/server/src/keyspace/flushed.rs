@@ -3,6 +3,7 @@
 use super::record::Record;
 use super::slots::Slots;
 use super::{Cold, ColdNotes, Database, Keyspace, Outside};
+use crate::allocator;
 use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -29,7 +30,10 @@ pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
         .spawn({
             let (databases, slots) = (Arc::clone(&databases), Arc::clone(slots));
             let (cold, notes) = (Arc::clone(cold), Arc::clone(notes));
-            move || free_all(std::mem::take(&mut databases.lock()), &slots, &cold, &notes)
+            move || {
+                free_all(std::mem::take(&mut databases.lock()), &slots, &cold, &notes);
+                allocator::give_back();
+            }
         });
     if started.is_err() {
         free_all(std::mem::take(&mut databases.lock()), slots, cold, notes);
@@ -53,4 +57,6 @@ fn free_all(databases: Vec<Database>, slots: &Slots, cold: &Cold, notes: &ColdNo
             }
         }
     }
+    // It lies in pages of the threads that have made the keys.
+    allocator::ask();
 }

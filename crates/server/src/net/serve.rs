@@ -6,10 +6,12 @@ use super::reads::rings;
 use super::relief;
 use super::thread::{IoThread, Served, WAKER};
 use crate::acl::AclError;
+use crate::allocator;
 use crate::connection::Mailbox;
 use crate::connection::tls::TlsError;
 use crate::execute::Executor;
 use crate::log::NotDurable;
+use crate::machine;
 use crate::migration::SENDERS;
 use crate::persistence::load::LoadError;
 use crate::server::{Server, descriptors};
@@ -76,6 +78,12 @@ pub fn serve(server: &Server, ready: impl FnOnce(&[SocketAddr])) -> Result<(), S
     descriptors::fit(server);
     let listeners = listen(server)?;
     let addresses: Vec<_> = listeners.iter().filter_map(Listener::address).collect();
+    if allocator::is_known() {
+        let resident = machine::resident_bytes().unwrap_or(0);
+        server
+            .eviction
+            .set_base(&server.keyspace, &server.access, resident);
+    }
     persistence::start(server, command::repeat)?;
     if let Err(error) = server.oom_score.adjust_by(&server.config) {
         tracing::warn!("the system refuses the score by which it ends processes: {error}");

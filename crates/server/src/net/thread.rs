@@ -9,6 +9,7 @@ use super::reads::Reads;
 use super::relief::may_run_script;
 use super::round::{Added, Round};
 use super::{held, limits};
+use crate::allocator::{self, FollowedRequests};
 use crate::clock::{now_ms, steady_ms};
 use crate::connection::{Connection, Mailbox, Message, Received};
 use crate::eviction::Policy;
@@ -32,6 +33,8 @@ const READS: Token = Token(usize::MAX - 1);
 pub(super) const FIRST_LISTENER: usize = usize::MAX - 64;
 /// How long a thread sleeps at most.
 const TICK: Duration = Duration::from_millis(100);
+/// How often it is looked at what the process takes, at most.
+const PROCESS_TICK_MS: u64 = 20;
 /// How long it sleeps at most while commands are held back.
 const HELD_TICK: Duration = Duration::from_millis(5);
 /// What is read at once.
@@ -82,6 +85,10 @@ pub(super) struct Served {
     accepted_at_ms: u64,
     /// When it was last counted what the connections hold.
     held_counted_ms: u64,
+    /// When it was last looked at what the process takes.
+    process_ms: u64,
+    /// Which requests for memory were followed.
+    followed: FollowedRequests,
     pub(super) next_thread: usize,
     /// Clients whose commands are held back.
     pub(super) held: Vec<u64>,
@@ -129,6 +136,8 @@ impl Served {
             not_accepted_at: None,
             accepted_at_ms: 0,
             held_counted_ms: 0,
+            process_ms: 0,
+            followed: FollowedRequests::default(),
             next_thread: 0,
             held: Vec::new(),
             released: VecDeque::new(),
@@ -707,6 +716,19 @@ impl<'s> IoThread<'s> {
         }
     }
 
+    /// Looks at what the process takes, if that was not done of late.
+    fn look_at_process(&mut self) {
+        let server = self.server;
+        if self.number != 0 || self.steady_ms.abs_diff(self.process_ms) < PROCESS_TICK_MS {
+            return;
+        }
+        self.process_ms = self.steady_ms;
+        let eviction = &server.eviction;
+        if eviction.look_at_process(&server.keyspace, &server.access) {
+            allocator::ask();
+        }
+    }
+
     /// Closes the clients that hold most if all hold more than they may.
     fn relieve(&mut self) {
         let clients = &self.server.clients;
@@ -829,6 +851,7 @@ impl<'s> IoThread<'s> {
             if self.number == 0 {
                 self.keep_limit();
             }
+            self.followed.follow();
         }
     }
 
@@ -838,6 +861,7 @@ impl<'s> IoThread<'s> {
             let served = &mut *self.served;
             served.expiry.tick(&mut self.executor, served.now_ms);
         }
+        self.look_at_process();
         self.count_held();
         self.end_waits();
         self.let_go();
