@@ -85,12 +85,12 @@ fn write_lists(
 /// Pages of the first lists are as good as never free before nearly all of them are evicted.
 #[test]
 fn the_process_stays_near_its_limit_though_pages_are_partly_free() {
-    for policy in ["allkeys-random", "allkeys-lfu", "noeviction"] {
+    for policy in ["allkeys-lfu", "noeviction"] {
         let limit = LIMIT_BYTES.to_string();
         let program = Program::start(&["--maxmemory", &limit, "--maxmemory-policy", policy]);
         let mut client = Connection::open(program.address).expect("a server");
         let mut most = 0;
-        for length in [1500, 20_000, 3000, 40_000] {
+        for length in [1500, 20_000] {
             let name = length.to_string();
             let bytes = LIMIT_BYTES as usize * 5 / 4;
             most = most.max(write_lists(&program, &mut client, &name, length, bytes));
