@@ -1,13 +1,17 @@
 //! The commands that measure are commands of another program.
 
+use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn without_its_program_a_command_that_measures_says_how_to_get_it() {
-    let folder = std::env::temp_dir().join(format!("nearfield-{}-alone", std::process::id()));
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-alone", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let alone = folder.join("nearfield");
-    std::fs::copy(env!("CARGO_BIN_EXE_nearfield"), &alone).expect("a copy");
+    // A link, as a process that another test starts meanwhile would hold a copy open for writing,
+    // and a program that is written cannot be started.
+    std::fs::hard_link(env!("CARGO_BIN_EXE_nearfield"), &alone).expect("a link");
     for command in ["bench", "bench-server", "figures"] {
         let output = Command::new(&alone).args([command, "--help"]).output();
         let output = output.expect("the program");

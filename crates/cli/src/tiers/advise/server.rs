@@ -154,9 +154,12 @@ impl Server {
 
     /// What the server says of keys; nothing of those that are gone.
     pub fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Seen>>, AdviseError> {
-        let heat = match self.facts.hot_by() {
-            HotBy::IdleSeconds => "IDLETIME",
-            _ => "FREQ",
+        // Nearfield shows a key that was used once as 5, as Redis does, and each further use as one
+        // more.
+        let (heat, shown_before_uses) = match self.facts.hot_by() {
+            HotBy::IdleSeconds => ("IDLETIME", 0),
+            HotBy::RedisCounter => ("FREQ", 0),
+            HotBy::NearfieldCounter => ("FREQ", 4),
         };
         let requests = keys.iter().flat_map(|key| {
             [
@@ -174,7 +177,7 @@ impl Server {
                 kind: Kind::named(kind.text()?)?,
                 key_bytes: key.len() as u64,
                 memory_bytes: memory.number()?,
-                heat: heat.number()?,
+                heat: heat.number::<u64>()?.saturating_sub(shown_before_uses),
             })
         });
         Ok(seen.collect())
