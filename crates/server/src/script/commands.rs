@@ -6,7 +6,7 @@
 //! that runs the command, calls nothing of that kind, and leaves the answer to this thread.
 
 use super::convert::whole;
-use super::engine::MEMORY_BYTES_MAX;
+use super::engine::{MEMORY_BYTES_MAX, entered_limit};
 use super::number::format_general;
 use super::{lent, push, raw};
 use crate::resp::{Protocol, Reply};
@@ -27,7 +27,7 @@ const PANICKED: &str = "ERR the command has failed";
 /// How much memory is kept for the answer of the next command.
 const KEPT_BYTES_MAX: usize = 1 << 16;
 
-/// How long the answer of a command may be: it and what Lua makes of it are there at once.
+/// How long the answer of a command may be where Lua has all the memory that it may have.
 const ANSWER_BYTES_MAX: usize = MEMORY_BYTES_MAX / 2;
 
 /// What a script is told whose command answers more.
@@ -161,6 +161,8 @@ unsafe fn push_answer(state: *mut lua_State, ran: Ran) -> bool {
 unsafe fn run(state: *mut lua_State) -> Ran {
     let run = |reply: &mut Reply| {
         reply.truncate(0);
+        // The answer and what Lua makes of it are there at once.
+        reply.set_bound(entered_limit() / 2);
         reply.set_protocol(match lent::is_typed() {
             true => Protocol::Resp3,
             false => Protocol::Resp2,

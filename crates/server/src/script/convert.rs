@@ -1,6 +1,6 @@
 //! Writing what scripts return in the protocol.
 
-use super::engine::MEMORY_BYTES_MAX;
+use super::engine::entered_limit;
 use super::failure::look;
 use crate::resp::{Protocol, Reply};
 use mlua::{Result, Table, Value};
@@ -32,7 +32,7 @@ fn write(value: &Value, answer: &mut Answer<'_>, typed: bool, depth: usize) -> R
     if reply.is_cut() {
         return Ok(());
     }
-    if reply.len() > MEMORY_BYTES_MAX {
+    if reply.len() > entered_limit() {
         return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
     }
     match value {

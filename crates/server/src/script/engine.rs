@@ -42,6 +42,31 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// server; here it ends itself.
 pub const MEMORY_BYTES_MAX: usize = 1 << 30;
 
+/// The least that all scripts together may hold, however small `maxmemory` is.
+const MEMORY_BYTES_LEAST: usize = 32 << 20;
+
+/// What a script may take at least, whatever those before it have left.
+const FREE_BYTES_LEAST: usize = 8 << 20;
+
+thread_local! {
+    /// The limit of the state that this thread has entered last.
+    static ENTERED_LIMIT: Cell<usize> = const { Cell::new(MEMORY_BYTES_MAX) };
+}
+
+/// Returns what all scripts together may hold where keys and clients have `maxmemory` bytes; 0 is
+/// no limit. An eighth, so that the process stays near `maxmemory` whatever a script does.
+pub fn memory_bytes_of(maxmemory: u64) -> usize {
+    match usize::try_from(maxmemory / 8).unwrap_or(usize::MAX) {
+        0 => MEMORY_BYTES_MAX,
+        part => part.clamp(MEMORY_BYTES_LEAST, MEMORY_BYTES_MAX),
+    }
+}
+
+/// Returns how many bytes the state of the script that runs on this thread may hold.
+pub fn entered_limit() -> usize {
+    ENTERED_LIMIT.get()
+}
+
 /// How much memory a script may leave behind before all that it has left is given back at once.
 const LEFT_BYTES_MAX: usize = 32 << 20;
 
@@ -97,6 +122,8 @@ pub struct Engine {
     registered: Arc<Mutex<Vec<Registered>>>,
     /// Ends what takes too long.
     guard: Arc<Guard>,
+    /// How many bytes the state may hold.
+    limit: Cell<usize>,
     /// With how many bytes of memory behind a script all that is left is given back.
     collect_above: Cell<usize>,
 }
@@ -142,8 +169,26 @@ impl Engine {
             next_number: 0,
             registered,
             guard,
+            limit: Cell::new(MEMORY_BYTES_MAX),
             collect_above: Cell::new(LEFT_BYTES_MAX),
         })
+    }
+
+    /// Lets the state hold at most `bytes` from here on, or little more than it holds already.
+    /// To be called by the thread that is about to run something in it.
+    ///
+    /// # Errors
+    /// Memory for the collection is lacking.
+    pub fn limit_memory(&self, bytes: usize) -> Result<()> {
+        ENTERED_LIMIT.set(bytes);
+        if self.limit.get() == bytes {
+            return Ok(());
+        }
+        self.lua.gc_collect()?;
+        let least = self.lua.used_memory() + FREE_BYTES_LEAST;
+        self.lua.set_memory_limit(bytes.max(least))?;
+        self.limit.set(bytes);
+        Ok(())
     }
 
     /// The bytes of memory that the state takes.
@@ -239,9 +284,10 @@ impl Engine {
     /// Forgets what was compiled of scripts once it takes half of the memory. It is compiled again
     /// when it is run.
     fn make_room(&mut self) -> Result<()> {
-        if self.lua.used_memory() > MEMORY_BYTES_MAX / 2 {
+        let half = self.limit.get() / 2;
+        if self.lua.used_memory() > half {
             self.lua.gc_collect()?;
-            if self.lua.used_memory() > MEMORY_BYTES_MAX / 2 {
+            if self.lua.used_memory() > half {
                 self.scripts.clear();
                 self.lua.expire_registry_values();
                 self.lua.gc_collect()?;
@@ -259,7 +305,8 @@ impl Engine {
             self.retune.call::<()>(())?;
         }
         // Lua 5.1 does not collect when it lacks memory, but fails.
-        if self.entry.memory_bytes() > self.collect_above.get() {
+        let above = self.collect_above.get().min(self.limit.get() / 4);
+        if self.entry.memory_bytes() > above {
             self.lua.gc_collect()?;
             let left = self.lua.used_memory();
             self.collect_above.set(LEFT_BYTES_MAX.max(2 * left));
@@ -275,7 +322,7 @@ impl Engine {
     ) -> std::result::Result<Library, LibraryError> {
         let Metadata { name, body } = Metadata::parse(code)?;
         self.make_room()?;
-        if self.lua.used_memory() > MEMORY_BYTES_MAX / 2 {
+        if self.lua.used_memory() > self.limit.get() / 2 {
             return Err(LibraryError::Register(NO_ROOM.to_owned()));
         }
         let chunk = self

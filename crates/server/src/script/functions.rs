@@ -268,6 +268,7 @@ impl Functions {
             Some(engine) => engine,
             none => none.insert(Engine::new(&self.watchdog, Kind::Functions)?),
         };
+        engine.limit_memory(self.memory.most())?;
         let changed = work(engine);
         let mut known = self.known.lock();
         let changed = changed.map(|libraries| known.set_libraries(libraries));
@@ -317,7 +318,10 @@ impl Functions {
         let mut engine = self.engine.lock();
         let called = match &mut *engine {
             Some(engine) => {
-                let called = engine.call(begun.number, host, keys, arguments);
+                let called = engine
+                    .limit_memory(self.memory.most())
+                    .map_err(super::ScriptError::from)
+                    .and_then(|()| engine.call(begun.number, host, keys, arguments));
                 self.set_engine_bytes(engine.memory_bytes_after_run());
                 called.map_err(|error| CommandError::owned(error.to_string()))
             }

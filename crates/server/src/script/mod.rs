@@ -89,13 +89,36 @@ fn lowercase(name: &str) -> Cow<'_, str> {
 }
 
 /// The bytes of memory that scripts and functions hold while none runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ScriptMemory {
     scripts: AtomicUsize,
     functions: AtomicUsize,
+    /// What each of the two Lua states may hold.
+    most: AtomicUsize,
+}
+
+impl Default for ScriptMemory {
+    fn default() -> ScriptMemory {
+        ScriptMemory {
+            scripts: AtomicUsize::new(0),
+            functions: AtomicUsize::new(0),
+            most: AtomicUsize::new(engine::memory_bytes_of(0)),
+        }
+    }
 }
 
 impl ScriptMemory {
+    /// Has scripts that run from here on keep to a part of `maxmemory`; 0 is no limit.
+    pub fn configure(&self, maxmemory: u64) {
+        let bytes = engine::memory_bytes_of(maxmemory);
+        self.most.store(bytes, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
     /// Returns those of both: of what Lua holds, and of the texts.
     #[inline]
     pub fn bytes(&self) -> usize {
@@ -191,6 +214,7 @@ impl Scripts {
         let Some(engine) = engine.as_mut() else {
             unreachable!("it has just been made")
         };
+        engine.limit_memory(self.memory.most())?;
         let result = work(engine);
         let bytes = engine.memory_bytes();
         let before = self.engine_bytes.swap(bytes, Ordering::Relaxed);

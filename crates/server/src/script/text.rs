@@ -1,6 +1,6 @@
 //! Bytes that native code makes for a script, beside Lua's own memory.
 
-use super::engine::MEMORY_BYTES_MAX;
+use super::engine::entered_limit;
 use super::failure::look;
 use super::raw::BYTES_UNTIL_LOOK;
 use mlua::{Error, Lua, Result};
@@ -20,7 +20,7 @@ impl GrowingText {
     pub fn new(lua: &Lua) -> GrowingText {
         GrowingText {
             bytes: Vec::new(),
-            bytes_max: MEMORY_BYTES_MAX.saturating_sub(lua.used_memory()) / 2,
+            bytes_max: entered_limit().saturating_sub(lua.used_memory()) / 2,
             passed: 0,
         }
     }

@@ -55,6 +55,7 @@ impl Server {
         let limit = hot.maxmemory_bytes.load(Ordering::Relaxed);
         let samples = usize::try_from(config.integer("maxmemory-samples")).unwrap_or(SAMPLES);
         self.eviction.configure(limit, policy, samples);
+        self.scripts.memory.configure(limit);
         self.clients
             .share
             .configure(self.client_bytes_max(limit), self.delivered_bytes_max());

@@ -390,6 +390,30 @@ fn a_script_that_fills_the_memory_leaves_it_to_others() {
 }
 
 #[test]
+fn scripts_keep_to_a_part_of_the_memory_that_there_is() {
+    let server = start(1);
+    let mut connection = server.connect();
+    let takes = |megabytes: usize| format!("return #string.rep('x', {megabytes}000000)");
+    let keeps = |megabytes: usize| {
+        format!("redis.call('SET', 'k', string.rep('x', {megabytes}000000)) return 1")
+    };
+    assert_eq!(eval(&mut connection, &takes(60)), "(integer) 60000000");
+    assert_eq!(eval(&mut connection, &keeps(20)), "(integer) 1");
+    ask(&mut connection, "CONFIG SET maxmemory 200mb");
+    for _ in 0..2 {
+        let answer = eval(&mut connection, &takes(60));
+        assert!(answer.contains("not enough memory"), "{answer}");
+        let answer = eval(&mut connection, "return #redis.call('GET', 'k')");
+        assert!(answer.contains("does not fit"), "{answer}");
+        assert_eq!(eval(&mut connection, &takes(8)), "(integer) 8000000");
+    }
+    ask(&mut connection, "CONFIG SET maxmemory 0");
+    assert_eq!(eval(&mut connection, &takes(60)), "(integer) 60000000");
+    let answer = eval(&mut connection, "return #redis.call('GET', 'k')");
+    assert_eq!(answer, "(integer) 20000000");
+}
+
+#[test]
 fn native_code_takes_no_more_memory_than_lua_has() {
     let server = start(1);
     let mut connection = server.connect();
