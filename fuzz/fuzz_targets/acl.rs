@@ -8,7 +8,7 @@ use nearfield_server::acl::User;
 use nearfield_server::command::registry;
 
 fuzz_target!(|rules: &[u8]| {
-    let mut user = User::new(b"somebody");
+    let mut user = User::new(b"somebody", false);
     let rules: Vec<&[u8]> = rules.split(|&byte| byte == b'\n').collect();
     for rule in &rules {
         let before = user.clone();
@@ -19,7 +19,7 @@ fuzz_target!(|rules: &[u8]| {
     }
     let line = user.describe();
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-    let mut again = User::new(b"somebody");
+    let mut again = User::new(b"somebody", false);
     again
         .apply_all(registry(), &words[2..])
         .expect("a description is made of rules");
