@@ -59,7 +59,7 @@ fn read(log: &[u8]) -> (Vec<Vec<u8>>, Option<u64>) {
             }
             Next::End => return (commands, None),
             Next::Bad { from, .. } => {
-                look_behind(&mut Cursor::new(log), from).expect("a slice can be read");
+                look_behind(&mut Cursor::new(log), from, from).expect("a slice can be read");
                 return (commands, Some(from));
             }
         }
