@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a script may run before it is killed.
+/// Time after which a script is killed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Functions of the libraries, and forms around two values.

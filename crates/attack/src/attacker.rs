@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 /// Connections of one thread at a time.
 const SLOTS: usize = 8;
-/// How long a client waits for answers that do not come.
+/// Patience of a client with answers that do not come.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How long a client waits for a server that does not read.
+/// Patience of a client with a server that does not read.
 const STUCK: Duration = Duration::from_secs(2);
 
-/// Where the server listens.
+/// Address and protocol of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerDoors {
     pub(crate) tcp: SocketAddr,
@@ -53,7 +53,7 @@ impl StreamOrders {
     }
 }
 
-/// What attackers have done.
+/// Counts of the streams and bytes that attackers have sent.
 #[derive(Debug, Default)]
 pub(crate) struct AttackCounts {
     /// Streams that were sent, and their bytes.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the server is looked at.
+/// Interval between two looks at the server.
 const TICK: Duration = Duration::from_millis(50);
 
 const POLICIES: &[&str] = &[
@@ -32,7 +32,7 @@ const POLICIES: &[&str] = &[
     "volatile-ttl",
 ];
 
-/// What a campaign is to do.
+/// Settings of a campaign.
 #[derive(Clone, Debug)]
 pub struct CampaignOrders {
     /// The program of the server, which takes `serve --config FILE`.
@@ -43,7 +43,7 @@ pub struct CampaignOrders {
     pub seed: u64,
     /// The number of the first stream.
     pub first: u64,
-    /// How many streams are sent.
+    /// Number of streams to send.
     pub streams: u64,
     /// The number of the only start with damaged files that there is to be, without any streams.
     pub only_start: Option<u64>,
@@ -59,7 +59,7 @@ pub struct CampaignOrders {
     pub resident_slack_bytes: u64,
     /// Threads that send streams.
     pub attackers: usize,
-    /// How long a PING, a start and an end may take.
+    /// Longest time for a PING, a start or an end.
     pub patience: Duration,
 }
 
@@ -103,7 +103,7 @@ impl CampaignOrders {
     }
 }
 
-/// How far a campaign is.
+/// Progress of a campaign.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CampaignProgress {
     /// The streams so far.
@@ -203,7 +203,7 @@ struct RunningCampaign<'c> {
     over: AtomicBool,
 }
 
-/// What was seen while streams were sent.
+/// Observations while streams are sent.
 #[derive(Default)]
 struct CampaignSight {
     records: Vec<StreamRecord>,

@@ -57,7 +57,7 @@ struct StreamArguments {
     /// The number of the first stream.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     first: u64,
-    /// How many streams are sent.
+    /// Number of streams to send.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     streams: u64,
     /// The number of the only start with damaged files that there is, without streams.

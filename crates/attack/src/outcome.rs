@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What no server may do, whatever it is sent.
+/// Faults that no input may cause.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerFault {
@@ -18,9 +18,9 @@ pub enum ServerFault {
     /// The process has more memory than it may.
     #[error("the server has {mib} MiB of resident memory; {limit_mib} MiB are allowed")]
     Memory {
-        /// What it has.
+        /// Memory that it has.
         mib: u64,
-        /// What it may have.
+        /// Memory that it may have.
         limit_mib: u64,
     },
     /// PING was not answered.
@@ -34,10 +34,10 @@ pub enum ServerFault {
     Start {
         /// Which of the starts.
         number: u64,
-        /// What it has done.
+        /// Description of the fault.
         what: String,
     },
-    /// What the server had at the end could not be saved and read again.
+    /// The data of the server could not be saved and loaded again.
     #[error("DEBUG RELOAD at the end: {0}")]
     Reload(String),
     /// The server did not end as told.
@@ -45,14 +45,14 @@ pub enum ServerFault {
     Shutdown(String),
 }
 
-/// What came of a campaign.
+/// Result of a campaign.
 #[derive(Clone, Debug, Serialize)]
 pub struct CampaignOutcome {
     /// The seed of all streams.
     pub seed: u64,
     /// The first stream's number.
     pub first: u64,
-    /// How many streams were sent, and how many of each kind were begun.
+    /// Number of streams that were sent, and of those of each kind that were begun.
     pub streams: u64,
     /// The kinds of these.
     pub kinds: BTreeMap<StreamKind, u64>,
@@ -82,7 +82,7 @@ pub struct CampaignOutcome {
     pub processor_seconds: f64,
     /// PINGs of a client beside the attackers.
     pub pings: u64,
-    /// How long their answers took, in milliseconds: in the middle.
+    /// Median time of a reply, in milliseconds.
     pub ping_median_ms: f64,
     /// The same, at the 99.9th percentile.
     pub ping_999_ms: f64,
@@ -90,13 +90,13 @@ pub struct CampaignOutcome {
     pub ping_worst_ms: f64,
     /// PINGs that were answered with BUSY, because of scripts that were then ended.
     pub busy: u64,
-    /// How often attackers have closed that client's connection.
+    /// Number of times that attackers have closed that client's connection.
     pub reopened: u64,
     /// The share of the machine's cores that had nothing to do. Latencies mean little without.
     pub idle: f64,
-    /// What has failed, if anything.
+    /// The fault, if there was one.
     pub fault: Option<ServerFault>,
-    /// How to send the streams again that were sent when it failed, or last.
+    /// Command that sends the last streams again.
     pub replay: String,
 }
 

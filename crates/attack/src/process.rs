@@ -15,7 +15,7 @@ pub(crate) fn resident_bytes(id: u32) -> Option<u64> {
 
 /// The processor time that a process has taken; `None` if there is no such process.
 pub(crate) fn processor_time(id: u32) -> Option<Duration> {
-    /// What `sysconf(_SC_CLK_TCK)` is on every Linux.
+    /// Value of `sysconf(_SC_CLK_TCK)` on every Linux.
     const TICK: Duration = Duration::from_millis(10);
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name, in brackets, may have blanks.

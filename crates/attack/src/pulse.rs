@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 /// The time between two PINGs.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What it has seen.
+/// Observations of the pulse.
 #[derive(Debug, Default)]
 pub(crate) struct PulseReport {
-    /// How long each answer took, in microseconds.
+    /// Time of each reply, in microseconds.
     pub(crate) latencies_us: Vec<u32>,
-    /// How often the server was busy with a script, which it was told to end.
+    /// Number of times that the server was busy with a script, which was then killed.
     pub(crate) busy: u64,
-    /// How often the connection had to be opened again, since attackers may close connections.
+    /// Number of reconnections, since attackers may close connections.
     pub(crate) reopened: u64,
-    /// What was not as it has to be.
+    /// The fault, if there was one.
     pub(crate) fault: Option<ServerFault>,
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// How many streams of a connection are kept. What hangs a server may be found half a minute later.
+/// Number of streams kept for a connection. A hang may be found half a minute after its cause.
 const KEPT: usize = 256;
 
 /// The last streams that one connection after the other of a place has sent.

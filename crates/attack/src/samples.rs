@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// How many commands of each generator the server executes.
+/// Number of commands of each generator that the server executes.
 const COMMANDS: usize = 1200;
 /// After so many commands all values are dumped.
 const BETWEEN_DUMPS: usize = 100;

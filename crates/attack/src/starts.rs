@@ -31,9 +31,9 @@ pub(crate) struct DamagedStarts<'s> {
     pub(crate) first: u64,
     /// True if there is to be one only.
     pub(crate) single: bool,
-    /// How long a server may take to serve, to refuse or to end.
+    /// Longest time until a server serves, refuses or ends.
     pub(crate) patience: Duration,
-    /// Where the files of a start that fails are kept.
+    /// Folder for the files of a start that fails.
     pub(crate) kept: &'s Path,
 }
 

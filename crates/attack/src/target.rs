@@ -164,7 +164,7 @@ impl AttackedServer {
         text.lines().find(is_report).map(str::to_owned)
     }
 
-    /// Where the log lies.
+    /// Path of the log.
     pub(crate) fn log(&self) -> &Path {
         &self.log
     }

@@ -4,7 +4,7 @@
 use clap::Args;
 use std::net::ToSocketAddrs;
 
-/// Whether other machines may reach a node.
+/// Permission for other machines to reach a node.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Exposure {
     /// Listen at an address that other machines reach. Whoever reaches it needs no password, so

@@ -791,7 +791,7 @@ impl Generator {
     }
 }
 
-/// How often a family is chosen.
+/// Share of each family of commands.
 fn weight_of(family: &str, random: &mut SmallRng) -> u32 {
     match family {
         "rare" => 1,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Gives back what the allocator holds for the thread that calls it.
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
-/// How often all threads were asked.
+/// Number of requests to all threads.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
 /// Says by which function a thread gives back what the allocator holds for it. The first one

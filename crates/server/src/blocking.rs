@@ -47,7 +47,7 @@ pub struct AwaitedKey {
 pub struct Wait {
     /// For one of these keys to be written.
     pub keys: Vec<AwaitedKey>,
-    /// Where it waits at each of them.
+    /// Line in which it waits at each of them.
     pub line: Line,
     /// Until then at most, by [`steady_ms`](crate::clock::steady_ms); `None`: for as long as it
     /// takes.
@@ -65,10 +65,10 @@ pub struct Waiter {
     pub client: Arc<ClientShared>,
     /// The number of its database.
     pub database: usize,
-    /// Who it is.
+    /// User of the client.
     login: Login,
     authenticated: bool,
-    /// What it caches.
+    /// Tracking of the client, if it is on.
     tracking: Option<Box<Choice>>,
     /// The version of the protocol that it is answered in.
     pub protocol: Protocol,
@@ -109,7 +109,7 @@ pub struct Blocked {
     state: Mutex<State>,
 }
 
-/// Who waits at one key.
+/// Clients that wait at one key, by line and place.
 type Lines = BTreeMap<Line, BTreeMap<Place, u64>>;
 
 #[derive(Debug, Default)]
@@ -118,7 +118,7 @@ struct State {
     waiters: HashMap<u64, (u64, Waiter)>,
     /// By the numbers of databases.
     keys: HashMap<usize, HashMap<Vec<u8>, Lines>>,
-    /// How many have come so far.
+    /// Number of clients that have come so far.
     came: u64,
 }
 

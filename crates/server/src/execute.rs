@@ -501,7 +501,7 @@ impl<'s> Executor<'s> {
     }
 }
 
-/// What the server takes to remember a command, in bytes.
+/// Returns the memory of a queued command, in bytes.
 fn remembered_bytes(args: &[&[u8]]) -> usize {
     let bytes = |word: &&[u8]| word.len() + ENTRY_BYTES;
     ENTRY_BYTES + args.iter().map(bytes).sum::<usize>()

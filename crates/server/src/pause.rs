@@ -14,7 +14,7 @@ pub enum PauseMode {
     All,
 }
 
-/// What is held back, and until when by [`steady_ms`](crate::clock::steady_ms).
+/// Commands that are held back, and the end of the pause by [`steady_ms`](crate::clock::steady_ms).
 #[derive(Debug, Default)]
 pub struct Pause {
     state: Mutex<Option<(PauseMode, u64)>>,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Who watches a key, by their numbers.
+/// Watchers of a key, by their numbers.
 type Watchers = HashMap<u64, Arc<ClientShared>>;
 
 /// Who watches which keys, by the numbers of databases. A key that was changed is not in here until

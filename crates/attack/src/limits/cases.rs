@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long clients stay that do not end by themselves.
+/// Time after which clients are closed that do not end by themselves.
 const STAY: Duration = Duration::from_secs(10);
 
 /// Clients at a limit.
@@ -52,7 +52,7 @@ fn connect(server: &ServedProgram, count: usize) -> io::Result<Vec<TcpStream>> {
         .collect()
 }
 
-/// How many of some clients have not been closed by the server.
+/// Returns the number of clients that the server has not closed.
 fn open(clients: &mut [TcpStream]) -> usize {
     let is_open = |client: &mut TcpStream| {
         if client.set_nonblocking(true).is_err() {

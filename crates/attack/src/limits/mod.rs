@@ -26,14 +26,14 @@ pub struct LimitOrders {
     pub only: Option<String>,
 }
 
-/// What one case has cost one server.
+/// Cost of one case at one server.
 #[derive(Clone, Debug, Serialize)]
 pub struct LimitRow {
     /// The case.
     pub case: &'static str,
     /// The server's program.
     pub server: String,
-    /// How long the clients were at it, in seconds.
+    /// Duration of the case, in seconds.
     pub seconds: f64,
     /// The resident memory before, in MiB.
     pub before_mib: f64,
@@ -41,7 +41,7 @@ pub struct LimitRow {
     pub peak_mib: f64,
     /// The processor time of the server, in seconds.
     pub processor_seconds: f64,
-    /// How long a PING of another client took in the middle, in milliseconds.
+    /// Median time of another client's PING, in milliseconds.
     pub ping_median_ms: f64,
     /// The same, at the 99.9th percentile.
     pub ping_999_ms: f64,
@@ -49,7 +49,7 @@ pub struct LimitRow {
     pub ping_worst_ms: f64,
     /// The share of the cores that had nothing to do.
     pub idle: f64,
-    /// What became of the clients.
+    /// Fate of the clients.
     pub note: String,
 }
 

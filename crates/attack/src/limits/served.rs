@@ -75,7 +75,7 @@ impl Drop for ServedProgram {
     }
 }
 
-/// What a server has used until an instant.
+/// Resources that a server has used until an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) resident_bytes: u64,

@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 use std::fmt;
 
-/// What a stream is made of.
+/// Kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StreamKind {
@@ -52,7 +52,7 @@ impl fmt::Display for StreamKind {
     }
 }
 
-/// How often each kind is, in thousandths.
+/// Share of each kind, in thousandths.
 const WEIGHTS: &[(StreamKind, u32)] = &[
     (StreamKind::Commands, 270),
     (StreamKind::AnyCommand, 180),
@@ -68,7 +68,7 @@ const WEIGHTS: &[(StreamKind, u32)] = &[
     (StreamKind::Flood, 10),
 ];
 
-/// Where a connection is made to.
+/// Listener that a connection is made to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamDoor {
     Tcp,
@@ -79,7 +79,7 @@ pub(crate) enum StreamDoor {
     Session,
 }
 
-/// What a client does with the answers.
+/// Treatment of replies by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadingManner {
     Reads,
@@ -276,7 +276,7 @@ impl StreamAuthor<'_> {
         bytes
     }
 
-    /// What a client sends that has not logged in.
+    /// Appends requests of a client that has not logged in.
     fn strange(&mut self, random: &mut SmallRng) -> Vec<u8> {
         let mut bytes = match random.random_range(0..8) {
             0 => b"PING\r\n".repeat(random.random_range(1..30_000)),
@@ -454,7 +454,7 @@ fn encoded(commands: Vec<Vec<Vec<u8>>>, random: &mut SmallRng) -> Vec<u8> {
     bytes
 }
 
-/// What ends payloads.
+/// Trailer of `DUMP` payloads.
 static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
 /// A payload with some damage, whose checksum is mostly right nevertheless.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
 const PATIENCE: Duration = Duration::from_secs(30);
 const LIMIT_BYTES: u64 = 150 << 20;
-/// What a process may take beside its keys.
+/// Bytes that a process may take beside its keys.
 const MORE_BYTES: u64 = 64 << 20;
 
 struct Program {

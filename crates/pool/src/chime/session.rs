@@ -29,7 +29,7 @@ pub struct Session<'t, E> {
     guard: Option<Guard<'t>>,
     /// The operation has changed something, so it must not be repeated.
     changed: Cell<bool>,
-    /// How often it has waited for a lease since it made progress.
+    /// Number of leases that it has waited for since it made progress.
     pub(super) repairs: Cell<u32>,
 }
 

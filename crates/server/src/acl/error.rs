@@ -59,7 +59,7 @@ pub enum AclError {
     Line {
         /// The file and the line.
         place: String,
-        /// What is wrong with it.
+        /// Reason for the refusal.
         why: String,
     },
     /// There is no file to load or save.

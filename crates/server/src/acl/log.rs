@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// How many cases are kept unless something else is said.
+/// Default number of entries.
 const ENTRIES_MAX: usize = 128;
 /// Cases that are alike count as one for so long.
 const GROUPING_MS: u64 = 60_000;
@@ -83,9 +83,9 @@ pub struct Log {
     /// The latest first.
     entries: VecDeque<Entry>,
     next_id: u64,
-    /// How many are kept.
+    /// Largest number of entries.
     most: usize,
-    /// How often something was denied for each reason.
+    /// Number of denials for each reason.
     denied: [u64; 4],
 }
 
@@ -138,7 +138,7 @@ impl Log {
         self.entries.iter().take(count)
     }
 
-    /// How often something was denied for a reason since the start.
+    /// Returns the number of denials for a reason since the start.
     pub fn denied(&self, reason: Reason) -> u64 {
         self.denied[reason as usize]
     }

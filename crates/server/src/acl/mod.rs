@@ -42,7 +42,7 @@ pub struct Acl {
     file: Option<PathBuf>,
     /// Whether connections from other machines are refused while there is no password.
     pub protected: AtomicBool,
-    /// Whether new users may listen to all channels (`acl-pubsub-default`).
+    /// Default of `acl-pubsub-default`: true if new users may listen to all channels.
     pub all_channels_at_first: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ impl Acl {
         self.users.read().values().cloned().collect()
     }
 
-    /// What all users take, in bytes.
+    /// Returns the memory of all users, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let users = self.users.read();
         users.values().map(|user| user.memory_bytes()).sum()
@@ -198,7 +198,7 @@ impl Acl {
         });
     }
 
-    /// How often something was denied for a reason since the start.
+    /// Returns the number of denials for a reason since the start.
     pub fn denied(&self, reason: Reason) -> u64 {
         self.log.lock().denied(reason)
     }

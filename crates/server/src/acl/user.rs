@@ -22,7 +22,7 @@ pub struct User {
     /// Whether payloads of `RESTORE` are to be checked. All are, whatever is said here; the flag is
     /// kept for clients that set it.
     pub sanitizes: bool,
-    /// Whether a selector begins with the right to all channels (`acl-pubsub-default`).
+    /// True if a selector begins with the right to all channels (`acl-pubsub-default`).
     pub listens_at_first: bool,
     passwords: Vec<Hash>,
     root: Selector,

@@ -48,9 +48,9 @@ pub struct Listed {
     pub output_bytes: AtomicUsize,
     /// What it holds of the memory that clients may take, apart from what waits in a mailbox.
     pub held_bytes: AtomicUsize,
-    /// What of this is about to be given back, as it is about to be closed.
+    /// Part of this that is given back once the client is closed.
     pub doomed_bytes: AtomicUsize,
-    /// What waits for it in the mailbox of its thread.
+    /// Bytes that wait for it in the mailbox of its thread.
     pub delivered_bytes: AtomicUsize,
     /// Bytes that were received.
     pub received_bytes: AtomicU64,

@@ -47,11 +47,11 @@ pub struct Client {
     pub transaction: Option<Transaction>,
     /// The keys that it watches.
     pub watched: WatchedKeys,
-    /// What the server remembers for it of the keys that it watches.
+    /// Bytes that the server holds for its watched keys.
     pub watched_bytes: usize,
-    /// What its name takes, and what it has said of its program.
+    /// Bytes of its name and of what `CLIENT SETINFO` has set.
     pub named_bytes: usize,
-    /// What the server remembers of the command that it waits in.
+    /// Bytes of the command that it waits in.
     pub waiting_bytes: usize,
     /// Whether it has said its password, or need not.
     pub authenticated: bool,
@@ -61,7 +61,7 @@ pub struct Client {
     pub closing: bool,
     /// Whether it is to be answered.
     pub replies: Replies,
-    /// Whether the command that it waits in is answered nothing (`CLIENT REPLY`).
+    /// True if the command that it waits in gets no reply (`CLIENT REPLY`).
     pub is_silent_wait: bool,
     /// What it has subscribed to.
     pub subscriptions: Subscriptions,
@@ -81,7 +81,7 @@ pub struct Client {
 pub struct Transaction {
     /// The commands so far.
     pub commands: Vec<Words>,
-    /// What they take.
+    /// Returns their memory, in bytes.
     pub bytes: usize,
     /// Whether one was refused, so that none will be executed.
     pub refused: bool,
@@ -134,9 +134,9 @@ pub struct ClientShared {
     pub local: String,
     /// The thread that serves it.
     thread: AtomicUsize,
-    /// When it connected, by [`steady_ms`](crate::clock::steady_ms).
+    /// Time of its connection, by [`steady_ms`](crate::clock::steady_ms).
     pub connected_at_ms: u64,
-    /// When it sent its last command, by [`steady_ms`](crate::clock::steady_ms).
+    /// Time of its last command, by [`steady_ms`](crate::clock::steady_ms).
     pub active_at_ms: AtomicU64,
     /// Its name, as it has said.
     pub name: Mutex<String>,

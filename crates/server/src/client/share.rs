@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// What a name, key or word takes beside its bytes where the server remembers it, roughly.
+/// Approximate overhead of a stored name, key or word, in bytes.
 pub const ENTRY_BYTES: usize = 64;
 
-/// What all clients hold, and how much they may.
+/// Memory that all clients hold, and its limit.
 #[derive(Debug)]
 pub struct ClientShare {
     /// The most that they may hold.
@@ -21,9 +21,9 @@ pub struct ClientShare {
     /// The most that may wait for one of them in the mailbox of its thread.
     most_delivered: AtomicUsize,
     held: AtomicUsize,
-    /// What those hold that are about to be closed.
+    /// Memory of clients that are about to be closed.
     doomed: AtomicUsize,
-    /// What they held when there was none to be closed.
+    /// Memory of all clients when there was none to close.
     in_vain: AtomicUsize,
     /// Clients that were closed for what they held, since the start.
     evicted: AtomicU64,
@@ -59,18 +59,18 @@ impl ClientShare {
         self.most.load(Relaxed)
     }
 
-    /// What all clients hold.
+    /// Returns the memory that all clients hold, in bytes.
     #[inline]
     pub fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// What those hold that are not about to be closed.
+    /// Returns the memory of clients that are not about to be closed.
     fn held_to_stay(&self) -> usize {
         self.held().saturating_sub(self.doomed.load(Relaxed))
     }
 
-    /// How much more all clients may hold.
+    /// Returns the memory that all clients may still take.
     pub fn room(&self) -> usize {
         self.most().saturating_sub(self.held_to_stay())
     }

@@ -54,7 +54,7 @@ impl Subscriptions {
         was_there
     }
 
-    /// What the server remembers of them, in bytes: each name twice.
+    /// Returns the memory of the subscriptions, in bytes: each name counts twice.
     #[inline]
     pub fn bytes(&self) -> usize {
         let names = self.channels.len() + self.patterns.len() + self.shard_channels.len();

@@ -24,7 +24,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What the server remembers of it, in bytes: each prefix twice.
+    /// Returns the memory of the tracking, in bytes: each prefix counts twice.
     pub fn bytes(&self) -> usize {
         let bytes = |prefix: &Vec<u8>| 2 * (prefix.len() + ENTRY_BYTES);
         self.prefixes.iter().map(bytes).sum()

@@ -4,7 +4,7 @@ use super::{Command, KeySpec};
 use crate::catalog::key_uses;
 use crate::resp::Reply;
 
-/// Where the search for keys begins.
+/// Start of the search for keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SearchStart {
     /// At this argument.

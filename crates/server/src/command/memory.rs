@@ -80,7 +80,7 @@ const ENTRY_BYTES: usize = 16;
 enum StatsFigure {
     Bytes(i64),
     Part(f64),
-    /// What the tables of a database take beside its keys.
+    /// Returns the memory of a database's tables, without its keys.
     Database,
 }
 

@@ -40,7 +40,7 @@ pub enum Change {
     ProtectedAlways,
 }
 
-/// What becomes of a parameter.
+/// Treatment of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Code asks for it.
@@ -64,7 +64,7 @@ pub struct Parameter {
     pub default: &'static str,
     /// When it may be changed.
     pub change: Change,
-    /// What becomes of it.
+    /// Treatment of the parameter.
     pub effect: Effect,
 }
 

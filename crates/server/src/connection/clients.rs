@@ -14,7 +14,7 @@ pub struct Clients {
     /// The number of the client that came last.
     last: AtomicU64,
     mailboxes: OnceLock<Vec<Mailbox>>,
-    /// What they hold of the memory, and how much they may.
+    /// Memory that clients hold, and its limit.
     pub share: Arc<ClientShare>,
 }
 

@@ -27,9 +27,9 @@ pub struct Connection {
     stream: Transport,
     /// The client.
     pub client: Client,
-    /// What is to be sent, behind what waits.
+    /// Replies that are sent after the queue.
     pub reply: Reply,
-    /// What waits until the socket takes it.
+    /// Replies that wait until the socket takes them.
     waiting_to_be_sent: SendQueue,
     /// Finds requests.
     pub parser: Parser,

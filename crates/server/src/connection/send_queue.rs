@@ -26,7 +26,7 @@ impl SendQueue {
         self.parts.push_back(part);
     }
 
-    /// What is to be sent next; `None` if there is nothing.
+    /// Returns the bytes to send next, or `None` if there are none.
     pub fn first(&self) -> Option<&[u8]> {
         self.parts.front()?.get(self.sent..)
     }

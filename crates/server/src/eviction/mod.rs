@@ -77,13 +77,13 @@ pub struct Eviction {
     samples: AtomicUsize,
     /// What the indexes take at most: counted, and with all writes since.
     index_bytes_max: AtomicU64,
-    /// What clients hold.
+    /// Memory that clients hold.
     clients: Arc<ClientShare>,
-    /// What scripts and functions hold.
+    /// Memory that scripts and functions hold.
     scripts: Arc<ScriptMemory>,
-    /// What users and the table of tracked keys take.
+    /// Memory of users and of the table of tracked keys.
     aside_bytes: AtomicUsize,
-    /// What is withheld of the limit, as the process takes more than is counted.
+    /// Part of the limit that is withheld, as the process takes more than is counted.
     withheld: WithheldPart,
     /// Keys that were evicted, since the start.
     evicted_keys: AtomicU64,
@@ -205,12 +205,12 @@ impl Eviction {
         self.aside_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// What users and the table of tracked keys take.
+    /// Memory of users and of the table of tracked keys.
     pub fn aside_bytes(&self) -> usize {
         self.aside_bytes.load(Ordering::Relaxed)
     }
 
-    /// What clients hold.
+    /// Memory that clients hold.
     pub fn client_bytes(&self) -> usize {
         self.clients.held()
     }

@@ -18,13 +18,13 @@ const MORE_THAN_BASE_BYTES: u64 = 8 << 20;
 /// This part of the limit is never withheld: a server whose memory is not its keys' keeps some.
 const KEPT_PART: u64 = 4;
 
-/// What part of the excess is withheld at a time.
+/// Part of the excess that is withheld at a time.
 const STEP_PART: u64 = 16;
 
-/// What part of the room is given free at a time.
+/// Part of the room that is given free at a time.
 const FREED_PART: u64 = 128;
 
-/// How many looks pass at least between two requests to the allocator.
+/// Smallest number of looks between two requests to the allocator.
 const LOOKS_UNTIL_ASKED: u64 = 10;
 
 /// Returns what a process may take that took `base` bytes before it had any keys.
@@ -32,13 +32,13 @@ fn most(limit: u64, base: u64) -> u64 {
     limit + limit / MORE_PART + u64::max(MORE_BYTES, base + MORE_THAN_BASE_BYTES)
 }
 
-/// What part of the limit is withheld as the process takes more than what is counted.
+/// Controller of the part of the limit that is withheld, as the process takes more than is counted.
 #[derive(Debug, Default)]
 pub struct WithheldPart {
     bytes: AtomicU64,
-    /// What the process took before it had any keys; 0 while that is not known.
+    /// Resident memory before there were any keys; 0 while that is not known.
     base_bytes: AtomicU64,
-    /// How many looks ago the allocator was asked for memory.
+    /// Number of looks since the last request to the allocator.
     looks: AtomicU64,
 }
 

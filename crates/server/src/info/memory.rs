@@ -42,7 +42,7 @@ impl Figures {
         self.resident as f64 / (self.used as f64).max(1.0)
     }
 
-    /// How many bytes more that is. Less than nothing where values lie in a file.
+    /// Difference in bytes. Negative if values lie in a file.
     pub fn fragmentation_bytes(&self) -> i64 {
         self.resident as i64 - self.used as i64
     }

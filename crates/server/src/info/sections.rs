@@ -119,7 +119,7 @@ pub fn persistence(page: &mut Page<'_>) {
     }
 }
 
-/// How many keys there are, as far as that is known.
+/// Returns the number of keys, as far as that is known.
 fn keys(page: &Page<'_>) -> u64 {
     let lens = page.databases.iter().map(|database| database.len());
     lens.map(|len| len.unwrap_or(0) as u64).sum()

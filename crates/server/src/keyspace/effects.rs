@@ -69,7 +69,7 @@ pub struct Effects {
     pub instead: Option<Vec<Words>>,
     /// What happened to which keys. Only collected if somebody observes.
     pub events: Vec<Event>,
-    /// How many of these those who cache keys were told of.
+    /// Number of changes that tracking clients were told of.
     pub told: usize,
     /// How long it took at most to delete a key whose time was over.
     pub longest_expiry: Duration,

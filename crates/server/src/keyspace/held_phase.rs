@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// How many commands, one within the other, this thread executes in a phase.
+    /// Number of nested commands that this thread executes in a phase.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -85,7 +85,7 @@ pub enum Next {
         from: u64,
         /// What is wrong with them.
         reason: String,
-        /// Where the command begins that the end of the file cuts short, if that is all.
+        /// Offset of the command that the end of the file cuts short, if that is all.
         rest: Option<u64>,
     },
 }

@@ -17,7 +17,7 @@ const CONNECTIONS_MAX: usize = 32;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// The most header lines of a request.
 const HEADERS_MAX: usize = 64;
-/// How long a connection may take, from the first byte to the last.
+/// Longest duration of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(500);
 const LISTENER: Token = Token(usize::MAX);
@@ -66,7 +66,7 @@ fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
     [head.as_bytes(), body.as_bytes()].concat()
 }
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Requested<'r> {
     /// A path, without what is behind a question mark.
@@ -96,7 +96,7 @@ struct Scrape {
     stream: TcpStream,
     since: Instant,
     head: Vec<u8>,
-    /// What is to be sent, once the request has come, and how much of it was.
+    /// Response once the request has come, and the number of its bytes that were sent.
     answer: Option<Vec<u8>>,
     sent: usize,
 }

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a connection from another machine is told while it could do everything.
+/// Reply to another machine in protected mode.
 const DENIED: &[u8] = b"-DENIED Redis is running in protected mode because protected mode is \
     enabled and no password is set for the default user. In this mode connections are only \
     accepted from the loopback interface. If you want to connect from external computers to Redis \
@@ -35,7 +35,7 @@ fn is_from_here(stream: &Transport) -> bool {
     peer.is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
-/// How often it is logged at most that connections cannot be accepted.
+/// Shortest interval between log lines about connections that cannot be accepted.
 const NOT_ACCEPTED_EVERY: Duration = Duration::from_secs(10);
 
 impl IoThread<'_> {

@@ -33,7 +33,7 @@ const READS: Token = Token(usize::MAX - 1);
 pub(super) const FIRST_LISTENER: usize = usize::MAX - 64;
 /// How long a thread sleeps at most.
 const TICK: Duration = Duration::from_millis(100);
-/// How often it is looked at what the process takes, at most.
+/// Shortest interval between two looks at the resident memory.
 const PROCESS_TICK_MS: u64 = 20;
 /// How long it sleeps at most while commands are held back.
 const HELD_TICK: Duration = Duration::from_millis(5);
@@ -79,13 +79,13 @@ pub(super) struct Served {
     pub(super) now_ms: u64,
     /// The time at the begin of the round by [`steady_ms`], which durations go by.
     pub(super) steady_ms: u64,
-    /// When it was last logged that connections cannot be accepted.
+    /// Time of the last log line about connections that cannot be accepted.
     pub(super) not_accepted_at: Option<Instant>,
     /// When it was last looked for new connections that nobody was told of.
     accepted_at_ms: u64,
-    /// When it was last counted what the connections hold.
+    /// Time of the last count of what connections hold.
     held_counted_ms: u64,
-    /// When it was last looked at what the process takes.
+    /// Time of the last look at the resident memory.
     process_ms: u64,
     /// Which requests for memory were followed.
     followed: FollowedRequests,
@@ -94,7 +94,7 @@ pub(super) struct Served {
     pub(super) held: Vec<u64>,
     /// Clients whose commands were held back and now go on.
     pub(super) released: VecDeque<u64>,
-    /// When idle clients were last looked for, by [`steady_ms`].
+    /// Time of the last search for idle clients, by [`steady_ms`].
     pub(super) looked_at_ms: u64,
     /// When clients have waited long enough, the soonest first, with their numbers.
     pub(super) deadlines: BTreeSet<(u64, u64)>,

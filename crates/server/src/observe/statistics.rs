@@ -109,7 +109,7 @@ pub struct Statistics {
     pub error_replies: AtomicU64,
     /// The most memory that was in use at any reading.
     pub peak_memory_bytes: AtomicU64,
-    /// Whether it is noted how long each command takes (`latency-tracking`).
+    /// True if the time of each command is noted (`latency-tracking`).
     pub keeps_times: AtomicBool,
     rate: Mutex<Rate>,
 }

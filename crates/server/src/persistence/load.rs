@@ -502,7 +502,7 @@ impl<'l> Loader<'l> {
 /// What is kept of the buffer for replies.
 const REPLY_BYTES: usize = 1 << 20;
 
-/// What of a log may be cut off.
+/// Permission to cut a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The file stays as it is: it is being written to.

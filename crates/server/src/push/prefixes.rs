@@ -37,7 +37,7 @@ impl<T> PrefixTable<T> {
         }
     }
 
-    /// How many prefixes there are.
+    /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
         self.by_prefix.len()
     }

@@ -33,9 +33,9 @@ struct State {
     clients: HashMap<u64, Tracker>,
     /// Who has read which keys, whatever the database.
     readers: HashMap<Vec<u8>, Readers>,
-    /// How many readers the keys have, all together.
+    /// Number of readers of all keys.
     items: usize,
-    /// What the table takes, in bytes.
+    /// Memory of the table, in bytes.
     readers_bytes: usize,
     /// Who is told of which prefixes.
     prefixes: PrefixTable<BTreeSet<u64>>,
@@ -50,7 +50,7 @@ struct WrittenKey<'e> {
     key: &'e [u8],
     /// The client that has written it.
     origin: u64,
-    /// Whether its time was over.
+    /// True if the key had expired.
     is_over: bool,
 }
 
@@ -212,7 +212,7 @@ impl Tracking {
         }
     }
 
-    /// What the table of keys takes, in bytes.
+    /// Returns the memory of the table of keys, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.state.lock().readers_bytes
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 /// run longest ago are forgotten.
 const EVALUATED_MAX: usize = 500;
 
-/// How much memory the texts of scripts may take that were loaded.
+/// Limit of memory for the texts of loaded scripts.
 const LOADED_BYTES_MAX: usize = 256 << 20;
 
-/// What a client is told that loads more.
+/// Error for a script beyond the limit.
 const FULL: &str = "OOM scripts of more than 268435456 bytes are loaded. Use SCRIPT FLUSH.";
 
 /// A script, and when it was run last.
@@ -29,7 +29,7 @@ pub struct ScriptCache {
     loaded: HashMap<String, Arc<Script>>,
     /// Those that `EVAL` has.
     evaluated: HashMap<String, Evaluated>,
-    /// How often scripts were looked for.
+    /// Number of look-ups.
     clock: u64,
     /// The memory that all take, and of it that of those which stay.
     bytes: usize,

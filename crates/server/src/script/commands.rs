@@ -27,10 +27,10 @@ const PANICKED: &str = "ERR the command has failed";
 /// How much memory is kept for the answer of the next command.
 const KEPT_BYTES_MAX: usize = 1 << 16;
 
-/// How long the answer of a command may be where Lua has all the memory that it may have.
+/// Longest reply of a command where Lua has all the memory that it may have.
 const ANSWER_BYTES_MAX: usize = MEMORY_BYTES_MAX / 2;
 
-/// What a script is told whose command answers more.
+/// Error for a reply beyond the limit.
 const ANSWER_TOO_LONG: &str = "ERR the answer of the command does not fit into the memory of Lua";
 
 const NO_ANSWER: Reply = Reply::bounded(Protocol::Resp2, ANSWER_BYTES_MAX);

@@ -14,7 +14,7 @@ pub fn to_reply(value: &Value, reply: &mut Reply, typed: bool) -> Result<()> {
     write(value, &mut Answer { reply, values: 0 }, typed, 0)
 }
 
-/// How many values are written between two looks at the verdict.
+/// Number of values written between two looks at the verdict.
 const VALUES_UNTIL_LOOK: usize = 1 << 12;
 
 /// An answer that is being written. A table may be in it any number of times.

@@ -45,7 +45,7 @@ pub const MEMORY_BYTES_MAX: usize = 1 << 30;
 /// The least that all scripts together may hold, however small `maxmemory` is.
 const MEMORY_BYTES_LEAST: usize = 32 << 20;
 
-/// What a script may take at least, whatever those before it have left.
+/// Memory that a script may take at least, whatever earlier scripts have left.
 const FREE_BYTES_LEAST: usize = 8 << 20;
 
 thread_local! {
@@ -67,19 +67,19 @@ pub fn entered_limit() -> usize {
     ENTERED_LIMIT.get()
 }
 
-/// How much memory a script may leave behind before all that it has left is given back at once.
+/// Garbage that a script may leave before a full collection.
 const LEFT_BYTES_MAX: usize = 32 << 20;
 
-/// How long a text may be that is compiled. Nothing can end that while it goes on.
+/// Longest text that is compiled. Compilation cannot be interrupted.
 const SOURCE_BYTES_MAX: usize = 16 << 20;
 
-/// How much of a text that has no name is kept as its name.
+/// Length of the name of a text without a name.
 const SHOWN_BYTES_MAX: usize = 512;
 
-/// What is said of a library for which libraries leave no room.
+/// Error for a library without room beside the others.
 const NO_ROOM: &str = "libraries take half of the memory that they may";
 
-/// What is said of a longer one.
+/// Error for a longer text.
 const SOURCE_TOO_LONG: &str = "chunk has more than 16777216 bytes";
 
 /// What a Lua state runs.
@@ -109,7 +109,7 @@ pub struct Engine {
     is_untidy: Arc<AtomicBool>,
     /// Has the garbage collector work as it does for all scripts.
     retune: Function,
-    /// Whether a script has changed that.
+    /// True if a script has changed them.
     is_retuned: Arc<AtomicBool>,
     /// Scripts by their digests.
     scripts: HashMap<String, Callable>,
@@ -122,7 +122,7 @@ pub struct Engine {
     registered: Arc<Mutex<Vec<Registered>>>,
     /// Ends what takes too long.
     guard: Arc<Guard>,
-    /// How many bytes the state may hold.
+    /// Limit of the state's memory, in bytes.
     limit: Cell<usize>,
     /// With how many bytes of memory behind a script all that is left is given back.
     collect_above: Cell<usize>,
@@ -480,7 +480,7 @@ fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result
     Ok(native)
 }
 
-/// What a function is told that registers others when its library has been loaded.
+/// Error for a registration after the library was loaded.
 const NOT_LOADING: &str = "ERR redis.register_function can only be called on FUNCTION LOAD command";
 
 /// The table `redis` of a library that is being loaded.
@@ -632,7 +632,7 @@ fn printable(text: &[u8]) -> String {
     printable
 }
 
-/// How much a script may write into the log at once, as in Redis.
+/// Longest message of a script in the log, as in Redis.
 const LOGGED_BYTES_MAX: usize = 1024;
 
 fn log(lua: &Lua, values: MultiValue) -> Result<()> {

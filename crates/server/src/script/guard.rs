@@ -22,7 +22,7 @@ pub struct Guard {
 thread_local! {
     /// The guard of what runs on this thread, or has run last.
     static ATTENDED: RefCell<Option<Arc<Guard>>> = const { RefCell::new(None) };
-    /// Whether it runs.
+    /// True while it runs.
     static IS_ATTENDED: Cell<bool> = const { Cell::new(false) };
 }
 

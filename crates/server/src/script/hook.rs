@@ -5,7 +5,7 @@ use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Lua, Result};
 use std::ffi::c_int;
 
-/// How many instructions run between two looks, at most.
+/// Largest number of instructions between two looks.
 const INSTRUCTIONS_MAX: usize = 256;
 
 /// With how much memory in the Lua state there are fewer. The time that one instruction takes is

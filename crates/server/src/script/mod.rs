@@ -93,7 +93,7 @@ fn lowercase(name: &str) -> Cow<'_, str> {
 pub struct ScriptMemory {
     scripts: AtomicUsize,
     functions: AtomicUsize,
-    /// What each of the two Lua states may hold.
+    /// Memory limit of each of the two Lua states.
     most: AtomicUsize,
 }
 
@@ -136,7 +136,7 @@ pub struct Scripts {
     engine_bytes: AtomicUsize,
     /// What looks after the script that runs.
     pub watchdog: Arc<Watchdog>,
-    /// What scripts and functions hold.
+    /// Memory that scripts and functions hold.
     pub memory: Arc<ScriptMemory>,
 }
 

@@ -6,13 +6,14 @@
 use super::guard;
 use std::ffi::CStr;
 
-/// How many captures a pattern may have.
+/// Largest number of captures in a pattern.
 const CAPTURES_MAX: usize = 32;
 
-/// How many repeated or captured items may wait for the rest of the pattern, as in Lua 5.2.
+/// Largest number of repeated or captured items that wait for the rest of the pattern, as in Lua
+/// 5.2.
 const DEPTH_MAX: usize = 200;
 
-/// How much is tried between two looks at the verdict.
+/// Number of attempts between two looks at the verdict.
 const STEPS_UNTIL_LOOK: usize = 1 << 16;
 
 const ESCAPE: u8 = b'%';
@@ -22,7 +23,7 @@ const ESCAPE: u8 = b'%';
 pub enum PatternFault {
     /// The pattern is wrong.
     Wrong(&'static CStr),
-    /// What runs is to end, for this reason.
+    /// The script has to end, for this reason.
     Over(&'static str),
 }
 
@@ -32,7 +33,7 @@ fn wrong<T>(text: &'static CStr) -> Outcome<T> {
     Err(PatternFault::Wrong(text))
 }
 
-/// What a capture spans.
+/// Extent of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
     /// It is not closed.

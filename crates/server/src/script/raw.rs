@@ -4,10 +4,10 @@ use super::{guard, push};
 use mlua::ffi::{self, lua_State};
 use std::ffi::c_int;
 
-/// How many bytes a function may go through before it looks at the verdict.
+/// Largest number of bytes that a function reads between two looks at the verdict.
 pub const BYTES_UNTIL_LOOK: usize = 1 << 16;
 
-/// How many places on the stack the table of an error needs.
+/// Number of stack slots that the table of an error needs.
 const PLACES: c_int = 4;
 
 /// Raises an error if what runs is to end.
@@ -65,7 +65,7 @@ pub unsafe fn integer(state: *mut lua_State, position: c_int, default: i64) -> i
 /// Bytes that grow in a block of Lua's own memory, so that they count, and that nothing is to be
 /// dropped when an error skips frames.
 pub struct GrowingBlock {
-    /// Where the block lies on the stack.
+    /// Stack index of the block.
     slot: c_int,
     bytes: *mut u8,
     length: usize,

@@ -30,7 +30,7 @@ pub struct Script {
     pub digest: String,
     /// All of it.
     pub text: Vec<u8>,
-    /// Where what is compiled begins.
+    /// Offset of the code that is compiled.
     begin: usize,
     /// Whether it has said that it does not write, or may; `None` if it has said nothing.
     pub writes: Option<bool>,

@@ -11,7 +11,7 @@ use mlua::{Error, Lua, Result};
 pub struct GrowingText {
     bytes: Vec<u8>,
     bytes_max: usize,
-    /// What was asked for since the last look.
+    /// Bytes requested since the last look.
     passed: usize,
 }
 

@@ -7,10 +7,11 @@ use mlua::{Lua, Result, Table};
 use std::cell::Cell;
 use std::ffi::c_int;
 
-/// How many bytes or values may be copied, moved or compared without a look at the verdict.
+/// Largest number of bytes or values that are copied, moved or compared without a look at the
+/// verdict.
 const LENGTH_UNTIL_LOOK: usize = 1 << 16;
 
-/// How far `table.insert` may move values down, below the first of a table.
+/// Largest distance that `table.insert` moves values below the first of a table.
 const INSERT_BELOW_MAX: i64 = 1 << 16;
 
 /// Those that need no more than a look behind them.
@@ -26,7 +27,7 @@ const WEIGHED: [(&str, &str); 8] = [
 ];
 
 thread_local! {
-    /// How many values were compared since the last look.
+    /// Number of comparisons since the last look.
     static COMPARED: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -121,7 +121,7 @@ impl Server {
         }
     }
 
-    /// How much may wait for a client in a mailbox: what its output limit allows.
+    /// Returns the bytes that may wait for a client in a mailbox: its output limit.
     fn delivered_bytes_max(&self) -> usize {
         let limit = self.config.hot.output_limit(ClientClass::PubSub);
         match limit.hard_bytes.load(Ordering::Relaxed) {

@@ -32,7 +32,7 @@ pub fn make_room_for(server: &Server, clients: u64) -> u64 {
     served(clients, kept, current)
 }
 
-/// How many of so many clients can be served with so many descriptors, some of which are kept.
+/// Returns the number of clients that a number of descriptors can serve, less those that are kept.
 fn served(clients: u64, kept: u64, descriptors: u64) -> u64 {
     clients.min(descriptors.saturating_sub(kept).max(1))
 }

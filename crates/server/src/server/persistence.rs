@@ -44,7 +44,7 @@ pub struct Persistence {
     pub save_points: Mutex<Vec<SavePoint>>,
     /// Whether writes are refused because a snapshot failed that a save point asked for.
     pub(crate) save_failing: AtomicBool,
-    /// Whether replicas are missing that have to hold what is written.
+    /// True if `min-replicas-to-write` asks for replicas that are missing.
     pub(crate) lacks_replicas: AtomicBool,
     pub(crate) state: Mutex<State>,
     /// Signalled when a task is wanted.
@@ -53,7 +53,7 @@ pub struct Persistence {
     pub loaded: LoadedKeys,
 }
 
-/// How many keys of a snapshot were kept when it was read, and how many had expired.
+/// Numbers of keys of a snapshot that were loaded and that had expired.
 #[derive(Debug, Default)]
 pub struct LoadedKeys {
     /// Those that were kept.

@@ -649,7 +649,7 @@ fn without_space_nothing_is_acknowledged_and_reads_go_on() {
     }
 }
 
-/// What a client may ask for while nothing can be written.
+/// Commands that are served while nothing can be written.
 const READS: &str = "PING|ECHO a|GET s|MGET s gone|STRLEN s|GETRANGE s 0 1|TYPE s|EXISTS s|TTL s|\
     PTTL late|OBJECT ENCODING s|OBJECT IDLETIME s|MEMORY USAGE s|DUMP s|DBSIZE|RANDOMKEY|KEYS *|\
     SCAN 0|KPREFIX s|KNEAREST s|BITCOUNT s|BITPOS s 1|GETBIT s 1|LCS s s|SUBSTR s 0 1|\

@@ -17,7 +17,7 @@ use std::path::Path;
 
 type Words = Vec<Vec<u8>>;
 
-/// How many forms of a command are tried.
+/// Number of forms of a command that are tried.
 const FORMS: usize = 3;
 /// Makes the replies of its own connection fewer, so that they cannot be counted.
 const SILENT: &str = "client|reply";
@@ -85,7 +85,7 @@ fn requests(words: &Words) -> [(Vec<u8>, usize); 2] {
     [(transaction, 3), (script, 1)]
 }
 
-/// Whether all replies came; those to a client that the command has closed need not.
+/// Returns true if all replies came; those to a client that the command has closed need not.
 fn is_answered(connection: &mut Connection, (request, replies): &(Vec<u8>, usize)) -> bool {
     connection.send(request).unwrap();
     for _ in 0..*replies {

@@ -25,7 +25,7 @@ const ROUNDS_IN_VAIN: u32 = 3;
 /// Unless there are values that should go and a tier with room for them: then what holds them up,
 /// such as files that are being written, is over by and by. It is waited for so long.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
-/// How long to wait until they are offered again.
+/// Delay until refused values are offered again.
 const ROOM_WAIT: Duration = Duration::from_millis(2);
 
 /// The state of the mover.

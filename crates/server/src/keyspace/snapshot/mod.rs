@@ -55,7 +55,7 @@ pub struct Snapshot {
     running: Mutex<Option<Running>>,
     /// Whether files and payloads are for Valkey.
     for_valkey: AtomicBool,
-    /// How many keys of it are written.
+    /// Number of its keys that are written.
     written_keys: AtomicU64,
 }
 
@@ -103,7 +103,7 @@ impl Snapshot {
         }
     }
 
-    /// How many keys of the snapshot that is being taken, or was the last, are written.
+    /// Returns the number of keys written by the current or last snapshot.
     pub fn written_keys(&self) -> u64 {
         self.written_keys.load(Ordering::Relaxed)
     }

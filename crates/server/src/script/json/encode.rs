@@ -88,7 +88,7 @@ struct Encoder<'e> {
     state: *mut lua_State,
     settings: &'e Settings,
     block: GrowingBlock,
-    /// How much was done since the last look at the verdict.
+    /// Work since the last look at the verdict.
     passed: usize,
 }
 

@@ -47,10 +47,10 @@ impl Default for Settings {
     }
 }
 
-/// How deep values may be allowed to be nested, as far as the setting goes.
+/// Largest nesting depth that the setting accepts.
 const DEPTH_LIMIT: usize = i32::MAX as usize;
 
-/// How deep they may be nested, as more has no place on Lua's stack. It is as deep in Redis.
+/// Largest nesting depth, as more has no place on Lua's stack. It is the same in Redis.
 const DEPTH_MAX: usize = 2600;
 
 /// The library.
