@@ -1,4 +1,4 @@
-//! What came of a campaign, for people and for programs.
+//! Results of a campaign, for people and for programs.
 
 use crate::streams::StreamKind;
 use serde::Serialize;

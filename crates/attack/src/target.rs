@@ -19,7 +19,8 @@ pub(crate) const ATTACKER_PASSWORD: &str = "hostile";
 /// The password of the default user, whom attackers do not know.
 const PASSWORD: &str = "a password that no stream has";
 
-/// What attackers may not do, because it stops a server rightly, or changes what is measured.
+/// Commands that attackers may not run, because they stop a server rightly or change what is
+/// measured.
 const FORBIDDEN: &[&str] = &[
     "-shutdown",
     "-debug",

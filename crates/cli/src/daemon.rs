@@ -31,7 +31,7 @@ pub fn start() -> Result<ExitCode, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // What is typed to end this process is not for that one.
+        // A Ctrl-C for this process must not end the daemon.
         .process_group(0)
         .spawn()
         .map_err(failed)?;

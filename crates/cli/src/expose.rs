@@ -19,7 +19,7 @@ impl Exposure {
         if self.expose {
             return Ok(());
         }
-        // Whoever listens says what is wrong with an address.
+        // An invalid address is reported where it is listened at.
         let Ok(mut addresses) = listen.to_socket_addrs() else {
             return Ok(());
         };

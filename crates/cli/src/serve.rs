@@ -49,8 +49,8 @@ pub struct Arguments {
     /// When the log goes to the medium [default: everysec].
     #[arg(long, value_enum)]
     appendfsync: Option<Sync>,
-    /// Where the log is damaged, cut it off and keep what is cut off; where its manifest is damaged
-    /// or missing, make another; instead of refusing to start.
+    /// Repair files instead of refusing to start: cut a damaged log and keep the rest beside it,
+    /// write a damaged or missing manifest again.
     #[arg(long)]
     repair_log: bool,
     /// The port to listen on for TLS.

@@ -37,11 +37,11 @@ pub fn give_back() {
     }
 }
 
-/// How often a thread looks for what indexes free late, once it was asked. *Assumed*: an index is
+/// Number of looks of a thread for memory that indexes free late. *Assumed*: an index is
 /// free after three steps of the epochs, of which one may fail as a thread is at work.
 const LOOKS: u32 = 6;
 
-/// How far a thread has done as [asked](ask).
+/// Progress of a thread with [requests](ask).
 #[derive(Debug, Default)]
 pub struct FollowedRequests {
     asked: u64,

@@ -202,7 +202,7 @@ impl<'s> Executor<'s> {
                 } else {
                     error
                 };
-                // Who speaks another protocol is not answered.
+                // A client of another protocol gets no reply.
                 if !client.closing {
                     reply.error(&error.to_string());
                 }
@@ -657,7 +657,7 @@ impl Server {
         let Ok(command) = lookup(&args) else {
             return false;
         };
-        // What has woken it may have taken long, and keys may have expired since.
+        // The command that woke it may have taken long, and keys may have expired since.
         let now_ms = now_ms();
         let database = waiter.database;
         let is_ready = |effects: &mut Effects, databases: &mut Databases| {

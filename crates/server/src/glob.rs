@@ -22,8 +22,8 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     is_match(pattern, text, false, u64::MAX, &mut 0)
 }
 
-/// How much work the patterns of one command may take, in bytes that are looked at: some hundredths
-/// of a second at most.
+/// Limit of the work for the patterns of one command, in bytes that are compared: some hundredths
+/// of a second.
 const WORK_MAX: u64 = 1 << 24;
 /// The work for a byte of a text, and for a text, that is not counted: plain patterns take less.
 const FREE_PER_BYTE: u64 = 4;
@@ -115,7 +115,7 @@ fn is_match(pattern: &[u8], text: &[u8], ignores_case: bool, most: u64, taken: &
             } else if plain.len() == behind_star.len() {
                 return from.ends_with(plain);
             } else {
-                // What follows the star begins with plain bytes, which are found faster.
+                // Plain bytes behind the star are found faster.
                 *taken += plain.len() as u64;
                 match memmem::find(from, plain).and_then(|at| from.get(at..)) {
                     Some(found) => found,

@@ -27,7 +27,7 @@ pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let written = create(&temporary).and_then(|file| fill(file, &path, contents));
     let replaced = written.and_then(|()| std::fs::rename(&temporary, &path));
     if replaced.is_err() {
-        // What has not become the file is of no use, and the first error is the one to tell.
+        // The temporary file is of no use, and the first error is the one to report.
         let _ = std::fs::remove_file(&temporary);
     }
     replaced?;
@@ -90,7 +90,7 @@ mod tests {
         for kept in [0o600, 0o640, 0o644, 0o400] {
             std::fs::write(&path, "old and longer").unwrap();
             std::fs::set_permissions(&path, Permissions::from_mode(kept)).unwrap();
-            // What a server that was killed has left.
+            // A temporary file that a killed server has left.
             std::fs::write(temporary(&path), "half").unwrap();
             replace(&path, b"new").unwrap();
             assert_eq!(mode(&path), kept);

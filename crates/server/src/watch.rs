@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 /// Watchers of a key, by their numbers.
 type Watchers = HashMap<u64, Arc<ClientShared>>;
 
-/// Who watches which keys, by the numbers of databases. A key that was changed is not in here until
-/// somebody watches it again, so that no write tells a client twice.
+/// Watched keys and their clients, by the numbers of databases. A changed key is removed until it
+/// is watched again, so that no write tells a client twice.
 #[derive(Debug, Default)]
 pub struct Watches {
     watchers: Mutex<HashMap<usize, HashMap<Vec<u8>, Watchers>>>,

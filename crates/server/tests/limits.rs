@@ -302,7 +302,7 @@ fn a_client_that_does_not_read_its_replies_is_disconnected_at_the_hard_limit() {
 /// Has tests that measure the memory of this process run one after the other.
 fn measuring() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    // Who failed before has no say in whether this one does.
+    // A poisoned lock of a failed test does not fail this one.
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -450,7 +450,7 @@ fn a_client_that_has_not_logged_in_is_not_kept_waiting_for() {
         eventually("it is disconnected", || {
             disconnected_for_output(&mut other) == 1
         });
-        // Who reads is answered, however much it asks.
+        // A client that reads gets all its replies, however many.
         let mut patient = connect(address);
         for _ in 0..4 {
             patient.send(&b"PING\r\n".repeat(10 * KB)).unwrap();
@@ -636,7 +636,7 @@ fn a_transaction_that_takes_too_much_is_refused() {
     assert!(refused.contains("OOM command not allowed"), "{refused}");
     assert!(queued >= 5, "{queued}");
     assert!(info(&mut other, "used_memory") < 10 * MB as u64);
-    // What comes then is not kept, and nothing is executed.
+    // Later input is dropped, and nothing is executed.
     client.send(&set.repeat(50)).unwrap();
     for _ in 0..50 {
         hear(&mut client);

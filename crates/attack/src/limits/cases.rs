@@ -124,7 +124,7 @@ fn unread(server: &ServedProgram, divisor: usize) -> io::Result<String> {
     }
     while begin.elapsed() < STAY / divisor as u32 {
         for client in &mut clients {
-            // What the server does not take, and whether it closes it, is its own affair.
+            // A failed write is no fault, as the server may close the connection.
             let _ = client.write(&request);
         }
         thread::sleep(Duration::from_millis(10));

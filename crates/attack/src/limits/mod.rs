@@ -1,4 +1,4 @@
-//! What clients at the limits of a server cost it, and others who use it meanwhile; beside another
+//! Cost of clients at the limits of a server, for it and for its other clients; beside another
 //! server.
 
 mod cases;

@@ -119,7 +119,7 @@ pub(super) fn write_lying(out: &mut Vec<u8>, words: &[Vec<u8>], random: &mut Sma
 
 /// Damages bytes in one place or some.
 pub(super) fn bytes(bytes: &mut Vec<u8>, random: &mut SmallRng) {
-    /// What means a length, an end or another form to some reader of bytes.
+    /// Bytes that mean a length, an end or another form to some parser.
     const MARKS: &[u8] = &[
         0, 1, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xbf, 0xc0, 0xc3, 0xe0, 0xf0, 0xfe, 0xff, b'\r', b'\n',
         b'*', b'$', b'"', b' ',

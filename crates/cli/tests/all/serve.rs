@@ -283,7 +283,7 @@ fn a_server_goes_into_the_background_with_its_number_in_a_file() {
     assert!(signal(&number, "-TERM"));
     until(|| !file.exists() && !socket.exists());
     until(|| !signal(&number, "-0"));
-    // What is wrong is said before, and a server that does not start is no success.
+    // The error is printed first, and a server that does not start is no success.
     for lines in ["daemonize yes\nport x\n", "daemonize yes\nport 0\n"] {
         let configured = Configured::new("daemon-refused", lines);
         let output = configured.command().output().expect("the program");

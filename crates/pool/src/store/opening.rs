@@ -38,7 +38,7 @@ pub(super) fn blocks(first: NodeId) -> GlobalAddress {
     GlobalAddress::new(first, BLOCKS_AT)
 }
 
-/// What a node says of the pool that it belongs to.
+/// Statement of a node about the pool that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Membership {
     /// 0: none.

@@ -60,7 +60,7 @@ impl Selector {
         }
     }
 
-    /// What it takes, in bytes.
+    /// Returns its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let keys = self.keys.iter().map(|key| key.pattern.len());
         let channels = self.channels.iter().map(Vec::len);

@@ -30,7 +30,7 @@ pub struct User {
 }
 
 impl User {
-    /// What it takes, in bytes.
+    /// Returns its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let selectors: usize = self.selectors.iter().map(Selector::memory_bytes).sum();
         let passwords = self.passwords.len() * size_of::<Hash>();

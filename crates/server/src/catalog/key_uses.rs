@@ -1,4 +1,4 @@
-//! What commands do with their keys, as `COMMAND` names it and as permissions go by it.
+//! Uses of keys by commands, as `COMMAND` names them and as permissions are derived from them.
 
 use super::{Flags, Spec};
 use crate::resp::request::is;

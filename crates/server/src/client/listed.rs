@@ -46,7 +46,7 @@ pub struct Listed {
     pub query_bytes: AtomicUsize,
     /// Bytes that wait to be sent.
     pub output_bytes: AtomicUsize,
-    /// What it holds of the memory that clients may take, apart from what waits in a mailbox.
+    /// Memory that it holds, without messages that wait in a mailbox.
     pub held_bytes: AtomicUsize,
     /// Part of this that is given back once the client is closed.
     pub doomed_bytes: AtomicUsize,

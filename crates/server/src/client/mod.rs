@@ -29,7 +29,7 @@ pub type WatchedKeys = HashMap<(usize, Vec<u8>), WatchedKey>;
 /// A key that a client watches, as it was when that began.
 #[derive(Clone, Debug)]
 pub struct WatchedKey {
-    /// Whether it was there. One that is not there any more has changed, also if its time is over.
+    /// True if the key existed. One that has gone since has changed, also if it expired.
     pub was_there: bool,
     /// The entry that a pool had for the key. Other servers do not tell of their changes, so `EXEC`
     /// compares. `None` if the key was absent, and if no other server changes the keys.
@@ -194,7 +194,7 @@ impl Client {
         self.shared.listed.no_touch.load(Ordering::Relaxed)
     }
 
-    /// What the server remembers for it, in bytes, apart from what it has sent and is to be sent.
+    /// Returns the bytes that the server keeps for it, without its input and output buffers.
     #[inline]
     pub fn remembered_bytes(&self) -> usize {
         let transaction = self.transaction.as_ref().map_or(0, |it| it.bytes);

@@ -148,8 +148,8 @@ impl ClientShare {
         is_new
     }
 
-    /// How many clients were closed for what they held, and how many as too much waited for them in
-    /// a mailbox, since that was last forgotten.
+    /// Returns the numbers of clients that were closed for the memory that they held, and for the
+    /// messages in their mailbox, since the counts were last reset.
     pub fn closed(&self) -> (u64, u64) {
         (self.evicted.load(Relaxed), self.overfilled.load(Relaxed))
     }
@@ -227,7 +227,7 @@ mod tests {
         assert!(!share.is_over() && share.has_room_for(200) && !share.has_room_for(201));
         share.forget(&clients[2]);
         assert_eq!((share.held(), share.has_room_for(200)), (800, true));
-        // Who is not to be closed is asked once.
+        // A client that need not be closed is asked once.
         clients.iter().for_each(|it| it.listed.set_no_evict(true));
         share.note(&clients[0], 3000);
         assert!(share.is_over());

@@ -43,7 +43,7 @@ impl Command {
             .filter(|(flag, _)| self.flags.has(*flag))
             .map(|(_, name)| *name)
             .collect();
-        // What is possible without the data is possible with old ones.
+        // A command that needs no data may run on stale data.
         if self.flags.has(Flags::LOADING) || self.flags.has(Flags::STALE) {
             names.push("stale");
         }

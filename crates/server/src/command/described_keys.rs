@@ -1,4 +1,4 @@
-//! Where the keys of commands are, as `COMMAND INFO` tells it.
+//! Positions of keys in commands, as `COMMAND INFO` shows them.
 
 use super::{Command, KeySpec};
 use crate::catalog::key_uses;

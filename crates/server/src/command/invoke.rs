@@ -99,7 +99,7 @@ pub fn invoke(
     let effects = call.keys.effects();
     let changes = effects.settle(database, args);
     if nested && call.client.tracking.is_some() {
-        // What was changed before is no news of what this command has read.
+        // Earlier changes must not invalidate keys that this command reads.
         let news = effects.events.get(effects.told..).unwrap_or_default();
         server.tracking.tell(&server.clients, news);
         effects.told = effects.events.len();

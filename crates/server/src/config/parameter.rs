@@ -72,7 +72,7 @@ impl Parameter {
     /// Checks a value, and gives it the form that clients are shown. `old` is the value before.
     ///
     /// # Errors
-    /// What is wrong with it, or why there is no other value than the default.
+    /// Reason for the refusal of all values but the default.
     pub fn accept(&self, value: &[u8], old: &[u8]) -> Result<Vec<u8>, Cow<'static, str>> {
         if let Kind::Secret = self.kind {
             return Ok(value.to_vec());

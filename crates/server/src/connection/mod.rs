@@ -207,8 +207,7 @@ impl Connection {
         listed.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What it holds, in bytes: what was read, what is to be sent, and what the server remembers of
-    /// its client.
+    /// Returns the bytes that it holds: input, output, and the state of its client.
     pub fn held_bytes(&self) -> usize {
         size_of::<Connection>()
             + size_of::<ClientShared>()

@@ -1,4 +1,4 @@
-//! What waits until a client's socket takes it.
+//! Replies that wait until a client's socket takes them.
 
 use std::collections::VecDeque;
 

@@ -194,8 +194,8 @@ impl Noting<'_> {
         u64::from(ticks) << TICK_SHIFT
     }
 
-    /// How often a key was used of late: 5 for once, one more for each further use, up to 19, and 0
-    /// for a key that was not used; 0 if that is not kept.
+    /// Returns the recent frequency of a key: 5 for one use, one more for each further use, up to
+    /// 19; 0 for a key that was not used, or if frequencies are not kept.
     ///
     /// A key begins with 5 as in Redis, whose users compare `OBJECT FREQ` with that.
     pub fn frequency(&self, database: usize, key: &[u8]) -> u8 {

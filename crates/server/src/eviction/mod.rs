@@ -14,8 +14,8 @@
 //! is then used by new keys without any memory being taken. On the average each key frees its
 //! share, and the number of bytes always reaches zero with the last key, so eviction ends.
 //!
-//! What the process takes beside that is not counted, but where it is much a part of the limit is
-//! withheld, see [`resident`].
+//! Other memory of the process is not counted. If it is much, a part of the limit is withheld, see
+//! [`resident`].
 //!
 //! # When is looked
 //!

@@ -101,7 +101,7 @@ impl Effects {
             last_events,
             draft,
             key_by_key,
-            // Whoever executes a command sets these before.
+            // The executor of a command sets these before.
             logging: _,
             observed: _,
             origin: _,

@@ -1,4 +1,4 @@
-//! What commands say of the keys that they have changed.
+//! Changes of keys that commands report.
 
 use super::{Class, Event, Keys};
 

@@ -1,6 +1,6 @@
 //! The port for Prometheus: a few requests of HTTP at a time, on one thread.
 //!
-//! Whoever reaches the port needs no password, so that nothing here grows with what is sent: there
+//! Clients of the port need no password, so that nothing here grows with their input: there
 //! are [`CONNECTIONS_MAX`] connections, each has one request of [`HEAD_BYTES_MAX`] bytes and
 //! [`PATIENCE`] for all of it. One more takes the place of the oldest.
 

@@ -283,8 +283,8 @@ impl<'s> IoThread<'s> {
 
     pub(super) fn read_mail(&mut self) {
         let sent = self.mailbox.empty().into_iter();
-        // What has clients go on comes last: they may end their subscriptions, and are to find what
-        // was published before. What one client is sent stays in its order.
+        // Messages that resume clients come last: these may unsubscribe, and must first get what
+        // was published before. The messages of one client keep their order.
         let (last, first): (Vec<_>, Vec<_>) =
             sent.partition(|message| matches!(message, Message::Fetched { .. }));
         self.mail.extend(first.into_iter().chain(last));

@@ -108,7 +108,7 @@ fn find_manifest(
         let length = std::fs::metadata(directory.join(name)).map(|data| data.len());
         name.starts_with("log-") && length.is_ok_and(|length| length <= opening().len() as u64)
     };
-    // What the manifest does not account for may hold what was acknowledged.
+    // Files that the manifest does not name may hold acknowledged writes.
     let files = numbered_files(directory).map_err(io)?;
     let strays = files.into_iter().filter(|(name, number)| match &manifest {
         None => true,

@@ -5,8 +5,8 @@ use super::source::{Script, ScriptError};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// How many scripts are known that were only sent to be run, as in Valkey. Of more, those that were
-/// run longest ago are forgotten.
+/// Largest number of scripts kept of those that came by `EVAL`, as in Valkey. The least recently
+/// run ones are forgotten.
 const EVALUATED_MAX: usize = 500;
 
 /// Limit of memory for the texts of loaded scripts.

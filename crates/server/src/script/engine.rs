@@ -443,7 +443,7 @@ fn mark(lua: &Lua, native: &Table, name: &str) -> Result<Arc<AtomicBool>> {
 fn native_table(lua: &Lua, redis: &Table, random: &Arc<Mutex<Random>>) -> Result<Table> {
     let native = lua.create_table()?;
     let translate = lua.create_function(|lua, value: Value| {
-        // What is to end must not catch the error and go on.
+        // A script that has to end must not catch the error and go on.
         failure::look()?;
         failure::translate(lua, value)
     })?;
@@ -577,7 +577,7 @@ fn redis_table(lua: &Lua) -> Result<Table> {
         if values.len() != 1 {
             return Err(failure::raise_reply("ERR wrong number of arguments"));
         }
-        // What is neither string nor number counts as empty.
+        // A value that is neither string nor number counts as empty.
         let text = Arguments::new(lua, "sha1hex", values).string(1);
         let digest = match text {
             Ok(text) => sha1_hex(&text.as_bytes()),

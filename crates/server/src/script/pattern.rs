@@ -1,7 +1,7 @@
 //! Matching of Lua 5.1's patterns, in bounded depth and with a look at the verdict.
 //!
-//! That of the interpreter recurses as deep as a pattern asks for, and tries all ways to match
-//! while nobody can end it.
+//! The matcher of the interpreter recurses as deep as a pattern asks for, and cannot be
+//! interrupted while it tries all ways to match.
 
 use super::guard;
 use std::ffi::CStr;

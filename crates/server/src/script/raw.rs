@@ -57,7 +57,7 @@ pub unsafe fn integer(state: *mut lua_State, position: c_int, default: i64) -> i
         if ffi::lua_isnoneornil(state, position) != 0 {
             return default;
         }
-        // What no integer can hold is the nearest one.
+        // Numbers beyond the range of integers become the nearest one.
         ffi::luaL_checknumber(state, position) as i64
     }
 }

@@ -1,4 +1,4 @@
-//! What parameters do, and that those of other servers are known.
+//! Effects of parameters, and the names of other servers' parameters.
 
 use nearfield_server::config::{Options, Settings};
 use nearfield_server_testkit::folder::Folder;

@@ -72,7 +72,7 @@ fn folder_of(files: &Files) -> Folder {
     folder
 }
 
-/// What a server leaves after a small history with a base, and the states between its commands.
+/// Files of a server after a small history with a base, and the states between its commands.
 fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
     let folder = Folder::new();
     let server = Nearfield::start(options(&folder.0, true));
@@ -208,7 +208,7 @@ fn a_log_that_lacks_bytes_is_refused_and_a_repair_keeps_what_it_cuts_off() {
         assert_eq!(load(&folder, true, Damage::Repair).unwrap(), State::new());
         assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), State::new());
     }
-    // What a power failure leaves of a last frame is cut off unasked, and kept, too.
+    // A last frame that a power failure has cut short is removed without an option, and kept, too.
     let mut files = left[0].clone();
     files.insert(
         "log-1.aof".to_owned(),
@@ -338,7 +338,7 @@ fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
                     _ => earlier += 1,
                 }
             }
-            // What lies behind the checksum is not read.
+            // Bytes behind the checksum are not read.
             Ok(state) => {
                 assert_eq!(state, dumped, "{name}");
                 same += 1;

@@ -21,7 +21,7 @@ fn go_until_full(writes: u64, policy: Policy) -> bool {
     disk.faults.lock().writes_left = Some(writes);
     let status = || server.server.persistence.status();
     let is_idle = || status().running.is_none() && status().scheduled.is_none();
-    // What is known to be there, and what may be: it was sent and not answered.
+    // Values that must be there, and those that may be: they were sent and not acknowledged.
     let (mut acknowledged, mut unknown) = (Vec::new(), Vec::new());
     let mut connection = server.connect();
     for number in 0..6 {

@@ -1,4 +1,4 @@
-//! Who may run what, on which keys and channels: every command that another server knows, too, with
+//! Permissions on commands, keys and channels: every command that another server knows, too, with
 //! every kind of rule, is allowed or denied as there.
 
 use nearfield_server::command::{Command, all};

@@ -88,7 +88,7 @@ fn who_waits_is_served_by_the_rules_of_then() {
                 assert_eq!(ask_number(&mut other, left), 1, "{command}, {rules}");
                 assert_eq!(ask_number(&mut other, "EXISTS to"), 0);
                 assert!(ask(&mut other, "ACL LOG").contains("toplevel"), "{command}");
-                // What waits behind is served in its place.
+                // The client behind it is served in its place.
                 assert_eq!(ask(&mut other, "PING"), "PONG");
             }
         }

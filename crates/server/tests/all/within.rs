@@ -129,7 +129,7 @@ fn every_command_is_answered_within_transactions_and_scripts() {
                 }
             }
         }
-        // What administrators configure is not left for the others.
+        // Settings of one case must not stay for the others.
         if configures {
             drop(server);
             server = start();

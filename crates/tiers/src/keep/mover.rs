@@ -148,7 +148,7 @@ impl<H: Default> Mover<H> {
             if waits {
                 self.waits_since = Some(since);
                 if !is_late {
-                    // What was refused for long may find room by now.
+                    // A value that was refused long ago may find room again.
                     self.refused.fill((0, 0));
                     std::thread::sleep(ROOM_WAIT);
                 }

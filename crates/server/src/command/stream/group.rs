@@ -98,7 +98,7 @@ struct Options {
 }
 
 impl Options {
-    /// How many entries a group is said to have read, which are not more than there ever were.
+    /// Returns the read counter of a group, at most the number of entries ever added.
     fn read_of(&self, stream: &Stream) -> Option<u64> {
         let added = stream.progress().entries_added;
         self.read.map(|read| read.min(added))

@@ -79,7 +79,7 @@ fn xread(call: &mut Call<'_>) -> Answer {
                 From::New | From::Undelivered => None,
             };
             if !matches!(from, From::Behind(_)) {
-                // Where it goes on if it has to wait.
+                // Position from which it continues if it has to wait.
                 *from = From::Behind(last);
             }
             let Some((stream, start)) = stream.zip(start) else {

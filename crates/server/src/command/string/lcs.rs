@@ -75,7 +75,7 @@ impl Table {
     fn fill(one: &[u8], two: &[u8], with_rows: bool) -> Table {
         const NONE: usize = usize::MAX;
         let words = two.len().div_ceil(64);
-        // Where each byte of the first string stands in the second one.
+        // Positions of each byte of the first string in the second one.
         let mut masks: Vec<u64> = Vec::new();
         let mut starts = [NONE; 256];
         for &byte in one {

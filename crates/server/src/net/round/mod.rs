@@ -578,7 +578,7 @@ impl Round {
                 continue;
             }
             if room < ROOM_BYTES_LOW {
-                // What is made for others in this batch is not counted as theirs yet.
+                // Replies of this batch to other clients are not counted as theirs yet.
                 reply.leave_room_for(room.max(LONG_REPLY_BYTES));
             }
             let start = reply.len();

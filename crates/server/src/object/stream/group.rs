@@ -246,7 +246,7 @@ impl Group {
     /// How many entries are still to be delivered; `None` if that is not known.
     pub fn lag(&self, stream: &Progress) -> Option<i64> {
         let added = stream.entries_added as i64;
-        // What was deleted before the first entry is not to be delivered.
+        // Entries deleted before the first one are not delivered.
         let is_before = self.last_id.max(stream.max_deleted) < stream.first_id;
         match self.entries_read {
             _ if stream.len == 0 => Some(0),

@@ -79,8 +79,8 @@ pub fn encode(lua: &Lua, value: &Value, settings: &Settings) -> Result<LuaString
     Err(raise(lua, text_of))
 }
 
-/// How many places on the stack an open table takes: the table, its last key or position, and its
-/// length if it is an array.
+/// Number of stack slots of an open table: the table, its last key or position, and its length if
+/// it is an array.
 const PLACES: c_int = 3;
 
 /// Works on a value on the top of the stack. Nothing of it is to be dropped.
