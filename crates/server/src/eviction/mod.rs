@@ -15,7 +15,7 @@
 //! share, and the number of bytes always reaches zero with the last key, so eviction ends.
 //!
 //! Other memory of the process is not counted. If it is much, a part of the limit is withheld, see
-//! [`resident`].
+//! `resident.rs`.
 //!
 //! # When is looked
 //!

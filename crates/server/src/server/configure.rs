@@ -99,8 +99,8 @@ impl Server {
         });
     }
 
-    /// Returns the limit of all clients' memory while `maxmemory` is `limit`: `maxmemory-clients` in
-    /// bytes or as a part of the limit, or of the machine's memory if there is none.
+    /// Returns the limit of all clients' memory while `maxmemory` is `limit`: `maxmemory-clients`
+    /// in bytes or as a part of the limit, or of the machine's memory if there is none.
     fn client_bytes_max(&self, limit: u64) -> usize {
         let text = self.config.text("maxmemory-clients");
         let Some(percent) = text.strip_suffix('%') else {

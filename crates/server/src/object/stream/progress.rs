@@ -18,8 +18,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns true if all entries exist that were ever added from `id` on. None were trimmed behind
-    /// it, as it is not before the first one.
+    /// Returns true if all entries exist that were ever added from `id` on. None were trimmed
+    /// behind it, as it is not before the first one.
     pub fn is_whole_from(&self, id: StreamId) -> bool {
         id >= self.first_id && !self.has_gaps_from(id)
     }
