@@ -4,8 +4,8 @@
 //! still in the same exclusive phase, the commands of those who wait for it, in the order in which
 //! they came, so that nobody can take what is theirs in between.
 //!
-//! A key has a [line](Line) for each thing that clients wait for there. A line is in such an order
-//! that behind one who has to go on waiting all others do, too. So a write costs work for those
+//! A key has a [line](WaitLine) for each thing that clients wait for there. A line is in such an
+//! order that behind one who has to go on waiting all others do, too. So a write costs work for those
 //! whom it serves, and not for all who wait.
 
 use crate::client::{Choice, Client, ClientShared, Login};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Something that clients wait for at a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Line {
+pub enum WaitLine {
     /// An element of a list.
     List,
     /// A member of a sorted set.
@@ -31,7 +31,7 @@ pub enum Line {
 }
 
 /// A place in a line: behind which entry the client has read, and when it came.
-type Place = (StreamId, u64);
+type LinePlace = (StreamId, u64);
 
 /// A key, and the place of a client in the line there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub struct AwaitedKey {
 pub struct Wait {
     /// For one of these keys to be written.
     pub keys: Vec<AwaitedKey>,
-    /// Line in which it waits at each of them.
-    pub line: Line,
+    /// Line in which it waits at each key.
+    pub line: WaitLine,
     /// Until then at most, by [`steady_ms`](crate::clock::steady_ms); `None`: for as long as it
     /// takes.
     pub until_ms: Option<u64>,
@@ -110,14 +110,14 @@ pub struct Blocked {
 }
 
 /// Clients that wait at one key, by line and place.
-type Lines = BTreeMap<Line, BTreeMap<Place, u64>>;
+type KeyLines = BTreeMap<WaitLine, BTreeMap<LinePlace, u64>>;
 
 #[derive(Debug, Default)]
 struct State {
     /// The clients by their numbers, each with when it came.
     waiters: HashMap<u64, (u64, Waiter)>,
     /// By the numbers of databases.
-    keys: HashMap<usize, HashMap<Vec<u8>, Lines>>,
+    keys: HashMap<usize, HashMap<Vec<u8>, KeyLines>>,
     /// Number of clients that have come so far.
     came: u64,
 }
@@ -145,7 +145,7 @@ impl State {
     }
 
     /// The first one in a line at a key.
-    fn first(&self, database: usize, key: &[u8], line: &Line) -> Option<u64> {
+    fn first(&self, database: usize, key: &[u8], line: &WaitLine) -> Option<u64> {
         let line = self.keys.get(&database)?.get(key)?.get(line)?;
         line.first_key_value().map(|(_, &id)| id)
     }
@@ -190,7 +190,7 @@ impl Blocked {
         let mut state = self.state.lock();
         let at_key = state.keys.get(&database).and_then(|keys| keys.get(key));
         let Some(lines) = at_key else { return };
-        let lines: Vec<Line> = lines.keys().cloned().collect();
+        let lines: Vec<WaitLine> = lines.keys().cloned().collect();
         for line in &lines {
             while let Some(id) = state.first(database, key, line) {
                 steps::count(1);

@@ -1,7 +1,7 @@
 //! A command while it runs: what its implementation is given.
 
 use super::{Account, Answer, Command, Planned, invoke, note_uses, number_of};
-use crate::blocking::{AwaitedKey, Line, Wait};
+use crate::blocking::{AwaitedKey, Wait, WaitLine};
 use crate::client::Client;
 use crate::clock::steady_ms;
 use crate::error::CommandError;
@@ -55,7 +55,7 @@ impl<'c> Call<'c> {
     pub fn wait_for(
         &mut self,
         keys: &[&[u8]],
-        line: Line,
+        line: WaitLine,
         timeout_ms: u64,
         answer: impl FnOnce(&mut Reply),
     ) {

@@ -4,7 +4,7 @@
 use super::arguments::{count, counted_keys, timeout_ms};
 use super::list::{End, pop_into};
 use super::{Answer, Call, Command, Flags, Group, is};
-use crate::blocking::Line;
+use crate::blocking::WaitLine;
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::{List, Part};
@@ -161,7 +161,9 @@ fn wait_and_move(call: &mut Call<'_>, from: End, to: End, timeout: u64) -> Answe
         // No element at once is no element; in vain is no array, as in Redis.
         call.reply.null();
     } else {
-        call.wait_for(&[source], Line::List, timeout, |reply| reply.null_array());
+        call.wait_for(&[source], WaitLine::List, timeout, |reply| {
+            reply.null_array()
+        });
     }
     Ok(())
 }
@@ -204,7 +206,7 @@ fn blocking_pop(call: &mut Call<'_>, end: End) -> Answer {
     };
     let timeout = timeout_ms(timeout)?;
     if !pop_first(call, keys, end, None)? {
-        call.wait_for(keys, Line::List, timeout, |reply| reply.null_array());
+        call.wait_for(keys, WaitLine::List, timeout, |reply| reply.null_array());
     }
     Ok(())
 }
@@ -221,7 +223,7 @@ fn blmpop(call: &mut Call<'_>) -> Answer {
     let (keys, end, limit) = parse_mpop(call.rest(2))?;
     let timeout = timeout_ms(call.args[1])?;
     if !pop_first(call, keys, end, Some(limit))? {
-        call.wait_for(keys, Line::List, timeout, |reply| reply.null_array());
+        call.wait_for(keys, WaitLine::List, timeout, |reply| reply.null_array());
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::generic::payload;
 use super::{Answer, Call, Command, Flags, Group, integer, is};
-use crate::blocking::{Line, Wait, Waiter};
+use crate::blocking::{Wait, WaitLine, Waiter};
 use crate::error::CommandError;
 use crate::keyspace::{Class, Keys};
 use crate::migration::{ATTEMPTS, Failure, Parcel, Shipment, Target};
@@ -197,7 +197,7 @@ fn has_it_sent(call: &mut Call<'_>, target: Target, shipment: Shipment) {
     let wait = Wait {
         keys: Vec::new(),
         // It waits at no key.
-        line: Line::List,
+        line: WaitLine::List,
         until_ms: None,
         in_vain: Vec::new(),
         words: None,

@@ -4,7 +4,7 @@
 use super::arguments::{count, counted_keys, timeout_ms};
 use super::list_blocking::mpop_count;
 use super::{Answer, Call, Command, Flags, Group, is};
-use crate::blocking::Line;
+use crate::blocking::WaitLine;
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::SortedSet;
@@ -194,7 +194,9 @@ fn blocking_pop(call: &mut Call<'_>, side: Side) -> Answer {
     };
     let timeout = timeout_ms(timeout)?;
     if !pop_first(call, keys, side, None)? {
-        call.wait_for(keys, Line::SortedSet, timeout, |reply| reply.null_array());
+        call.wait_for(keys, WaitLine::SortedSet, timeout, |reply| {
+            reply.null_array()
+        });
     }
     Ok(())
 }
@@ -211,7 +213,9 @@ fn bzmpop(call: &mut Call<'_>) -> Answer {
     let (keys, side, limit) = parse_mpop(call.rest(2))?;
     let timeout = timeout_ms(call.args[1])?;
     if !pop_first(call, keys, side, Some(limit))? {
-        call.wait_for(keys, Line::SortedSet, timeout, |reply| reply.null_array());
+        call.wait_for(keys, WaitLine::SortedSet, timeout, |reply| {
+            reply.null_array()
+        });
     }
     Ok(())
 }

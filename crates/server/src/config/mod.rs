@@ -18,7 +18,7 @@ pub use file::{FileError, Setting, Settings, UserLine};
 pub use hot::{BufferLimit, ClientClass, Hot};
 pub use nearfield_tiers::Specification as TierSpecification;
 pub use options::{Address, ListenPort, Options, bind_addresses, check_setting, default_threads};
-pub use parameter::{Change, Effect, Kind, Parameter, memory};
+pub use parameter::{Change, Kind, Parameter, ParameterEffect, memory};
 pub use special::NOT_BOUND;
 
 use crate::glob::matches_ignoring_case;

@@ -42,7 +42,7 @@ pub enum Change {
 
 /// Treatment of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ParameterEffect {
     /// Code asks for it.
     Heeded,
     /// None, for this reason. Values are kept and shown, and the log says once that they have none.
@@ -65,7 +65,7 @@ pub struct Parameter {
     /// When it may be changed.
     pub change: Change,
     /// Treatment of the parameter.
-    pub effect: Effect,
+    pub effect: ParameterEffect,
 }
 
 impl Parameter {
@@ -80,14 +80,14 @@ impl Parameter {
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| "argument must be UTF-8 text");
         let shown = self.accept_text(text(value)?, text(old)?)?;
         match self.effect {
-            Effect::Constant(why) if shown != self.default => Err(why.into()),
+            ParameterEffect::Constant(why) if shown != self.default => Err(why.into()),
             _ => Ok(shown.into_bytes()),
         }
     }
 
     /// Says in the log that a value has no effect, unless it is the default.
     pub fn note_if_inert(&self, value: &[u8]) {
-        if let Effect::None(why) = self.effect
+        if let ParameterEffect::None(why) = self.effect
             && value != self.default.as_bytes()
         {
             tracing::warn!("the parameter '{}' has no effect: {why}", self.name);
@@ -194,7 +194,7 @@ pub const fn free(name: &'static str, kind: Kind, default: &'static str) -> Para
         kind,
         default,
         change: Change::Free,
-        effect: Effect::Heeded,
+        effect: ParameterEffect::Heeded,
     }
 }
 
@@ -211,12 +211,12 @@ impl Parameter {
     }
     /// It has no effect, for this reason.
     pub const fn inert(mut self, why: &'static str) -> Parameter {
-        self.effect = Effect::None(why);
+        self.effect = ParameterEffect::None(why);
         self
     }
     /// It has no other value than the default, for this reason.
     pub const fn constant(mut self, why: &'static str) -> Parameter {
-        self.effect = Effect::Constant(why);
+        self.effect = ParameterEffect::Constant(why);
         self
     }
     /// The same, as a client could do harm with it.

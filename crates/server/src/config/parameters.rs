@@ -459,7 +459,7 @@ pub const PARAMETERS: &[Parameter] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::super::parameter::Effect;
+    use super::super::parameter::ParameterEffect;
     use super::PARAMETERS;
     use std::path::Path;
 
@@ -486,7 +486,7 @@ mod tests {
         // A name that is nowhere is not found.
         assert!(!is_asked_for(&["no", "such", "parameter"].concat()));
         for parameter in PARAMETERS {
-            let heeded = parameter.effect == Effect::Heeded;
+            let heeded = parameter.effect == ParameterEffect::Heeded;
             assert!(
                 !heeded || is_asked_for(parameter.name),
                 "{}",

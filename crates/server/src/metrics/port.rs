@@ -42,9 +42,9 @@ pub fn serve(server: &'static Server) -> io::Result<Option<SocketAddr>> {
 }
 
 /// The answer to a request.
-fn answer(server: &Server, request: Requested<'_>) -> Vec<u8> {
+fn answer(server: &Server, request: MetricsRequest<'_>) -> Vec<u8> {
     match request {
-        Requested::Path("/metrics") => match server.share_unless_busy() {
+        MetricsRequest::Path("/metrics") => match server.share_unless_busy() {
             Some(databases) => response("200 OK", METRICS, &text(server, &databases)),
             None => response(
                 "503 Service Unavailable",
@@ -52,8 +52,8 @@ fn answer(server: &Server, request: Requested<'_>) -> Vec<u8> {
                 "A script has run for long.\n",
             ),
         },
-        Requested::Path(_) => response("404 Not Found", TEXT, "Metrics are at /metrics.\n"),
-        Requested::Other => response("400 Bad Request", TEXT, "This is no GET request.\n"),
+        MetricsRequest::Path(_) => response("404 Not Found", TEXT, "Metrics are at /metrics.\n"),
+        MetricsRequest::Other => response("400 Bad Request", TEXT, "This is no GET request.\n"),
     }
 }
 
@@ -68,7 +68,7 @@ fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
 
 /// Request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Requested<'r> {
+enum MetricsRequest<'r> {
     /// A path, without what is behind a question mark.
     Path(&'r str),
     /// Something that is no request, or another one than GET.
@@ -76,22 +76,22 @@ enum Requested<'r> {
 }
 
 /// Reads a request; `None` if it has not come whole.
-fn parse(bytes: &[u8]) -> Option<Requested<'_>> {
+fn parse(bytes: &[u8]) -> Option<MetricsRequest<'_>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
         Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => None,
         Ok(httparse::Status::Complete(_)) if request.method == Some("GET") => {
             let path = request.path.and_then(|path| path.split('?').next());
-            Some(path.map_or(Requested::Other, Requested::Path))
+            Some(path.map_or(MetricsRequest::Other, MetricsRequest::Path))
         }
-        _ => Some(Requested::Other),
+        _ => Some(MetricsRequest::Other),
     }
 }
 
 /// A connection, from its first byte to its last.
 #[derive(Debug)]
-struct Scrape {
+struct MetricsScrape {
     token: Token,
     stream: TcpStream,
     since: Instant,
@@ -101,9 +101,9 @@ struct Scrape {
     sent: usize,
 }
 
-impl Scrape {
+impl MetricsScrape {
     /// Reads and sends what can be, and says whether the connection goes on.
-    fn go_on(&mut self, answer: &impl Fn(Requested<'_>) -> Vec<u8>) -> bool {
+    fn go_on(&mut self, answer: &impl Fn(MetricsRequest<'_>) -> Vec<u8>) -> bool {
         let is_later = |error: &io::Error| error.kind() == ErrorKind::WouldBlock;
         while self.answer.is_none() {
             let mut buffer = [0; 1024];
@@ -134,7 +134,7 @@ impl Scrape {
 struct MetricsPort {
     poll: Poll,
     listener: TcpListener,
-    scrapes: VecDeque<Scrape>,
+    scrapes: VecDeque<MetricsScrape>,
     next: usize,
 }
 
@@ -156,7 +156,7 @@ impl MetricsPort {
     }
 
     /// Answers requests until the process ends.
-    fn run(mut self, answer: impl Fn(Requested<'_>) -> Vec<u8>) {
+    fn run(mut self, answer: impl Fn(MetricsRequest<'_>) -> Vec<u8>) {
         let mut events = Events::with_capacity(2 * CONNECTIONS_MAX);
         loop {
             if let Err(error) = self.poll.poll(&mut events, Some(TICK))
@@ -166,7 +166,7 @@ impl MetricsPort {
                 return;
             }
             for event in &events {
-                let is = |scrape: &Scrape| scrape.token == event.token();
+                let is = |scrape: &MetricsScrape| scrape.token == event.token();
                 if let Some(place) = self.scrapes.iter().position(is)
                     && let Some(scrape) = self.scrapes.get_mut(place)
                     && !scrape.go_on(&answer)
@@ -200,7 +200,7 @@ impl MetricsPort {
             if self.scrapes.len() >= CONNECTIONS_MAX {
                 self.scrapes.pop_front();
             }
-            self.scrapes.push_back(Scrape {
+            self.scrapes.push_back(MetricsScrape {
                 token,
                 stream,
                 since: Instant::now(),
@@ -241,11 +241,14 @@ mod tests {
         for end in 0..request.len() {
             assert_eq!(parse(&request[..end]), None, "{end}");
         }
-        assert_eq!(parse(request), Some(Requested::Path("/metrics")));
-        assert_eq!(parse(b"POST / HTTP/1.1\r\n\r\n"), Some(Requested::Other));
-        assert_eq!(parse(b"PING\r\n"), Some(Requested::Other));
+        assert_eq!(parse(request), Some(MetricsRequest::Path("/metrics")));
+        assert_eq!(
+            parse(b"POST / HTTP/1.1\r\n\r\n"),
+            Some(MetricsRequest::Other)
+        );
+        assert_eq!(parse(b"PING\r\n"), Some(MetricsRequest::Other));
         let long = [b"GET / HTTP/1.1\r\nA: ", &[b'a'; HEAD_BYTES_MAX][..]].concat();
-        assert_eq!(parse(&long), Some(Requested::Other));
+        assert_eq!(parse(&long), Some(MetricsRequest::Other));
     }
 
     #[test]

@@ -275,7 +275,7 @@ impl<'l> Loader<'l> {
     ///
     /// # Errors
     /// `Io`, `Damaged`, `Command`.
-    fn log(&mut self, path: &Path, allowed: Cut) -> Result<bool, LoadError> {
+    fn log(&mut self, path: &Path, allowed: AllowedCut) -> Result<bool, LoadError> {
         let io = |source| LoadError::Io {
             path: path.to_owned(),
             source,
@@ -310,9 +310,9 @@ impl<'l> Loader<'l> {
         let is_tail = behind == Behind::Nothing
             && (rest.is_some() || ends_in_zeros(&mut &file, offset).map_err(io)?);
         let may_cut = match allowed {
-            Cut::Nothing => false,
-            Cut::TornTail { least } => is_tail && offset >= least,
-            Cut::Anything => true,
+            AllowedCut::Nothing => false,
+            AllowedCut::TornTail { least } => is_tail && offset >= least,
+            AllowedCut::Anything => true,
         };
         if !may_cut {
             let what = match behind {
@@ -358,15 +358,15 @@ impl<'l> Loader<'l> {
             };
             let is_unused = |path: &PathBuf| length(path).is_ok_and(|it| it <= opening_bytes);
             let allowed = match damage {
-                Some(Damage::Repair) => Cut::Anything,
+                Some(Damage::Repair) => AllowedCut::Anything,
                 // A file is written to only when the one before is complete.
                 Some(Damage::Refuse) if paths.iter().skip(number + 1).all(is_unused) => {
-                    Cut::TornTail { least }
+                    AllowedCut::TornTail { least }
                 }
-                _ => Cut::Nothing,
+                _ => AllowedCut::Nothing,
             };
             let is_short = length(path).map_err(io)? < least;
-            if was_cut || (is_short && allowed == Cut::Anything) {
+            if was_cut || (is_short && allowed == AllowedCut::Anything) {
                 // Commands behind a gap would make what never was.
                 cut(path, &open(path)?, 0).map_err(io)?;
                 was_cut = true;
@@ -377,7 +377,7 @@ impl<'l> Loader<'l> {
                     reason: "it is shorter than the frame with which each log begins".to_owned(),
                 });
             } else {
-                was_cut = self.log(path, allowed)? && allowed == Cut::Anything;
+                was_cut = self.log(path, allowed)? && allowed == AllowedCut::Anything;
             }
         }
         Ok(())
@@ -504,7 +504,7 @@ const REPLY_BYTES: usize = 1 << 20;
 
 /// Permission to cut a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum AllowedCut {
     /// The file stays as it is: it is being written to.
     Nothing,
     /// A last frame that was not written to its end.

@@ -17,7 +17,7 @@ const FULL: &str = "OOM scripts of more than 268435456 bytes are loaded. Use SCR
 
 /// A script, and when it was run last.
 #[derive(Debug)]
-struct Evaluated {
+struct EvaluatedScript {
     script: Arc<Script>,
     used: u64,
 }
@@ -28,7 +28,7 @@ pub struct ScriptCache {
     /// Those that `SCRIPT LOAD` has made known. They stay.
     loaded: HashMap<String, Arc<Script>>,
     /// Those that `EVAL` has.
-    evaluated: HashMap<String, Evaluated>,
+    evaluated: HashMap<String, EvaluatedScript>,
     /// Number of look-ups.
     clock: u64,
     /// The memory that all take, and of it that of those which stay.
@@ -64,7 +64,7 @@ impl ScriptCache {
         self.bytes += script.memory_bytes();
         let (script, used) = (Arc::clone(script), self.clock);
         self.evaluated
-            .insert(script.digest.clone(), Evaluated { script, used });
+            .insert(script.digest.clone(), EvaluatedScript { script, used });
         oldest
     }
 

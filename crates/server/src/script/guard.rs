@@ -28,9 +28,9 @@ thread_local! {
 
 /// While this is there, [`verdict`] asks a guard on this thread.
 #[derive(Debug)]
-pub struct Attending(());
+pub struct WatchedRun(());
 
-impl Drop for Attending {
+impl Drop for WatchedRun {
     fn drop(&mut self) {
         IS_ATTENDED.set(false);
     }
@@ -56,7 +56,7 @@ impl Guard {
     }
 
     /// Has [`verdict`] ask this guard on this thread.
-    pub fn attend(self: &Arc<Guard>) -> Attending {
+    pub fn attend(self: &Arc<Guard>) -> WatchedRun {
         ATTENDED.with_borrow_mut(|attended| {
             // Mostly it is the same again.
             if !attended.as_ref().is_some_and(|it| Arc::ptr_eq(it, self)) {
@@ -64,7 +64,7 @@ impl Guard {
             }
         });
         IS_ATTENDED.set(true);
-        Attending(())
+        WatchedRun(())
     }
 
     /// A library is loaded, which may take so long.

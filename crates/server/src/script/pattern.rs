@@ -35,7 +35,7 @@ fn wrong<T>(text: &'static CStr) -> Outcome<T> {
 
 /// Extent of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capture {
+pub enum PatternCapture {
     /// It is not closed.
     Open(usize),
     /// It is the place where it stands.
@@ -46,23 +46,23 @@ pub enum Capture {
 
 /// A pattern on its way through a subject. Nothing of it is to be dropped.
 #[derive(Debug)]
-pub struct Matcher<'m> {
+pub struct PatternMatcher<'m> {
     subject: &'m [u8],
     pattern: &'m [u8],
-    captures: [Capture; CAPTURES_MAX],
+    captures: [PatternCapture; CAPTURES_MAX],
     level: usize,
     depth: usize,
     steps: usize,
 }
 
-impl<'m> Matcher<'m> {
+impl<'m> PatternMatcher<'m> {
     /// Prepares a pattern, which ends where a string of C would.
-    pub fn new(subject: &'m [u8], pattern: &'m [u8]) -> Matcher<'m> {
+    pub fn new(subject: &'m [u8], pattern: &'m [u8]) -> PatternMatcher<'m> {
         let end = memchr::memchr(0, pattern).unwrap_or(pattern.len());
-        Matcher {
+        PatternMatcher {
             subject,
             pattern: pattern.get(..end).unwrap_or_default(),
-            captures: [Capture::Open(0); CAPTURES_MAX],
+            captures: [PatternCapture::Open(0); CAPTURES_MAX],
             level: 0,
             depth: 0,
             steps: 0,
@@ -89,7 +89,7 @@ impl<'m> Matcher<'m> {
     }
 
     /// Returns the captures of the last match.
-    pub fn captures(&self) -> &[Capture] {
+    pub fn captures(&self) -> &[PatternCapture] {
         self.captures.get(..self.level).unwrap_or_default()
     }
 
@@ -126,9 +126,9 @@ impl<'m> Matcher<'m> {
             self.step(1)?;
             match self.pattern_at(p) {
                 b'(' if self.pattern_at(p + 1) == b')' => {
-                    return self.begin_capture(s, p + 2, Capture::Place(s));
+                    return self.begin_capture(s, p + 2, PatternCapture::Place(s));
                 }
-                b'(' => return self.begin_capture(s, p + 1, Capture::Open(s)),
+                b'(' => return self.begin_capture(s, p + 1, PatternCapture::Open(s)),
                 b')' => return self.end_capture(s, p + 1),
                 0 => return Ok(Some(s)),
                 b'$' if self.pattern_at(p + 1) == 0 => {
@@ -304,7 +304,12 @@ impl<'m> Matcher<'m> {
         }
     }
 
-    fn begin_capture(&mut self, s: usize, p: usize, capture: Capture) -> Outcome<Option<usize>> {
+    fn begin_capture(
+        &mut self,
+        s: usize,
+        p: usize,
+        capture: PatternCapture,
+    ) -> Outcome<Option<usize>> {
         let Some(place) = self.captures.get_mut(self.level) else {
             return wrong(c"too many captures");
         };
@@ -317,22 +322,22 @@ impl<'m> Matcher<'m> {
 
     fn end_capture(&mut self, s: usize, p: usize) -> Outcome<Option<usize>> {
         let captures = self.captures.get(..self.level).unwrap_or_default();
-        let is_open = |it: &Capture| matches!(it, Capture::Open(_));
+        let is_open = |it: &PatternCapture| matches!(it, PatternCapture::Open(_));
         let Some(last) = captures.iter().rposition(is_open) else {
             return wrong(c"invalid pattern capture");
         };
-        let Some(Capture::Open(start)) = self.captures.get(last).copied() else {
+        let Some(PatternCapture::Open(start)) = self.captures.get(last).copied() else {
             return wrong(c"invalid pattern capture");
         };
-        self.set(last, Capture::Span(start, s));
+        self.set(last, PatternCapture::Span(start, s));
         let matched = self.at(s, p)?;
         if matched.is_none() {
-            self.set(last, Capture::Open(start));
+            self.set(last, PatternCapture::Open(start));
         }
         Ok(matched)
     }
 
-    fn set(&mut self, at: usize, capture: Capture) {
+    fn set(&mut self, at: usize, capture: PatternCapture) {
         if let Some(place) = self.captures.get_mut(at) {
             *place = capture;
         }
@@ -342,9 +347,9 @@ impl<'m> Matcher<'m> {
     fn again(&mut self, s: usize, digit: u8) -> Outcome<Option<usize>> {
         let number = usize::from(digit).checked_sub(usize::from(b'1'));
         match number.and_then(|number| self.captures().get(number)) {
-            None | Some(Capture::Open(_)) => wrong(c"invalid capture index"),
-            Some(Capture::Place(_)) => Ok(None),
-            Some(&Capture::Span(start, end)) => {
+            None | Some(PatternCapture::Open(_)) => wrong(c"invalid capture index"),
+            Some(PatternCapture::Place(_)) => Ok(None),
+            Some(&PatternCapture::Span(start, end)) => {
                 let text = self.subject.get(start..end).unwrap_or_default();
                 let rest = self.subject.get(s..).unwrap_or_default();
                 let end = rest.starts_with(text).then_some(s + text.len());

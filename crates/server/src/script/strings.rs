@@ -4,7 +4,7 @@
 //! They are functions in C (see [`commands`](super::commands)), and nothing in their frames is to
 //! be dropped, as an error of Lua skips them.
 
-use super::pattern::{Capture, Matcher, PatternFault};
+use super::pattern::{PatternCapture, PatternFault, PatternMatcher};
 use super::raw::{self, BYTES_UNTIL_LOOK, GrowingBlock};
 use super::{engine::MEMORY_BYTES_MAX, push};
 use memchr::memmem;
@@ -50,7 +50,7 @@ unsafe fn raise(state: *mut lua_State, fault: PatternFault) -> ! {
 ///
 /// # Safety
 /// As for [`push::answer`].
-unsafe fn run(state: *mut lua_State, matcher: &mut Matcher<'_>, at: usize) -> Option<usize> {
+unsafe fn run(state: *mut lua_State, matcher: &mut PatternMatcher<'_>, at: usize) -> Option<usize> {
     match matcher.run(at) {
         Ok(end) => end,
         // SAFETY: the caller answers for the state.
@@ -104,7 +104,7 @@ unsafe fn search(state: *mut lua_State, finds: bool) -> c_int {
             push_number(state, at + found + pattern.len());
             return 2;
         }
-        let mut matcher = Matcher::new(subject, pattern);
+        let mut matcher = PatternMatcher::new(subject, pattern);
         let is_anchored = matcher.take_anchor();
         loop {
             if let Some(end) = run(state, &mut matcher, at) {
@@ -143,7 +143,7 @@ unsafe fn push_number(state: *mut lua_State, number: usize) {
 /// As for [`push::answer`].
 unsafe fn push_captures(
     state: *mut lua_State,
-    matcher: &Matcher<'_>,
+    matcher: &PatternMatcher<'_>,
     subject: &[u8],
     whole: Option<(usize, usize)>,
 ) -> c_int {
@@ -167,13 +167,13 @@ unsafe fn push_captures(
 
 /// # Safety
 /// As for [`push::answer`].
-unsafe fn push_capture(state: *mut lua_State, subject: &[u8], capture: Capture) {
+unsafe fn push_capture(state: *mut lua_State, subject: &[u8], capture: PatternCapture) {
     // SAFETY: the caller answers for the state and a place on the stack.
     unsafe {
         match capture {
-            Capture::Open(_) => raise(state, PatternFault::Wrong(c"unfinished capture")),
-            Capture::Place(at) => push_number(state, at + 1),
-            Capture::Span(start, end) => {
+            PatternCapture::Open(_) => raise(state, PatternFault::Wrong(c"unfinished capture")),
+            PatternCapture::Place(at) => push_number(state, at + 1),
+            PatternCapture::Span(start, end) => {
                 push::string(state, subject.get(start..end).unwrap_or_default());
             }
         }
@@ -199,7 +199,7 @@ unsafe extern "C-unwind" fn gmatch_step(state: *mut lua_State) -> c_int {
         let subject = raw::string(state, ffi::lua_upvalueindex(1));
         let pattern = raw::string(state, ffi::lua_upvalueindex(2));
         let from = ffi::lua_tonumber(state, ffi::lua_upvalueindex(3)) as usize;
-        let mut matcher = Matcher::new(subject, pattern);
+        let mut matcher = PatternMatcher::new(subject, pattern);
         for at in from..=subject.len() {
             if let Some(end) = run(state, &mut matcher, at) {
                 // Behind an empty match it goes on at the next place.
@@ -227,7 +227,7 @@ unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
             ffi::luaL_argerror(state, REPLACEMENT, text.as_ptr());
         }
         ffi::lua_settop(state, REPLACEMENT);
-        let mut matcher = Matcher::new(subject, pattern);
+        let mut matcher = PatternMatcher::new(subject, pattern);
         let is_anchored = matcher.take_anchor();
         let mut block = GrowingBlock::push(state, subject.len().min(BYTES_UNTIL_LOOK));
         let (mut at, mut kept, mut count) = (0, 0, 0);
@@ -268,7 +268,7 @@ unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
 unsafe fn replace_by_text(
     state: *mut lua_State,
     block: &mut GrowingBlock,
-    matcher: &Matcher<'_>,
+    matcher: &PatternMatcher<'_>,
     subject: &[u8],
     (start, end): (usize, usize),
 ) {
@@ -306,7 +306,7 @@ unsafe fn replace_by_text(
 unsafe fn replace_by_value(
     state: *mut lua_State,
     block: &mut GrowingBlock,
-    matcher: &Matcher<'_>,
+    matcher: &PatternMatcher<'_>,
     subject: &[u8],
     (start, end): (usize, usize),
 ) {

@@ -6,7 +6,7 @@ use super::claim::log_delivery;
 use super::group::{read_text, text};
 use super::id::strict;
 use super::range::{put_entry, put_id};
-use crate::blocking::Line;
+use crate::blocking::WaitLine;
 use crate::command::{Answer, Call, Command, Flags};
 use crate::error::CommandError;
 use crate::keyspace::Class;
@@ -110,7 +110,7 @@ fn xread(call: &mut Call<'_>) -> Answer {
         call.reply.null_array();
         return Ok(());
     };
-    let line = Line::Entries;
+    let line = WaitLine::Entries;
     call.wait_for(arguments.keys, line, block_ms, |reply| {
         reply.null_array();
     });
@@ -199,7 +199,7 @@ fn xreadgroup(call: &mut Call<'_>) -> Answer {
     if served > 0 {
         end_streams(call.reply, mark, served);
     } else if let Some(block_ms) = arguments.block_ms {
-        let line = Line::Group(group.to_vec());
+        let line = WaitLine::Group(group.to_vec());
         call.wait_for(arguments.keys, line, block_ms, |reply| {
             reply.null_array();
         });
