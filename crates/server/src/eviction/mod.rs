@@ -157,6 +157,11 @@ impl Eviction {
     /// Withholds a part of the limit if the process takes much more than it, and returns true if
     /// the allocator is to give back what is free. Takes microseconds.
     pub fn look_at_process(&self, keyspace: &Keyspace, access: &Access) -> bool {
+        self.withhold(keyspace, access) && self.withheld.asks()
+    }
+
+    /// Withholds a part of the limit if the process takes much more than it. Returns true if so.
+    fn withhold(&self, keyspace: &Keyspace, access: &Access) -> bool {
         let limit = self.limit_bytes();
         if limit == 0 {
             return false;
@@ -283,6 +288,11 @@ impl Eviction {
         mut carry: Option<&mut dyn FnMut(&Databases)>,
     ) -> bool {
         let keyspace = keys.keyspace();
+        // Looks by the clock alone are too few while keys come fast, or while the thread that
+        // looks does not run.
+        if self.withheld.note_pass() {
+            self.withhold(keyspace, access);
+        }
         let limit = match self.usable_bytes() {
             0 => u64::MAX,
             limit => limit,

@@ -24,8 +24,11 @@ const STEP_PART: u64 = 16;
 /// Part of the room that is given free at a time.
 const FREED_PART: u64 = 128;
 
-/// Smallest number of looks between two requests to the allocator.
+/// Number of timed looks between two requests to the allocator.
 const LOOKS_UNTIL_ASKED: u64 = 10;
+
+/// Number of passes of eviction between two looks. A pass frees about a thousandth of the limit.
+const PASSES_UNTIL_LOOK: u64 = 8;
 
 /// Returns what a process may take that took `base` bytes before it had any keys.
 fn most(limit: u64, base: u64) -> u64 {
@@ -38,8 +41,10 @@ pub struct WithheldPart {
     bytes: AtomicU64,
     /// Resident memory before there were any keys; 0 while that is not known.
     base_bytes: AtomicU64,
-    /// Number of looks since the last request to the allocator.
+    /// Number of timed looks since the last request to the allocator that found an excess.
     looks: AtomicU64,
+    /// Number of passes of eviction.
+    passes: AtomicU64,
 }
 
 impl WithheldPart {
@@ -59,8 +64,16 @@ impl WithheldPart {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Looks at what the process takes while `used` bytes of the limit are used, and returns true
-    /// if the allocator is to give back what is free. One thread does this, fifty times a second.
+    /// Counts a pass of eviction. Returns true if the process is to be looked at.
+    pub fn note_pass(&self) -> bool {
+        let passes = self.passes.fetch_add(1, Ordering::Relaxed);
+        passes.is_multiple_of(PASSES_UNTIL_LOOK)
+    }
+
+    /// Looks at the `resident` bytes of the process while `used` bytes of the limit are used.
+    /// Returns true if the process takes more than it may.
+    ///
+    /// Called fifty times a second, and once for each [`PASSES_UNTIL_LOOK`] passes of eviction.
     pub fn look(&self, limit: u64, used: u64, resident: u64) -> bool {
         let base = self.base_bytes.load(Ordering::Relaxed);
         if limit == 0 || base == 0 {
@@ -68,7 +81,6 @@ impl WithheldPart {
         }
         let most = most(limit, base);
         let withheld = self.bytes();
-        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
         if resident <= most {
             let less = (most - resident).div_ceil(FREED_PART).min(withheld);
             self.bytes.store(withheld - less, Ordering::Relaxed);
@@ -77,11 +89,14 @@ impl WithheldPart {
         let aim = used.saturating_sub((resident - most) / STEP_PART);
         let wanted = limit.saturating_sub(aim).min(limit - limit / KEPT_PART);
         self.bytes.store(wanted.max(withheld), Ordering::Relaxed);
-        let asks = looks >= LOOKS_UNTIL_ASKED;
-        if asks {
-            self.looks.store(0, Ordering::Relaxed);
-        }
-        asks
+        true
+    }
+
+    /// Returns true if the allocator is to give back what is free. Called after each timed look
+    /// that found an excess.
+    pub fn asks(&self) -> bool {
+        let looks = 1 + self.looks.fetch_add(1, Ordering::Relaxed);
+        looks.is_multiple_of(LOOKS_UNTIL_ASKED)
     }
 }
 
@@ -138,7 +153,8 @@ mod tests {
         let part = part();
         let mut asked = 0;
         for _ in 0..500 {
-            asked += usize::from(part.look(LIMIT, LIMIT - part.bytes(), 4 * LIMIT));
+            let is_over = part.look(LIMIT, LIMIT - part.bytes(), 4 * LIMIT);
+            asked += usize::from(is_over && part.asks());
         }
         assert_eq!(part.bytes(), LIMIT - LIMIT / 4);
         assert!((40..60).contains(&asked), "{asked}");
