@@ -73,7 +73,9 @@ const SUBCOMMANDS: &[Command] = &[
     row("whoami", 2, who_am_i)
         .about(SERVER, "6.0.0", "O(1)")
         .summary("Tells the name of the client's user."),
-    row("help", 2, help)
+    Command::new("help", 2, help)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
         .about(SERVER, "6.0.0", "O(1)")
         .summary("Lists the subcommands."),
 ];

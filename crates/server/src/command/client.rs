@@ -139,13 +139,11 @@ const SUBCOMMANDS: &[Command] = &[
         "6.0.0",
         "Says whether what the next command reads is tracked.",
     ),
-    row(
-        "help",
-        2,
-        show_help,
-        "5.0.0",
-        "Returns a text about the subcommands.",
-    ),
+    Command::new("help", 2, show_help)
+        .flag(Flags::NO_PHASE)
+        .flag(Flags::LOADING)
+        .about(GROUP, "5.0.0", "O(1)")
+        .summary("Returns a text about the subcommands."),
 ];
 
 fn id(call: &mut Call<'_>) -> Answer {

@@ -92,7 +92,7 @@ impl ScriptHost<'_, '_> {
         }
         let acl = &self.call.server.acl;
         let checked = self.call.client.check(acl, command, args, Context::Lua);
-        checked.map_err(|denied| format!("NOPERM ACL failure in script: {}", denied.text()))?;
+        checked.map_err(|denied| format!("ERR ACL failure in script: {}", denied.text()))?;
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod handover;
 mod hash_expiry;
 mod hostile_scripts;
 mod hyperloglog;
+mod judged;
 mod killable;
 mod latency;
 mod linearizability;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// Commands whose keys are `a`, `b` and `c` and whose channels are `ch` and `ch2`. They are not
 /// executed.
-const COMMANDS: &[&str] = &[
+pub const COMMANDS: &[&str] = &[
     "GET a",
     "SET a v",
     "SET a v GET",
@@ -381,7 +381,7 @@ const COMMANDS: &[&str] = &[
 ];
 
 /// Commands that Redis 7.0 does not have.
-const NEWER: &[&str] = &[
+pub const NEWER: &[&str] = &[
     "HEXPIRE a 1 FIELDS 1 f",
     "HPEXPIRE a 1 FIELDS 1 f",
     "HEXPIREAT a 1 FIELDS 1 f",
@@ -398,7 +398,8 @@ const NEWER: &[&str] = &[
     "CLIENT SETINFO LIB-NAME x",
 ];
 
-const RULES: &[&str] = &[
+/// Rules of users.
+pub const RULES: &[&str] = &[
     "+@all ~* &*",
     "+@all",
     "-@all ~* &*",

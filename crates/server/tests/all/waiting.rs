@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Runs a test against our server and against Redis 8 and Valkey 9, if they are installed.
-fn on_newest(test: impl Fn(SocketAddr)) {
+pub fn on_newest(test: impl Fn(SocketAddr)) {
     let ours = Nearfield::start(Options {
         threads: 2,
         ..Options::default()
@@ -34,7 +34,7 @@ fn on_newest(test: impl Fn(SocketAddr)) {
 }
 
 /// Has a client wait in a command.
-fn wait_in(connection: &mut Connection, observer: &mut Connection, command: &str) {
+pub fn wait_in(connection: &mut Connection, observer: &mut Connection, command: &str) {
     let before = info(observer, "blocked_clients");
     tell(connection, command);
     eventually("it waits", || {
