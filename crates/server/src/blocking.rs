@@ -5,8 +5,8 @@
 //! they came, so that nobody can take what is theirs in between.
 //!
 //! A key has a [line](WaitLine) for each thing that clients wait for there. A line is in such an
-//! order that behind one who has to go on waiting all others do, too. So a write costs work for those
-//! whom it serves, and not for all who wait.
+//! order that behind one who has to go on waiting all others do, too. So a write costs work for
+//! those whom it serves, and not for all who wait.
 
 use crate::client::{Choice, Client, ClientShared, Login};
 use crate::object::StreamId;

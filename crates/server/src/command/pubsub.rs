@@ -118,22 +118,27 @@ fn end(call: &mut Call<'_>, topic: Topic) -> Answer {
     } else {
         named.iter().map(|name| name.to_vec()).collect()
     };
+    let mut counts = Vec::with_capacity(names.len());
     for name in &names {
         if call.client.subscriptions.remove(topic, name) {
             call.server.pubsub.remove(topic, name, &call.client.shared);
-            deliver_pending(call);
         }
-        confirm_end(call, topic, Some(name));
+        counts.push(call.client.subscriptions.count_for(topic));
+    }
+    call.client.subscriptions.show(&call.client.shared);
+    // What was published before comes before the ends.
+    deliver_pending(call);
+    for (name, count) in names.iter().zip(counts) {
+        confirm_end(call, topic, Some(name), count);
     }
     if names.is_empty() {
-        confirm_end(call, topic, None);
+        let count = call.client.subscriptions.count_for(topic);
+        confirm_end(call, topic, None, count);
     }
     Ok(())
 }
 
-fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>) {
-    call.client.subscriptions.show(&call.client.shared);
-    let count = call.client.subscriptions.count_for(topic);
+fn confirm_end(call: &mut Call<'_>, topic: Topic, name: Option<&[u8]>, count: usize) {
     call.reply.push(3);
     call.reply.bulk(verbs(topic).1.as_bytes());
     call.reply.bulk_or_null(name);

@@ -1,7 +1,9 @@
 //! Messages between threads.
 
 use crate::keyspace::cold::Held;
+use crate::steps;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,10 +74,39 @@ pub struct Mailbox {
 
 #[derive(Debug)]
 struct Shared {
-    messages: Mutex<Vec<Message>>,
+    messages: Mutex<LeftMessages>,
     /// Set from the first message until the thread empties the box, so that it is woken once.
     woken: AtomicBool,
     waker: mio::Waker,
+}
+
+/// Messages in their order.
+#[derive(Debug, Default)]
+struct LeftMessages {
+    /// `None`: it was taken before the others.
+    all: Vec<Option<Message>>,
+    /// Places of what is to be sent to clients, of the first `looked_at` messages. They are found
+    /// only if somebody asks for those of one client.
+    places: HashMap<u64, Vec<usize>>,
+    looked_at: usize,
+}
+
+impl LeftMessages {
+    /// Takes what is to be sent to a client. Looks at each message once, however often it is
+    /// called.
+    fn take_delivered(&mut self, id: u64) -> Vec<Message> {
+        let new = self.all.iter().enumerate().skip(self.looked_at);
+        steps::count(self.all.len() - self.looked_at);
+        for (place, message) in new {
+            if let Some(Message::Deliver { client, .. }) = message {
+                self.places.entry(*client).or_default().push(place);
+            }
+        }
+        self.looked_at = self.all.len();
+        let places = self.places.remove(&id).unwrap_or_default();
+        let take = |place| self.all.get_mut(place).and_then(Option::take);
+        places.into_iter().filter_map(take).collect()
+    }
 }
 
 impl Mailbox {
@@ -92,7 +123,7 @@ impl Mailbox {
 
     /// Leaves a message and wakes the thread.
     pub fn send(&self, message: Message) {
-        self.shared.messages.lock().push(message);
+        self.shared.messages.lock().all.push(Some(message));
         self.wake();
     }
 
@@ -107,16 +138,45 @@ impl Mailbox {
 
     /// Takes what is to be sent to a client, and leaves the rest.
     pub fn take_delivered(&self, id: u64) -> Vec<Message> {
-        let is = |message: &mut Message| match message {
-            Message::Deliver { client, .. } => *client == id,
-            _ => false,
-        };
-        self.shared.messages.lock().extract_if(.., is).collect()
+        self.shared.messages.lock().take_delivered(id)
     }
 
     /// Takes all messages.
     pub fn empty(&self) -> Vec<Message> {
         self.shared.woken.store(false, Ordering::Release);
-        std::mem::take(&mut self.shared.messages.lock())
+        let left = std::mem::take(&mut *self.shared.messages.lock());
+        left.all.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_is_looked_at_once() {
+        let mut left = LeftMessages::default();
+        let deliver = |client: u64, text: &str| {
+            Some(Message::Deliver {
+                client,
+                bytes: text.as_bytes().into(),
+            })
+        };
+        let taken = steps::taken_by(|| {
+            for number in 0..1000 {
+                left.all.push(deliver(1, "others"));
+                left.all.push(Some(Message::Close { client: 2 }));
+                left.all.push(deliver(2, &number.to_string()));
+                let own = left.take_delivered(2);
+                let own: Vec<String> = own.iter().map(|it| format!("{it:?}")).collect();
+                let bytes: Arc<[u8]> = number.to_string().as_bytes().into();
+                assert_eq!(own.len(), 1, "{own:?}");
+                assert!(own[0].contains(&format!("{bytes:?}")), "{own:?}");
+            }
+        });
+        assert!(taken.is_none_or(|taken| taken == 3000), "{taken:?}");
+        assert_eq!(left.take_delivered(1).len(), 1000);
+        assert!(left.take_delivered(1).is_empty());
+        assert_eq!(left.all.iter().flatten().count(), 1000);
     }
 }

@@ -230,7 +230,7 @@ impl Eviction {
     fn other_bytes(&self, keyspace: &Keyspace, access: &Access) -> u64 {
         let apart = self.scripts.bytes() + self.aside_bytes();
         let others = self.client_bytes() + apart + access.bytes();
-        let bytes = keyspace.heap.used_bytes() + others;
+        let bytes = keyspace.object_bytes() + others;
         bytes as u64 + keyspace.cold.memory_bytes()
     }
 
@@ -260,7 +260,7 @@ impl Eviction {
         let tier = self.memory_tier_bytes.load(Ordering::Relaxed);
         tier != 0 && {
             let index = self.index_bytes_max.load(Ordering::Relaxed);
-            index + keyspace.heap.used_bytes() as u64 > tier
+            index + keyspace.object_bytes() as u64 > tier
         }
     }
 
@@ -269,7 +269,7 @@ impl Eviction {
     pub fn memory_tier_excess(&self, keyspace: &Keyspace, databases: &Databases) -> u64 {
         let index = keyspace.index_bytes(databases) as u64;
         self.index_bytes_max.store(index, Ordering::Relaxed);
-        let used = index + keyspace.heap.used_bytes() as u64;
+        let used = index + keyspace.object_bytes() as u64;
         match self.memory_tier_bytes.load(Ordering::Relaxed) {
             0 => 0,
             tier => used.saturating_sub(tier),
@@ -335,7 +335,7 @@ impl Eviction {
                 break used;
             }
             self.evicted_keys.fetch_add(1, Ordering::Relaxed);
-            // Objects are freed here, as what they take would be counted else.
+            // Objects are given up here, as what they take would be counted else.
             drop(keyspace.reclaim(keys.databases_mut()));
             evicted += 1;
             if evicted.is_multiple_of(EVICTED_AT_ONCE)

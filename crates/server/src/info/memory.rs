@@ -17,6 +17,10 @@ pub struct Figures {
     pub clients: u64,
     /// By the process, as the system sees it.
     pub resident: u64,
+    /// Number of values that were given up and wait to be freed.
+    pub waiting_objects: usize,
+    /// Number of values that were freed after waiting, since the start.
+    pub freed_objects: u64,
     /// That the machine has.
     pub machine: u64,
 }
@@ -33,6 +37,8 @@ impl Figures {
             peak,
             clients,
             resident: machine::resident_bytes().unwrap_or(used),
+            waiting_objects: server.keyspace.freeing.waiting_objects(),
+            freed_objects: server.keyspace.freeing.freed_objects(),
             machine: machine::memory_bytes().unwrap_or(0),
         }
     }
@@ -140,9 +146,9 @@ pub fn write(page: &mut Page<'_>) {
     page.field("mem_clients_normal", figures.clients);
     page.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     page.field("mem_allocator", "nearfield");
-    // Keys are freed when they are deleted.
-    page.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
-    page.zeros(&["lazyfreed_objects"]);
+    page.zeros(&["active_defrag_running"]);
+    page.field("lazyfree_pending_objects", figures.waiting_objects);
+    page.field("lazyfreed_objects", figures.freed_objects);
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 pub use nearfield_tiers::cold::{Cold, Held};
 pub use nearfield_tiers::disk::PATIENCE;
 
+use super::freeing::ObjectFreeing;
 use super::slots::Slot;
 use super::{Databases, Found, Keys, Keyspace, Payload, Record};
 use crate::error::{CommandError, shown};
@@ -71,7 +72,8 @@ impl Keyspace {
     /// after the exclusive phase.
     pub fn reclaim(&self, exclusive: &mut Databases) -> Reclaimed<'_> {
         Reclaimed {
-            _objects: self.slots.reclaim(exclusive),
+            objects: self.slots.reclaim(exclusive),
+            freeing: &self.freeing,
             places: self.cold.take_retired(),
             cold: &self.cold,
         }
@@ -170,13 +172,15 @@ impl Keys<'_> {
 /// What was given up and nobody reads any more.
 #[derive(Debug)]
 pub struct Reclaimed<'k> {
-    _objects: Vec<Object>,
+    objects: Vec<Object>,
+    freeing: &'k ObjectFreeing,
     places: Vec<Place>,
     cold: &'k Cold,
 }
 
 impl Drop for Reclaimed<'_> {
     fn drop(&mut self) {
+        self.freeing.free(std::mem::take(&mut self.objects));
         self.places
             .iter()
             .for_each(|&place| self.cold.release(place));

@@ -4,6 +4,7 @@ use super::record::Record;
 use super::slots::Slots;
 use super::{Cold, ColdNotes, Database, Keyspace, Outside};
 use crate::allocator;
+use crate::object::Object;
 use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,7 +22,10 @@ pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
         .map(|database| database.len().unwrap_or(KEYS_AT_ONCE + 1))
         .sum();
     if keys <= KEYS_AT_ONCE {
-        free_all(databases, slots, cold, notes);
+        let mut objects = Vec::new();
+        free_all(databases, slots, cold, notes, |object| objects.push(object));
+        // Few keys may have large values.
+        keyspace.freeing.free(objects);
         return;
     }
     let databases = Arc::new(Mutex::new(databases));
@@ -31,16 +35,35 @@ pub fn free(databases: Vec<Database>, keyspace: &Keyspace) {
             let (databases, slots) = (Arc::clone(&databases), Arc::clone(slots));
             let (cold, notes) = (Arc::clone(cold), Arc::clone(notes));
             move || {
-                free_all(std::mem::take(&mut databases.lock()), &slots, &cold, &notes);
+                free_all(
+                    std::mem::take(&mut databases.lock()),
+                    &slots,
+                    &cold,
+                    &notes,
+                    drop,
+                );
                 allocator::give_back();
             }
         });
     if started.is_err() {
-        free_all(std::mem::take(&mut databases.lock()), slots, cold, notes);
+        free_all(
+            std::mem::take(&mut databases.lock()),
+            slots,
+            cold,
+            notes,
+            drop,
+        );
     }
 }
 
-fn free_all(databases: Vec<Database>, slots: &Slots, cold: &Cold, notes: &ColdNotes) {
+/// Frees databases, and gives their objects to `free`.
+fn free_all(
+    databases: Vec<Database>,
+    slots: &Slots,
+    cold: &Cold,
+    notes: &ColdNotes,
+    mut free: impl FnMut(Object),
+) {
     for database in databases {
         let all = (Bound::Unbounded, Bound::Unbounded);
         let entries = database.entries().into_iter();
@@ -49,7 +72,11 @@ fn free_all(databases: Vec<Database>, slots: &Slots, cold: &Cold, notes: &ColdNo
             // would have been before the exclusive phase.
             match Record::parse(&stored).outside() {
                 None => {}
-                Some(Outside::Slot(slot)) => drop(slots.withdraw(slot)),
+                Some(Outside::Slot(slot)) => {
+                    if let Some(object) = slots.withdraw(slot) {
+                        free(object);
+                    }
+                }
                 Some(Outside::Place(place)) => {
                     notes.remove(place);
                     cold.release(place);

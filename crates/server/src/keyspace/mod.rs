@@ -23,6 +23,7 @@ pub mod effects;
 mod fields;
 pub mod flushed;
 mod found;
+pub mod freeing;
 mod held_phase;
 pub mod home;
 mod in_batch;
@@ -52,6 +53,7 @@ pub use moving::{Moving, Unmoved};
 pub use record::{Payload, Record};
 
 use crate::object::{Limits, SharedLimits};
+use freeing::ObjectFreeing;
 use nearfield_tiers::{Heap, Tiers};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slots::Slots;
@@ -94,6 +96,8 @@ pub struct Keyspace {
     pub slots: Arc<Slots>,
     /// Where objects take their memory.
     pub heap: Heap,
+    /// Frees the objects that were given up.
+    pub freeing: ObjectFreeing,
     /// Values that lie elsewhere, as they are little used.
     pub cold: Arc<Cold>,
     /// Notes of hashes among these.
@@ -126,6 +130,7 @@ impl Keyspace {
             stripes: Stripes::default(),
             slots: Arc::default(),
             heap: Heap::default(),
+            freeing: ObjectFreeing::default(),
             cold: Arc::default(),
             cold_notes: Arc::default(),
             snapshot: Snapshot::default(),
@@ -253,6 +258,15 @@ impl Keyspace {
             }
         }
         true
+    }
+
+    /// The bytes of memory that objects use, without those that wait to be freed: a large value
+    /// that was evicted must not have others evicted, too. Up to an eighth is believed to be free
+    /// soon, so that no queue of such values takes more than that beyond a limit.
+    #[inline]
+    pub fn object_bytes(&self) -> usize {
+        let used = self.heap.used_bytes();
+        used - self.freeing.waiting_bytes().min(used / 8)
     }
 
     /// The bytes of memory that the indexes use, without what they hold for use again.

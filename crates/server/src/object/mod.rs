@@ -123,6 +123,18 @@ impl Object {
         }
     }
 
+    /// The elements, blocks and pages that freeing it is about, at most. Linear in the chunks of a
+    /// list, and in the nodes and groups of a stream.
+    pub fn steps_to_free(&self) -> usize {
+        const PAGE_BYTES: usize = 4096;
+        let parts = match self {
+            Object::Text(_) => 0,
+            Object::Stream(stream) => stream.parts_to_free(),
+            _ => self.len(),
+        };
+        1 + parts + self.heap_bytes() / PAGE_BYTES
+    }
+
     /// Says what time it is for the next reads: they do not see fields of a hash whose time is
     /// over.
     #[inline]

@@ -4,7 +4,9 @@
 use crate::waiting::Counted;
 use nearfield_server::client::Client;
 use nearfield_server::config::Options;
+use nearfield_server::keyspace::Keyspace;
 use nearfield_server::server::Server;
+use nearfield_server::steps;
 use nearfield_server_testkit::connection::encode;
 use nearfield_server_testkit::nearfield::Nearfield;
 use nearfield_server_testkit::steps::{
@@ -344,4 +346,131 @@ fn clients_are_listed_and_killed_by_many_numbers() {
         tell(&mut client, "CLIENT KILL ID 999999");
         assert_eq!(hear(&mut client), "(integer) 0");
     });
+}
+
+#[test]
+fn what_was_published_before_comes_before_the_end_of_a_subscription() {
+    // All clients of one thread have one mailbox.
+    let server = Nearfield::start(Options {
+        threads: 1,
+        ..Options::default()
+    });
+    let mut publisher = server.connect();
+    let mut listener = server.connect();
+    let mut other = server.connect();
+    assert!(ask(&mut other, "SUBSCRIBE busy").contains("busy"));
+    let names: Vec<String> = (0..1000).map(|number| format!("c{number}")).collect();
+    ask(&mut listener, "HELLO 3");
+    tell(&mut listener, &format!("SUBSCRIBE {}", names.join(" ")));
+    names.iter().for_each(|_| drop(hear(&mut listener)));
+    // All of it comes in a few rounds: messages to others, and to the client that leaves.
+    let mut requests = Vec::new();
+    for name in &names {
+        encode(&mut requests, &[b"PUBLISH", b"busy", b"m"]);
+        encode(&mut requests, &[b"PUBLISH", name.as_bytes(), b"last"]);
+        encode(&mut requests, &[b"UNSUBSCRIBE", name.as_bytes()]);
+    }
+    listener.send(&requests).expect("the connection is open");
+    let mut heard = Vec::new();
+    while heard.len() < 4 * names.len() {
+        heard.push(hear(&mut listener));
+    }
+    for name in &names {
+        let place = |verb: &str| {
+            let is = |it: &String| {
+                it.contains(&format!("\"{verb}\"")) && it.contains(&format!("\"{name}\""))
+            };
+            heard.iter().position(is)
+        };
+        assert!(place("message") < place("unsubscribe"), "{name}");
+        assert!(place("message").is_some(), "{name}");
+    }
+    assert_eq!(ask(&mut publisher, "PING"), "PONG");
+}
+
+#[test]
+fn large_values_that_are_given_up_are_freed_by_another_thread() {
+    const MEMBERS: usize = 18_000;
+    let server = Server::new(Options::default());
+    let mut counted = Counted::new(&server);
+    let mut client = counted.client(&["PING"]);
+    let members: Vec<String> = (0..MEMBERS).map(|it| it.to_string() + "m").collect();
+    let adds = |first: &'static [&'static str], before: Option<&'static str>| -> Vec<&str> {
+        let of_member = |member| before.into_iter().chain([member]);
+        let words = members.iter().map(String::as_str).flat_map(of_member);
+        first.iter().copied().chain(words).collect()
+    };
+    let makes = [
+        adds(&["SADD", "k"], None),
+        adds(&["RPUSH", "k"], None),
+        adds(&["ZADD", "k"], Some("1")),
+        adds(&["HSET", "k"], Some("f")),
+    ];
+    // All fields of a hash differ.
+    let makes = makes.map(|mut words| {
+        if words[0] == "HSET" {
+            words[2..].chunks_mut(2).for_each(|pair| pair.reverse());
+        }
+        words
+    });
+    let gives_up: &[&[&str]] = &[
+        &["DEL", "k"],
+        &["UNLINK", "k"],
+        &["GETDEL", "k"],
+        &["SET", "k", "v"],
+        &["MSET", "a", "1", "k", "v"],
+        &["RENAME", "small", "k"],
+        &["COPY", "small", "k", "REPLACE"],
+        &["SUNIONSTORE", "k", "small", "small"],
+        &["ZINTERSTORE", "k", "1", "nothing"],
+        &["SORT", "small", "STORE", "k"],
+        &[
+            "GEOSEARCHSTORE",
+            "k",
+            "nothing",
+            "FROMLONLAT",
+            "1",
+            "1",
+            "BYRADIUS",
+            "1",
+            "m",
+        ],
+        &["PEXPIREAT", "k", "1"],
+        &["EVAL", "return redis.call('DEL', 'k')", "0"],
+        &["KPREFIX", "k", "DEL"],
+        &["FLUSHDB"],
+        &["FLUSHALL"],
+        &["FLUSHALL", "SYNC"],
+    ];
+    let mut freed = 0;
+    for gives_up in gives_up {
+        for makes in &makes {
+            counted.run(&mut client, &["DEL", "k"]);
+            server.keyspace.reclaim_by(Keyspace::try_exclude);
+            counted.run(&mut client, &["SADD", "small", "1", "2"]);
+            let made = counted.run(&mut client, makes);
+            assert_eq!(made.trim_end(), format!(":{MEMBERS}"));
+            freed = server.keyspace.freeing.freed_objects();
+            let steps = steps::taken_by(|| {
+                let answer = counted.run(&mut client, gives_up);
+                let is_other = answer.contains("WRONGTYPE") || answer.contains("unknown");
+                assert!(
+                    !answer.starts_with('-') || is_other,
+                    "{gives_up:?}: {answer}"
+                );
+                server.keyspace.reclaim_by(Keyspace::try_exclude);
+            });
+            let is_there = counted.run(&mut client, &["OBJECT", "ENCODING", "k"]);
+            let is_large = is_there.contains("table") || is_there.contains("list");
+            if !is_large {
+                assert!(steps.unwrap_or(0) < 20_000, "{gives_up:?}: {steps:?}");
+                eventually("it is freed", || {
+                    server.keyspace.freeing.waiting_objects() == 0
+                });
+                let now = server.keyspace.freeing.freed_objects();
+                assert!(now > freed, "{gives_up:?} of {}", makes[0]);
+            }
+        }
+    }
+    assert!(freed > 60, "{freed}");
 }

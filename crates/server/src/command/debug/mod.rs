@@ -13,7 +13,7 @@ use crate::keyspace::Class;
 use crate::number::{parse_double, parse_integer};
 use crate::singly::Reason;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const GROUP: Group = Group::Server;
 const ADMIN: Flags = Flags(Flags::ADMIN.0 | Flags::NOSCRIPT.0 | Flags::PROTECTED.0);
@@ -136,6 +136,9 @@ fn object(call: &mut Call<'_>) -> Answer {
 }
 
 fn populate(call: &mut Call<'_>) -> Answer {
+    const UNCHECKED_BYTES_MAX: usize = 1 << 20;
+    /// Memory that a key takes beside its name and value.
+    const KEY_BYTES: usize = 64;
     const NEGATIVE: CommandError =
         CommandError::text("ERR value is out of range, must be positive");
     let count = |word: &[u8]| parse_integer(word).and_then(|it| u64::try_from(it).ok());
@@ -147,7 +150,24 @@ fn populate(call: &mut Call<'_>) -> Answer {
     };
     let keys = count(keys).ok_or(NEGATIVE)?;
     let bytes = bytes.map(|word| count(word).ok_or(NEGATIVE)).transpose()?;
+    let bytes_max = call
+        .server
+        .config
+        .hot
+        .argument_bytes_max
+        .load(Ordering::Relaxed);
+    if bytes.is_some_and(|bytes| bytes > bytes_max) {
+        return Err(CommandError::text(
+            "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+        ));
+    }
+    let mut unchecked_bytes = 0;
     for number in 0..keys {
+        // So many keys are no single write, which is checked once.
+        if unchecked_bytes >= UNCHECKED_BYTES_MAX {
+            unchecked_bytes = 0;
+            check_populating(call)?;
+        }
         let key = [prefix, b":", number.to_string().as_bytes()].concat();
         if call.keys.exists(&key)? {
             continue;
@@ -156,10 +176,24 @@ fn populate(call: &mut Call<'_>) -> Answer {
         if let Some(bytes) = bytes.filter(|&bytes| bytes > 0) {
             value.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
         }
+        unchecked_bytes += KEY_BYTES + key.len() + value.len();
         call.keys.set_string(&key, &value, None)?;
         call.keys.changed(&key, Class::Unnamed, "");
     }
     call.reply.ok();
+    Ok(())
+}
+
+/// Ends `POPULATE` where its keys take more memory than they may, or the server is to stop.
+fn check_populating(call: &mut Call<'_>) -> Answer {
+    let limit = call.server.eviction.limit_bytes();
+    let is_full = || call.server.used_bytes(call.keys.databases()) > limit;
+    if limit != 0 && is_full() {
+        return Err(CommandError::OutOfMemory);
+    }
+    if call.server.stopping.load(Ordering::Acquire) {
+        return Err(CommandError::text("ERR the server stops"));
+    }
     Ok(())
 }
 
@@ -222,7 +256,14 @@ fn sleep(call: &mut Call<'_>) -> Answer {
     // What is no number is 0, as in Redis.
     let seconds = parse_double(call.args[2]).filter(|seconds| seconds.is_finite());
     let seconds = seconds.unwrap_or(0.0).clamp(0.0, SECONDS_MAX);
-    std::thread::sleep(Duration::from_secs_f64(seconds));
+    let ends = Instant::now() + Duration::from_secs_f64(seconds);
+    // In pieces, so that the server can be stopped.
+    while let Some(left) = ends.checked_duration_since(Instant::now()) {
+        if call.server.stopping.load(Ordering::Acquire) {
+            break;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(100)));
+    }
     call.reply.ok();
     Ok(())
 }

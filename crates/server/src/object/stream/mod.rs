@@ -246,6 +246,12 @@ impl Stream {
         self.nodes.memory_bytes() + nodes + heads + groups
     }
 
+    /// The nodes, groups, consumers and pending entries, all of which are freed with it.
+    pub fn parts_to_free(&self) -> usize {
+        let of_group = |group: &Group| 1 + group.consumer_count() + group.pending_count();
+        self.node_count() + self.groups.iter().map(of_group).sum::<usize>()
+    }
+
     /// A copy that takes its memory from `heap`.
     pub fn rebuild_in(&self, heap: Heap) -> Stream {
         let mut copy = Stream::new_in(heap.clone());

@@ -1,0 +1,178 @@
+//! Objects that were given up: frees them, large ones by a thread of its own.
+//!
+//! What one thread frees, the thread that has taken it uses again later than what it frees itself.
+//! So what takes little time is freed at once.
+
+use crate::allocator;
+use crate::object::Object;
+use crate::steps;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+/// Steps of freeing (see [`Object::steps_to_free`]) that are taken at once: about a millisecond.
+const STEPS_AT_ONCE: usize = 16_384;
+
+/// Memory that is given back to the system once the thread has freed it; less is soon used again.
+const RETURNED_BYTES: usize = 16 << 20;
+
+/// Frees objects. Its thread is started for the first large one.
+#[derive(Debug, Default)]
+pub struct ObjectFreeing {
+    sender: Mutex<Option<Sender<GivenUp>>>,
+    progress: Arc<FreeingProgress>,
+}
+
+/// Objects that wait for the thread, and what they take.
+struct GivenUp {
+    objects: Vec<Object>,
+    bytes: usize,
+}
+
+/// Counts of objects that were left to the thread.
+#[derive(Debug, Default)]
+struct FreeingProgress {
+    waiting_objects: AtomicUsize,
+    waiting_bytes: AtomicUsize,
+    freed_objects: AtomicU64,
+}
+
+impl ObjectFreeing {
+    /// Frees objects, now or later.
+    pub fn free(&self, objects: Vec<Object>) {
+        let mut left = STEPS_AT_ONCE;
+        let mut large = Vec::new();
+        for object in objects {
+            let needed = object.steps_to_free();
+            if needed > left {
+                large.push(object);
+            } else {
+                left -= needed;
+                drop(object);
+            }
+        }
+        steps::count(STEPS_AT_ONCE - left);
+        if !large.is_empty() {
+            self.leave_to_thread(large);
+        }
+    }
+
+    fn leave_to_thread(&self, objects: Vec<Object>) {
+        let bytes = objects.iter().map(Object::heap_bytes).sum();
+        let count = objects.len();
+        let mut sender = self.sender.lock();
+        if sender.is_none() {
+            *sender = start(&self.progress);
+        }
+        // Where no thread can be started they are freed here.
+        if let Some(sender) = &*sender {
+            let progress = &self.progress;
+            progress.waiting_objects.fetch_add(count, Ordering::Relaxed);
+            progress.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+            if sender.send(GivenUp { objects, bytes }).is_err() {
+                progress.count_freed(count, bytes);
+            }
+        }
+    }
+
+    /// Number of objects that wait to be freed.
+    pub fn waiting_objects(&self) -> usize {
+        self.progress.waiting_objects.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of objects that wait to be freed, or were freed in part.
+    pub fn waiting_bytes(&self) -> usize {
+        self.progress.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Number of objects that the thread has freed, since the start.
+    pub fn freed_objects(&self) -> u64 {
+        self.progress.freed_objects.load(Ordering::Relaxed)
+    }
+}
+
+impl FreeingProgress {
+    fn count_freed(&self, objects: usize, bytes: usize) {
+        self.waiting_objects.fetch_sub(objects, Ordering::Relaxed);
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.freed_objects
+            .fetch_add(objects as u64, Ordering::Relaxed);
+    }
+}
+
+/// Starts the thread. It ends when the sender and what was sent are gone.
+fn start(progress: &Arc<FreeingProgress>) -> Option<Sender<GivenUp>> {
+    let (sender, receiver) = channel::<GivenUp>();
+    let progress = Arc::clone(progress);
+    let run = move || {
+        while let Ok(GivenUp { objects, bytes }) = receiver.recv() {
+            let count = objects.len();
+            drop(objects);
+            progress.count_freed(count, bytes);
+            if bytes >= RETURNED_BYTES {
+                allocator::give_back();
+                // Most of it lies in pages of the threads that have taken it.
+                allocator::ask();
+            }
+        }
+    };
+    let builder = std::thread::Builder::new().name("nearfield-drop".into());
+    builder.spawn(run).ok().map(|_| sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Limits, List, Set, Text};
+    use nearfield_tiers::Heap;
+    use std::time::{Duration, Instant};
+
+    fn set(heap: &Heap, members: u32) -> Object {
+        let mut set = Set::new_in(heap.clone());
+        for member in 0..members {
+            set.add(&Limits::default(), format!("m{member}").as_bytes());
+        }
+        Object::Set(Box::new(set))
+    }
+
+    #[test]
+    fn what_takes_long_is_left_to_the_thread() {
+        let (freeing, heap) = (ObjectFreeing::default(), Heap::new());
+        let mut list = List::new_in(heap.clone());
+        for _ in 0..20_000 {
+            list.push_back(&Limits::default(), b"element");
+        }
+        let text = Text::new_in(&vec![b'x'; 100 << 20], heap.clone());
+        let large = vec![
+            Object::List(Box::new(list)),
+            set(&heap, 20_000),
+            Object::Text(Box::new(text)),
+        ];
+        let small: Vec<Object> = (0..10).map(|_| set(&heap, 1000)).collect();
+        let steps = steps::taken_by(|| freeing.free(large.into_iter().chain(small).collect()));
+        let steps = steps.unwrap_or(10_000);
+        assert!((10_000..20_000).contains(&steps), "{steps}");
+        let begun = Instant::now();
+        while freeing.waiting_objects() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they stay");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(freeing.freed_objects(), 3);
+        assert_eq!((freeing.waiting_bytes(), heap.used_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn many_small_objects_are_one_large_one() {
+        let (freeing, heap) = (ObjectFreeing::default(), Heap::new());
+        let objects = (0..100).map(|_| set(&heap, 1000)).collect();
+        let steps = steps::taken_by(|| freeing.free(objects)).unwrap_or(0);
+        assert!(steps <= 16_384, "{steps}");
+        let begun = Instant::now();
+        while heap.used_bytes() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they stay");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(freeing.freed_objects() >= 80, "{freeing:?}");
+    }
+}
