@@ -26,6 +26,11 @@ impl Hold<'_> {
         }
     }
 
+    /// True if what moves have replaced [is freed](Hold::free_replaced) meanwhile.
+    pub fn frees_replaced(&self) -> bool {
+        matches!(self, Hold::Each)
+    }
+
     /// Frees what moves have replaced, as that takes memory until nobody can be at it; not for who
     /// has the keyspace to itself, and does so afterwards.
     pub fn free_replaced(&self, keyspace: &Keyspace) {

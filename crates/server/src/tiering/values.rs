@@ -191,6 +191,10 @@ impl<'s> Values for Held<'s> {
         })
     }
 
+    fn frees(&self) -> bool {
+        self.hold.frees_replaced() && self.keyspace.retired() > 0
+    }
+
     fn uses(&self) -> u64 {
         let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         count(&self.keyspace.hits) + count(&self.keyspace.changes)

@@ -11,8 +11,14 @@
 //! The policy has bytes a second, so that moves leave the machine to others. Those who write more
 //! than that help: before they take memory, while the memory tier is full, they
 //! [carry](Keeper::relieve) as much as is needed. They wait for whoever is moving values, as that
-//! makes room, too. One who does so for longer than [`PATIENCE`] waits for a disk that does not
-//! answer: then there is no room, and nobody waits until the disk has answered.
+//! makes room, too. That one may be slow: the thread of the store stands back behind others, so
+//! that on a busy machine it is not run for long. It therefore gives way after a few values to who
+//! waits, and each of its [steps](Mover) renews the patience of those. One in which nothing has
+//! moved for as long as [`PATIENCE`] waits for a disk that does not answer: then there is no room,
+//! and nobody waits until the disk has answered.
+//!
+//! What a move has replaced takes memory until no reader can be at it, and a reader may be a thread
+//! that is not run. Memory that is [still to be freed](Values::frees) is waited for, too.
 //!
 //! # When there is nothing to do
 //!
@@ -20,6 +26,7 @@
 //! [noted](Warmth::warm) for the policy.
 
 mod carry;
+mod grace;
 mod judge;
 mod mover;
 #[cfg(test)]
@@ -34,7 +41,7 @@ use crate::disk::PATIENCE;
 use crate::tiers::Tiers;
 use mover::Mover;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Values of fewer bytes do not move by themselves: their places would take as much.
@@ -64,8 +71,14 @@ pub struct Keeper<H> {
     /// Moves that wait, because so many bytes have moved of late.
     put_off: AtomicU64,
     mover: Mutex<Option<Mover<H>>>,
-    /// Who has the mover has had it for longer than others wait.
+    /// Steps that movers have made.
+    steps: AtomicU64,
+    /// Threads that wait for the mover.
+    waiting: AtomicUsize,
+    /// Who has the mover has made no step for longer than others wait.
     is_held_up: AtomicBool,
+    /// How long others wait for a step.
+    patience: Duration,
 }
 
 /// No value is moved by the keeper meanwhile. See [`Keeper::still`].
@@ -85,7 +98,10 @@ impl<H: Default> Keeper<H> {
             ping_pong: AtomicU64::new(0),
             put_off: AtomicU64::new(0),
             mover: Mutex::new(tiers.map(Mover::new)),
+            steps: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
             is_held_up: AtomicBool::new(false),
+            patience: PATIENCE,
         }
     }
 
@@ -134,13 +150,34 @@ impl<H: Default> Keeper<H> {
         Some(Still { mover })
     }
 
+    /// Notes that whoever has the mover goes on: it does not wait for a disk.
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True if another thread waits for the mover.
+    fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// The mover, while it `is_needed`; `None` also if whoever has it waits for a disk that does
     /// not answer.
     fn mover_while(
         &self,
         is_needed: impl Fn() -> bool,
     ) -> Option<MutexGuard<'_, Option<Mover<H>>>> {
-        let began = Instant::now();
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mover = self.wait_for_mover(is_needed);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        mover
+    }
+
+    fn wait_for_mover(
+        &self,
+        is_needed: impl Fn() -> bool,
+    ) -> Option<MutexGuard<'_, Option<Mover<H>>>> {
+        let steps = || self.steps.load(Ordering::Relaxed);
+        let (mut since, mut seen) = (Instant::now(), steps());
         loop {
             let is_held_up = self.is_held_up.load(Ordering::Relaxed);
             let patience = if is_held_up { Duration::ZERO } else { TICK };
@@ -151,7 +188,11 @@ impl<H: Default> Keeper<H> {
             if is_held_up || !is_needed() {
                 return None;
             }
-            if began.elapsed() >= PATIENCE {
+            let made = steps();
+            if made != seen {
+                (since, seen) = (Instant::now(), made);
+            }
+            if since.elapsed() >= self.patience {
                 self.is_held_up.store(true, Ordering::Relaxed);
                 return None;
             }
@@ -170,7 +211,7 @@ impl<H: Default> Keeper<H> {
     }
 
     /// Carries values out of the memory until it is within its capacity, and says whether it is.
-    /// While another thread does so, waits for it, but no longer than [`PATIENCE`].
+    /// While another thread does so, waits for it, until that has made no step for [`PATIENCE`].
     pub fn relieve<V: Values<Hand = H>>(&self, values: &V) -> bool {
         let mut mover = loop {
             if !self.is_over(values) {
@@ -225,9 +266,9 @@ impl<H: Default> Keeper<H> {
             let keys = self.count(values).keys;
             let wakes = self.wakes(tiers);
             values.warmth().warm(wakes);
-            let mut mover = self.mover.lock();
+            let mut held = self.mover.lock();
             self.is_held_up.store(false, Ordering::Relaxed);
-            let Some(mover) = mover.as_mut() else { return };
+            let Some(mover) = held.as_mut() else { return };
             let uses = mover.tell_uses(values, tiers);
             if !wakes {
                 continue;
@@ -238,10 +279,12 @@ impl<H: Default> Keeper<H> {
             while slices > 0 || mover.drains(tiers) && !self.is_stuck() {
                 mover.slice(values, tiers, self, false);
                 slices = slices.saturating_sub(1);
-                if began.elapsed() > WORK {
+                if began.elapsed() > WORK || self.is_waited_for() {
                     break;
                 }
             }
+            // Who waits has the mover before this thread can ask for it again.
+            MutexGuard::unlock_fair(held);
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The mover: it walks over all values in slices and carries those that should move.
 
 use super::carry::Carry;
+use super::grace::GracePeriod;
 use super::judge::Judge;
 use super::{At, Keeper, MOVED_BYTES_MIN, Met, Moving, Named, USES_COUNTED, Values};
+use crate::cold::ColdUse;
+use crate::disk::PATIENCE;
 use crate::policy::Object;
 use crate::tiers::Tiers;
 use crate::usage::Usage;
@@ -11,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// The keys of a slice.
 const SLICE_KEYS: usize = 64;
+/// Uses of cold values that are looked at, and moves that begin, before others may go on.
+const USES_AT_ONCE: usize = 256;
+const BEGUN_AT_ONCE: usize = 8;
 /// Slices that are walked at once while nothing has to go, at most.
 const IDLE_SLICES_MAX: usize = 16;
 /// Objects that take more memory than this, or than this part of the tier, stay where they are:
@@ -23,8 +29,10 @@ const REFUSED_ENTRIES: usize = 1 << 12;
 /// After so many rounds in which nothing could go out of a full memory, nothing can.
 const ROUNDS_IN_VAIN: u32 = 3;
 /// Unless there are values that should go and a tier with room for them: then what holds them up,
-/// such as files that are being written, is over by and by. It is waited for so long.
+/// such as files that are being written, is over by and by. It is waited for so long, and for so
+/// many rounds: on a busy machine those for whom it waits get as little done as this thread.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+const ROOM_ROUNDS: u32 = 32;
 /// Delay until refused values are offered again.
 const ROOM_WAIT: Duration = Duration::from_millis(2);
 
@@ -43,6 +51,12 @@ pub(super) struct Mover<H> {
     rounds_in_vain: u32,
     /// Since when a tier has room and takes nothing.
     waits_since: Option<Instant>,
+    /// Until what was carried out of the memory can be freed, and whether more was carried since
+    /// that began.
+    grace: GracePeriod,
+    carried_since: bool,
+    /// Uses of cold values that were not looked at yet.
+    uses: Vec<ColdUse>,
     /// Hits, changes of keys and uses of cold values that were told to the policy.
     told: Uses,
 }
@@ -68,6 +82,9 @@ impl<H: Default> Mover<H> {
             round: 0,
             rounds_in_vain: 0,
             waits_since: None,
+            grace: GracePeriod::default(),
+            carried_since: false,
+            uses: Vec::new(),
             told: Uses::default(),
         }
     }
@@ -122,6 +139,7 @@ impl<H: Default> Mover<H> {
         keeper: &Keeper<H>,
         is_urgent: bool,
     ) {
+        keeper.step();
         self.count(values, tiers, keeper);
         let mut met = Vec::with_capacity(SLICE_KEYS);
         let is_round = values.walk(&mut self.hand, SLICE_KEYS, &mut met);
@@ -133,16 +151,18 @@ impl<H: Default> Mover<H> {
             })
             .collect();
         let keys: Vec<&Named> = leaving.iter().map(|(key, ..)| *key).collect();
-        let begun = values.begin(&keys).into_iter().zip(leaving);
+        let begun = begin(values, keeper, &keys).into_iter().zip(leaving);
         let begun = begun.filter_map(|(moving, (_, object, to))| Some((moving?, object, to)));
         self.carry(values, tiers, keeper, begun.collect());
         if is_round {
             let is_over = keeper.memory_bytes() > keeper.memory_bytes_max();
             let in_vain = is_over && self.carried_in_round == 0;
             self.rounds_in_vain = if in_vain { self.rounds_in_vain + 1 } else { 0 };
-            let waits = in_vain && self.was_wanted && has_room(tiers);
+            let frees = in_vain && self.frees(values);
+            let waits = frees || in_vain && self.was_wanted && has_room(tiers);
             let since = self.waits_since.take().unwrap_or_else(Instant::now);
-            let is_late = since.elapsed() >= ROOM_PATIENCE;
+            let patience = if frees { PATIENCE } else { ROOM_PATIENCE };
+            let is_late = since.elapsed() >= patience && self.rounds_in_vain >= ROOM_ROUNDS;
             let is_stuck = self.rounds_in_vain >= ROUNDS_IN_VAIN && (!waits || is_late);
             keeper.is_stuck.store(is_stuck, Ordering::Relaxed);
             if waits {
@@ -158,6 +178,14 @@ impl<H: Default> Mover<H> {
             values.cold().forget_late();
             self.carried_in_round = 0;
         }
+    }
+
+    /// True if memory out of which values were carried is still to be freed.
+    fn frees(&mut self, values: &impl Values) -> bool {
+        if std::mem::take(&mut self.carried_since) {
+            self.grace.begin();
+        }
+        self.grace.is_under_way() || values.frees()
     }
 
     /// Carries values, each to its tier. One that a colder tier does not take goes on to the next
@@ -178,7 +206,10 @@ impl<H: Default> Mover<H> {
         for to in 0..tiers.count() {
             let mut outcomes = Vec::new();
             let mut carry = Carry::new(values, tiers, to);
-            let mut done = |object, has_moved| outcomes.push((object, has_moved));
+            let mut done = |object, has_moved| {
+                keeper.step();
+                outcomes.push((object, has_moved));
+            };
             let load = loads.get_mut(to).map(std::mem::take);
             for (moving, object) in load.into_iter().flatten() {
                 carry.add(moving, object, &mut done);
@@ -216,6 +247,7 @@ impl<H: Default> Mover<H> {
         }
         self.judge.moved(object, to);
         if object.tier == 0 {
+            self.carried_since = true;
             self.carried_in_round += object.bytes;
             self.rounds_in_vain = 0;
             keeper.is_stuck.store(false, Ordering::Relaxed);
@@ -275,12 +307,34 @@ impl<H: Default> Mover<H> {
         Some((object, to))
     }
 
-    /// Brings values into faster tiers that were used in cold ones.
-    pub(super) fn bring_in<V: Values>(&mut self, values: &V, tiers: &Tiers, keeper: &Keeper<H>) {
-        let uses = values.cold().take_uses();
-        if uses.is_empty() {
-            return;
+    /// Brings values into faster tiers that were used in cold ones: at least some, and all unless
+    /// somebody waits.
+    pub(super) fn bring_in<V: Values<Hand = H>>(
+        &mut self,
+        values: &V,
+        tiers: &Tiers,
+        keeper: &Keeper<H>,
+    ) {
+        if self.uses.is_empty() {
+            self.uses = values.cold().take_uses();
         }
+        while !self.uses.is_empty() {
+            let rest = self.uses.split_off(self.uses.len().min(USES_AT_ONCE));
+            let uses = std::mem::replace(&mut self.uses, rest);
+            self.bring(values, tiers, keeper, uses);
+            if keeper.is_waited_for() {
+                break;
+            }
+        }
+    }
+
+    fn bring<V: Values<Hand = H>>(
+        &mut self,
+        values: &V,
+        tiers: &Tiers,
+        keeper: &Keeper<H>,
+        uses: Vec<ColdUse>,
+    ) {
         self.count(values, tiers, keeper);
         let mut wanted = Vec::new();
         for used in uses {
@@ -305,7 +359,8 @@ impl<H: Default> Mover<H> {
         for wanted in wanted.chunks(SLICE_KEYS) {
             let keys: Vec<&Named> = wanted.iter().map(|(key, ..)| key).collect();
             let mut coming = Vec::new();
-            for (moving, (_, object, is_pinned)) in values.begin(&keys).into_iter().zip(wanted) {
+            let begun = begin(values, keeper, &keys).into_iter();
+            for (moving, (_, object, is_pinned)) in begun.zip(wanted) {
                 let Some(moving) = moving else { continue };
                 // Another use of the same value may have brought it in, or it has been replaced.
                 if moving.from() != object.tier {
@@ -334,6 +389,20 @@ impl<H: Default> Mover<H> {
         let entry = self.refused.get(hash as usize % REFUSED_ENTRIES);
         entry.is_some_and(|(known, until)| *known == hash ^ tier as u64 && self.round < *until)
     }
+}
+
+/// Begins moves, some at a time: each may wait for a disk.
+fn begin<V: Values>(
+    values: &V,
+    keeper: &Keeper<V::Hand>,
+    keys: &[&Named],
+) -> Vec<Option<V::Moving>> {
+    let mut begun = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(BEGUN_AT_ONCE) {
+        begun.append(&mut values.begin(keys));
+        keeper.step();
+    }
+    begun
 }
 
 /// True if a cold tier has room for the longest value that it takes.

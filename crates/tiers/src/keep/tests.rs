@@ -15,7 +15,13 @@ struct Turns {
     warmth: Warmth,
     is_over: &'static [bool],
     turn: AtomicUsize,
+    /// Called each time that it is counted.
+    counted: fn(&Keeper<()>),
+    keeper: Keeper<()>,
 }
+
+/// How long is waited for a step in some tests.
+const SOON: Duration = Duration::from_millis(30);
 
 #[derive(Debug)]
 struct Never;
@@ -49,12 +55,17 @@ impl Values for Turns {
     }
 
     fn size(&self) -> Size {
+        (self.counted)(&self.keeper);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let is_over = self.is_over[turn.min(self.is_over.len() - 1)];
         Size {
             bytes: MEMORY_BYTES + u64::from(is_over),
             keys: 0,
         }
+    }
+
+    fn frees(&self) -> bool {
+        false
     }
 
     fn uses(&self) -> u64 {
@@ -78,33 +89,224 @@ impl Values for Turns {
     }
 }
 
-/// What `relieve` answers while another thread has the mover.
-fn relieve_while_held(is_over: &'static [bool]) -> bool {
+/// What `relieve` answers while another thread has the mover, and calls this at each look.
+fn relieve_while_held(
+    is_over: &'static [bool],
+    patience: Duration,
+    counted: fn(&Keeper<()>),
+) -> bool {
     let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
     let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
-    let keeper = Keeper::<()>::new(Some(&tiers));
+    let mut keeper = Keeper::<()>::new(Some(&tiers));
+    keeper.patience = patience;
     let values = Turns {
         cold: Cold::new(Some(tiers)),
         warmth: Warmth::default(),
         is_over,
         turn: AtomicUsize::new(0),
+        counted,
+        keeper,
     };
-    let _still = keeper.still();
-    keeper.relieve(&values)
+    let _still = values.keeper.still();
+    values.keeper.relieve(&values)
 }
 
 #[test]
 fn who_waits_goes_on_as_soon_as_there_is_room() {
-    assert!(relieve_while_held(&[false]));
-    assert!(relieve_while_held(&[true, false]));
+    let relieve = |is_over| relieve_while_held(is_over, PATIENCE, |_| {});
+    assert!(relieve(&[false]));
+    assert!(relieve(&[true, false]));
     // Another thread takes the room first.
-    assert!(relieve_while_held(&[true, false, true, false]));
-    assert!(relieve_while_held(&[
-        true, true, true, false, true, true, false
-    ]));
+    assert!(relieve(&[true, false, true, false]));
+    assert!(relieve(&[true, true, true, false, true, true, false]));
 }
 
 #[test]
 fn who_waits_for_a_mover_that_does_not_come_back_is_refused() {
-    assert!(!relieve_while_held(&[true]));
+    assert!(!relieve_while_held(&[true], SOON, |_| {}));
+}
+
+/// The mover of a busy machine has not made room for much longer than the patience of those who
+/// wait.
+#[test]
+fn a_mover_that_is_slow_but_goes_on_is_waited_for() {
+    let slow = |keeper: &Keeper<()>| {
+        std::thread::sleep(SOON / 2);
+        keeper.step();
+    };
+    const LOOKS: usize = 20;
+    const IS_OVER: &[bool] = &{
+        let mut is_over = [true; LOOKS];
+        is_over[LOOKS - 1] = false;
+        is_over
+    };
+    assert!(relieve_while_held(IS_OVER, SOON, slow));
+}
+
+const VALUE_BYTES: usize = 1000;
+
+/// A store of values that go out of the memory in order. What they take there is counted until no
+/// reader can be at it.
+#[derive(Debug)]
+struct Replacing {
+    cold: Cold,
+    warmth: Warmth,
+    values: u64,
+    gone: AtomicU64,
+    used_bytes: Arc<AtomicU64>,
+    rounds: AtomicU64,
+    /// Keys whose moves were begun.
+    begun: AtomicUsize,
+    keeper: Keeper<()>,
+    /// While moves begin, somebody comes to wait.
+    is_awaited: bool,
+}
+
+#[derive(Debug)]
+struct Leaving([u8; VALUE_BYTES]);
+
+impl Moving for Leaving {
+    fn value(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn from(&self) -> usize {
+        0
+    }
+}
+
+impl Replacing {
+    fn new(values: u64) -> Replacing {
+        let tiers = ["memory=1M", "compressed=1M"].map(|tier| tier.parse::<Specification>());
+        let tiers = Arc::new(Tiers::open(&tiers.map(Result::unwrap)).unwrap());
+        Replacing {
+            keeper: Keeper::new(Some(&tiers)),
+            cold: Cold::new(Some(tiers)),
+            warmth: Warmth::default(),
+            values,
+            gone: AtomicU64::new(0),
+            used_bytes: Arc::new(AtomicU64::new(values * VALUE_BYTES as u64)),
+            rounds: AtomicU64::new(0),
+            begun: AtomicUsize::new(0),
+            is_awaited: false,
+        }
+    }
+}
+
+impl Values for Replacing {
+    type Hand = ();
+    type Moving = Leaving;
+
+    fn cold(&self) -> &Cold {
+        &self.cold
+    }
+
+    fn warmth(&self) -> &Warmth {
+        &self.warmth
+    }
+
+    fn hash(&self, named: &Named) -> u64 {
+        (named.node + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn size(&self) -> Size {
+        Size {
+            bytes: self.used_bytes.load(Ordering::Relaxed),
+            keys: self.values as usize,
+        }
+    }
+
+    fn frees(&self) -> bool {
+        false
+    }
+
+    fn uses(&self) -> u64 {
+        0
+    }
+
+    fn walk(&self, _: &mut (), count: usize, met: &mut Vec<Met>) -> bool {
+        let gone = self.gone.load(Ordering::Relaxed);
+        met.extend((gone..self.values).take(count).map(|node| Met {
+            key: Named {
+                node,
+                ..Named::default()
+            },
+            at: At::Memory(VALUE_BYTES as u64),
+        }));
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    fn is_pinned(&self, _: &Named) -> bool {
+        self.is_awaited
+    }
+
+    fn begin(&self, keys: &[&Named]) -> Vec<Option<Leaving>> {
+        self.begun.fetch_add(keys.len(), Ordering::Relaxed);
+        if self.is_awaited {
+            self.keeper.waiting.store(1, Ordering::Relaxed);
+            return keys.iter().map(|_| None).collect();
+        }
+        keys.iter()
+            .map(|_| Some(Leaving([7; VALUE_BYTES])))
+            .collect()
+    }
+
+    fn publish(&self, _: Leaving, _: Option<Place>) -> bool {
+        self.gone.fetch_add(1, Ordering::Relaxed);
+        let used_bytes = Arc::clone(&self.used_bytes);
+        let guard = crossbeam_epoch::pin();
+        guard.defer(move || used_bytes.fetch_sub(VALUE_BYTES as u64, Ordering::Relaxed));
+        guard.flush();
+        true
+    }
+}
+
+#[test]
+fn memory_that_a_reader_holds_up_is_waited_for() {
+    let values = Replacing::new(1200);
+    let is_over = AtomicBool::new(false);
+    let (pinned, is_pinned) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let reader = crossbeam_epoch::pin();
+            pinned.send(()).unwrap();
+            // All have gone, and nothing was freed for many rounds.
+            let mut until = u64::MAX;
+            while values.rounds.load(Ordering::Relaxed) < until && !is_over.load(Ordering::Relaxed)
+            {
+                if until == u64::MAX && values.gone.load(Ordering::Relaxed) == values.values {
+                    until = values.rounds.load(Ordering::Relaxed) + 10;
+                }
+                std::thread::yield_now();
+            }
+            drop(reader);
+        });
+        is_pinned.recv().unwrap();
+        let has_room = values.keeper.relieve(&values);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(has_room, "{values:?}");
+    });
+}
+
+#[test]
+fn who_brings_values_in_gives_way_and_goes_on_later() {
+    const USES: usize = 1000;
+    let mut values = Replacing::new(0);
+    values.is_awaited = true;
+    for number in 0..USES as u64 {
+        values.cold.note_use(0, b"key", Place::new(1, number));
+    }
+    let tiers = values.cold.tiers().unwrap();
+    let mut still = values.keeper.still();
+    let mover = still.mover.as_mut().unwrap();
+    let mut turns = 0;
+    while values.begun.load(Ordering::Relaxed) < USES {
+        let before = values.begun.load(Ordering::Relaxed);
+        mover.bring_in(&values, tiers, &values.keeper);
+        let begun = values.begun.load(Ordering::Relaxed) - before;
+        assert!((1..=256).contains(&begun), "{begun} at once");
+        turns += 1;
+    }
+    assert_eq!((turns, values.begun.load(Ordering::Relaxed)), (4, USES));
 }

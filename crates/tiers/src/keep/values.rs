@@ -31,6 +31,8 @@ pub trait Values {
     fn hash(&self, key: &Named) -> u64;
     /// What the store takes in memory now.
     fn size(&self) -> Size;
+    /// True if memory that moves have replaced is still to be freed, beside that of the index.
+    fn frees(&self) -> bool;
     /// The uses of keys since the start, also of those whose values are cold. If they are fewer
     /// than before, they are counted anew.
     fn uses(&self) -> u64;

@@ -260,10 +260,16 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
 
     fn size(&self) -> Size {
         self.written.store(0, Ordering::Relaxed);
+        // What this thread has replaced is counted until it is freed.
+        pin().flush();
         Size {
             bytes: self.index_bytes(),
             keys: self.entries.len(),
         }
+    }
+
+    fn frees(&self) -> bool {
+        false
     }
 
     fn uses(&self) -> u64 {

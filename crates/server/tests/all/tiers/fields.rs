@@ -7,6 +7,7 @@ use nearfield_server::log::Policy;
 use nearfield_server_testkit::steps::eventually;
 use nearfield_server_testkit::stir::{Stirred, stir};
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 fn field(number: usize) -> String {
     format!("field:{number}")
@@ -193,24 +194,24 @@ fn a_hash_larger_than_the_memory_moves_value_by_value_and_survives() {
     check(&server).unwrap();
     run(&mut connection, "SAVE");
     let hot = |number: usize| number.is_multiple_of(12);
-    for _ in 0..60 {
+    let traffic = server.server.keyspace.cold.traffic(1).unwrap();
+    // On a busy machine it takes the keeper longer to bring them in.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let before = reads(traffic);
         for number in (0..COUNT).filter(|number| hot(*number)) {
             assert_eq!(
                 get(&mut connection, "hash", number),
                 Value::Bulk(value(number, 0))
             );
         }
+        let cold_reads = reads(traffic) - before;
+        println!("{cold_reads} of 1000 hot values were cold");
+        if cold_reads < 300 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "hot values stay cold");
     }
-    let traffic = server.server.keyspace.cold.traffic(1).unwrap();
-    let before = reads(traffic);
-    let reads_hot = (0..COUNT).filter(|number| hot(*number));
-    reads_hot.for_each(|number| _ = get(&mut connection, "hash", number));
-    let cold_reads = reads(traffic) - before;
-    println!("{cold_reads} of 1000 hot values were cold");
-    assert!(
-        cold_reads < 300,
-        "{cold_reads} of 1000 hot values were cold"
-    );
     for number in (0..COUNT).step_by(3) {
         set(&mut connection, b"hash", number, 1);
     }
