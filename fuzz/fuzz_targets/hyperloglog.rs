@@ -14,7 +14,7 @@ use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
 use nearfield_server::server::Server;
 use nearfield_server_testkit::reply::Value;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 const REGISTERS: usize = 16_384;
 const HEADER_BYTES: usize = 16;
@@ -109,6 +109,9 @@ fn registers(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     }
 }
 
+/// One server for all inputs, as a new one takes longer than an input.
+static SERVER: LazyLock<Server> = LazyLock::new(|| Server::new(Options::default()));
+
 struct Session<'s> {
     executor: Executor<'s>,
     client: Client,
@@ -165,8 +168,8 @@ impl<'s> Session<'s> {
 fuzz_target!(|input: (Bytes<'_>, Vec<&[u8]>)| {
     let (bytes, elements) = input;
     let value = bytes.value();
-    let server = Server::new(Options::default());
-    let mut session = Session::begin(&server);
+    let mut session = Session::begin(&SERVER);
+    session.ask(&[b"DEL", b"k", b"dense", b"merged"]);
     session.set(b"k", &value);
     match registers(&value) {
         Err(code) => check_refused(&mut session, code, &elements),
