@@ -571,6 +571,26 @@ fn many_clients_that_do_not_read_are_bounded_together() {
 }
 
 #[test]
+fn replies_that_wait_take_little_more_than_their_bytes() {
+    const REPLIES: usize = 700;
+    let _alone = measuring();
+    let ours = start(1);
+    configure(ours.address, "maxmemory-clients", "0");
+    let mut other = connect(ours.address);
+    assert_eq!(ask_number(&mut other, "SETRANGE v 99999 x"), 100_000);
+    let mut silent = connect(ours.address);
+    silent.send(&b"GET v\r\n".repeat(REPLIES)).unwrap();
+    // The system takes some megabytes.
+    let held = |other: &mut Connection| info(other, "mem_clients_normal") as usize;
+    eventually("the replies wait", || held(&mut other) > 55 * MB);
+    let held = held(&mut other);
+    assert!(held < REPLIES * 100_000 / 10 * 11, "{held}");
+    for _ in 0..REPLIES {
+        assert!(silent.receive().is_ok());
+    }
+}
+
+#[test]
 fn what_is_remembered_for_clients_is_bounded() {
     let _alone = measuring();
     let (ours, mut other) = with_keys(2, "40mb", 100);

@@ -117,6 +117,9 @@ impl Connection {
     /// Sends what the socket takes now. False if the client is gone.
     pub fn send(&mut self) -> bool {
         self.stuffed = false;
+        for part in self.reply.take_apart() {
+            self.waiting_to_be_sent.push(part, 0);
+        }
         match self.stream.flush() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.stuffed = true;
@@ -162,18 +165,18 @@ impl Connection {
 
     /// The number of bytes that have not been sent.
     pub fn unsent_bytes(&self) -> usize {
-        self.waiting_to_be_sent.len() + self.reply.len()
+        self.waiting_to_be_sent.len() + self.reply.apart_bytes() + self.reply.len()
     }
 
     /// True if all has been sent.
     pub fn is_all_sent(&self) -> bool {
-        self.waiting_to_be_sent.is_empty() && self.reply.is_empty()
+        self.waiting_to_be_sent.is_empty() && self.reply.apart_bytes() + self.reply.len() == 0
     }
 
     /// Has at most `most` bytes wait to be sent: a reply that would make them more is cut.
     #[inline]
     pub fn bound_unsent(&mut self, most: usize) {
-        let waiting = self.waiting_to_be_sent.len();
+        let waiting = self.waiting_to_be_sent.len() + self.reply.apart_bytes();
         self.reply.set_bound(most.saturating_sub(waiting));
     }
 
@@ -214,6 +217,7 @@ impl Connection {
             + self.parser.capacity_bytes()
             + self.client.remembered_bytes()
             + self.input.capacity()
+            + self.reply.apart_capacity()
             + self.reply.capacity()
             + self.waiting_to_be_sent.capacity()
     }

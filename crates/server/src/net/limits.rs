@@ -121,7 +121,7 @@ impl Connection {
             true => REPLY_BYTES,
             false => STRANGER_REPLY_BYTES,
         };
-        self.reply.len() > most || self.reply.is_cut()
+        self.reply.apart_bytes() + self.reply.len() > most || self.reply.is_cut()
     }
 
     /// True if more waits to be sent than may, or for longer.

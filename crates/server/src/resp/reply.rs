@@ -19,6 +19,10 @@ pub struct Mark {
     position: usize,
 }
 
+/// Bytes of complete values that are [set apart](Reply::set_apart): few enough that little is
+/// copied while they grow.
+const PART_BYTES: usize = 64 << 10;
+
 /// The most bytes of a head: its kind, a number and the line end.
 const HEAD_BYTES_MAX: usize = 24;
 
@@ -36,6 +40,8 @@ const HEAD_BYTES_MAX: usize = 24;
 #[derive(Debug)]
 pub struct Reply {
     out: Vec<u8>,
+    /// What was written before and is complete. It is not moved again while more is written.
+    parts: Vec<Vec<u8>>,
     protocol: Protocol,
     /// The most bytes that may be written; 0 once more would have been.
     most: usize,
@@ -59,6 +65,7 @@ impl Reply {
     pub const fn bounded(protocol: Protocol, most: usize) -> Reply {
         Reply {
             out: Vec::new(),
+            parts: Vec::new(),
             protocol,
             most,
             cut: false,
@@ -148,6 +155,36 @@ impl Reply {
     /// Forgets what was written, and keeps the memory.
     pub fn clear(&mut self) {
         self.out.clear();
+    }
+
+    /// Sets complete values apart if they are many bytes. What is written from then on has places
+    /// of its own, which begin at 0.
+    #[inline]
+    pub fn set_apart(&mut self) {
+        if self.out.len() >= PART_BYTES {
+            self.set_all_apart();
+        }
+    }
+
+    #[cold]
+    fn set_all_apart(&mut self) {
+        self.most = self.most.saturating_sub(self.out.len());
+        self.parts.push(std::mem::take(&mut self.out));
+    }
+
+    /// The number of bytes that were set apart.
+    pub fn apart_bytes(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+
+    /// The bytes of memory of what was set apart.
+    pub fn apart_capacity(&self) -> usize {
+        self.parts.iter().map(Vec::capacity).sum()
+    }
+
+    /// Takes what was set apart, in order.
+    pub fn take_apart(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.parts)
     }
 
     /// Gives back memory beyond `bytes`.

@@ -581,6 +581,10 @@ impl Round {
                 // Replies of this batch to other clients are not counted as theirs yet.
                 reply.leave_room_for(room.max(LONG_REPLY_BYTES));
             }
+            // Places in the replies of a folded batch are written again.
+            if !self.needs.fold {
+                reply.set_apart();
+            }
             let start = reply.len();
             self.ledger.begin();
             let usual = kind.usual.filter(|_| !self.needs.fold);
