@@ -4,12 +4,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfield_server::log::frame::{Frames, Next, look_behind, seal};
+use nearfield_server::log::frame::{Frames, LogTag, Next, look_behind, seal};
 use nearfield_server::log::manifest::Manifest;
 use std::io::Cursor;
 
-fuzz_target!(|input: (Vec<Vec<Vec<u8>>>, usize, u8, Vec<u8>)| {
-    let (frames, place, change, bytes) = input;
+fuzz_target!(|input: (Vec<Vec<Vec<u8>>>, Option<u64>, usize, u8, Vec<u8>)| {
+    let (frames, tag, place, change, bytes) = input;
     read(&bytes);
     if let Some(manifest) = Manifest::parse(&bytes) {
         assert_eq!(manifest.text().as_bytes(), bytes);
@@ -24,7 +24,7 @@ fuzz_target!(|input: (Vec<Vec<Vec<u8>>>, usize, u8, Vec<u8>)| {
             commands.push(command);
         }
         let from = log.len() as u64;
-        seal(&mut body, from, from);
+        seal(&mut body, tag.map(LogTag), from, from);
         log.extend_from_slice(&body);
         ends.push((log.len(), commands.len()));
     }

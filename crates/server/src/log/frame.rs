@@ -1,25 +1,32 @@
 //! Frames: how the log tells whole commands from torn and damaged ones.
 //!
 //! ```text
-//! command command ... ECHO "nearfield:from=F:synced=S:crc32c=C"
-//! └──────────────────── a frame ────────────────────────────┘
+//! command command ... ECHO "nearfield:log=T:from=F:synced=S:crc32c=C"
+//! └──────────────────── a frame ──────────────────────────────────┘
 //! ```
 //!
 //! Commands are RESP arrays, as clients send them, and the trailer is a command that changes
 //! nothing; so a log can be sent to any Redis as it is. `F` is the offset in the file at which the
 //! frame begins, `C` the CRC-32C of all bytes from there to the checksum itself. What lies before
 //! `S` was on the medium when the frame was written: damage there is no power failure's doing.
+//!
+//! `T` is a random number of the log, which its first frame, one without commands, has given it. A
+//! value cannot imitate a trailer, as no client knows the number. Logs of older servers have none;
+//! there a value that looks like a trailer behind a torn frame is taken for one, and refused.
 
 use crate::resp::Parser;
 use crate::resp::request::{RequestLimits, Step};
 use crc::{CRC_32_ISCSI, Crc, Table};
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, Read, Seek, SeekFrom};
 
 type Tables = Table<16>;
 static CHECKSUM: Crc<u32, Tables> = Crc::<u32, Tables>::new(&CRC_32_ISCSI);
 
 const ECHO: &[u8] = b"*2\r\n$4\r\nECHO\r\n$";
-const NAME: &[u8] = b"nearfield:from=";
+const NAME: &str = "nearfield:";
+const TAG: &str = "log=";
+const TAG_DIGITS: usize = 16;
 const CHECKSUM_DIGITS: usize = 8;
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
@@ -29,9 +36,32 @@ pub fn checksum(bytes: &[u8]) -> u32 {
     CHECKSUM.checksum(bytes)
 }
 
-/// Ends the frame `body`, which is to lie at the offset `from`.
-pub fn seal(body: &mut Vec<u8>, from: u64, synced: u64) {
-    let text = format!("nearfield:from={from}:synced={synced}:crc32c=");
+/// The random number of a log, which each of its trailers repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogTag(pub u64);
+
+impl LogTag {
+    /// Draws one that nobody can guess.
+    pub fn random() -> LogTag {
+        LogTag(rand::random())
+    }
+}
+
+impl Display for LogTag {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{TAG}{:0TAG_DIGITS$x}:", self.0)
+    }
+}
+
+/// Returns the beginning of a trailer's text.
+fn head(tag: Option<LogTag>) -> String {
+    let tag = tag.map(|tag| tag.to_string()).unwrap_or_default();
+    format!("{NAME}{tag}from=")
+}
+
+/// Ends the frame `body`, which is to lie at the offset `from` of the log with this tag.
+pub fn seal(body: &mut Vec<u8>, tag: Option<LogTag>, from: u64, synced: u64) {
+    let text = format!("{}{from}:synced={synced}:crc32c=", head(tag));
     body.extend_from_slice(ECHO);
     let length = text.len() + CHECKSUM_DIGITS;
     body.extend_from_slice(format!("{length}\r\n{text}").as_bytes());
@@ -42,6 +72,7 @@ pub fn seal(body: &mut Vec<u8>, from: u64, synced: u64) {
 /// What a trailer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trailer {
+    tag: Option<LogTag>,
     from: u64,
     synced: u64,
     checksum: u32,
@@ -50,18 +81,30 @@ struct Trailer {
 impl Trailer {
     /// Reads the argument of a trailer's command; `None` if it is none.
     fn parse(argument: &[u8]) -> Option<Trailer> {
-        let text = std::str::from_utf8(argument.strip_prefix(NAME)?).ok()?;
-        let (from, rest) = text.split_once(":synced=")?;
+        let text = std::str::from_utf8(argument).ok()?;
+        let (tag, rest) = text.strip_prefix(NAME)?.split_once("from=")?;
+        let tag = match tag.strip_prefix(TAG) {
+            Some(digits) => {
+                let digits = digits.strip_suffix(':')?;
+                Some(LogTag(u64::from_str_radix(digits, 16).ok()?))
+            }
+            None => None,
+        };
+        let (from, rest) = rest.split_once(":synced=")?;
         let (synced, checksum) = rest.split_once(":crc32c=")?;
         let trailer = Trailer {
+            tag,
             from: from.parse().ok()?,
             synced: synced.parse().ok()?,
             checksum: u32::from_str_radix(checksum, 16).ok()?,
         };
         // Exactly as it is written: no sign, no leading zero, no capital letter.
         let written = format!(
-            "{}:synced={}:crc32c={:08x}",
-            trailer.from, trailer.synced, trailer.checksum
+            "{}{}:synced={}:crc32c={:08x}",
+            head(tag),
+            trailer.from,
+            trailer.synced,
+            trailer.checksum
         );
         (written == text).then_some(trailer)
     }
@@ -90,10 +133,13 @@ pub enum Next {
     },
 }
 
-/// Reads a log, frame by frame. It holds one frame in memory.
+/// Reads a log, frame by frame. It holds one frame in memory. Where the log has a tag, a frame
+/// ends at the next trailer at the latest, whatever lengths its commands announce.
 #[derive(Debug)]
 pub struct Frames<R> {
     input: R,
+    /// The tag of the first frame.
+    tag: Option<LogTag>,
     buffer: Vec<u8>,
     /// Where the frame begins in the buffer.
     start: usize,
@@ -111,6 +157,7 @@ impl<R: Read> Frames<R> {
     pub fn new(input: R) -> Frames<R> {
         Frames {
             input,
+            tag: None,
             buffer: Vec::new(),
             start: 0,
             from: 0,
@@ -131,6 +178,8 @@ impl<R: Read> Frames<R> {
         let limits = RequestLimits::default();
         let mut parser = Parser::new();
         let mut position = 0;
+        // No trailer begins in so many bytes of the frame.
+        let mut searched = 0;
         loop {
             let rest = self.buffer.get(self.start + position..).unwrap_or_default();
             if rest.first().is_some_and(|&byte| byte != b'*') {
@@ -144,6 +193,10 @@ impl<R: Read> Frames<R> {
                     position += length;
                     match trailer.flatten() {
                         Some(trailer) => return Ok(self.end_frame(trailer, position)),
+                        None if is_echo => return Ok(self.bad("its trailer is none")),
+                        None if parser.argument_count() == 0 => {
+                            return Ok(self.bad("a command without a name"));
+                        }
                         None => self.commands.push(command),
                     }
                 }
@@ -158,6 +211,11 @@ impl<R: Read> Frames<R> {
                             rest: Some(self.from + position as u64),
                         });
                     }
+                    let frame = self.buffer.get(self.start..).unwrap_or_default();
+                    if self.tag.is_some() && has_trailer(frame, searched, self.tag) {
+                        return Ok(self.bad("its trailer lies within a command"));
+                    }
+                    searched = frame.len().saturating_sub(TRAILER_BYTES_MAX);
                     self.fill()?;
                 }
                 Err(error) => return Ok(self.bad(&error.to_string())),
@@ -183,6 +241,11 @@ impl<R: Read> Frames<R> {
         if trailer.from != self.from {
             let from = trailer.from;
             return self.bad(&format!("it was written to offset {from}"));
+        }
+        if self.from == 0 {
+            self.tag = trailer.tag;
+        } else if trailer.tag != self.tag {
+            return self.bad("it was written to another log");
         }
         self.taken = end;
         Next::Frame {
@@ -225,32 +288,60 @@ pub enum Behind {
 /// A trailer is no longer than this, nor an empty frame.
 const TRAILER_BYTES_MAX: usize = 128;
 
+/// Returns the trailers that begin in `bytes` at `from` or behind, and end there, too: those with
+/// this tag, or all if there is none.
+fn trailers(bytes: &[u8], from: usize, tag: Option<LogTag>) -> impl Iterator<Item = Trailer> + '_ {
+    let behind = bytes.get(from..).unwrap_or_default();
+    let places = memchr::memmem::find_iter(behind, ECHO);
+    let trailer = move |place: usize| {
+        let rest = behind.get(place..).unwrap_or_default();
+        let rest = rest.get(..TRAILER_BYTES_MAX).unwrap_or(rest);
+        let mut parser = Parser::new();
+        let step = parser.next(rest, &RequestLimits::default());
+        matches!(step, Ok(Step::Complete(_)))
+            .then(|| Trailer::parse(parser.argument(rest, 1)))
+            .flatten()
+    };
+    places
+        .filter_map(trailer)
+        .filter(move |trailer| tag.is_none() || trailer.tag == tag)
+}
+
+fn has_trailer(bytes: &[u8], from: usize, tag: Option<LogTag>) -> bool {
+    trailers(bytes, from, tag).next().is_some()
+}
+
+/// Returns the tag of a log. `None`: it has none, or its first frame is damaged.
+///
+/// # Errors
+/// Those of the input.
+pub fn tag_of<F: Read + Seek>(input: &mut F) -> io::Result<Option<LogTag>> {
+    input.seek(SeekFrom::Start(0))?;
+    // A first frame with a tag has no commands.
+    let mut frames = Frames::new(input.take(TRAILER_BYTES_MAX as u64));
+    frames.read()?;
+    Ok(frames.tag)
+}
+
 /// Looks for trailers from the offset `start` of a log on, which is damaged at `damage`. They are
-/// told by their form, whatever offset they name and whatever lies before them: bytes that are
-/// missing or inserted move all that follows, and a frame that is damaged itself has one, too.
-/// Reads each byte once.
+/// told by their form and the log's tag, whatever offset they name and whatever lies before them:
+/// bytes that are missing or inserted move all that follows, and a frame that is damaged itself has
+/// one, too. Reads each byte once.
 ///
 /// # Errors
 /// Those of the input.
 pub fn look_behind<F: Read + Seek>(input: &mut F, start: u64, damage: u64) -> io::Result<Behind> {
+    let tag = tag_of(input)?;
     let mut found = Behind::Nothing;
     let mut window = Vec::new();
     input.seek(SeekFrom::Start(start))?;
     loop {
         let read = (&mut *input).take(CHUNK as u64).read_to_end(&mut window)?;
-        for place in memchr::memmem::find_iter(&window, ECHO) {
-            let rest = window.get(place..).unwrap_or_default();
-            let rest = rest.get(..TRAILER_BYTES_MAX).unwrap_or(rest);
-            let mut parser = Parser::new();
-            let step = parser.next(rest, &RequestLimits::default());
-            let Ok(Step::Complete(_)) = step else {
-                continue;
-            };
-            match Trailer::parse(parser.argument(rest, 1)) {
-                Some(trailer) if trailer.synced > damage => return Ok(Behind::Synced),
-                Some(_) => found = Behind::Unsynced,
-                None => {}
+        for trailer in trailers(&window, 0, tag) {
+            if trailer.synced > damage {
+                return Ok(Behind::Synced);
             }
+            found = Behind::Unsynced;
         }
         if read == 0 {
             return Ok(found);
@@ -261,12 +352,16 @@ pub fn look_behind<F: Read + Seek>(input: &mut F, start: u64, damage: u64) -> io
     }
 }
 
-/// The frame without commands with which each log begins, so that none is empty.
-pub fn opening() -> Vec<u8> {
+/// Returns the frame without commands with which each log begins, so that none is empty. It gives
+/// the log its tag.
+pub fn opening(tag: LogTag) -> Vec<u8> {
     let mut frame = Vec::new();
-    seal(&mut frame, 0, 0);
+    seal(&mut frame, Some(tag), 0, 0);
     frame
 }
+
+/// The length of the first frame of a log with a tag. That of one without is less.
+pub const OPENING_BYTES: u64 = 83;
 
 /// True if nothing but zeros follows what is the beginning of a frame at `from`. A file may end so
 /// after a power failure: it was made longer, and its bytes were not written.
@@ -304,13 +399,15 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
+    const TAG: LogTag = LogTag(0x0123_4567_89ab_cdef);
+
     /// A log of these frames, each synced before the next is written if `synced`.
     fn log(frames: &[&[&[u8]]], synced: bool) -> (Vec<u8>, Vec<usize>) {
         let (mut log, mut ends) = (Vec::new(), Vec::new());
         for commands in frames {
             let mut body = commands.concat();
             let from = log.len() as u64;
-            seal(&mut body, from, if synced { from } else { 0 });
+            seal(&mut body, Some(TAG), from, if synced { from } else { 0 });
             log.extend(body);
             ends.push(log.len());
         }
@@ -439,6 +536,100 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_value_that_looks_like_a_trailer_is_no_trailer_of_a_torn_frame() {
+        let (trailer, frames) = (opening(LogTag(1)), [FAKE, &opening(LogTag(1))].concat());
+        for value in [FAKE, &trailer, &frames] {
+            let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len() + 9);
+            let set = [head.as_bytes(), value, b"and more.\r\n"].concat();
+            for synced in [true, false] {
+                let (log, ends) = log(&[&[], &[SET], &[SET, &set]], synced);
+                assert_eq!(read(&log).1, Next::End);
+                assert_eq!(tag_of(&mut Cursor::new(&log)).unwrap(), Some(TAG));
+                for length in ends[1] + 1..log.len() {
+                    let torn = &log[..length];
+                    let Next::Bad { from, rest, .. } = read(torn).1 else {
+                        panic!("{length}");
+                    };
+                    assert_eq!(from, ends[1] as u64);
+                    let start = rest.unwrap();
+                    let behind = look_behind(&mut Cursor::new(torn), start, from).unwrap();
+                    assert_eq!(behind, Behind::Nothing, "{length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_of_another_log_is_refused() {
+        let (mut log, _) = log(&[&[SET]], true);
+        let mut other = SET.to_vec();
+        seal(&mut other, Some(LogTag(1)), log.len() as u64, 0);
+        log.extend(other);
+        let (commands, end) = read(&log);
+        assert_eq!(commands.len(), 1);
+        assert!(matches!(end, Next::Bad { rest: None, .. }), "{end:?}");
+    }
+
+    #[test]
+    fn a_log_without_a_tag_is_read() {
+        let mut log = Vec::new();
+        for commands in [&[][..], SET, DEL] {
+            let mut body = commands.to_vec();
+            seal(&mut body, None, log.len() as u64, log.len() as u64);
+            log.extend(body);
+        }
+        assert_eq!(read(&log).1, Next::End);
+        assert_eq!(read(&log).0.len(), 2);
+        assert_eq!(tag_of(&mut Cursor::new(&log)).unwrap(), None);
+    }
+
+    #[test]
+    fn each_log_begins_with_as_many_bytes() {
+        let opening = opening(LogTag::random());
+        assert_eq!(opening.len() as u64, OPENING_BYTES);
+        let mut longest = Vec::new();
+        seal(&mut longest, Some(TAG), u64::MAX, u64::MAX);
+        assert!(longest.len() <= TRAILER_BYTES_MAX, "{}", longest.len());
+    }
+
+    /// An input that counts what is taken from it.
+    struct Counted<'b>(&'b [u8], usize);
+
+    impl Read for Counted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let read = self.0.read(buffer)?;
+            self.1 += read;
+            Ok(read)
+        }
+    }
+
+    #[test]
+    fn a_damaged_length_does_not_take_the_rest_of_the_log_into_memory() {
+        let value = vec![b'v'; 100_000];
+        let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len());
+        let set = [head.as_bytes(), &value, b"\r\n"].concat();
+        let commands: [&[u8]; 1] = [&set];
+        let frames = vec![&commands[..]; 100];
+        let (log, ends) = log(&frames, true);
+        let damaged = |from: &str, to: &str| {
+            let place = ends[0] + memchr::memmem::find(&log[ends[0]..], from.as_bytes()).unwrap();
+            let mut damaged = log.clone();
+            damaged.splice(place..place + from.len(), to.bytes());
+            let mut frames = Frames::new(Counted(&damaged, 0));
+            assert!(matches!(frames.read().unwrap(), Next::Frame { .. }));
+            let Next::Bad { from, .. } = frames.read().unwrap() else {
+                panic!("a damaged frame");
+            };
+            assert_eq!(from, ends[0] as u64);
+            assert!(frames.buffer.capacity() < 8 * CHUNK);
+            assert!(frames.input.1 < 4 * CHUNK, "{}", frames.input.1);
+        };
+        damaged("$100000\r\n", "$500000000\r\n");
+        damaged("*3\r\n", "*1000000\r\n");
+        damaged("*3\r\n", "*0\r\n");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The manifest: which files of a directory make up the log.
 //!
 //! ```text
-//! nearfield-log 2
+//! nearfield-log 3
 //! base base-3.rdb
 //! log log-3.aof
 //! log log-4.aof
@@ -16,7 +16,8 @@
 //! base and a log of that number do not count until they are named.
 //!
 //! Version 2 says that each log begins with a frame without commands, which was on the medium
-//! before the manifest named the log.
+//! before the manifest named the log. Version 3 says that frames may repeat a tag of their log,
+//! which older servers do not know.
 
 use super::frame::checksum;
 use crate::disk::{Disk, write_all};
@@ -27,7 +28,7 @@ use std::path::Path;
 /// The name of the manifest in its directory.
 pub const NAME: &str = "nearfield.manifest";
 const HEAD: &str = "nearfield-log ";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Manifests are far shorter.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -86,6 +87,15 @@ impl Manifest {
             version: 1,
             ..Manifest::of(base, logs)
         }
+    }
+
+    /// Names another log behind those that are there.
+    pub fn push(&mut self, log: String) {
+        // One of the first version stays what it is, as its logs may lack their first frame.
+        if self.has_openings() {
+            self.version = VERSION;
+        }
+        self.logs.push(log);
     }
 
     /// The manifest before another log begins.

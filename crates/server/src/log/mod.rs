@@ -48,6 +48,7 @@ mod primitive;
 
 use crate::disk::{DiskFile, write_all};
 use crate::resp::{Words, encode};
+use frame::LogTag;
 #[cfg(not(feature = "shuttle"))]
 use primitive::Step;
 use primitive::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, is_left_out};
@@ -119,6 +120,8 @@ pub struct LogFile {
     pub file: Arc<dyn DiskFile>,
     /// Its path, for messages.
     pub path: PathBuf,
+    /// The tag of its frames; files of older servers have none.
+    pub tag: Option<LogTag>,
     /// Its length.
     pub length: u64,
     /// Up to which length it is on the medium.
@@ -461,7 +464,7 @@ impl Log {
         let length = commands.len();
         let always = state.policy == Policy::Always && !is_left_out(Step::WaitForSync);
         let (written, synced) = MutexGuard::unlocked(state, || {
-            frame::seal(&mut commands, current.length, synced);
+            frame::seal(&mut commands, current.tag, current.length, synced);
             let written = write_all(&*current.file, &commands);
             let is_synced = written.is_ok() && always;
             let began = Instant::now();

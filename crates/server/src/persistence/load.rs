@@ -4,7 +4,9 @@ use crate::client::Client;
 use crate::keyspace::snapshot::value;
 use crate::keyspace::{Access, Databases, Effects, Keys};
 use crate::log::Damage;
-use crate::log::frame::{Behind, Frames, Next, ends_in_zeros, look_behind, opening};
+use crate::log::frame::{
+    Behind, Frames, LogTag, Next, OPENING_BYTES, ends_in_zeros, look_behind, opening,
+};
 use crate::log::manifest::{Manifest, ManifestError};
 use crate::rdb;
 use crate::resp::request::{self, RequestLimits, Step};
@@ -344,11 +346,8 @@ impl<'l> Loader<'l> {
     ) -> Result<(), LoadError> {
         let paths = manifest.logs.iter().map(|log| directory.join(log));
         let paths: Vec<PathBuf> = paths.collect();
-        let opening_bytes = opening().len() as u64;
-        let least = match manifest.has_openings() {
-            true => opening_bytes,
-            false => 0,
-        };
+        // Where logs begin with a frame, that cannot be torn: all of them lies behind it.
+        let least = u64::from(manifest.has_openings());
         let length = |path: &PathBuf| std::fs::metadata(path).map(|data| data.len());
         let mut was_cut = false;
         for (number, path) in paths.iter().enumerate() {
@@ -356,7 +355,7 @@ impl<'l> Loader<'l> {
                 path: path.clone(),
                 source,
             };
-            let is_unused = |path: &PathBuf| length(path).is_ok_and(|it| it <= opening_bytes);
+            let is_unused = |path: &PathBuf| length(path).is_ok_and(|it| it <= OPENING_BYTES);
             let allowed = match damage {
                 Some(Damage::Repair) => AllowedCut::Anything,
                 // A file is written to only when the one before is complete.
@@ -374,7 +373,7 @@ impl<'l> Loader<'l> {
                 return Err(LoadError::Damaged {
                     path: path.clone(),
                     offset: 0,
-                    reason: "it is shorter than the frame with which each log begins".to_owned(),
+                    reason: "it lacks the frame with which each log begins".to_owned(),
                 });
             } else {
                 was_cut = self.log(path, allowed)? && allowed == AllowedCut::Anything;
@@ -527,7 +526,7 @@ fn cut(path: &Path, file: &File, offset: u64) -> io::Result<()> {
     let mut log = File::options().write(true).open(path)?;
     log.set_len(offset)?;
     if offset == 0 {
-        log.write_all(&opening())?;
+        log.write_all(&opening(LogTag::random()))?;
     }
     log.sync_all()?;
     tracing::error!("{} has what is cut off", kept.display());

@@ -14,7 +14,7 @@ pub use tasks::{save_now, shut_down, spawn};
 
 use crate::disk::{Disk, write_all};
 use crate::log::LogFile;
-use crate::log::frame::opening;
+use crate::log::frame::{LogTag, opening};
 use crate::server::Server;
 use std::io;
 use std::path::PathBuf;
@@ -26,13 +26,15 @@ pub fn dump(server: &Server) -> PathBuf {
 
 /// Opens a new log, which begins with a frame without commands.
 fn create_log(disk: &dyn Disk, path: PathBuf) -> io::Result<LogFile> {
-    let (file, opening) = (disk.create(&path)?, opening());
+    let tag = LogTag::random();
+    let (file, opening) = (disk.create(&path)?, opening(tag));
     write_all(&*file, &opening)?;
     file.sync()?;
     let length = opening.len() as u64;
     Ok(LogFile {
         file,
         path,
+        tag: Some(tag),
         length,
         synced: length,
     })

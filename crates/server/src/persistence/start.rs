@@ -5,10 +5,11 @@ use super::load::{LoadError, Loader, Repeat};
 use super::{create_log, dump, rebuild, switch};
 use crate::disk::Disk;
 use crate::keyspace::{Databases, snapshot};
-use crate::log::frame::opening;
+use crate::log::frame::{OPENING_BYTES, tag_of};
 use crate::log::manifest::{Manifest, ManifestError, NAME, base_name, log_name, numbered_files};
 use crate::log::{Damage, LogFile};
 use crate::server::{DirectoryLock, Server};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -106,7 +107,7 @@ fn find_manifest(
     };
     let is_unused = |name: &str| {
         let length = std::fs::metadata(directory.join(name)).map(|data| data.len());
-        name.starts_with("log-") && length.is_ok_and(|length| length <= opening().len() as u64)
+        name.starts_with("log-") && length.is_ok_and(|length| length <= OPENING_BYTES)
     };
     // Files that the manifest does not name may hold acknowledged writes.
     let files = numbered_files(directory).map_err(io)?;
@@ -197,6 +198,7 @@ fn open_log(
     {
         let path = directory.join(name);
         let length = std::fs::metadata(&path)?.len();
+        let tag = tag_of(&mut File::open(&path)?)?;
         let file = disk.append(&path)?;
         // After a kill, what was written may not be on the medium yet.
         file.sync()?;
@@ -204,6 +206,7 @@ fn open_log(
         let file = LogFile {
             file,
             path,
+            tag,
             length,
             synced,
         };

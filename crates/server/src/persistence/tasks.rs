@@ -247,7 +247,7 @@ fn rewrite(server: &Server) -> io::Result<()> {
     };
     let log = create_log(disk, directory.join(log_name(number)))?;
     disk.sync_directory(directory)?;
-    manifest.logs.push(log_name(number));
+    manifest.push(log_name(number));
     manifest.replace(disk, directory)?;
     server.persistence.state.lock().manifest = manifest.clone();
     let path = directory.join(base_name(number));

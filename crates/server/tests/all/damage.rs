@@ -142,7 +142,7 @@ fn without_a_manifest_nothing_is_lost_and_another_can_be_made() {
     }
     // An old manifest beside newer files; one of a newer version, an empty one, and none of ours.
     let mut files = left[1].clone();
-    let newer = b"nearfield-log 3\nlog log-1.aof\ncrc32c 00000000\n".to_vec();
+    let newer = b"nearfield-log 4\nlog log-1.aof\ncrc32c 00000000\n".to_vec();
     let body = newer.len() - "crc32c 00000000\n".len();
     let checksum = nearfield_server::log::frame::checksum(&newer[..body]);
     let newer = [
@@ -177,7 +177,7 @@ fn without_a_manifest_nothing_is_lost_and_another_can_be_made() {
 fn a_log_that_lacks_bytes_is_refused_and_a_repair_keeps_what_it_cuts_off() {
     let (left, states) = history(0, 120);
     let whole = left[0]["log-1.aof"].clone();
-    let opening = nearfield_server::log::frame::opening().len();
+    let opening = nearfield_server::log::frame::OPENING_BYTES as usize;
     for from in (0..whole.len() - 1100).step_by(whole.len() / 12) {
         let mut files = left[0].clone();
         let without = [&whole[..from], &whole[from + 1000..]].concat();
@@ -222,6 +222,78 @@ fn a_log_that_lacks_bytes_is_refused_and_a_repair_keeps_what_it_cuts_off() {
             .keys()
             .any(|name| name.contains("cut-at"))
     );
+}
+
+#[test]
+fn a_value_that_looks_like_a_trailer_does_not_make_a_torn_tail_refused() {
+    let folder = Folder::new();
+    let server = Nearfield::start(options(&folder.0, true));
+    let mut connection = server.connect();
+    run(&mut connection, "SET before 1");
+    server.server.log.flush().unwrap();
+    let before = fs::read(folder.join("log-1.aof")).unwrap().len();
+    let expected = state(&server.server.keyspace);
+    // Trailers of all forms: one of an older server, and that of this log's first frame but for its
+    // number, which no client knows.
+    let mut value = Vec::new();
+    nearfield_server::log::frame::seal(&mut value, None, before as u64, u64::MAX);
+    value.extend(nearfield_server::log::frame::opening(
+        nearfield_server::log::frame::LogTag(7),
+    ));
+    value.extend(vec![b'x'; 1000]);
+    connection.command(&[b"SET", b"key", &value]).unwrap();
+    drop(server);
+    let files = files(&folder);
+    let whole = &files["log-1.aof"];
+    for length in [before + 20, whole.len() - 900, whole.len() - 5] {
+        let mut torn = files.clone();
+        torn.insert("log-1.aof".to_owned(), whole[..length].to_vec());
+        let folder = folder_of(&torn);
+        assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_log_of_an_older_server_is_gone_on_with() {
+    let folder = Folder::new();
+    let mut log = Vec::new();
+    for line in ["", "SET a 1"] {
+        let mut body = Vec::new();
+        if !line.is_empty() {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            encode(&mut body, &words);
+        }
+        nearfield_server::log::frame::seal(&mut body, None, log.len() as u64, 0);
+        log.extend(body);
+    }
+    let body = "nearfield-log 2\nlog log-1.aof\n";
+    let checksum = nearfield_server::log::frame::checksum(body.as_bytes());
+    fs::write(
+        folder.join(MANIFEST),
+        format!("{body}crc32c {checksum:08x}\n"),
+    )
+    .unwrap();
+    fs::write(folder.join("log-1.aof"), &log).unwrap();
+    let server = Nearfield::start(options(&folder.0, true));
+    let mut connection = server.connect();
+    run(&mut connection, "SET b 2");
+    server.server.log.flush().unwrap();
+    assert_eq!(
+        load(&folder_of(&files(&folder)), true, Damage::Refuse)
+            .unwrap()
+            .len(),
+        2
+    );
+    // From the next rewrite on its frames are those of this server.
+    run(&mut connection, "BGREWRITEAOF");
+    let status = || server.server.persistence.status();
+    eventually("a rewrite", || status().rewrites == 1);
+    run(&mut connection, "SET c 3");
+    let expected = state(&server.server.keyspace);
+    drop((connection, server));
+    let manifest = fs::read_to_string(folder.join(MANIFEST)).unwrap();
+    assert!(manifest.starts_with("nearfield-log 3\n"), "{manifest}");
+    assert_eq!(load(&folder, true, Damage::Refuse).unwrap(), expected);
 }
 
 #[test]

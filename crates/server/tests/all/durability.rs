@@ -193,7 +193,7 @@ fn a_log_cut_anywhere_loads_as_far_as_it_goes() {
     let (folder, path, states) = small_history();
     let whole = fs::read(&path).unwrap();
     let mut seen = 0;
-    let opening_bytes = nearfield_server::log::frame::opening().len();
+    let opening_bytes = nearfield_server::log::frame::OPENING_BYTES as usize;
     for length in 0..=whole.len() {
         fs::write(&path, &whole[..length]).unwrap();
         let loaded = load(&folder.0, true, Damage::Refuse);
@@ -234,16 +234,16 @@ fn no_flipped_byte_of_a_log_makes_a_wrong_state() {
                 if position % 16 == 0 {
                     let repaired = load(&folder.0, true, Damage::Repair).unwrap();
                     assert!(states.contains(&repaired));
-                    let opening = nearfield_server::log::frame::opening();
+                    let opening = nearfield_server::log::frame::OPENING_BYTES;
                     let left = fs::metadata(&path).unwrap().len();
-                    assert_eq!(left, offset.max(opening.len() as u64));
+                    assert_eq!(left, offset.max(opening));
                 }
             }
             Err(other) => panic!("at {position}: {other}"),
         }
     }
-    // Only a trailer that is no trailer any more looks like one that was not written.
-    assert!(refused > 5 * cut && cut > 10, "{refused} and {cut}");
+    // Only a last trailer that is no such command any more looks like one that was not written.
+    assert!(refused > 5 * cut && cut > 3, "{refused} and {cut}");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_command_that_cannot_be_repeated_is_refused() {
     let (folder, path, _) = small_history();
     for command in ["*1\r\n$5\r\nNOSUC\r\n", "*2\r\n$3\r\nSET\r\n$1\r\nk\r\n"] {
         let mut frame = command.as_bytes().to_vec();
-        nearfield_server::log::frame::seal(&mut frame, 0, 0);
+        nearfield_server::log::frame::seal(&mut frame, None, 0, 0);
         fs::write(&path, &frame).unwrap();
         let error = load(&folder.0, true, Damage::Refuse).unwrap_err();
         assert!(

@@ -32,6 +32,7 @@ impl Medium {
         LogFile {
             file: Arc::new(self.clone()),
             path: name.into(),
+            tag: None,
             length: 0,
             synced: 0,
         }
