@@ -43,7 +43,11 @@ pub const COMMANDS: &[Command] = &[
         .flag(Flags::NOSCRIPT)
         .about(GROUP, "1.0.0", "O(1)")
         .summary("Makes the log as short as the keys allow, while clients are served.")
-        .differs("Refused while there is no log, as nobody would read what it makes."),
+        .differs(
+            "Without a log it saves dump.rdb, which the next start reads, also one with appendonly \
+             yes. Redis makes a base for a log, which only such a start reads, in place of a later \
+             dump.",
+        ),
     Command::new("lastsave", 1, lastsave)
         .fast()
         .flag(Flags::NO_PHASE)
@@ -99,11 +103,6 @@ fn bgsave(call: &mut Call<'_>) -> Answer {
 }
 
 fn bgrewriteaof(call: &mut Call<'_>) -> Answer {
-    if !call.server.log.is_on() {
-        return Err(CommandError::text(
-            "ERR there is no append only file: CONFIG SET appendonly yes begins one",
-        ));
-    }
     match call.server.persistence.request(Task::Rewrite, true) {
         Requested::Started => {
             let text = "Background append only file rewriting started";

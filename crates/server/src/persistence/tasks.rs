@@ -143,6 +143,9 @@ fn take_snapshots(server: &Server) {
             let Some(task) = state.status.scheduled.take() else {
                 continue;
             };
+            // Where there is to be no log, a dump is what the next start reads, be it to begin one.
+            let has_log = server.log.is_on() || switch::is_wanted(server);
+            let task = if has_log { task } else { Task::Save };
             state.status.running = Some(task);
             state.began = Some(Instant::now());
             task

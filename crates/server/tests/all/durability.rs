@@ -829,6 +829,29 @@ fn a_snapshot_that_fails_leaves_the_last_one() {
 }
 
 #[test]
+fn a_rewrite_without_a_log_saves_what_the_next_start_reads() {
+    let folder = Folder::new();
+    let server = Nearfield::start(options(&folder.0, false, Policy::No));
+    let mut connection = server.connect();
+    let status = || server.server.persistence.status();
+    for round in 1..=2 {
+        assert_eq!(run(&mut connection, &format!("SET k{round} v")), ok());
+        let answer = run(&mut connection, "BGREWRITEAOF").to_string();
+        assert_eq!(answer, "Background append only file rewriting started");
+        wait_until("the end", || status().saves == round);
+        wait_until("the end", || status().running.is_none());
+        // A start reads it, whether it begins a log or not.
+        for log in [false, true] {
+            let loaded = load(&copy(&folder).0, log, Damage::Refuse).unwrap();
+            assert_eq!(loaded.len() as u64, round);
+        }
+    }
+    let info = run(&mut connection, "INFO persistence").to_string();
+    assert!(info.contains("rdb_changes_since_last_save:0"), "{info}");
+    assert!(info.contains("aof_last_bgrewrite_status:ok"), "{info}");
+}
+
+#[test]
 fn a_rewrite_that_fails_anywhere_loses_nothing() {
     let expected = Mutex::new(0);
     let Failing {
