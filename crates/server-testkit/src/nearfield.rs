@@ -1,12 +1,54 @@
 //! Our server within the process of a test.
 
 use super::connection::{Connection, PATIENCE};
+use super::folder::Folder;
 use nearfield_server::config::{ListenPort, Options};
 use nearfield_server::net;
 use nearfield_server::server::Server;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+
+/// Gives options a directory of their own, unless they name one: whatever a server writes is not to
+/// lie in the directory of the test. Nothing is kept there that would not be kept without.
+pub fn in_own_folder(mut options: Options) -> (Options, Option<Folder>) {
+    options.persistence.complete(&options.settings);
+    let kept = &mut options.persistence;
+    if kept.directory.is_some() {
+        return (options, None);
+    }
+    let folder = Folder::new();
+    kept.log = Some(kept.log());
+    kept.save = Some(kept.save_points());
+    kept.directory = Some(folder.0.clone());
+    (options, Some(folder))
+}
+
+/// A server that serves nobody, with a folder of its own.
+pub struct UnservedServer {
+    server: Server,
+    _folder: Option<Folder>,
+}
+
+impl UnservedServer {
+    /// Makes a server. It has read none of its files.
+    pub fn new(options: Options) -> UnservedServer {
+        let (options, folder) = in_own_folder(options);
+        UnservedServer {
+            server: Server::new(options),
+            _folder: folder,
+        }
+    }
+}
+
+impl Deref for UnservedServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
 
 /// Our server, in threads of this process. It stops when it is dropped.
 pub struct Nearfield {
@@ -15,6 +57,8 @@ pub struct Nearfield {
     /// The shared state of its threads.
     pub server: Arc<Server>,
     thread: Option<JoinHandle<()>>,
+    /// Deleted when the server has ended.
+    _folder: Option<Folder>,
 }
 
 impl Nearfield {
@@ -27,6 +71,7 @@ impl Nearfield {
             let added = options.settings.add(DEBUG, "yes".to_owned());
             added.expect("a parameter");
         }
+        let (options, folder) = in_own_folder(options);
         let port = ListenPort::Free;
         let server = Arc::new(Server::new(Options { port, ..options }));
         let (sender, receiver) = mpsc::channel();
@@ -41,6 +86,7 @@ impl Nearfield {
             address: receiver.recv_timeout(PATIENCE).expect("a server"),
             server,
             thread: Some(thread),
+            _folder: folder,
         }
     }
 

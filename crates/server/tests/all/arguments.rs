@@ -9,7 +9,7 @@ use nearfield_server::command::{Command, Flags, Group, Run, all};
 use nearfield_server::config::Options;
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::Server;
+use nearfield_server_testkit::nearfield::UnservedServer;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -138,7 +138,7 @@ fn any_arguments_are_answered_once() {
     };
     let commands: Vec<&Command> = all().filter(|command| is_ours(&command)).collect();
     let random = &mut SmallRng::seed_from_u64(7);
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut executor = Executor::new(&server);
     let mut client = Client::internal();
     let mut run = |words: &[&str]| {

@@ -2,7 +2,7 @@
 
 use nearfield_server::config::{Options, Settings};
 use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::peer::Peer;
 use nearfield_server_testkit::redis::Redis;
 use nearfield_server_testkit::reply::Value;
@@ -286,7 +286,7 @@ fn users_of_the_configuration_are_there_and_are_written_back() {
         ("aclfile users.acl", "not in both"),
     ] {
         std::fs::write(&path, format!("{text}{line}\n")).expect("a file");
-        let server = nearfield_server::server::Server::new(read());
+        let server = UnservedServer::new(read());
         let served = nearfield_server::net::serve(&server, |_| server.stop());
         let error = served.expect_err("it starts").to_string();
         assert!(error.contains(why), "{error}");

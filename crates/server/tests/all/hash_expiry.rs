@@ -10,7 +10,7 @@ use nearfield_server::resp::{Protocol, Reply};
 use nearfield_server::server::Server;
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::state::{State, state};
 use nearfield_server_testkit::steps::{ask, ask_number, eventually, info};
@@ -247,7 +247,7 @@ fn move_all(server: &Server, tier: usize) {
 /// Calls `before` before each command. Answers how many notes of cold hashes are left.
 fn go_with_their_last_field(options: Options, before: impl Fn(&Server)) -> usize {
     const START_MS: u64 = 1_800_000_000_000;
-    let (server, mut client) = (Server::new(options), Client::internal());
+    let (server, mut client) = (UnservedServer::new(options), Client::internal());
     let mut run = |command: &str, after_ms| {
         before(&server);
         let reply = run_at(&server, &mut client, command, START_MS + after_ms);

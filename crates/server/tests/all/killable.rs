@@ -3,8 +3,8 @@
 use nearfield_server::config::{Durability, ListenPort, Options};
 use nearfield_server::log::Policy;
 use nearfield_server::net;
-use nearfield_server::server::Server;
 use nearfield_server_testkit::faulty::{Chance, FaultyDisk};
+use nearfield_server_testkit::nearfield::UnservedServer;
 use nearfield_server_testkit::stir::{Stirred, small_tiers, stir};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,7 +26,7 @@ fn server_process() {
     let disk = FaultyDisk::default();
     let faults = Arc::clone(&disk.faults);
     let has_tiers = std::env::var(TIERS).is_ok();
-    let server = Server::new(Options {
+    let server = UnservedServer::new(Options {
         tiers: has_tiers.then(|| small_tiers(&Path::new(&folder).join("tiers"))),
         port: ListenPort::Free,
         threads: 2,

@@ -10,10 +10,9 @@ use nearfield_server::config::{Durability, Options};
 use nearfield_server::keyspace::notes::Note;
 use nearfield_server::keyspace::{Access, Effects, Home, Keys, Keyspace};
 use nearfield_server::resp::{Protocol, Reply};
-use nearfield_server::server::Server;
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::state::state;
 use nearfield_testkit::seeds;
@@ -188,7 +187,7 @@ const COMMANDS: &[&str] = &[
 fn keys_expire_at_their_times_whatever_was_done_to_them() {
     seeds::each(60, |seed| {
         let mut random = SmallRng::seed_from_u64(seed);
-        let server = Server::new(Options::default());
+        let server = UnservedServer::new(Options::default());
         let mut now = 1_000_000;
         for _ in 0..400 {
             let line = COMMANDS.choose(&mut random).unwrap();

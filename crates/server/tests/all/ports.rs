@@ -2,8 +2,7 @@
 
 use nearfield_server::config::{ListenPort, Options, bind_addresses};
 use nearfield_server::net::serve;
-use nearfield_server::server::Server;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{ask, connect, eventually, on_both};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
@@ -153,7 +152,7 @@ fn an_address_that_the_machine_need_not_have_is_passed_over_at_the_start() {
             port: ListenPort::Free,
             ..started_with(bind)
         };
-        let server = Server::new(options);
+        let server = UnservedServer::new(options);
         let error = serve(&server, |_| panic!("it listens")).expect_err("an address");
         assert!(error.to_string().contains("192.0.2.1"), "{error}");
     }

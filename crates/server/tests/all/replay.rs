@@ -9,6 +9,7 @@ use nearfield_server::config::Options;
 use nearfield_server::keyspace::{Access, DATABASES, Effects, Keys};
 use nearfield_server::resp::{Protocol, Reply, Words};
 use nearfield_server::server::Server;
+use nearfield_server_testkit::nearfield::UnservedServer;
 use nearfield_testkit::seeds;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -155,7 +156,7 @@ fn the_log_makes_the_same_keyspace_at_any_time() {
     seeds::each(40, |seed| {
         runs += 1;
         let random = &mut SmallRng::seed_from_u64(seed);
-        let server = Server::new(Options::default());
+        let server = UnservedServer::new(Options::default());
         server.keyspace.set_logging(true);
         let mut log = Vec::new();
         let mut now_ms = START_MS;
@@ -165,7 +166,7 @@ fn the_log_makes_the_same_keyspace_at_any_time() {
             let database = random.random_range(0..2);
             log.extend(execute(&server, database, &words, now_ms, false).0);
         }
-        let replayed = Server::new(Options::default());
+        let replayed = UnservedServer::new(Options::default());
         for (database, words) in &log {
             let (_, reply) = execute(&replayed, *database, words, now_ms + 1_000_000, true);
             let shown = String::from_utf8_lossy(&reply).into_owned();

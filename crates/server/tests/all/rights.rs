@@ -4,10 +4,9 @@
 use super::configuration::{on_both_with, started_with};
 use nearfield_server::config::{ListenPort, Options};
 use nearfield_server::net::serve;
-use nearfield_server::server::Server;
 use nearfield_server_testkit::connection::Connection;
 use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{ask, connect, on_both, until_closed};
 use std::net::SocketAddr;
 
@@ -110,7 +109,7 @@ fn commands_that_can_do_harm_are_closed_unless_the_configuration_opens_them() {
     }
     // By default, too.
     let parameters = ["enable-debug-command", "enable-module-command"];
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     assert_eq!(
         parameters.map(|name| server.config.text(name)),
         ["no", "no"]
@@ -119,7 +118,7 @@ fn commands_that_can_do_harm_are_closed_unless_the_configuration_opens_them() {
 
 /// Starts a server that is expected to refuse it, and returns why.
 fn refusal(options: Options) -> String {
-    let server = Server::new(Options {
+    let server = UnservedServer::new(Options {
         port: ListenPort::Free,
         ..options
     });
@@ -173,7 +172,7 @@ fn a_port_of_0_is_none() {
     let folder = Folder::new();
     let socket = folder.join("socket");
     let name = socket.to_string_lossy().into_owned();
-    let server = Server::new(started_with(&[("port", "0"), ("unixsocket", &name)]));
+    let server = UnservedServer::new(started_with(&[("port", "0"), ("unixsocket", &name)]));
     let served = serve(&server, |addresses| {
         assert_eq!(addresses, [], "it listens for TCP");
         assert!(socket.exists());
@@ -182,7 +181,7 @@ fn a_port_of_0_is_none() {
     assert!(served.is_ok(), "{served:?}");
     assert_eq!(server.listening.port(), 0);
     // With nothing else there is no way to it.
-    let server = Server::new(started_with(&[("port", "0")]));
+    let server = UnservedServer::new(started_with(&[("port", "0")]));
     let served = serve(&server, |_| server.stop());
     let error = served.expect_err("it listens somewhere").to_string();
     assert!(error.contains("port, tls-port and unixsocket"), "{error}");

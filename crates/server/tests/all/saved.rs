@@ -11,7 +11,7 @@ use nearfield_server::server::Server;
 use nearfield_server_testkit::commands::Generator;
 use nearfield_server_testkit::connection::{Connection, PATIENCE};
 use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::state::{State, state};
 use rand::rngs::SmallRng;
@@ -144,7 +144,7 @@ fn what_a_command_accepts_can_be_saved_and_loaded() {
         };
         let server = Nearfield::start(Options::default());
         let (mut connection, mut aside) = (server.connect(), server.connect());
-        let other = Server::new(Options::default());
+        let other = UnservedServer::new(Options::default());
         let mut before = State::new();
         let mut history = Vec::new();
         for number in 0..commands {

@@ -8,6 +8,7 @@ use nearfield_server::config::Options;
 use nearfield_server::execute::Executor;
 use nearfield_server::resp::{Protocol, Reply};
 use nearfield_server::server::Server;
+use nearfield_server_testkit::nearfield::UnservedServer;
 use std::collections::{BTreeMap, BTreeSet};
 
 struct Session<'s> {
@@ -44,7 +45,7 @@ impl<'s> Session<'s> {
 
 #[test]
 fn a_scan_meets_each_key_that_stays_once() {
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut session = Session::new(&server);
     let key = |number: usize| format!("key:{number}");
     for number in 0..1000 {
@@ -78,7 +79,7 @@ fn a_scan_meets_each_key_that_stays_once() {
 
 #[test]
 fn a_scan_with_a_prefix_looks_at_no_other_keys() {
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut session = Session::new(&server);
     for number in 0..500 {
         session.ask(&["SET", &format!("a:{number}"), "v"]);
@@ -99,7 +100,7 @@ fn a_scan_with_a_prefix_looks_at_no_other_keys() {
 
 #[test]
 fn a_cursor_may_be_used_again_and_is_forgotten_at_last() {
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut session = Session::new(&server);
     session.ask(&["MSET", "a", "1", "b", "2", "c", "3"]);
     let (cursor, _) = session.scan("0", &["COUNT", "1"]);
@@ -115,7 +116,7 @@ fn a_cursor_may_be_used_again_and_is_forgotten_at_last() {
 
 #[test]
 fn every_key_may_be_the_random_one() {
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut session = Session::new(&server);
     let keys = [
         "", "\0", "a", "a\0", "ab", "abc", "abcdef", "b", "user:1", "user:10", "user:2",
@@ -133,7 +134,7 @@ fn every_key_may_be_the_random_one() {
 
 #[test]
 fn flushed_objects_are_freed() {
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut session = Session::new(&server);
     for count in [10, 5000] {
         for number in 0..count {
@@ -152,7 +153,7 @@ fn flushed_objects_are_freed() {
 
 #[test]
 fn keys_are_deleted_when_their_time_is_over_though_nobody_asks() {
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut session = Session::new(&server);
     for number in 0..500 {
         session.ask(&["SET", &number.to_string(), "v", "PXAT", "1"]);

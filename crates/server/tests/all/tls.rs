@@ -5,6 +5,8 @@
 use nearfield_server::config::{ListenPort, Options, Settings};
 use nearfield_server::net;
 use nearfield_server::server::Server;
+use nearfield_server_testkit::folder::Folder;
+use nearfield_server_testkit::nearfield::in_own_folder;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -26,6 +28,7 @@ struct Setting {
     server: Arc<Server>,
     tls: SocketAddr,
     folder: PathBuf,
+    _own: Option<Folder>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -70,12 +73,13 @@ impl Setting {
         ] {
             settings.add(name, value).unwrap();
         }
-        let server = Arc::new(Server::new(Options {
+        let (options, own) = in_own_folder(Options {
             port: ListenPort::Free,
             threads: 2,
             settings,
             ..Options::default()
-        }));
+        });
+        let server = Arc::new(Server::new(options));
         let (sender, receiver) = mpsc::channel();
         let shared = Arc::clone(&server);
         let thread = thread::spawn(move || {
@@ -85,6 +89,7 @@ impl Setting {
             server,
             tls: receiver.recv_timeout(PATIENCE).unwrap(),
             folder,
+            _own: own,
             thread: Some(thread),
         }
     }

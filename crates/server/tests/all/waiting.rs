@@ -9,7 +9,7 @@ use nearfield_server::resp::{Protocol, Reply};
 use nearfield_server::server::Server;
 use nearfield_server::steps;
 use nearfield_server_testkit::connection::Connection;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::peer::Peer;
 use nearfield_server_testkit::steps::{
     ask, ask_number, ask_text, connect, eventually, hear, info, on_both, tell,
@@ -378,7 +378,7 @@ fn a_push_costs_work_for_those_whom_it_serves() {
         ),
     ] {
         let taken = [2, 2000].map(|waiters| {
-            let server = Server::new(Options::default());
+            let server = UnservedServer::new(Options::default());
             let mut counted = Counted::new(&server);
             let mut pusher = counted.client(&["PING"]);
             if waits[0] == "XREADGROUP" {
@@ -403,7 +403,7 @@ fn who_waits_for_many_keys_costs_as_much_as_these() {
     waits.extend(keys.iter().map(String::as_str));
     waits.push("0");
     let taken = [2, 500].map(|waiters| {
-        let server = Server::new(Options::default());
+        let server = UnservedServer::new(Options::default());
         let mut counted = Counted::new(&server);
         let mut pusher = counted.client(&["PING"]);
         let waiting: Vec<Client> = (0..waiters).map(|_| counted.client(&waits)).collect();

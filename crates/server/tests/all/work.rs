@@ -5,10 +5,9 @@ use crate::waiting::Counted;
 use nearfield_server::client::Client;
 use nearfield_server::config::Options;
 use nearfield_server::keyspace::Keyspace;
-use nearfield_server::server::Server;
 use nearfield_server::steps;
 use nearfield_server_testkit::connection::encode;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::steps::{
     ask, ask_number, connect, eventually, hear, info, on_both, tell,
 };
@@ -41,7 +40,7 @@ fn a_write_costs_the_same_however_many_clients_have_to_do_with_other_keys() {
         &["DEL", "a", "b", "c", "z", "s"],
     ];
     let taken = [3, 300].map(|clients| {
-        let server = Server::new(Options::default());
+        let server = UnservedServer::new(Options::default());
         let mut counted = Counted::new(&server);
         let mut writer = counted.client(&["PING"]);
         counted.run(
@@ -78,7 +77,7 @@ fn who_leaves_costs_as_much_as_it_has_had() {
     };
     for command in ["BLPOP q 0", "WATCH k", "SUBSCRIBE c", "PSUBSCRIBE c*"] {
         let taken = [2, 1000].map(|count| {
-            let server = Server::new(Options::default());
+            let server = UnservedServer::new(Options::default());
             let mut counted = Counted::new(&server);
             let words: Vec<&str> = command.split(' ').collect();
             let mut clients: Vec<Client> = (0..count).map(|_| counted.client(&words)).collect();
@@ -107,7 +106,7 @@ fn work_grows_with_the_number_of_words() {
         ("PSUBSCRIBE", false),
     ] {
         let taken = [100, 10_000].map(|count| {
-            let server = Server::new(Options::default());
+            let server = UnservedServer::new(Options::default());
             let mut counted = Counted::new(&server);
             let mut tracker = counted.client(&["HELLO", "3"]);
             counted.run(&mut tracker, &["CLIENT", "TRACKING", "ON"]);
@@ -132,7 +131,7 @@ fn work_grows_with_the_number_of_words() {
 #[test]
 fn prefixes_of_one_client_are_compared_in_order() {
     let taken = [100, 5_000].map(|count| {
-        let server = Server::new(Options::default());
+        let server = UnservedServer::new(Options::default());
         let mut counted = Counted::new(&server);
         let mut client = counted.client(&["HELLO", "3"]);
         let prefixes: Vec<String> = (0..count).map(|number| format!("p{number:05}:")).collect();
@@ -391,7 +390,7 @@ fn what_was_published_before_comes_before_the_end_of_a_subscription() {
 #[test]
 fn large_values_that_are_given_up_are_freed_by_another_thread() {
     const MEMBERS: usize = 18_000;
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut counted = Counted::new(&server);
     let mut client = counted.client(&["PING"]);
     let members: Vec<String> = (0..MEMBERS).map(|it| it.to_string() + "m").collect();
