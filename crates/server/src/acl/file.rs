@@ -17,6 +17,10 @@ fn parse(acl: &Acl, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
     let mut users: Vec<User> = Vec::new();
     let mut errors = String::new();
     for (number, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        if line.contains(&0) {
+            errors += &format!("{path}:{}: a byte of zero. ", number + 1);
+            continue;
+        }
         let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(b"#") {
             continue;

@@ -29,7 +29,10 @@ pub enum FileError {
         source: std::io::Error,
     },
     /// A line is not understood.
-    #[error("{}, line {line}: {why}", path.display())]
+    #[error(
+        "{}, line {line}: {why}. Correct the line, or restore the file from a backup",
+        path.display()
+    )]
     Line {
         /// The file.
         path: PathBuf,
@@ -121,6 +124,9 @@ impl Settings {
                 line: number + 1,
                 why: why.to_owned(),
             };
+            if line.contains(&0) {
+                return Err(refused("a byte of zero, as damaged files have them"));
+            }
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
@@ -320,7 +326,7 @@ mod tests {
         ] {
             let path = temporary("wrong.conf", text);
             let error = Settings::read(&path).unwrap_err().to_string();
-            assert!(error.ends_with(expected), "{error}");
+            assert!(error.contains(expected), "{error}");
             assert!(error.contains("wrong.conf"), "{error}");
             std::fs::remove_file(path).unwrap();
         }
@@ -375,7 +381,7 @@ mod tests {
         std::fs::write(&path, "user a on\nUSER a off\n").unwrap();
         let error = Settings::read(&path).unwrap_err().to_string();
         assert!(
-            error.ends_with("line 2: the user is described twice"),
+            error.contains("line 2: the user is described twice"),
             "{error}"
         );
         std::fs::remove_file(path).unwrap();

@@ -44,7 +44,10 @@ pub enum ServeError {
     #[error(transparent)]
     NotDurable(#[from] NotDurable),
     /// The users cannot be read, without whom everybody could do everything.
-    #[error("Error loading ACLs: {0}")]
+    #[error(
+        "Error loading ACLs: {0}. Correct it there, or restore the file from a backup; without it \
+         everybody could do everything"
+    )]
     Users(#[from] AclError),
     /// A socket in the file system cannot be listened on.
     #[error("cannot listen on {}: {source}", path.display())]

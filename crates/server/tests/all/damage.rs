@@ -3,10 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
-use nearfield_server::config::{Durability, Options};
+use nearfield_server::acl::User;
+use nearfield_server::command::registry;
+use nearfield_server::config::{Durability, Options, Settings};
 use nearfield_server::log::{Damage, Policy};
+use nearfield_server::net;
 use nearfield_server::persistence;
 use nearfield_server::persistence::load::LoadError;
+use nearfield_server::resp::request::split_words;
 use nearfield_server::server::Server;
 use nearfield_server_testkit::connection::{Connection, encode};
 use nearfield_server_testkit::folder::Folder;
@@ -44,7 +48,17 @@ fn load(folder: &Folder, log: bool, damage: Damage) -> Result<State, LoadError> 
     options.persistence.damage = damage;
     let server = Server::new(options);
     persistence::start(&server, nearfield_server::command::repeat)?;
-    Ok(state(&server.keyspace))
+    Ok(everything(&server))
+}
+
+/// The keys of a server, and its libraries of functions under a database that there is not.
+fn everything(server: &Server) -> State {
+    let mut state = state(&server.keyspace);
+    for (number, code) in server.functions.codes().iter().enumerate() {
+        let place = (usize::MAX, number.to_be_bytes().to_vec());
+        state.insert(place, (code.escape_ascii().to_string(), None));
+    }
+    state
 }
 
 fn run(connection: &mut Connection, line: &str) -> Value {
@@ -90,7 +104,16 @@ fn history(rewrites: usize, commands: usize) -> (Vec<Files>, Vec<State>) {
                 _ => format!("SET k{number} {}", value.trim().replace(' ', "-")),
             };
             run(&mut connection, line.trim());
-            states.push(state(&server.server.keyspace));
+            states.push(everything(&server.server));
+            if number % 10 == 7 {
+                let name = number % 3;
+                let body = format!("function() return {number} end");
+                let code =
+                    format!("#!lua name=l{name}\nredis.register_function('f{name}', {body})");
+                let words: [&[u8]; 4] = [b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()];
+                connection.command(&words).expect("an answer");
+                states.push(everything(&server.server));
+            }
         }
         server.server.log.flush().unwrap();
         left.push(files(&folder));
@@ -428,6 +451,132 @@ fn damage_anywhere_is_refused_or_gives_what_was_acknowledged() {
     });
     eprintln!("damaged files: {refused} refused, {earlier} read in part, {same} as they were");
     assert!(refused > earlier + same);
+}
+
+/// Damages a text in another way for each seed, and passes on what is no longer the same.
+fn damaged_texts(whole: &[u8], mut check: impl FnMut(&[u8])) {
+    seeds::each(300, |seed| {
+        let random = &mut SmallRng::seed_from_u64(seed);
+        let mut text = whole.to_vec();
+        damage(random, &mut text);
+        if text != whole {
+            check(&text);
+        }
+    });
+}
+
+/// The lines of a text that say something.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"))
+}
+
+#[test]
+fn damage_anywhere_in_a_file_of_users_is_refused_or_gives_what_its_lines_say() {
+    let folder = Folder::new();
+    let path = folder.join("users.acl");
+    let mut options = options(&folder.0, false);
+    options.acl_file = Some(path.clone());
+    let server = Server::new(options);
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    let whole = format!(
+        "# users\nuser default off sanitize-payload resetchannels -@all\n\
+         user ann on #{hash} ~app:* %R~log:* &news.* -@all +@read +set +config|get (~b:* +get)\n\
+         user b\u{fc}rger on nopass ~* &* +@all -debug -config|set\n\
+         user eve off >secret resetkeys +select|0\n"
+    );
+    let (mut refused, mut read) = (0, 0);
+    fs::write(&path, &whole).unwrap();
+    server.acl.load_at_start(&[]).unwrap();
+    damaged_texts(whole.as_bytes(), |text| {
+        let before = server.acl.users();
+        fs::write(&path, text).unwrap();
+        if let Err(error) = server.acl.load_at_start(&[]) {
+            refused += 1;
+            let error = net::ServeError::from(error).to_string();
+            assert!(error.contains("users.acl:"), "{error}");
+            assert!(error.contains("restore"), "{error}");
+            assert_eq!(
+                server.acl.users(),
+                before,
+                "users of a file that is refused"
+            );
+            return;
+        }
+        read += 1;
+        assert!(!text.contains(&0), "bytes that nobody has written");
+        // Each line made one user, and each user but the default one is that of a line.
+        let users = server.acl.users();
+        let mut named = 0;
+        for line in lines(text) {
+            let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+            let words: Vec<&[u8]> = words.into_iter().filter(|it| !it.is_empty()).collect();
+            let mut user = User::new(words[1], false);
+            user.apply_all(registry(), &words[2..]).unwrap();
+            let served = users.iter().find(|it| it.name == user.name);
+            let served = served.expect("the user of a line");
+            assert_eq!(served.describe(), user.describe());
+            named += 1;
+        }
+        let has_default = lines(text).any(|line| line.starts_with(b"user default "));
+        assert_eq!(users.len(), named + usize::from(!has_default));
+    });
+    eprintln!("damaged files of users: {refused} refused, {read} read as they are");
+    assert!(refused > 20 && read > 20, "{refused} and {read}");
+}
+
+#[test]
+fn damage_anywhere_in_a_configuration_is_refused_or_gives_what_its_lines_say() {
+    let folder = Folder::new();
+    let path = folder.join("server.conf");
+    let whole = format!(
+        "# a server\nbind 127.0.0.1 -::1\nport 7000\ndir {}\ntimeout 0\nsave 3600 1 300 100\n\
+         appendonly yes\nappendfsync everysec\nauto-aof-rewrite-percentage 100\n\
+         maxmemory 100mb\nmaxmemory-policy allkeys-lru\nmaxclients 1000\nhz 10\n\
+         requirepass \"a \\x00b\"\nnotify-keyspace-events KEA\ndatabases 16\n\
+         client-output-buffer-limit normal 0 0 0 pubsub 32mb 8mb 60\n\
+         user ann on +@read ~a:*\nuser eve off\n",
+        folder.0.display()
+    );
+    let (mut refused, mut read) = (0, 0);
+    fs::write(&path, &whole).unwrap();
+    Settings::read(&path).unwrap();
+    damaged_texts(whole.as_bytes(), |text| {
+        fs::write(&path, text).unwrap();
+        let settings = match Settings::read(&path) {
+            Ok(settings) => settings,
+            Err(error) => {
+                refused += 1;
+                let error = error.to_string();
+                assert!(error.contains("server.conf, line "), "{error}");
+                assert!(error.contains("restore"), "{error}");
+                return;
+            }
+        };
+        read += 1;
+        assert!(!text.contains(&0), "bytes that nobody has written");
+        // Each line is a value or a user, and the last value of a parameter counts.
+        let said = settings.values.len() + settings.users.len();
+        assert_eq!(said, lines(text).count());
+        let mut last = BTreeMap::new();
+        for line in lines(text) {
+            let mut words = split_words(line).unwrap();
+            let name = String::from_utf8(words.remove(0)).unwrap().to_lowercase();
+            last.insert(name, words.join(&b' '));
+        }
+        for (name, value) in last {
+            if !["user", "save", "tier"].contains(&&*name) {
+                let read = settings.bytes(&name);
+                assert_eq!(read, Some(&*value), "{name}");
+            }
+        }
+        // The server can be made of it, or says why not.
+        if let Ok(options) = Options::from_settings(settings) {
+            drop(Server::new(options));
+        }
+    });
+    eprintln!("damaged configurations: {refused} refused, {read} read as they are");
+    assert!(refused > 20 && read > 20, "{refused} and {read}");
 }
 
 #[test]
