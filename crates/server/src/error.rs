@@ -1,5 +1,6 @@
 //! The errors of commands, as clients see them.
 
+use crate::carried;
 use std::borrow::Cow;
 
 /// Why a command was refused. Its text is what the client is told, beginning with an error code.
@@ -63,11 +64,11 @@ fn index_message(error: &nearfield_core::Error) -> String {
     }
 }
 
-/// Bytes that a client has sent, shortened and made printable for an error: as in Redis, up to a
-/// byte of zero.
+/// Returns bytes that a client has sent, shortened for an error: as in Redis, up to a byte of zero.
+/// Those that are no text are [carried] in it.
 pub fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES: usize = 128;
     let bytes = &bytes[..bytes.len().min(SHOWN_BYTES)];
     let text = bytes.split(|&byte| byte == 0).next();
-    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
+    carried::text(text.unwrap_or_default())
 }

@@ -6,6 +6,7 @@ pub mod acl;
 mod admission;
 pub mod allocator;
 pub mod blocking;
+pub mod carried;
 pub mod catalog;
 pub mod client;
 pub mod clock;

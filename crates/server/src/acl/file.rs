@@ -3,6 +3,7 @@
 use super::error::AclError;
 use super::selector::check_blanks;
 use super::{Acl, DEFAULT, User, Users};
+use crate::carried;
 use crate::config::UserLine;
 use crate::secret_file;
 use std::path::Path;
@@ -27,7 +28,7 @@ fn parse(acl: &Acl, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
         }
         match parse_line(acl, line) {
             Ok(user) if users.iter().any(|known| known.name == user.name) => {
-                let name = String::from_utf8_lossy(&user.name);
+                let name = carried::text(&user.name);
                 errors += &format!(
                     "WARNING: Duplicate user '{name}' found on line {}. ",
                     number + 1

@@ -15,6 +15,7 @@ pub use error::{AclError, RuleError, WrongPassword};
 pub use selector::{Denial, Selector};
 pub use user::{User, hex};
 
+use crate::carried;
 use crate::catalog::Registry;
 use crate::clock::now_ms;
 use log::{Context, Entry, Log, Reason};
@@ -269,9 +270,9 @@ impl Denied {
             Denial::Key(position) | Denial::Channel(position) => args.get(position).copied(),
         };
         Denied {
-            user: String::from_utf8_lossy(&user.name).into_owned(),
+            user: carried::text(&user.name),
             command: command.to_owned(),
-            object: String::from_utf8_lossy(object.unwrap_or(b"*")).into_owned(),
+            object: carried::text(object.unwrap_or(b"*")),
             denial,
         }
     }

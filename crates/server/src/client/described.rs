@@ -1,11 +1,13 @@
 //! A client in one line, as all that show clients do.
 
 use super::ClientShared;
+use crate::carried;
 use crate::catalog::Registry;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns a client as `CLIENT LIST` and `ACL LOG` show it, without a line end.
+/// Returns a client as `CLIENT LIST` and `ACL LOG` show it, without a line end. Its user is
+/// [carried] in it.
 pub fn describe(client: &ClientShared, registry: &Registry, steady_ms: u64) -> String {
     let listed = &client.listed;
     let count = |counter: &AtomicUsize| counter.load(Relaxed);
@@ -39,7 +41,7 @@ pub fn describe(client: &ClientShared, registry: &Registry, steady_ms: u64) -> S
         count(&listed.watched),
         count(&listed.held_bytes) + count(&listed.delivered_bytes),
         if output > 0 { "rw" } else { "r" },
-        String::from_utf8_lossy(&user),
+        carried::text(&user),
         listed.redirection.load(Relaxed),
         if listed.resp3.load(Relaxed) { 3 } else { 2 },
         library.0,

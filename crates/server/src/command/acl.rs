@@ -2,6 +2,7 @@
 
 use super::{Answer, Call, Command, Flags, Group, client, integer, is, lookup, registry};
 use crate::acl::{AclError, DEFAULT, Denied, Selector, User, hex};
+use crate::carried;
 use crate::catalog::category;
 use crate::client::Topic;
 use crate::clock::now_ms;
@@ -207,7 +208,7 @@ fn dry_run(call: &mut Call<'_>) -> Answer {
         Ok(()) => call.reply.ok(),
         Err(denial) => {
             let denied = Denied::of(&user, registry().name(command), args, denial);
-            call.reply.bulk(denied.detail().as_bytes());
+            call.reply.bulk(&carried::bytes(&denied.detail()));
         }
     }
     Ok(())
@@ -341,7 +342,7 @@ fn log(call: &mut Call<'_>) -> Answer {
         reply.bulk(b"age-seconds");
         reply.double(now_ms.saturating_sub(entry.updated_ms) as f64 / 1000.0);
         reply.bulk(b"client-info");
-        reply.bulk(entry.client.as_bytes());
+        reply.bulk(&carried::bytes(&entry.client));
         reply.bulk(b"entry-id");
         reply.integer(entry.id as i64);
         reply.bulk(b"timestamp-created");

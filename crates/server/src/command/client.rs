@@ -4,6 +4,7 @@ use super::client_filter::Filter;
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group, integer, is, registry, tracking};
 use crate::blocking::Wait;
+use crate::carried;
 use crate::client::{ClientShared, Replies, describe};
 use crate::clock::steady_ms;
 use crate::connection::Message;
@@ -154,7 +155,7 @@ fn id(call: &mut Call<'_>) -> Answer {
 fn info(call: &mut Call<'_>) -> Answer {
     show_own(call);
     let text = describe(&call.client.shared, registry(), steady_ms()) + "\n";
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim("txt", &carried::bytes(&text));
     Ok(())
 }
 
@@ -196,7 +197,7 @@ fn list(call: &mut Call<'_>) -> Answer {
         text += &describe(&client, registry(), now_ms);
         text.push('\n');
     }
-    call.reply.verbatim("txt", text.as_bytes());
+    call.reply.verbatim("txt", &carried::bytes(&text));
     Ok(())
 }
 

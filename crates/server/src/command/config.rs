@@ -3,6 +3,7 @@
 use super::help::help;
 use super::{Answer, Call, Command, Flags, Group};
 use crate::admission::is_open;
+use crate::carried;
 use crate::config::{NOT_BOUND, bind_addresses, check_setting};
 use crate::connection::Message;
 use crate::error::CommandError;
@@ -71,7 +72,7 @@ fn set(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::Syntax);
     }
     // A name that is no text is that of no parameter.
-    let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+    let text = carried::text;
     let pairs: Vec<Pair> = words
         .chunks_exact(2)
         .filter_map(|pair| Some((text(pair.first()?), pair.get(1)?.to_vec())))

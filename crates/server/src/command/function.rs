@@ -2,6 +2,7 @@
 
 use super::scripting::{Says, caller, end, end_running, prepare, runs, split_keys};
 use super::{Answer, Call, Command, Flags, Group, integer, is};
+use crate::carried;
 use crate::error::CommandError;
 use crate::glob;
 use crate::rdb;
@@ -113,7 +114,7 @@ fn load(call: &mut Call<'_>) -> Answer {
         return Err(CommandError::Syntax);
     };
     if let Some(other) = options.iter().find(|word| !is(word, "replace")) {
-        let other = String::from_utf8_lossy(other.trim_ascii());
+        let other = carried::text(other.trim_ascii());
         return Err(CommandError::owned(format!(
             "ERR Unknown option given: {other}"
         )));
@@ -152,7 +153,7 @@ fn flush(call: &mut Call<'_>) -> Answer {
 /// What Redis says where there are too many words.
 fn unknown(call: &Call<'_>) -> CommandError {
     let name = call.args.get(1).copied().unwrap_or_default();
-    let name = String::from_utf8_lossy(name);
+    let name = carried::text(name);
     CommandError::owned(format!(
         "ERR unknown subcommand or wrong number of arguments for '{name}'. Try FUNCTION HELP."
     ))
@@ -208,7 +209,7 @@ fn list(call: &mut Call<'_>) -> Answer {
                 "ERR library name argument was not given",
             ))?);
         } else {
-            let word = String::from_utf8_lossy(word);
+            let word = carried::text(word);
             return Err(CommandError::owned(format!("ERR Unknown argument {word}")));
         }
     }

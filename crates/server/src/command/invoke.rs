@@ -2,6 +2,7 @@
 
 use super::{Account, Answer, Call, Command, Flags, Group, Planned, Run};
 use crate::blocking::Wait;
+use crate::carried;
 use crate::client::Client;
 use crate::error::CommandError;
 use crate::glob;
@@ -113,8 +114,8 @@ pub fn invoke(
     // A script may answer an error by itself.
     let answer = match reply.bytes().get(start..) {
         Some([b'-', text @ ..]) if answer.is_ok() && command.group == Group::Scripting => {
-            let text = String::from_utf8_lossy(text.strip_suffix(b"\r\n").unwrap_or(text));
-            Err(CommandError::owned(text.into_owned()))
+            let text = text.strip_suffix(b"\r\n").unwrap_or(text);
+            Err(CommandError::owned(carried::text(text)))
         }
         _ => answer,
     };

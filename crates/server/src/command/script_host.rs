@@ -2,6 +2,7 @@
 
 use super::{Call, Command, Flags, Latest, lookup, registry};
 use crate::acl::log::Context;
+use crate::carried;
 use crate::error::CommandError;
 use crate::resp::Reply;
 use crate::script::Host;
@@ -33,9 +34,8 @@ impl Host for ScriptHost<'_, '_> {
         self.call.run_numbered(command, latest.number, args);
         std::mem::swap(reply, self.call.reply);
         if let [b'-', text @ ..] = reply.bytes() {
-            let text =
-                String::from_utf8_lossy(text.strip_suffix(b"\r\n").unwrap_or(text)).into_owned();
-            self.call.client.script.refused = Some(text);
+            let text = text.strip_suffix(b"\r\n").unwrap_or(text);
+            self.call.client.script.refused = Some(carried::text(text));
         }
         if command.flags.has(Flags::WRITE) {
             // It may go on, so that it is executed as a whole.

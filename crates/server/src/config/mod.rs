@@ -179,18 +179,17 @@ impl Config {
         };
         for pattern in patterns {
             let is_name = !pattern.iter().any(|byte| b"*?[".contains(byte));
-            let pattern = String::from_utf8_lossy(pattern);
             if is_name {
-                if let Some(value) = find(&pattern).and_then(|number| values.get(number)) {
-                    add(&pattern, value);
+                if let Ok(name) = std::str::from_utf8(pattern)
+                    && let Some(value) = find(name).and_then(|number| values.get(number))
+                {
+                    add(name, value);
                 }
                 continue;
             }
             for (parameter, value) in PARAMETERS.iter().zip(values.iter()) {
                 for name in [parameter.name, parameter.alias] {
-                    if !name.is_empty()
-                        && matches_ignoring_case(pattern.as_bytes(), name.as_bytes())
-                    {
+                    if !name.is_empty() && matches_ignoring_case(pattern, name.as_bytes()) {
                         add(name, value);
                     }
                 }

@@ -4,6 +4,7 @@
 //! `-` and the reason.
 
 use super::{Failure, Parcel, Target};
+use crate::carried;
 use crate::clock::now_ms;
 use crate::resp::encode;
 use mio::{Events, Interest, Poll, Token};
@@ -153,7 +154,7 @@ impl<'s> Link<'s> {
         };
         match line.split_first() {
             Some((b'+', _)) => Ok(Ok(())),
-            Some((b'-', error)) => Ok(Err(String::from_utf8_lossy(error).into_owned())),
+            Some((b'-', error)) => Ok(Err(carried::text(error))),
             _ => Err(ErrorKind::InvalidData.into()),
         }
     }

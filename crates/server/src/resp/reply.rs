@@ -1,5 +1,6 @@
 //! Replies: what a client is answered, in the version of the protocol that it has chosen.
 
+use crate::carried;
 use crate::number::{format_double, write_head};
 
 /// The version of the protocol that replies are written in.
@@ -211,9 +212,21 @@ impl Reply {
 
     /// A short text that is no data.
     pub fn simple(&mut self, text: &str) {
-        self.put(b"+");
-        self.put(text.as_bytes());
-        self.put(b"\r\n");
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// A line of bytes behind the letter of its kind. Line ends within become spaces.
+    pub fn line(&mut self, kind: u8, bytes: &[u8]) {
+        if !self.has_room(bytes.len().saturating_add(3)) {
+            return;
+        }
+        self.out.push(kind);
+        let within = |&byte: &u8| match byte {
+            b'\r' | b'\n' => b' ',
+            byte => byte,
+        };
+        self.out.extend(bytes.iter().map(within));
+        self.out.extend_from_slice(b"\r\n");
     }
 
     /// `OK`.
@@ -222,21 +235,10 @@ impl Reply {
         self.put(b"+OK\r\n");
     }
 
-    /// An error: its code, a space, its text. Line ends become spaces.
+    /// An error: its code, a space, its text. Bytes that are [carried] in it are written as they
+    /// came. Line ends become spaces.
     pub fn error(&mut self, text: &str) {
-        if !self.has_room(text.len() + 3) {
-            return;
-        }
-        self.out.push(b'-');
-        let line = |byte| {
-            if byte == b'\r' || byte == b'\n' {
-                b' '
-            } else {
-                byte
-            }
-        };
-        self.out.extend(text.bytes().map(line));
-        self.out.extend_from_slice(b"\r\n");
+        self.line(b'-', &carried::bytes(text));
     }
 
     /// An integer.

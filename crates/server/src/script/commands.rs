@@ -9,6 +9,7 @@ use super::convert::whole;
 use super::engine::{MEMORY_BYTES_MAX, entered_limit};
 use super::number::format_general;
 use super::{lent, push, raw};
+use crate::carried;
 use crate::resp::{Protocol, Reply};
 use mlua::ffi::{self, lua_State};
 use mlua::{Lua, Result, Table};
@@ -181,7 +182,7 @@ unsafe fn run(state: *mut lua_State) -> Ran {
         };
         if let Some(text) = &refused {
             reply.truncate(0);
-            reply.raw(text.as_bytes());
+            reply.raw(&carried::bytes(text));
         }
         let bytes: *const [u8] = reply.bytes();
         match refused {

@@ -73,11 +73,11 @@ pub fn whole(number: f64) -> Option<i64> {
 fn write_table(table: &Table, answer: &mut Answer<'_>, typed: bool, depth: usize) -> Result<()> {
     let reply = &mut *answer.reply;
     if let Value::String(text) = table.raw_get("err")? {
-        reply.error(&text.to_string_lossy());
+        reply.line(b'-', &text.as_bytes());
         return Ok(());
     }
     if let Value::String(text) = table.raw_get("ok")? {
-        reply.simple(&one_line(&text.as_bytes()));
+        reply.line(b'+', &text.as_bytes());
         return Ok(());
     }
     let double = match table.raw_get("double")? {
@@ -112,10 +112,9 @@ fn write_table(table: &Table, answer: &mut Answer<'_>, typed: bool, depth: usize
         return Ok(());
     }
     if let Value::String(digits) = table.raw_get("big_number")? {
-        let digits = one_line(&digits.as_bytes());
         match reply.protocol() {
-            Protocol::Resp2 => reply.bulk(digits.as_bytes()),
-            Protocol::Resp3 => reply.raw(format!("({digits}\r\n").as_bytes()),
+            Protocol::Resp2 => reply.bulk(&digits.as_bytes()),
+            Protocol::Resp3 => reply.line(b'(', &digits.as_bytes()),
         }
         return Ok(());
     }

@@ -12,6 +12,7 @@ use super::{
     arguments::Arguments, bits, commands, convert, failure, hook, json, lent, msgpack, random,
     sha1_hex, structs, weighed,
 };
+use crate::carried;
 use crate::catalog::REDIS_VERSION;
 use hashbrown::{HashMap, HashSet};
 use mlua::chunk::ChunkMode;
@@ -420,7 +421,7 @@ fn error_of(error: &Value) -> String {
 
 fn field(table: &Table, name: &str) -> Option<String> {
     match table.raw_get(name) {
-        Ok(Value::String(text)) => Some(text.to_string_lossy()),
+        Ok(Value::String(text)) => Some(carried::text(&text.as_bytes())),
         Ok(Value::Integer(number)) => Some(number.to_string()),
         Ok(Value::Number(number)) => Some(number.to_string()),
         _ => None,

@@ -1,5 +1,6 @@
 //! Errors of functions that scripts call.
 
+use crate::carried;
 use mlua::{Error, Lua, Result, Table, Value};
 
 /// What went wrong in a function that a script called, until Lua gets to see it.
@@ -65,8 +66,13 @@ pub fn translate(lua: &Lua, value: Value) -> Result<Value> {
         return Ok(value);
     };
     match error.downcast_ref::<Failure>() {
-        Some(failure) if failure.is_reply => Ok(Value::Table(reply_table(lua, &failure.text)?)),
-        Some(failure) => Ok(Value::String(lua.create_string(&failure.text)?)),
+        Some(failure) if failure.is_reply => Ok(Value::Table(reply_table(
+            lua,
+            carried::bytes(&failure.text),
+        )?)),
+        Some(failure) => Ok(Value::String(
+            lua.create_string(carried::bytes(&failure.text))?,
+        )),
         None => {
             let text = message(&error);
             Ok(Value::String(lua.create_string(text)?))

@@ -2,6 +2,7 @@
 
 use super::failure::message;
 use super::lowercase;
+use crate::carried;
 use crate::resp::request::split_words;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -94,7 +95,7 @@ impl Metadata<'_> {
         let end = memchr::memchr(b'\n', code).ok_or(LibraryError::BadMetadata)?;
         let (line, body) = code.split_at(end);
         let words = split_words(line).ok_or(LibraryError::BadMetadata)?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let text = carried::text;
         let mut words = words.iter();
         let engine = words.next().ok_or(LibraryError::BadMetadata)?;
         let engine = engine.get(2..).unwrap_or_default();

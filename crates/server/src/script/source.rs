@@ -1,6 +1,7 @@
 //! The text of a script, and what its first line may say of it.
 
 use super::failure::message;
+use crate::carried;
 
 /// Why a script was refused or has failed; what its client is told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +59,7 @@ impl Script {
             return refused("ERR Invalid script shebang".to_owned());
         };
         let line = text.get(..end).unwrap_or_default();
-        let line = String::from_utf8_lossy(line).into_owned();
+        let line = carried::text(line);
         let mut words = line.split_ascii_whitespace();
         let engine = words.next().unwrap_or_default();
         if engine != "#!lua" {

@@ -104,8 +104,7 @@ fn change_replication_id(call: &mut Call<'_>) -> Answer {
 
 /// Clients' tests learn by it what they do with errors that are hard to have.
 fn error(call: &mut Call<'_>) -> Answer {
-    let text = String::from_utf8_lossy(call.args[2]).into_owned();
-    call.reply.error(&text);
+    call.reply.line(b'-', call.args[2]);
     Ok(())
 }
 

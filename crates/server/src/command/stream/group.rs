@@ -2,6 +2,7 @@
 
 use super::GROUP;
 use super::id::{any, strict};
+use crate::carried;
 use crate::command::help::help;
 use crate::command::{Answer, Call, Command, integer, is};
 use crate::error::{CommandError, shown};
@@ -79,7 +80,7 @@ pub(super) fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
 /// A name in an error: as far as Redis prints it.
 pub(super) fn text(name: &[u8]) -> String {
     let text = name.split(|&byte| byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(text).into_owned()
+    carried::text(text)
 }
 
 /// The error of arguments that no subcommand takes.
