@@ -39,7 +39,9 @@ pub fn tidy(root: &Path) -> anyhow::Result<Vec<Finding>> {
         findings.extend(names::check(source));
         findings.extend(safety::check(source));
         findings.extend(stray::check(source));
+        findings.extend(stray::check_servers_of_tests(source));
     }
+    findings.extend(stray::check_left_files(&files));
     findings.extend(sizes::check(&sources, sizes::EXCEPTIONS));
     findings.extend(arrows::check(&packages));
     findings.extend(attributes::check_forbid_unsafe(&packages, &sources));

@@ -1,8 +1,9 @@
-//! What was meant to be removed before a commit.
+//! What was meant to be removed before a commit, and what a server of a test may leave.
 
 use crate::finding::Finding;
 use crate::source::Source;
 use proc_macro2::{TokenStream, TokenTree};
+use std::path::{Path, PathBuf};
 
 /// Marks of unfinished work in comments; in two parts, so that this file does not find itself.
 const MARKS: [&str; 3] = [
@@ -29,6 +30,49 @@ pub fn check(source: &Source) -> Vec<Finding> {
         ));
     });
     findings
+}
+
+/// Files that a server writes into its directory.
+const OF_SERVERS: [&str; 3] = ["dump.rdb", "nearfield.lock", "nearfield.manifest"];
+
+/// Reports files that servers have left in the tree.
+pub fn check_left_files(files: &[PathBuf]) -> Vec<Finding> {
+    let is_left = |path: &&PathBuf| {
+        let is_log = path.extension().is_some_and(|it| it == "aof");
+        is_log || OF_SERVERS.iter().any(|name| path.ends_with(name))
+    };
+    let left = files.iter().filter(is_left);
+    left.map(|path| {
+        Finding::new(
+            path,
+            1,
+            "a server has left it: start it in another directory",
+        )
+    })
+    .collect()
+}
+
+/// Reports servers of tests that are not made by the testkit, which gives each a directory.
+pub fn check_servers_of_tests(source: &Source) -> Vec<Finding> {
+    const MADE: &str = concat!("Server::", "new(");
+    let is_test = source.path.starts_with(Path::new("crates/server/tests"));
+    if !is_test || source.text.contains("in_own_folder(") {
+        return Vec::new();
+    }
+    let is_made = |line: &str| {
+        line.match_indices(MADE).any(|(place, _)| {
+            let before = line.get(..place).unwrap_or_default().chars().next_back();
+            !before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')
+        })
+    };
+    let lines = source.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| is_made(line))
+        .map(|(index, _)| {
+            let reason = "a server of a test without a directory of its own: UnservedServer";
+            Finding::new(&source.path, index + 1, reason)
+        })
+        .collect()
 }
 
 /// Reports each call of one of `MACROS`.
@@ -77,6 +121,38 @@ mod tests {
         );
         assert_eq!(found("fn f() { g(|| todo!()) }").len(), 1);
         assert_eq!(found("fn f() { unimplemented!() }").len(), 1);
+    }
+
+    #[test]
+    fn files_of_servers_are_found() {
+        let files = [
+            "crates/x/log-1.aof",
+            "dump.rdb",
+            "a/nearfield.lock",
+            "dump.rs",
+        ];
+        let files = files.map(PathBuf::from);
+        assert_eq!(check_left_files(&files).len(), 3);
+    }
+
+    #[test]
+    fn servers_of_tests_without_a_directory_are_found() {
+        let made = concat!("fn f() { g(Server::", "new(o)); }");
+        let mut source = Source::of(made);
+        assert!(check_servers_of_tests(&source).is_empty());
+        source.path = "crates/server/tests/all/x.rs".into();
+        assert_eq!(check_servers_of_tests(&source).len(), 1);
+        for innocent in [
+            concat!("fn f() { UnservedServer::", "new(o); }"),
+            concat!(
+                "fn f() { let (o, _own) = in_own_folder(o); Server::",
+                "new(o); }"
+            ),
+        ] {
+            let mut source = Source::of(innocent);
+            source.path = "crates/server/tests/all/x.rs".into();
+            assert!(check_servers_of_tests(&source).is_empty(), "{innocent}");
+        }
     }
 
     #[test]

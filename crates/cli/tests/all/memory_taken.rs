@@ -26,6 +26,8 @@ impl Program {
             let address = listener.local_addr().expect("an address");
             drop(listener);
             let mut child = Command::new(NEARFIELD)
+                // What it saves is not to lie in the tree.
+                .current_dir(env!("CARGO_TARGET_TMPDIR"))
                 .args(["serve", "--threads", "2"])
                 .args(["--port", &address.port().to_string()])
                 .args(arguments)

@@ -45,6 +45,8 @@ impl Serving {
         let log = std::env::temp_dir().join(format!("nearfield-{}-{name}.log", std::process::id()));
         let (port, metrics) = (free_port(), free_port());
         let child = Command::new(NEARFIELD)
+            // What it saves is not to lie in the tree.
+            .current_dir(env!("CARGO_TARGET_TMPDIR"))
             .args(["serve", "--log-format", "json", "--threads", "2"])
             .args(["--port", &port.to_string()])
             .args(["--metrics-port", &metrics.to_string()])
@@ -188,6 +190,8 @@ fn greeting(name: &str, settings: &str) -> String {
     let settings = format!("port {}\n{settings}\n", free_port());
     std::fs::write(&file, settings).expect("a file");
     let mut child = Command::new(NEARFIELD)
+        // What it saves is not to lie in the tree.
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .args(["serve", "--config"])
         .arg(&file)
         .stdin(Stdio::null())

@@ -14,7 +14,7 @@ use nearfield_server::server::{Server, Task};
 use nearfield_server_testkit::connection::{Connection, PATIENCE, encode};
 use nearfield_server_testkit::faulty::{EIO, ENOSPC, FaultyDisk};
 use nearfield_server_testkit::folder::Folder;
-use nearfield_server_testkit::nearfield::Nearfield;
+use nearfield_server_testkit::nearfield::{Nearfield, UnservedServer};
 use nearfield_server_testkit::reply::Value;
 use nearfield_server_testkit::state::{State, state};
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ pub(super) fn options(folder: &Path, log: bool, policy: Policy) -> Options {
 pub(super) fn load(folder: &Path, log: bool, damage: Damage) -> Result<State, LoadError> {
     let mut options = options(folder, log, Policy::Always);
     options.persistence.damage = damage;
-    let server = Server::new(options);
+    let server = UnservedServer::new(options);
     persistence::start(&server, nearfield_server::command::repeat)?;
     Ok(state(&server.keyspace))
 }
@@ -503,7 +503,7 @@ fn a_log_cannot_be_turned_on_where_another_is() {
     let mut options = options(&folder.0, false, Policy::No);
     let refusal = |options: Options| {
         // It has read nothing, as if it had been started without a directory.
-        let server = Server::new(options);
+        let server = UnservedServer::new(options);
         persistence::prepare_log(&server).unwrap_err()
     };
     assert!(refusal(options.clone()).contains("another server uses"));
