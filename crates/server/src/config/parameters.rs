@@ -23,6 +23,10 @@ const OUTGOING: &str = "the server begins no connections with TLS";
 const SYSLOG: &str = "messages go to the standard error or to logfile";
 const CLIENTS_LOG: &str = "only slow commands are logged";
 const TLS_SESSIONS: &str = "sessions are resumed as the TLS library does by itself";
+const STORAGE: &str = "values move to files by 'tier'";
+const LOADING: &str = "data is loaded in one way";
+const SCRATCH: &str =
+    "snapshots are made without a second process and without other versions of keys";
 const EXPIRY: &str = "keys expire by notes of their times, which takes no settings";
 
 /// All parameters.
@@ -455,6 +459,66 @@ pub const PARAMETERS: &[Parameter] = &[
     )
     .inert(CLUSTERS),
     switch("vset-force-single-threaded-execution", "no").inert("there are no vector sets"),
+    // ---- Of KeyDB
+    switch("active-client-balancing", "yes").inert("connections are shared out evenly"),
+    switch("allow-rdb-resize-op", "yes").inert(INDEX),
+    switch("allow-write-during-load", "no").constant(LOADING),
+    text("db-s3-object", "")
+        .constant("snapshots are files")
+        .fixed(),
+    switch("delete-on-evict", "no").inert(STORAGE),
+    switch("enable-async-commands", "no").inert("reads of all threads go on at the same time"),
+    switch("enable-async-rehash", "yes").inert(INDEX),
+    switch("enable-keydb-fastsync", "no").inert(REPLICAS),
+    switch("enable-motd", "yes").inert(PROCESS),
+    switch("flash-disable-key-cache", "no").inert(STORAGE),
+    switch("force-backlog-disk-reserve", "no").inert(REPLICAS),
+    integer("force-eviction-percent", 0, 100, "0").constant("keys are evicted at maxmemory only"),
+    integer("key-load-delay", -2147483648, 2147483647, "0").inert(LOADING),
+    integer(
+        "loading-process-events-interval-bytes",
+        0,
+        i64::MAX,
+        "2097152",
+    )
+    .inert(LOADING),
+    integer("loading-process-events-interval-keys", 0, i64::MAX, "8192").inert(LOADING),
+    switch("lua-replicate-commands", "yes").inert("what scripts write is logged, never they"),
+    integer("max-rand-count", 0, i64::MAX, "4611686018427387903").inert("replies are bounded"),
+    integer("max-snapshot-slip", 0, i64::MAX, "400").inert(SCRATCH),
+    integer("maxclients-reserved", 0, 100, "0").constant("no connections are set aside"),
+    free("maxstorage", Kind::Memory(0, i64::MAX as u64), "0").constant(STORAGE),
+    integer("min-clients-per-thread", 0, 400, "20").inert("connections are shared out evenly"),
+    switch("multi-master-no-forward", "no").inert(REPLICAS),
+    switch("multithread-load-enabled", "no").inert(LOADING),
+    integer("overload-protect-percent", 0, 200, "0").constant("no client is put off by the load"),
+    switch("prefetch-enabled", "yes").inert(INDEX),
+    integer("rdb-key-save-delay", -2147483648, 2147483647, "0").inert(SCRATCH),
+    free(
+        "repl-backlog-disk-reserve",
+        Kind::Memory(0, i64::MAX as u64),
+        "0",
+    )
+    .inert(REPLICAS),
+    integer("replica-quorum", -1, 2147483647, "-1").inert(REPLICAS),
+    integer("replica-weighting-factor", 1, 2147483647, "2").inert(REPLICAS),
+    text("scratch-file-path", "").inert(STORAGE).fixed(),
+    integer("semi-ordered-set-bucket-size", 0, 1024, "0").inert(INDEX),
+    switch("soft-shutdown", "no").inert(PROCESS),
+    text("storage-cache-mode", "writethrough")
+        .inert(STORAGE)
+        .fixed(),
+    integer("storage-flush-period", 1, 10000, "500").inert(STORAGE),
+    text("storage-provider", "").constant(STORAGE).fixed(),
+    text("storage-provider-options", "").inert(STORAGE),
+    switch("testmode", "no").inert(PROCESS),
+    switch("time-thread-priority", "no").inert(PROCESS),
+    text("tls-allowlist", "").constant("certificates are not told apart by their names"),
+    text("tls-auditlog-blocklist", "").inert("certificates are not logged"),
+    switch("tls-rotation", "no").constant("certificates are not read again by themselves"),
+    switch("use-exit-on-panic", "no").inert(PROCESS),
+    switch("use-fork", "yes").inert(SCRATCH),
+    integer("watchdog-period", 0, 2147483647, "0").inert(PROCESS),
 ];
 
 #[cfg(test)]

@@ -83,6 +83,49 @@ fn the_file_of_debians_package_starts_a_server() {
     assert!(Options::from_settings(settings).is_ok());
 }
 
+/// Files with all parameters of other servers and the values that these have by default. Comments
+/// and packages do not matter here: a parameter that is unknown refuses the start.
+#[test]
+fn files_with_all_parameters_of_other_servers_start_a_server() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations");
+    let mut read = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let settings = match Settings::read(&path) {
+            Ok(settings) => settings,
+            Err(error) => panic!("{error}"),
+        };
+        let lines = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(settings.values.len(), lines.lines().count());
+        assert!(settings.values.len() > 190, "{}", path.display());
+        let options = Options::from_settings(settings);
+        assert!(options.is_ok(), "{}: {options:?}", path.display());
+        read += 1;
+    }
+    assert_eq!(read, 4);
+}
+
+/// What would be relied on and is not there, a restriction of clients for example, is refused with
+/// its reason.
+#[test]
+fn what_other_servers_restrict_is_refused_where_it_is_not_here() {
+    for (name, value, reason) in [
+        ("tls-allowlist", "client.example", "by their names"),
+        ("storage-provider", "flash /data", "'tier'"),
+        ("db-s3-object", "s3://bucket/dump.rdb", "are files"),
+        ("maxstorage", "1gb", "'tier'"),
+        ("active-replica", "yes", "no replicas"),
+        ("loadmodule", "a.so", "no modules"),
+        ("rename-command", "CONFIG \"\"", "keep their names"),
+    ] {
+        let folder = Folder::new();
+        let path = folder.0.join("one.conf");
+        std::fs::write(&path, format!("{name} {value}\n")).unwrap();
+        let error = Settings::read(&path).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(reason), "{error}");
+    }
+}
+
 #[test]
 fn there_are_as_many_databases_as_are_configured() {
     on_both_with(&[("databases", "4")], |address| {
