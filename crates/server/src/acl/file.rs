@@ -29,9 +29,9 @@ fn parse(acl: &Acl, text: &[u8], path: &str) -> Result<Vec<User>, AclError> {
         match parse_line(acl, line) {
             Ok(user) if users.iter().any(|known| known.name == user.name) => {
                 let name = carried::text(&user.name);
+                let line = number + 1;
                 errors += &format!(
-                    "WARNING: Duplicate user '{name}' found on line {}. ",
-                    number + 1
+                    "{path}:{line}: WARNING: Duplicate user '{name}' found on line {line}. "
                 );
             }
             Ok(user) => users.push(user),
