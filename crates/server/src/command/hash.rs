@@ -1,6 +1,6 @@
 //! Hashes.
 
-use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
+use super::parts::{Draw, REPEATED_MAX_DEVIATION, SCANNED_MAX_DEVIATION, Step, cursor};
 use super::{Answer, Call, Command, Group, Planned, Touch, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
@@ -120,7 +120,8 @@ pub const COMMANDS: &[Command] = &[
         .key(1)
         .part(stepped)
         .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N fields")
-        .summary("Goes over the fields and values of a hash step by step."),
+        .summary("Goes over the fields and values of a hash step by step.")
+        .differs(SCANNED_MAX_DEVIATION),
 ];
 
 /// The field that the second argument names.

@@ -6,6 +6,13 @@ use crate::glob;
 use hashbrown::HashSet;
 use rand::seq::index;
 
+/// Keys or elements that one step of a scan visits at most, whatever its `COUNT`: some 20 ms. The
+/// next step goes on, as with any other count.
+pub const SCANNED_MAX: usize = 100_000;
+
+/// How the documentation of commands puts it.
+pub const SCANNED_MAX_DEVIATION: &str = "At most 100,000 are visited at once, whatever COUNT says.";
+
 /// A step of `HSCAN`, `SSCAN` or `ZSCAN`, as its options say.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
@@ -43,7 +50,8 @@ impl<'a> Step<'a> {
                     if count < 1 {
                         return Err(CommandError::Syntax);
                     }
-                    step.count = usize::try_from(count).unwrap_or(usize::MAX);
+                    step.count = usize::try_from(count).unwrap_or(SCANNED_MAX);
+                    step.count = step.count.min(SCANNED_MAX);
                     rest
                 }
                 [name, value, ref rest @ ..] if is(name, "match") => {

@@ -1,7 +1,7 @@
 //! Sets.
 
 use super::arguments::count;
-use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
+use super::parts::{Draw, REPEATED_MAX_DEVIATION, SCANNED_MAX_DEVIATION, Step, cursor};
 use super::{Answer, Call, Command, Group, Planned, Touch};
 use crate::error::CommandError;
 use crate::keyspace::Class;
@@ -69,7 +69,8 @@ pub const COMMANDS: &[Command] = &[
         .reads()
         .key(1)
         .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N members")
-        .summary("Goes over the members of a set step by step."),
+        .summary("Goes over the members of a set step by step.")
+        .differs(SCANNED_MAX_DEVIATION),
 ];
 
 fn sadd(planned: &mut Planned<'_>) -> Answer {

@@ -1,6 +1,6 @@
 //! Sorted sets.
 
-use super::parts::{Draw, REPEATED_MAX_DEVIATION, Step, cursor};
+use super::parts::{Draw, REPEATED_MAX_DEVIATION, SCANNED_MAX_DEVIATION, Step, cursor};
 use super::{Answer, Call, Command, Group, Planned, Touch, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
@@ -71,7 +71,8 @@ pub const COMMANDS: &[Command] = &[
         .reads()
         .key(1)
         .about(GROUP, "2.8.0", "O(1) for each call, O(N) for all N members")
-        .summary("Goes over the members and scores step by step."),
+        .summary("Goes over the members and scores step by step.")
+        .differs(SCANNED_MAX_DEVIATION),
 ];
 
 const NO_NUMBER: CommandError = CommandError::text("ERR resulting score is not a number (NaN)");

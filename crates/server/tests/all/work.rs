@@ -473,3 +473,45 @@ fn large_values_that_are_given_up_are_freed_by_another_thread() {
     }
     assert!(freed > 60, "{freed}");
 }
+
+#[test]
+fn one_step_of_a_scan_is_bounded_whatever_its_count() {
+    let server = Server::new(Options::default());
+    let mut counted = Counted::new(&server);
+    let mut client = counted.client(&["PING"]);
+    let words: Vec<String> = (0..120_000).map(|number| format!("n{number}")).collect();
+    let mut fill = |first: &[&str], fields: bool| {
+        for part in words.chunks(10_000) {
+            let of_word = |word| std::iter::once(word).chain(fields.then_some("1"));
+            let words = part.iter().map(String::as_str).flat_map(of_word);
+            let words: Vec<&str> = first.iter().copied().chain(words).collect();
+            let answer = counted.run(&mut client, &words);
+            assert!(!answer.starts_with('-'), "{answer}");
+        }
+    };
+    fill(&["SADD", "s"], false);
+    fill(&["HSET", "h"], true);
+    fill(&["MSET"], true);
+    for command in [&["SCAN"][..], &["SSCAN", "s"], &["HSCAN", "h"]] {
+        let (mut cursor, mut found, mut calls) = ("0".to_owned(), 0, 0);
+        loop {
+            let words = [command, &[&cursor, "COUNT", "9223372036854775807"]].concat();
+            let answer = counted.run(&mut client, &words);
+            let each = if command[0] == "HSCAN" { 2 } else { 1 };
+            let mut lines = answer.split("\r\n");
+            cursor = lines.nth(2).unwrap_or_default().to_owned();
+            let count = lines.next().and_then(|line| line.strip_prefix('*'));
+            let count: usize = count.and_then(|it| it.parse().ok()).expect("a length");
+            // The last bucket of a table is answered as a whole.
+            assert!(count / each <= 100_100, "{command:?}: {count}");
+            (found, calls) = (found + count / each, calls + 1);
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert!(
+            found >= words.len() && calls >= 2,
+            "{command:?}: {found}, {calls}"
+        );
+    }
+}

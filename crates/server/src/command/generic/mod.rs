@@ -107,7 +107,7 @@ pub const COMMANDS: &[Command] = &[
             "Keys come in the order of their bytes, each once. A cursor is a number that \
              the server remembers: of those that were not used for the longest time it \
              forgets when there are more than 65,536, or all when it starts, and answers \
-             an error to them.",
+             an error to them. At most 100,000 keys are visited at once, whatever COUNT says.",
         ),
     Command::container("object", inspect::SUBCOMMANDS)
         .about(GROUP, "2.2.3", "Depends on subcommand.")

@@ -1,6 +1,6 @@
 //! Going through all keys.
 
-use crate::command::parts::cursor;
+use crate::command::parts::{SCANNED_MAX, cursor};
 use crate::command::{Answer, Call, integer, is};
 use crate::error::CommandError;
 use crate::glob;
@@ -50,7 +50,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Answer {
             if count == 0 {
                 return Err(CommandError::Syntax);
             }
-            limit = count;
+            limit = count.min(SCANNED_MAX);
         } else if is(word, "type") {
             wanted = Some(value);
         } else {
