@@ -12,6 +12,12 @@ pub fn now_ms() -> u64 {
 /// A time in milliseconds that passes evenly, also if the time of day is set. Durations are
 /// measured by it; only its differences mean something.
 pub fn steady_ms() -> u64 {
+    steady_ms_at(Instant::now())
+}
+
+/// The same at an instant.
+pub fn steady_ms_at(instant: Instant) -> u64 {
     static BASE: OnceLock<Instant> = OnceLock::new();
-    BASE.get_or_init(Instant::now).elapsed().as_millis() as u64
+    let base = *BASE.get_or_init(Instant::now);
+    instant.saturating_duration_since(base).as_millis() as u64
 }

@@ -4,7 +4,7 @@
 use crate::admission;
 use crate::blocking::{Wait, Waiter};
 use crate::client::{Client, ENTRY_BYTES, Replies};
-use crate::clock::now_ms;
+use crate::clock::{self, now_ms};
 use crate::command::{
     self, Account, Command, Flags, Group, Latest, invoke, lookup, note_uses, number_of,
 };
@@ -20,6 +20,7 @@ use crate::singly::Reason;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub struct Executor<'s> {
     latest: Option<Latest>,
     /// When it ended, if nothing else was done since.
     ended: Option<Instant>,
+    /// When the last command or batch ended.
+    last_end: Cell<Option<Instant>>,
     random: SmallRng,
     /// Whether it stands in for a thread whose script runs for long. It runs none itself, even if
     /// that is over by now, as no thread would stand in for it.
@@ -58,6 +61,7 @@ impl<'s> Executor<'s> {
             effects: Effects::default(),
             latest: None,
             ended: None,
+            last_end: Cell::new(None),
             random: rand::make_rng(),
             stands_in: false,
         }
@@ -79,6 +83,13 @@ impl<'s> Executor<'s> {
     /// Says that something else was done since the last command, which is no time of the next.
     pub fn pause(&mut self) {
         self.ended = None;
+    }
+
+    /// True if the last command or batch ended at a time of [`steady_ms`](clock::steady_ms), or
+    /// later.
+    pub fn has_run_until(&self, until_ms: u64) -> bool {
+        let ended = self.last_end.get();
+        ended.is_some_and(|ended| clock::steady_ms_at(ended) >= until_ms)
     }
 
     /// The account of a command, which begins when the last one has ended.
@@ -108,8 +119,11 @@ impl<'s> Executor<'s> {
         self.server
     }
 
-    /// Counts commands that were executed as one batch of so many operations, which took so long.
-    pub fn count_batch(&self, tallies: &[Tally], operations: usize, took: Duration) {
+    /// Counts commands that were executed as one batch of so many operations, which has just ended.
+    pub fn count_batch(&self, tallies: &[Tally], operations: usize, started: Instant) {
+        let ended = Instant::now();
+        self.last_end.set(Some(ended));
+        let took = ended.duration_since(started);
         let statistics = &self.server.statistics;
         for tally in tallies {
             let part = took * tally.operations as u32 / operations.max(1) as u32;
@@ -394,7 +408,9 @@ impl<'s> Executor<'s> {
             let mut account = self.account(command, args);
             let effects = &mut self.effects;
             let keys = Keys::new(&server.keyspace, Access::None, database, now_ms, effects);
-            return invoke(server, keys, client, &mut account, args, reply, false);
+            let wait = invoke(server, keys, client, &mut account, args, reply, false);
+            self.last_end.set(account.ended());
+            return wait;
         }
         // The commands of a script use keys, and it does not by itself.
         let positions = match command.group {
@@ -448,6 +464,7 @@ impl<'s> Executor<'s> {
             server.blocked.add(waiter);
         }
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
+        self.last_end.set(account.ended());
         if effects.events.is_empty() {
             self.ended = account.ended();
         }
@@ -496,6 +513,7 @@ impl<'s> Executor<'s> {
         let wait = invoke(server, keys, client, &mut account, args, reply, false);
         client.logged_up_to = client.logged_up_to.max(server.log_effects(effects));
         self.ended = account.ended();
+        self.last_end.set(self.ended);
         drop(stripe);
         Shared::Executed(wait)
     }

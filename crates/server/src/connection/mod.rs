@@ -48,6 +48,8 @@ pub struct Connection {
     pub ends_after_fetch: bool,
     /// Whether there may be more to read, which is left until the client waits no more.
     pub postponed: bool,
+    /// Whether complete requests are left in the input until others were served.
+    pub yields: bool,
     /// Whether it is in the list of those that have something to send.
     pub dirty: bool,
     /// Whether the socket took less than it was given, so that it will say when it takes more.
@@ -88,6 +90,7 @@ impl Connection {
             fetching: None,
             ends_after_fetch: false,
             postponed: false,
+            yields: false,
             dirty: false,
             stuffed: false,
             ends: false,

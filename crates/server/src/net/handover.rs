@@ -13,6 +13,7 @@ impl Connection {
             && !self.client.closing
             && !self.waiting
             && !self.postponed
+            && !self.yields
             && !self.dirty
             && self.is_all_sent()
             && !self.is_stuffed()

@@ -21,6 +21,7 @@ mod relief;
 mod round;
 mod serve;
 mod thread;
+mod turns;
 mod waits;
 
 pub use serve::{ServeError, serve};

@@ -185,7 +185,8 @@ impl IoThread<'_> {
         {
             if connection.fetching.is_some() {
                 connection.ends_after_fetch = true;
-            } else {
+            } else if !connection.yields {
+                // One that yields is read again, and found to end, behind its requests.
                 connection.client.closing = true;
                 self.mark_dirty(index);
             }

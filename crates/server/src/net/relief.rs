@@ -11,6 +11,7 @@
 //! This does not depend on what the script does: it may also be in one long call of a library.
 
 use super::thread::{IoThread, Served};
+use super::turns::TURN_MS;
 use super::{held, limits};
 use crate::blocking::Wait;
 use crate::connection::Connection;
@@ -110,6 +111,9 @@ impl IoThread<'_> {
                 }
                 wait = executor.run(client, &args, now_ms, reply);
                 end += length;
+                if executor.has_run_until(steady_ms + TURN_MS) {
+                    break;
+                }
             }
             if desk.is_locked() {
                 mailbox.wake();

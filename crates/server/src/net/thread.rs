@@ -74,6 +74,8 @@ pub(super) struct Served {
     pub(super) dirty: Vec<usize>,
     /// Connections of which more can be read at once.
     pub(super) unread: Vec<usize>,
+    /// Connections with requests that are left until others were served.
+    pub(super) yielding: Vec<usize>,
     scratch: Vec<u8>,
     /// The time of day at the begin of the round, which expiry of keys goes by.
     pub(super) now_ms: u64,
@@ -130,6 +132,7 @@ impl Served {
             was_lent: false,
             dirty: Vec::new(),
             unread: Vec::new(),
+            yielding: Vec::new(),
             scratch: Vec::new(),
             now_ms: now_ms(),
             steady_ms: steady_ms(),
@@ -230,6 +233,7 @@ impl<'s> IoThread<'s> {
         if !self.mail.is_empty() {
             self.read_mail();
         }
+        self.go_on_yielding();
         for index in std::mem::take(&mut self.unread) {
             self.receive(index);
         }
@@ -399,6 +403,10 @@ impl<'s> IoThread<'s> {
             let Some(connection) = served.connections.get_mut(index) else {
                 return;
             };
+            if connection.yields {
+                // It is read when its requests were executed.
+                return;
+            }
             if connection.waiting && connection.input.len() > READ_BYTES {
                 // What it sends while it waits is left where it is, until it goes on.
                 connection.postponed = true;
@@ -602,6 +610,9 @@ impl<'s> IoThread<'s> {
             self.execute_round();
             if added == Added::Yes {
                 self.send_early(index);
+                if used < bytes.len() && self.yields(index) {
+                    return used;
+                }
                 continue;
             }
             if added == Added::Later {
@@ -621,7 +632,12 @@ impl<'s> IoThread<'s> {
             }
             let scripts = bytes.get(used..seen.min(fetched_bytes));
             match self.run_alone(index, rest, scripts.unwrap_or_default()) {
-                Some(more) => used += more,
+                Some(more) => {
+                    used += more;
+                    if used < bytes.len() && self.yields(index) {
+                        return used;
+                    }
+                }
                 None => return used - end,
             }
         }
@@ -823,7 +839,8 @@ impl<'s> IoThread<'s> {
     /// How long the thread may sleep.
     fn timeout(&self) -> Duration {
         let is_ready = self.reads.as_ref().is_some_and(Reads::is_ready);
-        if is_ready || !self.unread.is_empty() || !self.mail.is_empty() {
+        let is_told = self.unread.is_empty() && self.yielding.is_empty() && self.mail.is_empty();
+        if is_ready || !is_told {
             return Duration::ZERO;
         }
         // A pause that ends is noticed soon.

@@ -476,7 +476,7 @@ fn large_values_that_are_given_up_are_freed_by_another_thread() {
 
 #[test]
 fn one_step_of_a_scan_is_bounded_whatever_its_count() {
-    let server = Server::new(Options::default());
+    let server = UnservedServer::new(Options::default());
     let mut counted = Counted::new(&server);
     let mut client = counted.client(&["PING"]);
     let words: Vec<String> = (0..120_000).map(|number| format!("n{number}")).collect();
@@ -514,4 +514,37 @@ fn one_step_of_a_scan_is_bounded_whatever_its_count() {
             "{command:?}: {found}, {calls}"
         );
     }
+}
+
+#[test]
+fn who_sends_many_long_commands_lets_others_be_served_in_between() {
+    let ours = Nearfield::start(Options {
+        threads: 1,
+        ..Options::default()
+    });
+    let mut other = ours.connect();
+    let loops = b"for i = 1, 3000000 do end";
+    for long in [
+        &[&b"DEBUG"[..], b"SLEEP", b"0.03"][..],
+        &[b"EVAL", loops, b"0"],
+    ] {
+        const COMMANDS: usize = 60;
+        ask(&mut other, "DEL last");
+        let mut requests = Vec::new();
+        (0..COMMANDS).for_each(|_| encode(&mut requests, long));
+        encode(&mut requests, &[b"SET", b"last", b"1"]);
+        let mut client = ours.connect();
+        client.send(&requests).expect("the connection is open");
+        for _ in 0..5 {
+            assert_eq!(ask(&mut other, "PING"), "PONG");
+        }
+        assert_eq!(ask_number(&mut other, "EXISTS last"), 0, "{long:?}");
+        (0..COMMANDS).for_each(|_| drop(hear(&mut client)));
+        assert_eq!(hear(&mut client), "OK");
+    }
+    // One that sends no more has all of it executed, too.
+    let mut client = ours.connect();
+    let requests = b"DEBUG SLEEP 0.03\r\n".repeat(10);
+    client.send(&requests).expect("the connection is open");
+    assert_eq!(client.close(), b"+OK\r\n".repeat(10));
 }

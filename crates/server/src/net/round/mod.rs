@@ -502,7 +502,7 @@ impl Round {
                 counter.fetch_add(count, Ordering::Relaxed);
             }
         }
-        executor.count_batch(&self.tallies, self.operations, started.elapsed());
+        executor.count_batch(&self.tallies, self.operations, started);
         true
     }
 
