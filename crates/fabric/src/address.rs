@@ -28,6 +28,8 @@ impl fmt::Display for NodeId {
 pub struct GlobalAddress(u64);
 
 const OFFSET_BITS: u32 = 48;
+/// The number of offsets in a node's memory.
+pub(crate) const OFFSETS: u64 = 1 << OFFSET_BITS;
 
 impl GlobalAddress {
     /// No address.

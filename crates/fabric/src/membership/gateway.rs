@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Answers are no longer than this: 65,536 registrations.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
+/// What is read of a watch, of which the first event is enough.
+const MAX_WATCH_BYTES: u64 = 1 << 20;
 /// The status of gRPC for a missing item, such as an expired lease.
 const NOT_FOUND: u64 = 5;
 
@@ -224,8 +226,8 @@ impl Gateway {
         if response.status() != 200 {
             return Err(());
         }
-        let reader = BufReader::new(response.into_body().into_reader());
-        for line in reader.lines() {
+        let reader = response.into_body().into_reader().take(MAX_WATCH_BYTES);
+        for line in BufReader::new(reader).lines() {
             // The time is up, or the member has gone.
             let Ok(line) = line else { break };
             let answer: Value = serde_json::from_str(&line).map_err(|_| ())?;
@@ -303,6 +305,31 @@ mod tests {
             assert_eq!(error, format!("{text:?} is no URL of etcd: {problem}"));
         }
         assert!("http://a:1,,http://b:2".parse::<EtcdMembers>().is_err());
+    }
+
+    /// A member that sends a line without an end costs no more memory than a watch may take.
+    #[test]
+    fn a_watch_that_never_ends_its_line_is_given_up() {
+        use std::io::Write;
+        use std::net::TcpListener;
+        const BYTES_MAX: usize = 256 << 20;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let members = format!("http://{}", listener.local_addr().unwrap());
+        let sender = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            let part = [b'a'; 1 << 16];
+            let mut sent = 0;
+            while sent < BYTES_MAX && stream.write_all(&part).is_ok() {
+                sent += part.len();
+            }
+            sent
+        });
+        let gateway = Gateway::new(&members.parse().unwrap());
+        let most = Duration::from_secs(30);
+        assert_eq!(gateway.wait_for_change("a/", 1, most), Err(()));
+        assert!(sender.join().unwrap() < BYTES_MAX);
     }
 
     #[test]

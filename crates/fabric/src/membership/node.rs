@@ -4,7 +4,11 @@ use super::address::{NodeAddress, is_name};
 use super::error::MembershipError;
 use crate::address::NodeId;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use std::time::Duration;
+
+/// The leases that a node may be registered by, in seconds.
+pub(super) const LEASE_SECONDS: RangeInclusive<u64> = 2..=3600;
 
 /// The version of a registration, and of how clients and nodes speak with each other. Changes when
 /// either does.
@@ -88,6 +92,10 @@ impl Registered {
             .address
             .parse()
             .map_err(|error: MembershipError| foreign(error.to_string()))?;
+        if !LEASE_SECONDS.contains(&record.lease_seconds) {
+            let seconds = record.lease_seconds;
+            return Err(foreign(format!("a lease of {seconds} s is none")));
+        }
         let incarnation = u64::from_str_radix(&record.incarnation, 16)
             .map_err(|error| foreign(format!("incarnation: {error}")))?;
         Ok(Registered {
@@ -215,6 +223,11 @@ mod tests {
             &json.replace("ucx:", "tcp:"),
             &json.replace("\"incarnation\":\"f", "\"incarnation\":\"g"),
             &json.replace("\"number\":9", "\"number\":70000"),
+            &json.replace("\"lease_seconds\":10", "\"lease_seconds\":0"),
+            &json.replace(
+                "\"lease_seconds\":10",
+                "\"lease_seconds\":18446744073709551615",
+            ),
         ] {
             let error = read(wrong).unwrap_err();
             assert!(matches!(error, MembershipError::Foreign { .. }), "{error}");

@@ -3,7 +3,7 @@
 use super::address::{NodeAddress, is_name};
 use super::error::MembershipError;
 use super::gateway::{EtcdMembers, Gateway};
-use super::node::{Node, Registered};
+use super::node::{LEASE_SECONDS, Node, Registered};
 use super::registry::{LeaseId, Registry};
 use super::{PATIENCE, spawn};
 use crate::address::NodeId;
@@ -77,7 +77,7 @@ impl Reservation {
             let name = MembershipError::shortened(name);
             return Err(MembershipError::Name { name });
         }
-        if !(2..=3600).contains(&lease.as_secs()) {
+        if !LEASE_SECONDS.contains(&lease.as_secs()) {
             return Err(MembershipError::Lease { lease });
         }
         let mut reservation = Reservation {

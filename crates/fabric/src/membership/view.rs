@@ -249,7 +249,7 @@ impl Follower {
             }
             drop(view);
             if gateway
-                .wait_for_change(NODES, self.revision + 1, LOOK)
+                .wait_for_change(NODES, self.revision.saturating_add(1), LOOK)
                 .is_err()
             {
                 std::thread::sleep(RETRY);

@@ -1,7 +1,7 @@
 //! The ring of a slot: the list of retired memory, where other participants find it.
 
 use super::table::ENTRY_BYTES;
-use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId, OFFSETS, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::Verb;
@@ -21,6 +21,9 @@ pub(super) struct Entry {
     pub block: Option<Block>,
 }
 
+/// The most entries of a ring.
+const ENTRIES_MAX: usize = 1 << 20;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
     at: GlobalAddress,
@@ -34,6 +37,7 @@ impl Ring {
         node: NodeId,
         entries: usize,
     ) -> Result<Ring, FabricError> {
+        let entries = entries.min(ENTRIES_MAX);
         let bytes = LINE_BYTES + entries as u64 * ENTRY_BYTES;
         let at = endpoint.allocate(node, bytes).await?;
         let mut empty = vec![0; bytes as usize];
@@ -43,11 +47,25 @@ impl Ring {
     }
 
     /// The ring at an address, and all entries that are not empty.
+    ///
+    /// # Errors
+    /// Those of a read; `OutOfRange` if there is no ring.
     pub async fn read(
         endpoint: &impl Endpoint,
         at: GlobalAddress,
     ) -> Result<(Ring, Vec<Entry>), FabricError> {
-        let entries = super::table::read_word(endpoint, at).await? as usize;
+        let entries = super::table::read_word(endpoint, at).await?;
+        // What a node's memory holds may be anything.
+        let bytes = LINE_BYTES.saturating_add(entries.saturating_mul(ENTRY_BYTES));
+        let end = at.offset().checked_add(bytes);
+        if entries > ENTRIES_MAX as u64 || end.is_none_or(|end| end > OFFSETS) {
+            return Err(FabricError::OutOfRange {
+                address: at,
+                bytes,
+                size: OFFSETS,
+            });
+        }
+        let entries = entries as usize;
         let ring = Ring { at, entries };
         let mut bytes = vec![0; entries * ENTRY_BYTES as usize];
         endpoint.read(ring.entry(0), &mut bytes).await?;

@@ -115,7 +115,8 @@ impl Scan {
         let found = verbs[0].found().unwrap_or_default();
         let words = slots.as_chunks().0.iter();
         let scan = Scan {
-            epoch: u64::from_le_bytes(epoch),
+            // Whatever lies there, later epochs are numbers, too.
+            epoch: u64::from_le_bytes(epoch) & REST_MASK,
             words: words.map(|word| u64::from_le_bytes(*word)).collect(),
         };
         Ok((found, scan))

@@ -512,6 +512,32 @@ fn memory_that_is_retired_before_it_is_unlinked_is_found() {
 }
 
 #[test]
+fn what_is_no_ring_or_epoch_is_told_or_cut_off() {
+    let network = Preset::ConnectX6.parameters();
+    let mut simulation = Simulation::new(1, network, Delivery::Torn);
+    simulation.add_node(1 << 17);
+    let endpoint = simulation.endpoint(0);
+    simulation.spawn(0, async move {
+        let table = endpoint.allocate(NODE, TABLE_BYTES).await.unwrap();
+        endpoint
+            .write(table, &vec![0xff; TABLE_BYTES as usize])
+            .await
+            .unwrap();
+        for entries in [u64::MAX, u64::MAX / ENTRY_BYTES, 1 << 40] {
+            endpoint.write(table, &entries.to_le_bytes()).await.unwrap();
+            let error = ring::Ring::read(&endpoint, table).await.unwrap_err();
+            assert!(matches!(error, FabricError::OutOfRange { .. }), "{error}");
+        }
+        let last = GlobalAddress::from_bits(u64::MAX - 7);
+        assert!(ring::Ring::read(&endpoint, last).await.is_err());
+        endpoint.write(table, &[0xff; 8]).await.unwrap();
+        let scan = table::Scan::read(&endpoint, table::Table(table)).await;
+        assert!(scan.unwrap().epoch < u64::MAX / 2);
+    });
+    assert_eq!(simulation.run(), 0);
+}
+
+#[test]
 fn operations_cost_nothing_and_renewing_one_round_trip() {
     let network = Preset::ConnectX6.parameters();
     let mut simulation = Simulation::new(1, network, Delivery::Torn);

@@ -45,7 +45,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use crate::address::{GlobalAddress, LINE_BYTES, NodeId, WORD_BYTES};
+use crate::address::{GlobalAddress, LINE_BYTES, NodeId, OFFSETS, WORD_BYTES};
 use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::recovery::lease::{Held, Locker, Target, Waited, forwarded, owner};
@@ -178,10 +178,14 @@ impl Region {
     fn of(word: u64, node: NodeId) -> Option<Region> {
         let lines = (word >> LINES_SHIFT) & ((1 << (SLOTS_SHIFT - LINES_SHIFT)) - 1);
         let offset = (word & ((1 << LINES_SHIFT) - 1)) * LINE_BYTES;
-        (word != 0).then(|| Region {
+        let (slots, slot_bytes) = (word >> SLOTS_SHIFT, lines * LINE_BYTES);
+        // A word that says something else than what was written there is none.
+        let end = offset + LINE_BYTES + slots * slot_bytes;
+        let is_there = slots > 0 && slot_bytes > 0 && end <= OFFSETS;
+        is_there.then(|| Region {
             at: GlobalAddress::new(node, offset),
-            slot_bytes: (lines * LINE_BYTES) as usize,
-            slots: vec![Use::Nothing; (word >> SLOTS_SHIFT) as usize],
+            slot_bytes: slot_bytes as usize,
+            slots: vec![Use::Nothing; slots as usize],
         })
     }
 

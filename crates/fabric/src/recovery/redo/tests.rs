@@ -241,6 +241,25 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<u64, String> {
 }
 
 #[test]
+fn words_of_a_directory_that_name_no_region_are_none() {
+    let word =
+        |slots: u64, lines: u64, line: u64| slots << SLOTS_SHIFT | lines << LINES_SHIFT | line;
+    let last = (1 << LINES_SHIFT) - 1;
+    for wrong in [
+        0,
+        u64::MAX,
+        word(0, 1, 1),
+        word(1, 0, 1),
+        word(1, 1, last),
+        word(63, (1 << 16) - 1, last),
+    ] {
+        assert!(Region::of(wrong, NodeId(1)).is_none(), "{wrong:#x}");
+    }
+    let right = word(1, 1, last - 1);
+    assert_eq!(Region::of(right, NodeId(1)).unwrap().word(), right);
+}
+
+#[test]
 fn registers_are_whole_whoever_dies_when() {
     for delivery in [Delivery::Torn, Delivery::TornWords] {
         let (mut runs, mut redone) = (0, 0);

@@ -312,6 +312,8 @@ impl Endpoint for ShmEndpoint {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         let offset = self.call(node, Request::Allocate { bytes }).await?;
+        // No node answers more than its memory holds, unless it is none of ours.
+        let offset = offset.filter(|offset| offset >> 48 == 0);
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
     }

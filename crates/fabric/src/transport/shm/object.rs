@@ -6,7 +6,7 @@
 
 use super::error::ShmError;
 use super::mapping::{HEADER_BYTES, Mapping};
-use crate::address::NodeId;
+use crate::address::{NodeId, WORD_BYTES};
 use crate::membership::is_name;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -125,7 +125,9 @@ impl Object {
         }
         let stated = bytes.saturating_add(HEADER_BYTES);
         let number = u16::try_from(number).ok();
-        let Some(number) = number.filter(|_| stated == found) else {
+        // All of it is whole words.
+        let is_whole = stated == found && stated.is_multiple_of(WORD_BYTES);
+        let Some(number) = number.filter(|_| is_whole) else {
             return Err(ShmError::OtherSize {
                 name: owned(),
                 stated,

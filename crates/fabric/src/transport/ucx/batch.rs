@@ -17,7 +17,7 @@ const WRITE: u64 = 2;
 const SWAP: u64 = 3;
 const ADD: u64 = 4;
 /// No post reads more at once.
-const ANSWER_BYTES_MAX: u64 = 1 << 30;
+pub const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
 /// Memory that verbs are done in, by one thread.
 pub trait Memory {
@@ -129,6 +129,7 @@ fn change(
 mod tests {
     use super::*;
     use crate::address::{GlobalAddress, NodeId};
+    use proptest::prelude::*;
     use std::cell::RefCell;
 
     struct Bytes(RefCell<Vec<u8>>);
@@ -136,13 +137,13 @@ mod tests {
     impl Memory for Bytes {
         fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> bool {
             let own = self.0.borrow();
-            let from = own.get(offset as usize..offset.wrapping_add(bytes) as usize);
+            let from = own.get(offset as usize..offset.saturating_add(bytes) as usize);
             from.map(|from| into.extend(from)).is_some()
         }
 
         fn write(&self, offset: u64, bytes: &[u8]) -> bool {
             let mut own = self.0.borrow_mut();
-            let place = own.get_mut(offset as usize..offset as usize + bytes.len());
+            let place = own.get_mut(offset as usize..(offset as usize).saturating_add(bytes.len()));
             place.map(|place| place.copy_from_slice(bytes)).is_some()
         }
     }
@@ -209,6 +210,20 @@ mod tests {
         let mut word = Verb::compare_swap(at(8), 0, 0);
         assert_eq!(take(&mut word, &[1; 7]), None);
         assert_eq!(take(&mut read(at(0), &mut [0; 8]), &[1; 7]), None);
+    }
+
+    proptest! {
+        /// Words that are mostly small, so that many of them are verbs.
+        #[test]
+        fn no_message_brings_a_node_down(
+            words in prop::collection::vec(prop_oneof![0_u64..9, 0_u64..2000, any::<u64>()], 0..40),
+            cut in 0_usize..9,
+        ) {
+            let mut message = join(&words);
+            message.truncate(message.len().saturating_sub(cut));
+            let answer = execute(&memory(), &message);
+            prop_assert!(answer.is_none_or(|answer| answer.len() <= 40 * 2000));
+        }
     }
 
     #[test]

@@ -399,7 +399,7 @@ fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
     };
     let answer = Answer::decode(&message.bytes, address)?;
     let base = answer.done.ok_or_else(foreign)?;
-    let introduction = Introduction::decode(&answer.rest).ok_or_else(foreign)?;
+    let introduction = Introduction::decode(&answer.rest, base).ok_or_else(foreign)?;
     let key = Key::new(&connection, &introduction.key)?;
     if key.is_mapped(base) {
         return Err(UcxError::Mapped {

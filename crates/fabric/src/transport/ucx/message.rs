@@ -13,6 +13,7 @@
 //! The client assigns the number, to tell its calls apart.
 
 use super::error::UcxError;
+use crate::address::OFFSETS;
 
 /// "nearfld", without its last letter, before the version.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfl\0\0");
@@ -139,10 +140,13 @@ impl Introduction {
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Option<Introduction> {
+    /// An introduction of a node whose memory begins at `base`. `None` if it is none, or the
+    /// memory would reach beyond all addresses.
+    pub fn decode(bytes: &[u8], base: u64) -> Option<Introduction> {
         let ([size, node, by_messages @ (0 | 1)], key) = split(bytes)? else {
             return None;
         };
+        base.checked_add(size).filter(|_| size <= OFFSETS)?;
         Some(Introduction {
             size,
             node: u16::try_from(node).ok()?,
@@ -171,6 +175,7 @@ pub fn split<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_is_said_is_understood() {
@@ -206,7 +211,35 @@ mod tests {
         };
         let decoded = Answer::decode(&answer.encode(), "here").unwrap();
         assert_eq!(decoded, answer);
-        assert_eq!(Introduction::decode(&decoded.rest), Some(introduction));
+        let read = |base| Introduction::decode(&decoded.rest, base);
+        assert_eq!(read(0), Some(introduction.clone()));
+        assert_eq!(read(u64::MAX - (1 << 30)), Some(introduction.clone()));
+        // No address in it may overflow.
+        assert_eq!(read(u64::MAX - (1 << 30) + 1), None);
+        let large = Introduction {
+            size: (1 << 48) + 1,
+            ..introduction
+        };
+        assert_eq!(Introduction::decode(&large.encode(), 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_brings_a_reader_down(
+            first in prop_oneof![Just(FIRST), any::<u64>()],
+            words in prop::collection::vec(prop_oneof![0_u64..9, any::<u64>()], 0..8),
+            cut in 0_usize..9,
+        ) {
+            let mut message = join(&[&[first], &words[..]].concat());
+            message.truncate(message.len().saturating_sub(cut));
+            let _ = Request::decode(&message);
+            if let Ok(answer) = Answer::decode(&message, "here")
+                && let Some(base) = answer.done
+                && let Some(read) = Introduction::decode(&answer.rest, base)
+            {
+                prop_assert!(base.checked_add(read.size).is_some());
+            }
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct UcxNode {
 struct Clients {
     connected: HashMap<ConnectionId, Client>,
     /// Answers in flight, and connections that are being closed.
-    going: Vec<Transfer>,
+    going: Vec<Going>,
     chunks: Chunks,
 }
 
@@ -72,7 +72,22 @@ struct Client {
     connection: Connection,
     /// Memory given in answer to calls that the client has not confirmed: offset and length.
     given: HashMap<u64, (u64, u64)>,
+    /// The bytes of answers on their way to it.
+    owed: u64,
 }
+
+/// What is in flight: an answer to a client, or the end of a connection.
+struct Going {
+    transfer: Transfer,
+    to: Option<ConnectionId>,
+    bytes: u64,
+}
+
+/// A client that does not take its answers is owed no more. *Assumed*: more than a client reads at
+/// once, and little for a node.
+const OWED_BYTES_MAX: u64 = batch::ANSWER_BYTES_MAX;
+/// An answer costs so much beside its bytes.
+const ANSWER_COST_BYTES: u64 = 256;
 
 impl UcxNode {
     /// Listens at `HOST:PORT` (port 0: any that is free) with memory of `bytes`, rounded up to
@@ -149,6 +164,7 @@ impl UcxNode {
                 let client = Client {
                     connection,
                     given: HashMap::new(),
+                    owed: 0,
                 };
                 clients.connected.insert(client.connection.id(), client);
             }
@@ -156,7 +172,7 @@ impl UcxNode {
         while let Some(message) = self.worker.take_message() {
             self.answer(clients, &message, turn);
         }
-        clients.going.retain_mut(|going| going.poll().is_none());
+        clients.settle();
         clients.part_with_the_lost();
         progress
     }
@@ -166,8 +182,14 @@ impl UcxNode {
             let _turn = turn.lock();
             batch::execute(&self.memory, verbs)
         };
-        let client = message.from.and_then(|id| clients.connected.get_mut(&id));
-        let Some(client) = client else { return };
+        let Some(id) = message.from else { return };
+        let Some(client) = clients.connected.get_mut(&id) else {
+            return;
+        };
+        if client.owed >= OWED_BYTES_MAX {
+            clients.part_with(id);
+            return;
+        }
         let (number, done, rest) = match Request::decode(&message.bytes) {
             // The client sees by the answer that this is a node.
             None => (0, None, Vec::new()),
@@ -215,10 +237,17 @@ impl UcxNode {
         if client.connection.is_lost() {
             return;
         }
-        let answer = Answer { number, done, rest };
-        let mut going = client.connection.send(answer.encode());
-        if going.poll().is_none() {
-            clients.going.push(going);
+        let answer = Answer { number, done, rest }.encode();
+        let bytes = answer.len() as u64 + ANSWER_COST_BYTES;
+        let mut transfer = client.connection.send(answer);
+        if transfer.poll().is_none() {
+            client.owed += bytes;
+            let to = Some(client.connection.id());
+            clients.going.push(Going {
+                transfer,
+                to,
+                bytes,
+            });
         }
     }
 
@@ -259,29 +288,54 @@ impl Clients {
         let lost = self
             .connected
             .extract_if(|_, client| client.connection.is_lost());
-        for (_, client) in lost {
-            for (offset, bytes) in client.given.into_values() {
-                self.chunks.free(offset, bytes);
-            }
-            let mut closing = client.connection.close(true);
-            if closing.poll().is_none() {
-                self.going.push(closing);
-            }
+        let lost: Vec<Client> = lost.map(|(_, client)| client).collect();
+        lost.into_iter().for_each(|client| self.close(client));
+    }
+
+    /// Closes the connection of a client, as if it were lost.
+    fn part_with(&mut self, id: ConnectionId) {
+        if let Some(client) = self.connected.remove(&id) {
+            self.close(client);
         }
+    }
+
+    fn close(&mut self, client: Client) {
+        for (offset, bytes) in client.given.into_values() {
+            self.chunks.free(offset, bytes);
+        }
+        self.going.push(Going {
+            transfer: client.connection.close(true),
+            to: None,
+            bytes: 0,
+        });
+    }
+
+    /// Forgets what has arrived.
+    fn settle(&mut self) {
+        let connected = &mut self.connected;
+        self.going.retain_mut(|going| {
+            let is_going = going.transfer.poll().is_none();
+            let client = going.to.and_then(|to| connected.get_mut(&to));
+            if let Some(client) = client.filter(|_| !is_going) {
+                client.owed = client.owed.saturating_sub(going.bytes);
+            }
+            is_going
+        });
     }
 }
 
 impl Drop for UcxNode {
     fn drop(&mut self) {
         let clients = &mut *self.clients.borrow_mut();
-        for (_, client) in clients.connected.drain() {
-            clients.going.push(client.connection.close(true));
-        }
+        let connected = std::mem::take(&mut clients.connected);
+        connected
+            .into_values()
+            .for_each(|client| clients.close(client));
         // Clients get a notice meanwhile.
         let begin = Instant::now();
         while !clients.going.is_empty() && begin.elapsed() < LONGEST_SLEEP {
             self.worker.progress();
-            clients.going.retain_mut(|going| going.poll().is_none());
+            clients.settle();
         }
     }
 }

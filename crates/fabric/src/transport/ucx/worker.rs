@@ -690,6 +690,9 @@ fn request_params() -> RequestParams {
     unsafe { std::mem::zeroed() }
 }
 
+/// The longest key: more than 64 parts of 255 bytes, their lengths, and the distances of adapters.
+const KEY_BYTES_MAX: usize = 1 << 15;
+
 /// The right of a connection to access the memory of the other end.
 pub struct Key {
     worker: Rc<Worker>,
@@ -702,10 +705,16 @@ impl Key {
     /// # Errors
     /// `Refused`.
     pub fn new(connection: &Connection, bytes: &[u8]) -> Result<Key, UcxError> {
-        // UCX is not told how long a key is, so that it should not read beyond one that is too
-        // short.
+        // UCX is not told how long a key is. Its lengths are bytes, of 64 parts at most, so that it
+        // reads no further than this, whatever they say.
+        if bytes.len() > KEY_BYTES_MAX {
+            return Err(UcxError::Refused {
+                action: "read the key of memory".to_owned(),
+                reason: format!("it has {} bytes", bytes.len()),
+            });
+        }
         let mut padded = bytes.to_vec();
-        padded.resize(bytes.len().max(1 << 12) * 2, 0);
+        padded.resize(2 * KEY_BYTES_MAX, 0);
         let mut handle = null_mut();
         let worker = &connection.worker;
         // SAFETY: the connection lives; the bytes are what the other end has packed.
