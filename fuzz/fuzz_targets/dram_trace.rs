@@ -24,9 +24,8 @@ fuzz_target!(|text: &[u8]| {
         _ => Pace::Open { per_clock: 1 },
     };
     let mut replay = Replay::new(memory, pace);
-    for request in &requests {
-        replay.send(request);
-    }
+    let sent = requests.iter().map(|request| replay.send(request));
+    let sent = sent.filter(Result::is_ok).count();
     let answered = replay.finish().requests;
-    assert_eq!(answered.reads + answered.writes, requests.len() as u64);
+    assert_eq!(answered.reads + answered.writes, sent as u64);
 });

@@ -83,7 +83,7 @@ Parameters:
 
 Results, and so the fields of the JSON:
   latency_ns      of reads, from acceptance to the last data: mean, p50, p95, p99
-  bandwidth_gbps  bytes of all requests, in GB/s
+  bandwidth_gbps  bytes that the bus has carried, in GB/s
   row_hit_rate    share of reads and writes whose row an earlier one had opened
   commands        act, pre, read, write, refresh
   energy_uj       activate, read, write, refresh, background, in microjoules
@@ -164,7 +164,8 @@ fn send(path: &Path, mut replay: Replay) -> Result<Report, Box<dyn Error>> {
         false => Box::new(reader),
     };
     for request in Trace::new(reader) {
-        replay.send(&request.map_err(|error| named(&error))?);
+        let request = request.map_err(|error| named(&error))?;
+        replay.send(&request).map_err(|error| named(&error))?;
         progress.tick();
     }
     progress.clear();

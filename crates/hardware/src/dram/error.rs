@@ -42,6 +42,14 @@ pub enum Error {
         /// Why that is wrong.
         reason: &'static str,
     },
+    /// A request that is sent after the last clock that is counted.
+    #[error("a request at {picoseconds} ps is too late: there are {clocks_max} clocks at most")]
+    Late {
+        /// Its time.
+        picoseconds: u64,
+        /// How many clocks there are.
+        clocks_max: u64,
+    },
     /// A trace that cannot be read on.
     #[error("line {line} of the trace cannot be read: {source}")]
     Unreadable {

@@ -1,22 +1,31 @@
 //! How often each latency occurred.
 
 use super::report::Latency;
+use std::collections::BTreeMap;
+
+/// Latencies below this have a place each. Longer ones are few, and may be of any length.
+const PLACES: usize = 1 << 16;
 
 /// Counts of latencies, in clocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies {
     counts: Vec<u64>,
+    longer: BTreeMap<u64, u64>,
     reads: u64,
     clocks: u64,
 }
 
 impl Latencies {
     pub(super) fn add(&mut self, clocks: u64) {
-        let index = clocks as usize;
-        if index >= self.counts.len() {
-            self.counts.resize((index + 1).next_power_of_two(), 0);
+        match usize::try_from(clocks) {
+            Ok(index) if index < PLACES => {
+                if index >= self.counts.len() {
+                    self.counts.resize((index + 1).next_power_of_two(), 0);
+                }
+                self.counts[index] += 1;
+            }
+            _ => *self.longer.entry(clocks).or_default() += 1,
         }
-        self.counts[index] += 1;
         self.reads += 1;
         self.clocks += clocks;
     }
@@ -27,6 +36,9 @@ impl Latencies {
         }
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
+        }
+        for (&clocks, more) in &other.longer {
+            *self.longer.entry(clocks).or_default() += more;
         }
         self.reads += other.reads;
         self.clocks += other.clocks;
@@ -42,11 +54,13 @@ impl Latencies {
     fn quantile(&self, share: f64) -> u64 {
         let wanted = (share * self.reads as f64).ceil() as u64;
         let mut seen = 0;
-        let reached = self.counts.iter().position(|count| {
+        let longer = self.longer.iter().map(|(&clocks, &count)| (clocks, count));
+        let counts = (0..).zip(self.counts.iter().copied()).chain(longer);
+        let mut reached = counts.skip_while(|(_, count)| {
             seen += count;
-            seen >= wanted.max(1)
+            seen < wanted.max(1)
         });
-        reached.unwrap_or(0) as u64
+        reached.next().map_or(0, |(clocks, _)| clocks)
     }
 
     pub(super) fn report(&self, clock_ns: f64) -> Latency {
@@ -83,5 +97,18 @@ mod tests {
         assert_eq!(report.mean, 10050.0 / 101.0 * 0.5);
         assert_eq!(latencies.quantile(1.0), 5000);
         assert_eq!(Latencies::default().report(1.0).p99, 0.0);
+    }
+
+    #[test]
+    fn long_latencies_take_no_more_memory() {
+        let mut latencies = Latencies::default();
+        for clocks in [7, PLACES as u64 - 1, PLACES as u64, 1 << 46] {
+            latencies.add(clocks);
+        }
+        let mut all = Latencies::default();
+        all.merge(&latencies);
+        let at = [0.25, 0.5, 0.75, 1.0].map(|share| all.quantile(share));
+        assert_eq!(at, [7, 65535, 65536, 1 << 46]);
+        assert!(all.counts.len() <= PLACES);
     }
 }

@@ -123,27 +123,31 @@ impl Memory {
         let mut latencies = Latencies::default();
         let mut commands = Commands::default();
         let mut requests = Requests::default();
-        let (mut active, mut row_hits) = (0, 0);
+        let (mut active, mut row_hits) = (0_u128, 0);
         for channel in &mut self.channels {
             channel.advance(clocks);
             latencies.merge(channel.latencies());
             commands.add(&channel.commands());
             requests.add(&channel.requests());
-            active += channel.active();
+            active += u128::from(channel.active());
             row_hits += channel.row_hits();
         }
         let clock_ns = self.parameters.clock_ns();
         let time_ns = clocks as f64 * clock_ns;
         let ratio = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { part / whole };
-        let ranks = u64::from(self.parameters.channels * self.parameters.ranks);
-        let lines = requests.reads + requests.writes;
+        let ranks = u128::from(self.parameters.channels * self.parameters.ranks);
         let columns = commands.read + commands.write;
         Report {
             latency_ns: latencies.report(clock_ns),
-            bandwidth_gbps: ratio((lines * LINE_BYTES) as f64, time_ns),
+            bandwidth_gbps: ratio((columns * LINE_BYTES) as f64, time_ns),
             row_hit_rate: ratio(row_hits as f64, columns as f64),
             commands,
-            energy_uj: Energy::of(&self.parameters, &commands, clocks * ranks, active),
+            energy_uj: Energy::of(
+                &self.parameters,
+                &commands,
+                u128::from(clocks) * ranks,
+                active,
+            ),
             time_us: time_ns / 1e3,
             requests,
         }

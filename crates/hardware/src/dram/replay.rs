@@ -1,6 +1,10 @@
 //! Sends the requests of a trace to a memory.
 
-use super::{Memory, Report, Request};
+use super::{Error, Memory, Report, Request};
+
+/// The last clock at which a request may be due: a week and more. Sums of clocks
+/// behind it are numbers, too.
+const CLOCKS_MAX: u64 = 1 << 50;
 
 /// When the requests of a trace are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +40,19 @@ impl Replay {
     }
 
     /// Sends a request at the first clock, at or after its time, at which its channel has room.
-    pub fn send(&mut self, request: &Request) {
+    ///
+    /// # Errors
+    /// [`Error::Late`]. Nothing is sent.
+    pub fn send(&mut self, request: &Request) -> Result<(), Error> {
         let due = request
             .picoseconds
             .div_ceil(self.memory.parameters().t_ck_ps);
+        if due > CLOCKS_MAX {
+            return Err(Error::Late {
+                picoseconds: request.picoseconds,
+                clocks_max: CLOCKS_MAX,
+            });
+        }
         let mut clock = due.max(self.clock);
         if let Pace::Open { per_clock } = self.pace
             && clock == self.clock
@@ -55,6 +68,7 @@ impl Replay {
         if self.pace == Pace::Closed {
             self.clock = self.memory.settle();
         }
+        Ok(())
     }
 
     /// Waits for all answers, and reports.

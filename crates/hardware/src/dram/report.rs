@@ -7,7 +7,8 @@ use super::{Currents, Parameters};
 pub struct Report {
     /// Of reads, from acceptance by the controller to the last data.
     pub latency_ns: Latency,
-    /// Lines that were requested, in GB/s: 10^9 bytes a second.
+    /// Lines that the banks were sent commands for, in GB/s: 10^9 bytes a second. Merged requests
+    /// and writes that wait take nothing of the bus.
     pub bandwidth_gbps: f64,
     /// The share of reads and writes for which an earlier one had opened the row.
     pub row_hit_rate: f64,
@@ -98,8 +99,8 @@ impl Energy {
     pub(super) fn of(
         parameters: &Parameters,
         commands: &Commands,
-        clocks: u64,
-        active: u64,
+        clocks: u128,
+        active: u128,
     ) -> Energy {
         let Currents {
             vdd,
@@ -113,17 +114,20 @@ impl Energy {
         let (ras, rp) = (parameters.t_ras as f64, parameters.t_rp as f64);
         let burst = parameters.burst as f64;
         let clock_ns = parameters.clock_ns();
-        let microjoules = |milliamperes_clocks: f64, times: u64| {
+        let microjoules = |milliamperes_clocks: f64, times: u128| {
             vdd * milliamperes_clocks * clock_ns * parameters.devices * times as f64 * 1e-6
         };
         Energy {
             activate: microjoules(
                 idd0 * (ras + rp) - idd3n * ras - idd2n * rp,
-                commands.activate,
+                commands.activate.into(),
             ),
-            read: microjoules((idd4r - idd3n) * burst, commands.read),
-            write: microjoules((idd4w - idd3n) * burst, commands.write),
-            refresh: microjoules((idd5ab - idd3n) * parameters.t_rfc as f64, commands.refresh),
+            read: microjoules((idd4r - idd3n) * burst, commands.read.into()),
+            write: microjoules((idd4w - idd3n) * burst, commands.write.into()),
+            refresh: microjoules(
+                (idd5ab - idd3n) * parameters.t_rfc as f64,
+                commands.refresh.into(),
+            ),
             background: microjoules(idd3n, active) + microjoules(idd2n, clocks - active),
         }
     }

@@ -76,13 +76,61 @@ fn run(parameters: &Parameters, requests: &[(u64, Access, u64)]) -> Report {
     let memory = Memory::new(parameters.clone()).unwrap();
     let mut replay = Replay::new(memory, Pace::Open { per_clock: 1 });
     for (address, access, picoseconds) in requests.iter().copied() {
-        replay.send(&Request {
-            address,
-            access,
-            picoseconds,
-        });
+        replay
+            .send(&Request {
+                address,
+                access,
+                picoseconds,
+            })
+            .unwrap();
     }
     replay.finish()
+}
+
+/// Requests that are merged, or wait, carry nothing.
+#[test]
+fn the_bus_carries_what_the_banks_are_asked_for() {
+    let parameters = Preset::Ddr4X8.parameters();
+    let report = run(&parameters, &[(0, Access::Write, 0)]);
+    assert_eq!(
+        (report.requests.writes_waiting, report.bandwidth_gbps),
+        (1, 0.0)
+    );
+    let report = run(&parameters, &[(0, Access::Read, 0); 8]);
+    assert_eq!((report.commands.read, report.requests.reads_merged), (1, 7));
+    assert_eq!(report.bandwidth_gbps * report.time_us * 1e3, 64.0);
+    for (reads, writes) in [(1, 64), (64, 1), (40, 40)] {
+        let reads = (0..reads).map(|_| (0, Access::Read, 0));
+        let writes = (0..writes).map(|line| (line % 3 * 64, Access::Write, 0));
+        let report = run(&parameters, &reads.chain(writes).collect::<Vec<_>>());
+        assert!(
+            report.bandwidth_gbps <= parameters.peak_gbps(),
+            "{report:?}"
+        );
+    }
+}
+
+#[test]
+fn a_time_that_no_memory_reaches_is_refused() {
+    let mut parameters = Preset::Ddr4X8.parameters();
+    parameters.set("tCK", "0.001").unwrap();
+    parameters.set("burst", "10000000").unwrap();
+    let memory = Memory::new(parameters).unwrap();
+    let mut replay = Replay::new(memory, Pace::Closed);
+    let mut send = |picoseconds| {
+        replay.send(&Request {
+            address: 0,
+            access: Access::Read,
+            picoseconds,
+        })
+    };
+    for late in [u64::MAX, (1 << 50) + 1] {
+        let error = send(late).unwrap_err();
+        assert!(error.to_string().contains("is too late"), "{error}");
+    }
+    send(1 << 50).unwrap();
+    send(0).unwrap();
+    assert!(replay.finish().energy_uj.total().is_finite());
 }
 
 #[test]
@@ -185,11 +233,13 @@ fn at_most_so_many_enter_at_a_clock_and_a_closed_pace_waits() {
         let mut replay = Replay::new(Memory::new(parameters.clone()).unwrap(), pace);
         // Each channel's first row, and a row of its next bank.
         for address in [0, 1 << 17, 1 << 13, (1 << 17) + (1 << 13)] {
-            replay.send(&Request {
-                address,
-                access: Access::Read,
-                picoseconds: 0,
-            });
+            replay
+                .send(&Request {
+                    address,
+                    access: Access::Read,
+                    picoseconds: 0,
+                })
+                .unwrap();
         }
         replay.finish()
     };

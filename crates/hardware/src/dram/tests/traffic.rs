@@ -115,7 +115,7 @@ fn replay(parameters: &Parameters, pace: Pace, trace: &[Request]) -> Report {
     let memory = Memory::new(parameters.clone()).unwrap();
     let mut replay = Replay::new(memory, pace);
     for request in trace {
-        replay.send(request);
+        replay.send(request).unwrap();
     }
     replay.finish()
 }
@@ -164,11 +164,13 @@ fn bounds_are_reached_and_not_exceeded() {
             let memory = Memory::with_map(parameters.clone(), map).unwrap();
             let mut replay = Replay::new(memory, pace);
             for line in 0..40_000 {
-                replay.send(&Request {
-                    address: line * stride * 64,
-                    access: Access::Read,
-                    picoseconds: 0,
-                });
+                replay
+                    .send(&Request {
+                        address: line * stride * 64,
+                        access: Access::Read,
+                        picoseconds: 0,
+                    })
+                    .unwrap();
             }
             replay.finish()
         };
