@@ -1,21 +1,22 @@
 //! Traversals as small programs that run where the data is.
 //!
 //! A linked structure in remote memory costs a round trip for each pointer. A *traversal program*
-//! goes to the memory instead. Programs are BPF bytecode as RFC 9669 defines it, of the
+//! is sent to the memory instead. Programs are BPF bytecode as defined by RFC 9669, limited to the
 //! conformance groups base32, base64, divmul32 and divmul64.
 //!
-//! - [`isa`]: instructions, their bytes and their text, and [`Code`](isa::Code), a list of them
-//!   whose jumps stay inside.
-//! - [`program`]: code that the verifier has accepted: one iteration of a traversal, which ends,
-//!   and accesses only the node, the scratchpad, a new allocation and its stack.
-//! - [`executor`]: runs code and programs. The interpreter defines what they do.
+//! - [`isa`]: instructions, their bytes and their text, and [`Code`](isa::Code), a list of
+//!   instructions whose jumps stay inside it.
+//! - [`program`]: code that the verifier has accepted: one iteration of a traversal, which
+//!   terminates and accesses only the node, the scratchpad, a new allocation and its stack.
+//! - [`executor`]: runs code and programs. The interpreter defines their semantics.
 //! - [`modelled`]: programs on models of hardware.
 //! - [`compile`]: programs from C, by clang.
-//! - [`traversal`]: the programming model: queries, iterations, and where they run.
-//! - [`node`]: what runs at a memory node: translation of addresses, and many traversals on a core.
+//! - [`traversal`]: the programming model: queries, iterations, and the choice where they run.
+//! - [`node`]: the part that runs at a memory node: address translation, and many traversals on a
+//!   core.
 //! - [`net`]: callers, a switch and memory nodes that exchange datagrams.
 //! - [`wire`]: the messages between callers and memory nodes.
-//! - [`structures`]: linked structures in node memory, whose look-ups are programs.
+//! - [`structures`]: linked structures in node memory, whose lookups are programs.
 //!
 //! ```
 //! use nearfield_offload::executor::{Interpreter, Machine};

@@ -1,17 +1,17 @@
-//! Whether a program is worth to be offloaded.
+//! The decision if a program is worth offloading.
 
 use crate::executor::{Fault, Interpreter, Workspace};
 use crate::program::Program;
 
-/// What a memory node takes for instructions and loads, in nanoseconds.
+/// The time that a memory node needs for instructions and loads, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hardware {
-    /// For one instruction.
+    /// Time of one instruction.
     pub instruction_ns: f64,
-    /// For the load of a node.
+    /// Time of the load of a node.
     pub load_ns: f64,
-    /// How much of the time of a load an iteration may compute, so that memory stays the
-    /// bottleneck: the logic pipelines for each memory pipeline.
+    /// Largest share of a load's time that an iteration may compute, so that memory stays the
+    /// bottleneck: the number of logic pipelines for each memory pipeline.
     pub threshold: f64,
 }
 
@@ -25,7 +25,7 @@ impl Hardware {
         threshold: 0.75,
     };
 
-    /// Decides about a program.
+    /// Decides if a program is offloaded.
     pub fn decide(&self, program: &Program, cost: Cost) -> Decision {
         let instructions = match cost {
             Cost::Worst => program.longest_path() as f64,
@@ -39,41 +39,41 @@ impl Hardware {
     }
 }
 
-/// How many instructions an iteration is taken to have.
+/// The number of instructions that an iteration is assumed to execute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cost {
-    /// Those of the longest path.
+    /// The instructions of the longest path.
     Worst,
     /// The mean of real runs.
     Profiled(Profile),
 }
 
-/// Where a program runs, and the time of its logic divided by that of its load.
+/// The side where a program runs, with the time of its logic divided by that of its load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decision {
-    /// At memory nodes.
+    /// The program runs at memory nodes.
     Offload {
-        /// At most the threshold.
+        /// Logic time divided by load time: at most the threshold.
         ratio: f64,
     },
-    /// On the caller, which loads each node from afar.
+    /// The program runs on the caller, which loads each node over the network.
     OnCaller {
-        /// Above the threshold.
+        /// Logic time divided by load time: above the threshold.
         ratio: f64,
     },
 }
 
-/// What real runs of a program have executed.
+/// The iterations and instructions that real runs of a program have executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Iterations.
+    /// Number of iterations.
     pub iterations: u64,
-    /// Instructions in all of them.
+    /// Number of instructions in all of them.
     pub instructions: u64,
 }
 
 impl Profile {
-    /// Runs an iteration by the interpreter, and counts it.
+    /// Runs an iteration by the interpreter, and counts its instructions.
     ///
     /// # Errors
     /// See [`Interpreter::iterate`].
@@ -84,7 +84,7 @@ impl Profile {
         Ok(next)
     }
 
-    /// The mean; zero without iterations.
+    /// Returns the mean number of instructions of an iteration; zero without iterations.
     pub fn instructions_an_iteration(&self) -> f64 {
         self.instructions as f64 / self.iterations.max(1) as f64
     }

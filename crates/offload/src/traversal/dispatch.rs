@@ -1,56 +1,57 @@
-//! `execute`: where a query runs, and how it goes on after it was stopped early.
+//! `execute`: the choice where a query runs, and its continuation after it was stopped early.
 
 use super::decision::{Cost, Decision, Hardware};
 use super::query::{Outcome, Query, Runner};
 use super::status::Status;
 use std::num::NonZero;
 
-/// Runs queries at memory nodes if that pays, else on the caller, with the same results.
+/// A dispatcher: it runs queries at memory nodes if that pays, and otherwise on the caller, with
+/// the same results.
 #[derive(Debug)]
 pub struct Dispatch<R, L> {
-    /// Runs programs where the data is.
+    /// The runner of programs where the data is.
     pub remote: R,
-    /// Runs programs here, with loads from afar.
+    /// The runner of programs on the caller, with loads over the network.
     pub local: L,
-    /// What memory nodes are taken to be.
+    /// The assumed speed of memory nodes.
     pub hardware: Hardware,
-    /// How many instructions programs are taken to have.
+    /// The assumed number of instructions of programs.
     pub cost: Cost,
-    /// The most iterations of one request.
+    /// Largest number of iterations of one request.
     pub iteration_limit: NonZero<u64>,
-    /// The most iterations of a query, after which it is taken to go in circles.
+    /// Largest number of iterations of a query. A query that needs more is assumed to loop.
     pub iterations_max: u64,
 }
 
-/// The reason why a query has no answer.
+/// The reason why a query has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DispatchError<R, L> {
-    /// The memory nodes gave no answer.
+    /// The memory nodes returned no result.
     #[error(transparent)]
     Remote(R),
-    /// The local run gave none.
+    /// The local run returned no result.
     #[error(transparent)]
     Local(L),
     /// The traversal stopped before its end.
     #[error("the traversal stopped at {address:#x} after {iterations} iterations: {status:?}")]
     Stopped {
-        /// Why.
+        /// The reason of the stop.
         status: Status,
-        /// Where.
+        /// The address where it stopped.
         address: u64,
-        /// After how many iterations.
+        /// Number of iterations before the stop.
         iterations: u64,
     },
 }
 
-/// Gives free regions to programs that allocate.
+/// A source of free regions for programs that allocate.
 pub trait Regions {
-    /// Fills the list of free regions in a scratchpad; false if there are none to give.
+    /// Fills the list of free regions in a scratchpad. Returns false if there are none to give.
     fn replenish(&mut self, query: &mut Query) -> bool;
 }
 
-/// No regions.
+/// The source without regions.
 impl Regions for () {
     fn replenish(&mut self, _: &mut Query) -> bool {
         false
@@ -58,12 +59,12 @@ impl Regions for () {
 }
 
 impl<R: Runner, L: Runner> Dispatch<R, L> {
-    /// Where a query runs.
+    /// Decides where a query runs.
     pub fn decide(&self, query: &Query) -> Decision {
         self.hardware.decide(&query.program, self.cost)
     }
 
-    /// Runs a query to its end. It continues behind limits of iterations, and when regions were
+    /// Runs a query to its end. Continues it after iteration limits, and after regions were
     /// replenished.
     ///
     /// # Errors

@@ -6,19 +6,19 @@ use crate::executor::{Fault, Interpreter, Workspace};
 use crate::program::Program;
 use std::sync::Arc;
 
-/// A program with what runs it.
+/// A program with the engine that runs it.
 #[derive(Clone, Debug)]
 pub enum Engine {
     /// The interpreter.
     Interpreter(Arc<Program>),
-    /// The processor.
+    /// Native code.
     #[cfg(feature = "native")]
     Native(Arc<NativeProgram>),
 }
 
 impl Engine {
-    /// The fastest engine of a program: native code, if this crate has the feature and knows the
-    /// processor, or else the interpreter.
+    /// Creates the fastest engine of a program: native code if this crate has the feature and
+    /// Cranelift supports the processor, otherwise the interpreter.
     pub fn new(program: Arc<Program>) -> Engine {
         #[cfg(feature = "native")]
         if let Ok(native) = NativeProgram::translate(Arc::clone(&program)) {
@@ -27,7 +27,7 @@ impl Engine {
         Engine::Interpreter(program)
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &Arc<Program> {
         match self {
             Engine::Interpreter(program) => program,
@@ -36,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// True of the same engine, not an equal one.
+    /// Returns true if both are the same engine (not only equal ones).
     pub fn is_same(&self, other: &Engine) -> bool {
         match (self, other) {
             (Engine::Interpreter(one), Engine::Interpreter(other)) => Arc::ptr_eq(one, other),
@@ -47,7 +47,8 @@ impl Engine {
         }
     }
 
-    /// A number of the engine's own, if it runs [rounds](NativeProgram::round), or else zero.
+    /// Returns a number unique to the engine if it runs [rounds](NativeProgram::round), otherwise
+    /// zero.
     #[cfg(feature = "native")]
     pub(crate) fn group_in_place(&self) -> usize {
         match self {
@@ -56,13 +57,13 @@ impl Engine {
         }
     }
 
-    /// There is no native code.
+    /// Returns zero, because there is no native code.
     #[cfg(not(feature = "native"))]
     pub(crate) fn group_in_place(&self) -> usize {
         0
     }
 
-    /// Runs one iteration. The scratchpad has to have the declared length.
+    /// Runs one iteration. The scratchpad must have the declared length.
     ///
     /// # Errors
     /// See [`Interpreter::iterate`].

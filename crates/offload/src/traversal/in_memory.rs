@@ -1,4 +1,4 @@
-//! Traversals over memory at hand.
+//! Traversals over memory of this process.
 
 use super::engine::Engine;
 use super::iteration::{Next, iterate};
@@ -10,7 +10,7 @@ use crate::program::ProgramHash;
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-/// Runs traversals one after the other, on memory that this process reaches.
+/// A runner that runs traversals one after the other, on memory that this process can access.
 #[derive(Debug)]
 pub struct InMemory<M> {
     /// The memory.
@@ -20,7 +20,7 @@ pub struct InMemory<M> {
 }
 
 impl<M: NodeMemory> InMemory<M> {
-    /// A runner by the fastest engine.
+    /// Creates a runner with the fastest engine.
     pub fn new(memory: M) -> InMemory<M> {
         InMemory {
             memory,
@@ -29,7 +29,7 @@ impl<M: NodeMemory> InMemory<M> {
         }
     }
 
-    /// A runner by the interpreter.
+    /// Creates a runner with the interpreter.
     pub fn interpreting(memory: M) -> InMemory<M> {
         InMemory {
             interprets: true,

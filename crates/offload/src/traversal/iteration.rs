@@ -6,20 +6,20 @@ use super::status::Status;
 use crate::executor::Workspace;
 use crate::program::Program;
 
-/// What follows an iteration.
+/// The continuation after an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Another one, at this address.
+    /// Another iteration, at this address.
     Node(u64),
-    /// Nothing: the traversal is done.
+    /// The end: the traversal is done.
     Done,
 }
 
-/// Runs one iteration at the workspace's address. If it cannot take effect, it has none, and the
+/// Runs one iteration at the workspace's address. An iteration that fails has no effect: the
 /// workspace's scratchpad is as before.
 ///
 /// Stores become visible at its end: first those into the new allocation, then those into the node,
-/// which may publish it. All are checked before the first.
+/// which may publish the allocation. All are checked before the first one is made.
 ///
 /// # Errors
 /// The status with which the traversal stops.
@@ -33,12 +33,12 @@ pub fn iterate(
     workspace.begin(program.declaration());
     let from = workspace.address.wrapping_add_signed(load.start.into());
     if load.bytes == 0 {
-        // The traversal still has to be where its node is.
+        // The program reads nothing of the node, but the node's address must still be valid.
         memory.load(from, &mut [0])?;
     } else {
         memory.load(from, workspace.node_mut(load))?;
     }
-    // An iteration that may be undone keeps the state before it.
+    // If stores fail, the iteration is undone, so keep the scratchpad from before it.
     let before = program
         .changes_memory()
         .then(|| workspace.scratchpad.clone());

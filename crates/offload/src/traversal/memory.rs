@@ -1,20 +1,20 @@
 //! The memory that traversals walk.
 
-/// The reason why bytes are out of reach.
+/// The reason why bytes cannot be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// Nothing lies at the address.
+    /// No memory has the address.
     #[error("nothing lies at the address")]
     Absent,
     /// The tenant has no permission.
     #[error("the tenant has no permission")]
     Denied,
-    /// The bytes lie in more than one range.
+    /// The bytes are in more than one range.
     #[error("the bytes lie in more than one range")]
     Split,
 }
 
-/// Bytes at the addresses of a traversal.
+/// Memory at the addresses that traversals use.
 pub trait NodeMemory {
     /// Copies bytes.
     ///
@@ -22,7 +22,7 @@ pub trait NodeMemory {
     /// See [`AccessError`].
     fn load(&self, address: u64, into: &mut [u8]) -> Result<(), AccessError>;
 
-    /// Whether bytes can be stored.
+    /// Checks that bytes can be stored.
     ///
     /// # Errors
     /// See [`AccessError`].
@@ -31,6 +31,6 @@ pub trait NodeMemory {
     /// Stores bytes.
     ///
     /// # Errors
-    /// See [`AccessError`]; none behind a successful check.
+    /// See [`AccessError`]; none after a successful check.
     fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError>;
 }

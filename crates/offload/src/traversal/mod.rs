@@ -1,14 +1,14 @@
-//! Traversals: a program, a start and a scratchpad, from `init` on the caller to the answer.
+//! Traversals: a program, a start and a scratchpad, from `init` on the caller to the result.
 //!
 //! The developer of a data structure writes three functions. `init` runs on the caller: it computes
 //! the first address and fills the scratchpad, which makes a [`Query`]. `end` and `next` are the
-//! [`Program`](crate::program::Program): an iteration loads the node, asks `end` whether the
-//! traversal is done, and else computes the address of the next node by `next`. Address and
-//! scratchpad are all of a traversal's state, so it can stop after any iteration and continue
+//! [`Program`](crate::program::Program): an iteration loads the node and calls `end` to check if
+//! the traversal is done. If it is not, `next` computes the address of the next node. Address and
+//! scratchpad are the whole state of a traversal, so it can stop after any iteration and continue
 //! elsewhere.
 //!
-//! A [`Runner`] runs queries: [`InMemory`] in this process, memory nodes by their network.
-//! [`Dispatch`] decides which of two does, and continues traversals that were stopped early, so
+//! A [`Runner`] runs queries: [`InMemory`] in this process, memory nodes over their network.
+//! [`Dispatch`] chooses between two runners, and continues traversals that were stopped early, so
 //! that its caller need not know where the data is.
 
 mod decision;

@@ -1,4 +1,4 @@
-//! What is asked, and what comes back.
+//! The query that a caller sends, and its outcome.
 
 use super::status::Status;
 use crate::program::Program;
@@ -7,29 +7,29 @@ use std::sync::Arc;
 /// A traversal before it runs.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// `next` and `end`.
+    /// The program: `next` and `end`.
     pub program: Arc<Program>,
-    /// The first node.
+    /// The address of the first node.
     pub start: u64,
-    /// The state, of the length that the program declares.
+    /// The state, with the length that the program declares.
     pub scratchpad: Vec<u8>,
 }
 
-/// What a run has left.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How it ended.
+    /// The status with which it ended.
     pub status: Status,
     /// The node at which it ended, or at which the next iteration begins.
     pub address: u64,
     /// The state.
     pub scratchpad: Vec<u8>,
-    /// How many iterations it has made.
+    /// Number of iterations that it made.
     pub iterations: u64,
 }
 
 impl Query {
-    /// A query whose scratchpad holds words at its beginning, and then zeros.
+    /// Creates a query whose scratchpad begins with `words`, followed by zeros.
     pub fn new(program: &Arc<Program>, start: u64, words: &[u64]) -> Query {
         let mut scratchpad: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         scratchpad.resize(program.scratchpad_bytes(), 0);
@@ -42,7 +42,7 @@ impl Query {
 }
 
 impl Outcome {
-    /// A word of the scratchpad, by its number; zero if there is none.
+    /// Returns a word of the scratchpad by its number; zero if there is no such word.
     pub fn word(&self, number: usize) -> u64 {
         let bytes = self.scratchpad.get(8 * number..8 * number + 8);
         bytes
@@ -51,14 +51,14 @@ impl Outcome {
     }
 }
 
-/// Something that runs queries.
+/// A runner of queries.
 pub trait Runner {
-    /// The reason why nothing is known about a run.
+    /// The reason why the result of a run is unknown.
     type Error;
 
-    /// Runs a query for at most so many iterations.
+    /// Runs a query for at most `iterations` iterations.
     ///
     /// # Errors
-    /// There is no answer. Stores of the program may have taken effect or not.
+    /// There is no result. Stores of the program may have taken effect or not.
     fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, Self::Error>;
 }

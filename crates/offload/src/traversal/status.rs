@@ -1,48 +1,48 @@
-//! How a run of a traversal ended.
+//! The status with which a run of a traversal ended.
 
 use super::memory::AccessError;
 
-/// How a run ended. All but [`Done`](Status::Done) leave a traversal that can continue from its
-/// address and scratchpad, as the iteration that was stopped had no effect.
+/// The status with which a run ended. After all except [`Done`](Status::Done), the traversal can
+/// continue from its address and scratchpad, because the iteration that was stopped had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Status {
     /// The program has ended the traversal.
     Done = 0,
-    /// The run has made as many iterations as it may.
+    /// The run has made its maximum number of iterations.
     IterationLimit = 1,
     /// An iteration has stored into a new allocation, and no region was free.
     OutOfRegions = 2,
-    /// The node lies on no memory node, or a region of the list does not.
+    /// The node is on no memory node, or a region of the free list is not.
     NoSuchAddress = 3,
-    /// The tenant may not read the node, or not write where the program stores.
+    /// The tenant may not read the node, or may not write where the program stores.
     Denied = 4,
-    /// The bytes of an iteration's load lie in more than one range.
+    /// The bytes of an iteration's load are in more than one range.
     Split = 5,
-    /// The traversal has gone from node to node as often as it may.
+    /// The traversal has moved between memory nodes as often as allowed.
     HopLimit = 6,
-    /// The memory node does not know the program: send it along.
+    /// The memory node does not know the program; the request must carry it.
     UnknownProgram = 7,
-    /// The memory node's verifier refuses the program, or it is not of the given hash.
+    /// The memory node's verifier refuses the program, or the program does not have the given hash.
     RefusedProgram = 8,
-    /// The switch sent the request to a memory node that does not hold the address: its map of
-    /// ranges is not the present one.
+    /// The switch routed the request to a memory node that does not hold the address: its map of
+    /// ranges is out of date.
     StaleMap = 9,
-    /// The node lies on another memory node, and the request asked to be told.
+    /// The node is on another memory node, and the caller asked to learn this.
     Elsewhere = 10,
-    /// The memory node has as many requests as it takes; try again.
+    /// The memory node has as many requests as it accepts; retry.
     Busy = 11,
     /// The request is older than one that its caller has already completed.
     Outdated = 12,
     /// A verified program has accessed memory outside its windows: a mistake in the verifier.
     Malfunction = 13,
-    /// The node's memory is younger than all that the caller relies on: what lay there is lost.
+    /// The node's memory is newer than the caller allows: its earlier contents are lost.
     MemoryLost = 14,
 }
 
 impl Status {
-    /// How many there are.
+    /// Number of statuses.
     pub const COUNT: usize = 15;
 
     const ALL: [Status; Status::COUNT] = [
@@ -63,12 +63,12 @@ impl Status {
         Status::MemoryLost,
     ];
 
-    /// The number by which messages name it.
+    /// Returns the number that stands for it in messages.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The status of a number.
+    /// Returns the status of a number.
     pub fn from_code(code: u8) -> Option<Status> {
         Status::ALL.get(usize::from(code)).copied()
     }
