@@ -1,4 +1,4 @@
-//! Runs the compiler.
+//! Runs clang.
 
 use super::HEADER;
 use super::object::{ObjectError, from_object};
@@ -7,14 +7,14 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The variable that names another clang.
+/// The environment variable that names another clang.
 const CLANG: &str = "NEARFIELD_CLANG";
 
-/// The reason why C is no program.
+/// The reason why C source does not become a program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// There is no clang.
+    /// clang was not found.
     #[error("{name} is not installed (Debian: clang); {CLANG} may name another one")]
     NoClang {
         /// The name by which it was searched.
@@ -23,10 +23,10 @@ pub enum CompileError {
     /// clang cannot run, or files cannot be read or written.
     #[error("cannot compile: {0}")]
     System(#[from] io::Error),
-    /// clang refuses the source.
+    /// clang rejects the source.
     #[error("clang refuses the source:\n{message}")]
     Refused {
-        /// What it says.
+        /// The error message of clang.
         message: String,
     },
     /// The object file has no program.

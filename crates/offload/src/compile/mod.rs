@@ -1,7 +1,7 @@
 //! Programs from C, by `clang -target bpf`.
 //!
-//! The source includes [`HEADER`] as `nearfield_offload.h`, which says how it is written. clang is
-//! searched for when a program is compiled: nothing here needs it otherwise.
+//! The source includes [`HEADER`] as `nearfield_offload.h`, which documents how to write it. clang
+//! is looked up when a program is compiled: nothing else here needs it.
 
 mod clang;
 mod object;

@@ -4,49 +4,49 @@ use crate::isa::{Code, DecodeError};
 use crate::program::{Declaration, Program, VerifyError};
 use object::{Architecture, Object, ObjectSection};
 
-/// Where the header puts the iteration, and what is declared.
+/// The sections where the header puts the iteration and the declaration.
 const ITERATION: &str = "nearfield.iteration";
 const DECLARATION: &str = "nearfield.declaration";
-/// The place of the list of free regions if there is none.
+/// The value of the declaration's second field if there is no list of free regions.
 const NO_REGIONS: u16 = u16::MAX;
 
-/// The reason why an object file has no program.
+/// The reason why an object file contains no program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// It is no object file.
+    /// The bytes are not an object file.
     #[error("no object file: {0}")]
     Format(#[from] object::Error),
-    /// It is for another processor, or another order of bytes.
+    /// The file is for another processor, or another byte order.
     #[error("the object file is for {0:?}, not for little-endian BPF")]
     Architecture(Architecture),
     /// A section is missing.
     #[error("there is no section {0}; does the source have NEARFIELD_TRAVERSAL?")]
     NoSection(&'static str),
-    /// The code uses something outside of its section: a global variable, a constant in memory, or
-    /// a function that was not inlined.
+    /// The code uses something outside its section: a global variable, a constant in memory, or a
+    /// function that was not inlined.
     #[error("byte {at} of the iteration refers to {symbol:?}, which no program can reach")]
     Relocation {
-        /// Where.
+        /// The position of the relocation, in bytes.
         at: u64,
-        /// What it refers to.
+        /// The symbol that it refers to.
         symbol: String,
     },
     /// The declaration has another length.
     #[error("the declaration has {bytes} bytes, not 4")]
     Declaration {
-        /// How many.
+        /// Number of bytes found.
         bytes: usize,
     },
-    /// The iteration is no code.
+    /// The iteration does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The code is no program.
+    /// The verifier rejects the code.
     #[error(transparent)]
     Verify(#[from] VerifyError),
 }
 
-/// The program of an object file.
+/// Reads the program of an object file.
 ///
 /// # Errors
 /// See [`ObjectError`].
