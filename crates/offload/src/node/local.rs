@@ -1,4 +1,4 @@
-//! The memory that a node holds, as its traversals see it.
+//! The memory that a node holds, seen by its traversals.
 
 use super::ranges::{Permission, RangeError, Ranges, Tenant};
 use super::words;
@@ -13,10 +13,10 @@ pub struct LocalMemory<'m> {
 }
 
 impl<'m> LocalMemory<'m> {
-    /// A node's memory.
+    /// Creates a node's memory.
     ///
     /// # Errors
-    /// `Extent` if a range does not lie in the memory.
+    /// `Extent` if a range exceeds the memory.
     pub fn new(words: &'m [AtomicU64], ranges: Ranges) -> Result<LocalMemory<'m>, RangeError> {
         for range in ranges.iter() {
             if range.offset + range.bytes > size_of_val(words) as u64 {
@@ -27,17 +27,17 @@ impl<'m> LocalMemory<'m> {
         Ok(LocalMemory { words, ranges })
     }
 
-    /// The words.
+    /// Returns the words.
     pub fn words(&self) -> &'m [AtomicU64] {
         self.words
     }
 
-    /// The table of ranges.
+    /// Returns the table of ranges.
     pub fn ranges(&self) -> &Ranges {
         &self.ranges
     }
 
-    /// The memory as a tenant's programs see it.
+    /// Returns the memory as a tenant's programs see it.
     pub fn of(&self, tenant: Tenant) -> TenantMemory<'_> {
         TenantMemory {
             words: self.words,
@@ -47,7 +47,7 @@ impl<'m> LocalMemory<'m> {
     }
 }
 
-/// The memory of a node, of which only a tenant's ranges can be accessed.
+/// The memory of a node, limited to a tenant's ranges.
 #[derive(Clone, Copy, Debug)]
 pub struct TenantMemory<'m> {
     words: &'m [AtomicU64],

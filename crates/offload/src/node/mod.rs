@@ -1,4 +1,4 @@
-//! What runs at a memory node.
+//! The part that runs at a memory node.
 
 mod interleaved;
 mod local;

@@ -1,11 +1,11 @@
-//! Several memory nodes, whose memory this process reaches.
+//! Several memory nodes whose memory this process can access.
 
 use super::local::{LocalMemory, TenantMemory};
 use super::ranges::Tenant;
 use crate::traversal::{AccessError, NodeMemory};
 
-/// The memory of several nodes, as a tenant's programs see it that run in this process, or a caller
-/// that builds a structure there.
+/// The memory of several nodes as a tenant sees it: for programs that run in this process, or for a
+/// caller that builds a structure there.
 #[derive(Clone, Debug)]
 pub struct Rack<'m> {
     nodes: Vec<LocalMemory<'m>>,
@@ -13,12 +13,12 @@ pub struct Rack<'m> {
 }
 
 impl<'m> Rack<'m> {
-    /// The memory of nodes that have no address in common.
+    /// Combines the memory of nodes that have no address in common.
     pub fn new(nodes: Vec<LocalMemory<'m>>, tenant: Tenant) -> Rack<'m> {
         Rack { nodes, tenant }
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &[LocalMemory<'m>] {
         &self.nodes
     }

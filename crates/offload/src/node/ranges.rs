@@ -1,12 +1,12 @@
-//! Which addresses a memory node holds, and who may access them.
+//! The addresses that a memory node holds, and the permissions on them.
 
 use crate::traversal::AccessError;
 
-/// Whose programs run. Ranges of memory belong to tenants.
+/// The owner of ranges of memory, on whose behalf programs run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant(pub u16);
 
-/// What the programs of a tenant may do.
+/// The permission of a tenant's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Permission {
     /// Load.
@@ -15,23 +15,24 @@ pub enum Permission {
     Write,
 }
 
-/// Successive addresses, and where their bytes lie.
+/// A range of successive addresses, and the place of their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first address.
     pub start: u64,
-    /// How many there are.
+    /// Number of addresses.
     pub bytes: u64,
-    /// Where the first one lies in the memory of the node.
+    /// Offset of the first one in the memory of the node.
     pub offset: u64,
-    /// Whose they are.
+    /// The tenant that owns them.
     pub tenant: Tenant,
-    /// What that tenant may do.
+    /// The permission of that tenant.
     pub permission: Permission,
 }
 
 impl Range {
-    /// All of a memory of `bytes`, whose first byte has the address `start`; its tenant may store.
+    /// Creates the range of a whole memory of `bytes` whose first byte has the address `start`; its
+    /// tenant may store.
     pub const fn whole(start: u64, bytes: u64, tenant: Tenant) -> Range {
         Range {
             start,
@@ -46,11 +47,11 @@ impl Range {
 /// The ranges of a memory node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
-    /// In the order of their addresses.
+    /// The ranges in the order of their addresses.
     ranges: Vec<Range>,
 }
 
-/// The reason why ranges are no table.
+/// The reason why ranges do not form a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RangeError {
@@ -62,19 +63,19 @@ pub enum RangeError {
         /// The start of the other.
         second: u64,
     },
-    /// The addresses of a range, or its place in memory, exceed 64 bits, or it has null, which is
-    /// no address, or no byte.
+    /// The addresses of a range, or its place in memory, exceed 64 bits, or the range is empty, or
+    /// it contains null, which is not an address.
     #[error("the range at {start:#x} of {bytes} bytes is empty, has null, or exceeds 64 bits")]
     Extent {
-        /// Its start.
+        /// Start of the range.
         start: u64,
-        /// How long it is.
+        /// Number of addresses.
         bytes: u64,
     },
 }
 
 impl Ranges {
-    /// A table.
+    /// Creates a table.
     ///
     /// # Errors
     /// See [`RangeError`].
@@ -103,19 +104,19 @@ impl Ranges {
         Ok(Ranges { ranges })
     }
 
-    /// The ranges, in the order of their addresses.
+    /// Iterates over the ranges in the order of their addresses.
     pub fn iter(&self) -> impl Iterator<Item = &Range> {
         self.ranges.iter()
     }
 
-    /// The range of an address.
+    /// Returns the range of an address.
     pub fn find(&self, address: u64) -> Option<&Range> {
         let behind = self.ranges.partition_point(|range| range.start <= address);
         let range = self.ranges.get(behind.checked_sub(1)?)?;
         (address - range.start < range.bytes).then_some(range)
     }
 
-    /// Where bytes lie in the memory of the node.
+    /// Translates an address to the offset of its bytes in the memory of the node.
     ///
     /// # Errors
     /// See [`AccessError`].

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Copies bytes of memory. Words of 8 bytes are read as a whole.
+/// Copies bytes from memory. Words of 8 bytes are read as a whole.
 ///
 /// # Panics
-/// The bytes do not lie in the memory.
+/// The bytes exceed the memory.
 pub fn load(memory: &[AtomicU64], offset: usize, into: &mut [u8]) {
     let mut word = offset / 8;
     let mut within = offset % 8;
@@ -20,11 +20,11 @@ pub fn load(memory: &[AtomicU64], offset: usize, into: &mut [u8]) {
     std::sync::atomic::fence(Ordering::Acquire);
 }
 
-/// Writes bytes. A whole word is written as one; of another word, the other bytes stay as they are
-/// at that moment.
+/// Writes bytes. A whole word is written as one; in a word that is written in part, the other bytes
+/// keep their value of that moment.
 ///
 /// # Panics
-/// The bytes do not lie in the memory.
+/// The bytes exceed the memory.
 pub fn store(memory: &[AtomicU64], offset: usize, bytes: &[u8]) {
     std::sync::atomic::fence(Ordering::Release);
     let mut word = offset / 8;

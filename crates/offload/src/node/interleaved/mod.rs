@@ -1,12 +1,12 @@
 //! Many traversals on one core, so that many loads are in flight.
 //!
-//! The software form of pulse's decoupled pipelines: a slot is a workspace, a prefetch is what a
-//! memory pipeline does, and the core is the logic pipeline. Each traversal in turn makes one
-//! iteration, on a node that was prefetched a round before, and prefetches the next.
+//! This is the software form of pulse's decoupled pipelines: a slot is a workspace, a prefetch does
+//! the work of a memory pipeline, and the core is the logic pipeline. Each traversal in turn makes
+//! one iteration, on a node that was prefetched one turn before, and prefetches the next.
 //!
-//! What an iteration needs of a traversal is its [`Lane`], and all lanes lie one behind the other,
-//! so that native code runs one after the other in a loop of its own. All else is in a slot, which
-//! stays where it is.
+//! The part of a traversal that an iteration needs is its [`Lane`]. All lanes are adjacent in
+//! memory, so that native code can run them in a loop of its own. The rest is in a slot, which does
+//! not move.
 
 #[cfg(feature = "native")]
 #[expect(unsafe_code, reason = "runs native code on nodes where they lie")]
@@ -22,29 +22,29 @@ use crate::traversal::{Engine, Next, Query, Status, iterate};
 use nearfield_fabric::{LINE_BYTES, prefetch_line};
 use slot::Slot;
 
-/// How many traversals a core has in flight, unless it is told otherwise. A core has 10 to 16 loads
-/// in flight, and a node has up to four lines.
+/// Default number of traversals that a core has in flight. A core has 10 to 16 loads in flight, and
+/// a node has up to four cache lines.
 pub const SLOTS: usize = 24;
 
 /// A traversal to run.
 #[derive(Debug)]
 pub struct Job<'j, T> {
-    /// The program.
+    /// The program, with its engine.
     pub engine: &'j Engine,
-    /// Whose it is.
+    /// The tenant of the traversal.
     pub tenant: Tenant,
-    /// Where it begins.
+    /// The address where it begins.
     pub address: u64,
-    /// Its state, of the declared length.
+    /// The traversal's state, of the declared length.
     pub scratchpad: &'j [u8],
-    /// How many iterations it may make.
+    /// Largest number of iterations.
     pub iterations: u64,
-    /// What its end is told with.
+    /// A tag that is returned with the traversal's end.
     pub tag: T,
 }
 
 impl<'j, T> Job<'j, T> {
-    /// A query as a job.
+    /// Creates a job from a query.
     pub fn new(engine: &'j Engine, tenant: Tenant, query: &'j Query, limit: u64, tag: T) -> Self {
         Job {
             engine,
@@ -62,41 +62,41 @@ impl<'j, T> Job<'j, T> {
 pub struct Ended<'e, T> {
     /// The job's tag.
     pub tag: T,
-    /// How it ended.
+    /// The status with which it ended.
     pub status: Status,
-    /// Where.
+    /// The address where it ended.
     pub address: u64,
-    /// Its state.
+    /// The traversal's state.
     pub scratchpad: &'e [u8],
-    /// How many iterations it has made.
+    /// Number of iterations that it made.
     pub iterations: u64,
 }
 
-/// A core's traversals.
+/// The traversals of a core.
 #[derive(Debug)]
 pub struct Interleaved<'m, T> {
     memory: &'m LocalMemory<'m>,
-    /// Those in flight. Each has a slot of its own. Of one that native code runs, `near` is a part
-    /// of `memory`, `node` lies in it, and `scratchpad` is that of the slot.
+    /// The traversals in flight. Each has a slot of its own. If native code runs the traversal,
+    /// `near` is a part of `memory`, `node` points into that part, and `scratchpad` is the slot's.
     lanes: Vec<Lane>,
     slots: Vec<Slot<T>>,
     /// The slots without a lane.
     free: Vec<u32>,
-    /// Lanes of this turn that have ended, in their order.
+    /// Index and status of the lanes that ended in this turn, in their order.
     ended: Vec<(usize, Status)>,
-    /// So many lanes, the first ones, have their nodes prefetched.
+    /// Number of lanes, from the first one, whose nodes are prefetched.
     fetched: usize,
     capacity: usize,
 }
 
-/// So many lanes make their iterations before their next nodes are prefetched. Prefetches wait
-/// where the processor has to translate their addresses first, or has many loads in flight. It
-/// looks only so many instructions ahead, so that these wait together if they are close together;
-/// and meanwhile it has others to execute if they are not too many.
+/// Number of lanes that make their iterations before their next nodes are prefetched. A prefetch
+/// waits while the processor translates its address, or while many loads are in flight. The
+/// processor's window of instructions is limited, so prefetches that are close together wait
+/// together. If they are not too many, the processor has other instructions to execute meanwhile.
 const LANES: usize = 8;
 
 impl<'m, T> Interleaved<'m, T> {
-    /// No traversals, and room for `capacity`.
+    /// Creates a core without traversals, with room for `capacity`.
     pub fn new(memory: &'m LocalMemory<'m>, capacity: usize) -> Interleaved<'m, T> {
         Interleaved {
             memory,
@@ -109,7 +109,7 @@ impl<'m, T> Interleaved<'m, T> {
         }
     }
 
-    /// Has all traversals see another memory, those in flight, too: their nodes are looked up
+    /// Replaces the memory of all traversals, including those in flight: their nodes are looked up
     /// again.
     pub fn change_memory(&mut self, memory: &'m LocalMemory<'m>) {
         self.memory = memory;
@@ -123,12 +123,12 @@ impl<'m, T> Interleaved<'m, T> {
         }
     }
 
-    /// How many traversals are in flight.
+    /// Returns the number of traversals in flight.
     pub fn active(&self) -> usize {
         self.lanes.len()
     }
 
-    /// True if there is room for another one.
+    /// Returns true if there is room for another traversal.
     pub fn has_room(&self) -> bool {
         self.active() < self.capacity
     }
@@ -147,7 +147,7 @@ impl<'m, T> Interleaved<'m, T> {
             self.slots.push(Slot::new(job.engine));
         }
         let lane = self.slots[number as usize].begin(self.memory, number, job);
-        // Alone, it has nobody to wait with.
+        // A traversal that is alone has no other to wait together with, so prefetch at once.
         if self.lanes.is_empty() {
             prefetch_node(&lane);
             self.fetched = 1;
@@ -156,23 +156,24 @@ impl<'m, T> Interleaved<'m, T> {
         Ok(())
     }
 
-    /// Each traversal makes one iteration. `end` receives those that end.
+    /// Makes one iteration of each traversal. Calls `end` for those that end.
     #[inline]
     pub fn turn(&mut self, end: impl FnMut(Ended<'_, T>)) {
         self.turn_alone(1, end);
     }
 
-    /// As [`turn`](Interleaved::turn), but a traversal that is alone makes up to `iterations`, at
-    /// least one: there is no other that would use the time in which its next node is loaded.
-    /// Returns how many iterations were made at the most.
+    /// Makes turns like [`turn`](Interleaved::turn), but a traversal that is alone makes up to
+    /// `iterations`, and at least one: no other traversal would use the time in which its next node
+    /// is loaded. Returns the largest number of iterations that were made.
     #[inline]
     pub fn turn_alone(&mut self, iterations: usize, mut end: impl FnMut(Ended<'_, T>)) -> usize {
         let (repeats, before) = match &self.lanes[..] {
             [lane] => (iterations.saturating_sub(1), lane.left),
             _ => (0, 0),
         };
-        // Those that were admitted since the last turn. Between two of them the processor had
-        // hundreds of instructions to execute, too many to see both prefetches at once.
+        // Prefetch for the traversals that were admitted since the last turn. Not at their
+        // admission: the processor executes hundreds of instructions between two of them, too many
+        // to have both prefetches in its window at once.
         for lane in self.lanes.iter().skip(self.fetched) {
             prefetch_node(lane);
         }
@@ -189,8 +190,8 @@ impl<'m, T> Interleaved<'m, T> {
             [lane] => (before - lane.left).max(1) as usize,
             lanes => lanes.len(),
         };
-        // The last lane takes the place of one that has ended. It has not ended itself, as later
-        // ones were taken out before.
+        // The last lane takes the place of one that has ended. It has not ended itself, because
+        // later ones were taken out before.
         while let Some((index, status)) = self.ended.pop() {
             let lane = self.lanes.swap_remove(index);
             let slot = &mut self.slots[lane.slot as usize];
@@ -203,7 +204,7 @@ impl<'m, T> Interleaved<'m, T> {
         made
     }
 
-    /// Some lanes make one iteration, and `repeats` more as long as native code goes on.
+    /// Makes one iteration of some lanes, and up to `repeats` more while native code continues.
     #[inline]
     fn run(&mut self, mut start: usize, behind: usize, repeats: usize) {
         while start < behind {
@@ -226,7 +227,7 @@ impl<'m, T> Interleaved<'m, T> {
     #[cfg(not(feature = "native"))]
     fn run_natively(&mut self, _: usize, _: usize, _: usize) {}
 
-    /// An iteration of a traversal that native code does not run on its node.
+    /// Makes an iteration of a traversal that native code does not run.
     #[cold]
     fn run_alone(&mut self, index: usize) {
         let lane = &mut self.lanes[index];

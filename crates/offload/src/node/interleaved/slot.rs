@@ -1,4 +1,4 @@
-//! A place for a traversal, with all that it does not need in each iteration.
+//! A slot for a traversal, with all that is not needed in each iteration.
 
 use super::{Ended, Job};
 use crate::executor::{Lane, Near, Workspace};
@@ -7,14 +7,15 @@ use crate::node::ranges::{Permission, Tenant};
 use crate::program::NodeLoad;
 use crate::traversal::{Engine, Status};
 
-/// A place for a traversal.
+/// A slot for a traversal.
 #[derive(Debug)]
 pub struct Slot<T> {
-    /// What ends it before its next iteration.
+    /// The status that ends the traversal before its next iteration.
     pub refusal: Option<Status>,
     pub tenant: Tenant,
     pub engine: Engine,
-    /// Of a traversal that is not run where its nodes lie, `address` is the present one.
+    /// The workspace. If native code does not run the traversal in place, `address` is the present
+    /// one.
     pub workspace: Workspace,
     load: NodeLoad,
     group: usize,
@@ -52,12 +53,12 @@ impl<T> Slot<T> {
         self.near = Near::NONE;
     }
 
-    /// What is known of the memory is no longer valid.
+    /// Forgets the known part of the memory, which is no longer valid.
     pub fn forget_memory(&mut self) {
         self.near = Near::NONE;
     }
 
-    /// Takes a job; `number` is the slot's.
+    /// Begins a job; `number` is the slot's.
     #[inline]
     pub fn begin(&mut self, memory: &LocalMemory<'_>, number: u32, job: Job<'_, T>) -> Lane {
         if !self.engine.is_same(job.engine) {
@@ -91,7 +92,7 @@ impl<T> Slot<T> {
         lane
     }
 
-    /// Where the traversal is.
+    /// Returns the traversal's present address.
     pub fn address(&self, lane: &Lane) -> u64 {
         match lane.group {
             0 => self.workspace.address,
@@ -99,8 +100,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Sends the traversal to an address, unless it has no iteration left, or the tenant has no
-    /// such node here: then there is a refusal.
+    /// Sends the traversal to an address. Refuses it if it has no iteration left, or if the tenant
+    /// has no such node here.
     #[inline]
     pub fn go_to(&mut self, memory: &LocalMemory<'_>, lane: &mut Lane, address: u64) {
         let node = match self.near.find(address) {
@@ -146,7 +147,7 @@ impl<T> Slot<T> {
         Ok(memory.wrapping_add(place))
     }
 
-    /// What the end of the traversal is told.
+    /// Returns the end of the traversal: its tag, status and results.
     #[inline]
     pub fn end(&mut self, lane: &Lane, status: Status) -> Option<Ended<'_, T>> {
         Some(Ended {

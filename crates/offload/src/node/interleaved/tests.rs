@@ -6,7 +6,7 @@ use crate::node::{Range, Ranges};
 use crate::program::{Declaration, Program};
 use std::sync::atomic::AtomicU64;
 
-/// Slots are used again by other tenants and programs, and remember nothing of the ones before.
+/// Slots that other tenants and programs use again keep nothing of the ones before.
 #[test]
 fn slots_keep_nothing_of_other_tenants_and_programs() {
     let words: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
@@ -59,7 +59,7 @@ fn slots_keep_nothing_of_other_tenants_and_programs() {
     assert_eq!(run(&small, 1, 0x10fc, &[8; 8]), (Status::Split, vec![8; 8]));
 }
 
-/// A list of nodes, each with the address of the next one and a number.
+/// Creates a list of nodes, each with the address of the next one and a number.
 fn list(count: u64) -> Vec<AtomicU64> {
     let words = (0..count).flat_map(|number| {
         let next = if number + 1 < count {
@@ -72,8 +72,8 @@ fn list(count: u64) -> Vec<AtomicU64> {
     words.map(AtomicU64::new).collect()
 }
 
-/// Whether a traversal is alone, and how many iterations it may make at once, changes neither its
-/// end nor how many it makes.
+/// A traversal that is alone, and makes several iterations at once, has the same end and the same
+/// number of iterations as one that is not.
 #[test]
 fn one_that_is_alone_comes_to_the_same_end() {
     const COUNT: u64 = 50;
