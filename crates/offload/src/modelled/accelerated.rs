@@ -8,7 +8,7 @@ use nearfield_hardware::accelerator::{Departure, End, Node, Table};
 use std::convert::Infallible;
 use std::rc::Rc;
 
-/// Runs queries on the model of one memory node's accelerator.
+/// A runner of queries on the model of one memory node's accelerator.
 #[derive(Debug)]
 pub struct Accelerated<M> {
     memory: Rc<M>,
@@ -18,10 +18,10 @@ pub struct Accelerated<M> {
 }
 
 impl<M: NodeMemory> Accelerated<M> {
-    /// An accelerator beside memory. `table` says what of it the accelerator may access.
+    /// Creates an accelerator attached to memory. `table` lists the memory that it may access.
     ///
     /// # Errors
-    /// The parameter that has no sensible value.
+    /// The parameter whose value makes no sense.
     pub fn new(
         memory: M,
         parameters: Parameters,
@@ -36,18 +36,18 @@ impl<M: NodeMemory> Accelerated<M> {
         })
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// When the last query ended, in virtual time.
+    /// Returns the virtual time at which the last query ended.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Runs queries that begin at the same time, and wait for each other's pipelines. Outcomes are
-    /// in the order of the queries.
+    /// Runs queries that begin at the same time and compete for the pipelines. Outcomes are in the
+    /// order of the queries.
     pub fn run_together(&mut self, queries: &[Query], iterations: u64) -> Vec<Outcome> {
         let mut outcomes: Vec<Option<Outcome>> = Vec::new();
         for query in queries {
@@ -79,7 +79,7 @@ impl<M: NodeMemory> Accelerated<M> {
     }
 }
 
-/// What is left of a query that may make no iteration.
+/// Returns the outcome of a query that may make no iteration.
 fn unbegun(query: &Query) -> Outcome {
     let mut scratchpad = query.scratchpad.clone();
     scratchpad.resize(query.program.scratchpad_bytes(), 0);

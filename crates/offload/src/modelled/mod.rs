@@ -1,10 +1,10 @@
-//! Programs on models of hardware: the third executor, beside interpreter and native code.
+//! Programs on models of hardware: the third executor, next to the interpreter and native code.
 //!
-//! The models of [`nearfield_hardware::accelerator`] say when something happens: they translate
-//! addresses, fetch, run logic, store and send. An [`Offloaded`] traversal does it: it takes the
-//! bytes when they have arrived, interprets one iteration on them in its workspace when a logic
-//! pipeline is free, and stores when the hardware has checked the addresses. So the answers are
-//! those of the modelled pipelines. [`Accelerated`] runs queries so, one after the other.
+//! The models of [`nearfield_hardware::accelerator`] decide the time of each step: they translate
+//! addresses, fetch, run logic, store and send. An [`Offloaded`] traversal carries the step out: it
+//! takes the bytes when they have arrived, interprets one iteration on them in its workspace when a
+//! logic pipeline is free, and stores when the hardware has checked the addresses. So the results
+//! are those of the modelled pipelines. [`Accelerated`] runs queries this way, one after the other.
 //!
 //! ```
 //! use nearfield_hardware::accelerator::pulse::{Design, Parameters};

@@ -1,4 +1,4 @@
-//! A traversal of a program, which models of hardware carry out.
+//! A program's traversal that models of hardware carry out.
 
 use crate::executor::{Interpreter, Workspace};
 use crate::program::Program;
@@ -7,7 +7,7 @@ use nearfield_hardware::accelerator::{End, Iteration, Refusal, Span, Traversal, 
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A query under way. The interpreter executes its iterations when hardware would, on the bytes
+/// A query in progress. The interpreter executes its iterations when hardware would, on the bytes
 /// that the hardware has fetched.
 pub struct Offloaded<M> {
     program: Arc<Program>,
@@ -15,22 +15,23 @@ pub struct Offloaded<M> {
     workspace: Workspace,
     /// The scratchpad before an iteration that has not taken effect yet.
     before: Option<Vec<u8>>,
-    /// Where the next iteration is, if this one takes effect.
+    /// The address of the next iteration, if this one takes effect.
     next: u64,
     left: u64,
     made: u64,
-    /// The status that its program has come to.
+    /// The status with which its program has ended.
     status: Option<Status>,
-    /// Bytes to be fetched when the program is done, for which `object` knows the place.
+    /// The place of the bytes that are fetched when the program is done.
     object: Option<Object>,
     at_object: Option<Span>,
     number: u64,
 }
 
-/// What the answer of a program points to: from its scratchpad to the bytes.
+/// A function from the scratchpad to the bytes that a program's result points to.
 pub type Object = Rc<dyn Fn(&[u8]) -> Span>;
 
-/// The program in a request. The rest of the header is in the rack's bytes of a packet.
+/// Bytes of the program's hash in a request. The rest of the header is in the rack's packet
+/// overhead.
 const HASH_BYTES: usize = 8;
 
 impl<M> std::fmt::Debug for Offloaded<M> {
@@ -42,7 +43,7 @@ impl<M> std::fmt::Debug for Offloaded<M> {
 }
 
 impl<M: NodeMemory> Offloaded<M> {
-    /// A query that may make so many iterations, at least one.
+    /// Creates a traversal of a query that may make `iterations` iterations, at least one.
     pub fn new(query: &Query, memory: &Rc<M>, iterations: u64) -> Offloaded<M> {
         let mut scratchpad = query.scratchpad.clone();
         scratchpad.resize(query.program.scratchpad_bytes(), 0);
@@ -61,7 +62,7 @@ impl<M: NodeMemory> Offloaded<M> {
         }
     }
 
-    /// With the fetch of an object at the end.
+    /// Adds the fetch of an object at the end.
     pub fn with_object(self, object: Object) -> Offloaded<M> {
         Offloaded {
             object: Some(object),
@@ -69,22 +70,22 @@ impl<M: NodeMemory> Offloaded<M> {
         }
     }
 
-    /// With a number by which it is told from others.
+    /// Sets a number that distinguishes it from others.
     pub fn with_number(self, number: u64) -> Offloaded<M> {
         Offloaded { number, ..self }
     }
 
-    /// The number; 0 unless another was given.
+    /// Returns the number; 0 unless another was given.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// What is left after hardware has ended it so.
+    /// Returns the outcome after hardware has ended it with `end`.
     pub fn outcome(mut self, end: End) -> Outcome {
         let status = match end {
             End::Returned | End::Limit => self.status.unwrap_or(Status::Malfunction),
             End::Refused(refusal) => {
-                // The last iteration has had no effect, if its stores were refused.
+                // If its stores were refused, the last iteration has had no effect.
                 if let Some(before) = self.before {
                     self.workspace.scratchpad = before;
                     self.made -= 1;
@@ -104,7 +105,7 @@ impl<M: NodeMemory> Offloaded<M> {
         }
     }
 
-    /// The bytes that the iteration has stored, in the order in which they become visible.
+    /// Returns the spans that the iteration has stored, in the order in which they become visible.
     fn stores(&self) -> Vec<Span> {
         let span = |address, bytes: &[u8]| Span {
             address,
@@ -129,7 +130,7 @@ impl<M: NodeMemory> Offloaded<M> {
         }
     }
 
-    /// Goes on at the next node, as all of the iteration has taken effect.
+    /// Continues at the next node, because all of the iteration has taken effect.
     fn advance(&mut self) {
         self.before = None;
         if self.next != 0 {
@@ -150,7 +151,7 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
             .wrapping_add_signed(load.start.into());
         Span {
             address,
-            // It has to be where its node is, even if it needs nothing of it.
+            // The node's address must be valid, even if the program needs no byte of it.
             bytes: u32::from(load.bytes).max(1),
         }
     }
@@ -164,7 +165,8 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
         self.workspace.begin(self.program.declaration());
         let loaded = self.memory.load(from, self.workspace.node_mut(load));
         if loaded.is_err() {
-            // The hardware has checked the address, so that its table and the memory differ.
+            // The hardware has checked the address, so a failure means that its table and the
+            // memory differ.
             self.status = Some(Status::Malfunction);
         }
     }
@@ -219,7 +221,7 @@ impl<M: NodeMemory> Traversal for Offloaded<M> {
         let load = self.program.node_load();
         let region = self.workspace.region;
         let address = self.workspace.address;
-        // The hardware has checked them.
+        // The hardware has checked these addresses.
         for (distance, bytes) in self.workspace.stored_allocation() {
             let _ = self.memory.store(region.wrapping_add(distance), bytes);
         }
