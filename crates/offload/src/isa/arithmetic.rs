@@ -2,7 +2,7 @@
 
 use super::instruction::{AluOperation, ByteOrder, Condition, Size};
 
-/// The result of an operation on 64 bits.
+/// Computes an operation on 64 bits.
 ///
 /// ```
 /// use nearfield_offload::isa::{AluOperation, arithmetic::alu64};
@@ -32,7 +32,7 @@ pub fn alu64(operation: AluOperation, a: u64, b: u64) -> u64 {
     }
 }
 
-/// The result of an operation on 32 bits.
+/// Computes an operation on 32 bits.
 pub fn alu32(operation: AluOperation, a: u32, b: u32) -> u32 {
     let (signed_a, signed_b) = (a as i32, b as i32);
     match operation {
@@ -43,12 +43,13 @@ pub fn alu32(operation: AluOperation, a: u32, b: u32) -> u32 {
         AluOperation::ShiftLeft => a.wrapping_shl(b),
         AluOperation::ShiftRight => a.wrapping_shr(b),
         AluOperation::ShiftRightSigned => signed_a.wrapping_shr(b) as u32,
-        // The lower half of the others depends on the lower halves only, or has no upper half.
+        // For the other operations, the lower half of the result depends on the lower halves only,
+        // or the result has no upper half.
         _ => alu64(operation, a.into(), b.into()) as u32,
     }
 }
 
-/// True if a comparison of 64 bits holds.
+/// Returns true if a comparison of 64 bits holds.
 pub fn compare64(condition: Condition, a: u64, b: u64) -> bool {
     let (signed_a, signed_b) = (a as i64, b as i64);
     match condition {
@@ -66,14 +67,14 @@ pub fn compare64(condition: Condition, a: u64, b: u64) -> bool {
     }
 }
 
-/// True if a comparison of 32 bits holds.
+/// Returns true if a comparison of 32 bits holds.
 pub fn compare32(condition: Condition, a: u32, b: u32) -> bool {
-    // Extended signs keep the order of both signed and unsigned numbers, and shared bits.
+    // Sign extension keeps the order of both signed and unsigned numbers, and shared bits.
     let extend = |half: u32| half as i32 as i64 as u64;
     compare64(condition, extend(a), extend(b))
 }
 
-/// A value whose bytes have another order. Bytes above its size are zero.
+/// Changes the byte order of a value. Bytes above its size are zero.
 pub fn reorder(order: ByteOrder, size: Size, value: u64) -> u64 {
     let low = value & (u64::MAX >> (64 - size.bits()));
     match order {
@@ -82,7 +83,7 @@ pub fn reorder(order: ByteOrder, size: Size, value: u64) -> u64 {
     }
 }
 
-/// A value whose sign is extended from its size.
+/// Extends the sign of a value from its size.
 pub fn sign_extend(size: Size, value: u64) -> u64 {
     let unused = 64 - size.bits();
     ((value << unused) as i64 >> unused) as u64

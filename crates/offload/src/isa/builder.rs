@@ -1,11 +1,11 @@
-//! Code written in Rust.
+//! Code built by calls from Rust.
 
 use super::code::{Code, CodeError};
 use super::instruction::{
     AluOperation, ByteOrder, Condition, Instruction, Operand, Register, Size, Width,
 };
 
-/// Builds code instruction by instruction, with labels as the targets of jumps.
+/// A builder of code, instruction by instruction, with labels as the targets of jumps.
 ///
 /// ```
 /// use nearfield_offload::executor::{Interpreter, Machine};
@@ -37,7 +37,7 @@ pub struct Builder {
     labels: Vec<Option<usize>>,
 }
 
-/// A place in the code that jumps go to.
+/// A target of jumps in the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label(usize);
 
@@ -45,7 +45,7 @@ pub struct Label(usize);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A label is the target of a jump but has no place.
+    /// A label is the target of a jump but was not placed.
     #[error("slot {slot}: the label of the jump is not placed")]
     Unplaced {
         /// The slot of the jump.
@@ -59,36 +59,36 @@ pub enum BuildError {
         /// The distance.
         distance: i64,
     },
-    /// The instructions are no code.
+    /// The instructions do not form valid code.
     #[error(transparent)]
     Code(#[from] CodeError),
 }
 
 impl Builder {
-    /// No instruction.
+    /// Creates a builder without instructions.
     pub fn new() -> Builder {
         Builder::default()
     }
 
-    /// A label, which [`place`](Builder::place) puts somewhere.
+    /// Creates a label, which [`place`](Builder::place) puts somewhere.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// Puts a label before the next instruction. The last place counts.
+    /// Puts a label before the next instruction. If it is placed twice, the last place counts.
     pub fn place(&mut self, label: Label) {
         if let Some(place) = self.labels.get_mut(label.0) {
             *place = Some(self.slots);
         }
     }
 
-    /// Any instruction, with the distance that it has.
+    /// Adds any instruction, with the distance that it has.
     pub fn instruction(&mut self, instruction: Instruction) {
         self.add(instruction, None);
     }
 
-    /// `destination = destination operation source`, of 64 bits.
+    /// Adds `destination = destination operation source`, of 64 bits.
     pub fn alu(
         &mut self,
         operation: AluOperation,
@@ -103,17 +103,17 @@ impl Builder {
         });
     }
 
-    /// `destination = source`, of 64 bits.
+    /// Adds `destination = source`, of 64 bits.
     pub fn set(&mut self, destination: Register, source: impl Into<Operand>) {
         self.alu(AluOperation::Move, destination, source);
     }
 
-    /// A constant of 64 bits.
+    /// Adds the load of a constant of 64 bits.
     pub fn set_constant(&mut self, destination: Register, value: u64) {
         self.instruction(Instruction::LoadImmediate { destination, value });
     }
 
-    /// Changes the order of the lower bytes, and clears the others.
+    /// Adds an instruction that changes the order of the lower bytes, and clears the others.
     pub fn reorder(&mut self, order: ByteOrder, size: Size, destination: Register) {
         self.instruction(Instruction::Reorder {
             order,
@@ -122,7 +122,7 @@ impl Builder {
         });
     }
 
-    /// Loads a value without sign.
+    /// Adds the load of a value without sign.
     pub fn load(&mut self, size: Size, destination: Register, base: Register, offset: i16) {
         self.instruction(Instruction::Load {
             size,
@@ -133,7 +133,7 @@ impl Builder {
         });
     }
 
-    /// Stores a value.
+    /// Adds the store of a value.
     pub fn store(&mut self, size: Size, base: Register, offset: i16, source: impl Into<Operand>) {
         self.instruction(Instruction::Store {
             size,
@@ -143,7 +143,7 @@ impl Builder {
         });
     }
 
-    /// Jumps to a label if a comparison of 64 bits holds.
+    /// Adds a jump to a label if a comparison of 64 bits holds.
     pub fn branch(
         &mut self,
         condition: Condition,
@@ -161,23 +161,23 @@ impl Builder {
         self.jump_by(branch, label);
     }
 
-    /// Jumps to a label.
+    /// Adds a jump to a label.
     pub fn jump(&mut self, label: Label) {
         self.jump_by(Instruction::Jump { distance: 0 }, label);
     }
 
-    /// A jump, branch or call of any kind to a label, whose distance takes the place of the one
-    /// that the instruction has.
+    /// Adds a jump, branch or call of any kind to a label, whose distance replaces that of the
+    /// instruction.
     pub fn jump_by(&mut self, jump: Instruction, label: Label) {
         self.add(jump, Some(label));
     }
 
-    /// Returns from a function, or ends the program.
+    /// Adds the return from a function, or the end of the program.
     pub fn exit(&mut self) {
         self.instruction(Instruction::Exit);
     }
 
-    /// The code.
+    /// Builds the code.
     ///
     /// # Errors
     /// See [`BuildError`].

@@ -4,59 +4,59 @@ use super::decode::{self, DecodeError};
 use super::encode::encode;
 use super::instruction::{Instruction, Register};
 
-/// Instructions that an executor can run: control never leaves them but by an exit, and no
-/// instruction writes the frame pointer. Backward jumps and calls within the code are allowed.
+/// Instructions that an executor can run: control leaves them by an exit only, and no instruction
+/// writes the frame pointer. Backward jumps and calls within the code are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
     instructions: Vec<Instruction>,
-    /// The index of the instruction that a jump, branch or call goes to; 0 of other instructions.
+    /// The index of the target of each jump, branch or call; 0 for other instructions.
     targets: Vec<u32>,
     /// The slot where each instruction begins.
     slots: Vec<u32>,
 }
 
-/// The most slots that code may have. It is the limit of the Linux kernel for trusted programs.
+/// Largest number of slots of code. It is the limit of the Linux kernel for trusted programs.
 const SLOTS_MAX: usize = 1_000_000;
 
-/// The reason why instructions are no code. Slots of 8 bytes count from 0.
+/// The reason why instructions are not valid code. Slots of 8 bytes count from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodeError {
-    /// There is no instruction.
+    /// No instructions.
     #[error("there are no instructions")]
     Empty,
-    /// There are too many instructions.
+    /// Too many instructions.
     #[error("{slots} slots are more than {SLOTS_MAX}")]
     TooLong {
-        /// How many slots they have.
+        /// Number of slots.
         slots: usize,
     },
     /// A jump or call leaves the code.
     #[error("slot {slot}: the target {target} lies outside of the code")]
     TargetOutside {
-        /// Where.
+        /// The slot of the jump or call.
         slot: usize,
-        /// The slot that it goes to.
+        /// The target slot.
         target: i64,
     },
     /// A jump or call goes into the middle of a constant of 64 bits.
     #[error("slot {slot}: the target {target} is the second half of a constant")]
     TargetInside {
-        /// Where.
+        /// The slot of the jump or call.
         slot: usize,
-        /// The slot that it goes to.
+        /// The target slot.
         target: usize,
     },
     /// Control can reach the end of the code.
     #[error("slot {slot}: the last instruction does not exit or jump")]
     Unterminated {
-        /// Where.
+        /// The slot of the last instruction.
         slot: usize,
     },
     /// An instruction writes register 10.
     #[error("slot {slot}: the frame pointer r10 is written")]
     WritesFramePointer {
-        /// Where.
+        /// The slot of the instruction.
         slot: usize,
     },
 }
@@ -68,7 +68,7 @@ impl Code {
     /// See [`CodeError`].
     pub fn new(instructions: Vec<Instruction>) -> Result<Code, CodeError> {
         let mut slots = Vec::with_capacity(instructions.len());
-        // For each slot the index of the instruction that begins there.
+        // The index of the instruction that begins in each slot.
         let mut indices = Vec::with_capacity(instructions.len());
         for (index, instruction) in instructions.iter().enumerate() {
             slots.push(indices.len() as u32);
@@ -123,7 +123,8 @@ impl Code {
         Ok(Code::new(decode::decode(bytes)?)?)
     }
 
-    /// The bytes. Decoding accepts them, and nothing else decodes to this code.
+    /// Encodes the instructions. Decoding accepts the bytes, and no other bytes decode to this
+    /// code.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(8 * self.instructions.len());
         for instruction in &self.instructions {
@@ -132,23 +133,23 @@ impl Code {
         bytes
     }
 
-    /// The instructions. Other methods name them by their index here.
+    /// Returns the instructions. Other methods identify an instruction by its index here.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
-    /// The index that a jump, branch or call goes to; `None` of other instructions.
+    /// Returns the index of the target of a jump, branch or call; `None` for other instructions.
     pub fn target(&self, index: usize) -> Option<usize> {
         self.instructions.get(index)?.distance()?;
         self.targets.get(index).map(|&target| target as usize)
     }
 
-    /// How many slots of 8 bytes it has.
+    /// Returns the number of slots of 8 bytes.
     pub fn slots(&self) -> usize {
         self.instructions.iter().map(Instruction::slots).sum()
     }
 
-    /// The slot of 8 bytes where an instruction begins.
+    /// Returns the slot of 8 bytes where an instruction begins.
     pub fn slot(&self, index: usize) -> usize {
         self.slots.get(index).map_or(0, |&slot| slot as usize)
     }

@@ -1,4 +1,4 @@
-//! From bytes to instructions.
+//! The decoder from bytes to instructions.
 
 use super::code::CodeError;
 use super::instruction::{ByteOrder, Instruction, Operand, Register, Size, Width};
@@ -16,7 +16,7 @@ pub enum Field {
     Offset,
     /// The constant of 32 bits.
     Immediate,
-    /// All but the constant in the second slot of a constant of 64 bits.
+    /// All fields except the constant in the second slot of a constant of 64 bits.
     SecondSlot,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// Instructions of RFC 9669 that programs do not have here.
+/// Instructions of RFC 9669 that programs must not use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// The groups atomic32 and atomic64.
@@ -60,24 +60,24 @@ impl fmt::Display for Group {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The bytes do not end behind an instruction.
+    /// The bytes do not end after an instruction.
     #[error("{bytes} bytes are not a multiple of 8")]
     PartialSlot {
-        /// How many bytes there are.
+        /// Number of bytes.
         bytes: usize,
     },
     /// RFC 9669 has no such instruction.
     #[error("slot {slot}: there is no opcode {opcode:#04x}")]
     UnknownOpcode {
-        /// Where.
+        /// The slot of the instruction.
         slot: usize,
         /// The opcode.
         opcode: u8,
     },
-    /// The instruction has no such variant, or does not use the field, which then has to be zero.
+    /// The instruction has no such variant, or it does not use the field, which then must be zero.
     #[error("slot {slot}: opcode {opcode:#04x} does not allow {value} in {field}")]
     Reserved {
-        /// Where.
+        /// The slot of the instruction.
         slot: usize,
         /// The opcode.
         opcode: u8,
@@ -86,10 +86,10 @@ pub enum DecodeError {
         /// Its value.
         value: i64,
     },
-    /// There are registers 0 to 10 only.
+    /// A register number above 10.
     #[error("slot {slot}: {field} is {number}, registers have numbers up to 10")]
     NoSuchRegister {
-        /// Where.
+        /// The slot of the instruction.
         slot: usize,
         /// The field.
         field: Field,
@@ -99,18 +99,18 @@ pub enum DecodeError {
     /// The bytes end within a constant of 64 bits.
     #[error("slot {slot}: the second slot of the constant is missing")]
     HalfConstant {
-        /// Where.
+        /// The slot of the constant.
         slot: usize,
     },
-    /// A valid instruction that programs do not have here.
+    /// The instruction is valid, but not supported here.
     #[error("slot {slot}: {group} are not supported")]
     Unsupported {
-        /// Where.
+        /// The slot of the instruction.
         slot: usize,
-        /// What it is.
+        /// The group of the instruction.
         group: Group,
     },
-    /// The instructions are valid one by one, but are no code.
+    /// Each instruction is valid, but together they are not valid code.
     #[error(transparent)]
     Code(#[from] CodeError),
 }
@@ -126,7 +126,7 @@ struct Slot {
     immediate: i32,
 }
 
-/// The instructions of bytes. Jumps are not checked.
+/// Decodes instructions. Jumps are not checked.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, DecodeError> {
     let (slots, rest) = bytes.as_chunks::<8>();
     if !rest.is_empty() {
@@ -359,7 +359,7 @@ impl Slot {
         }
     }
 
-    /// The second operand. The field that it does not use has to be zero.
+    /// Returns the second operand. The field that it does not use must be zero.
     fn operand(self, from_register: bool) -> Result<Operand, DecodeError> {
         if from_register {
             self.unused(Field::Immediate)?;

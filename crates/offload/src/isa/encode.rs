@@ -1,4 +1,4 @@
-//! From instructions to bytes.
+//! The encoder from instructions to bytes.
 
 use super::instruction::{ByteOrder, Instruction, Operand, Register, Size, Width};
 use super::opcode as op;
@@ -130,7 +130,7 @@ impl Slot {
         self
     }
 
-    /// The second operand of arithmetic and branches, whose opcode has a bit for its kind.
+    /// Sets the second operand of arithmetic and branches. Their opcode has a bit for its kind.
     fn operand(&mut self, operand: Operand) {
         match operand {
             Operand::Register(register) => {

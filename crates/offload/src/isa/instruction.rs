@@ -1,8 +1,8 @@
-//! Instructions, without their bytes.
+//! Instructions, independent of their encoding.
 
 use std::fmt;
 
-/// The stack of one function, in bytes. It lies below register 10.
+/// Size of the stack of one function, in bytes. It is below the address in register 10.
 pub const STACK_BYTES: usize = 512;
 
 /// A register of 64 bits.
@@ -40,12 +40,12 @@ impl Register {
         Register::R10,
     ];
 
-    /// The register of a number, if there is one.
+    /// Returns the register of a number, if there is one.
     pub fn from_number(number: u8) -> Option<Register> {
         Register::ALL.get(usize::from(number)).copied()
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn number(self) -> u8 {
         self as u8
     }
@@ -62,7 +62,7 @@ impl fmt::Display for Register {
 pub enum Operand {
     /// The content of a register.
     Register(Register),
-    /// A constant. Where an operation has 64 bits, its sign is extended.
+    /// A constant. Its sign is extended if the operation has 64 bits.
     Immediate(i32),
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for Operand {
     }
 }
 
-/// How many bits an operation has.
+/// The width of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// The lower 32 bits of the operands. The upper 32 bits of the result are zero.
@@ -110,7 +110,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             Size::Byte => 1,
@@ -120,14 +120,14 @@ impl Size {
         }
     }
 
-    /// The number of bits.
+    /// Returns the number of bits.
     pub const fn bits(self) -> u32 {
         8 * self.bytes() as u32
     }
 }
 
-/// Operations with two operands, of which the first receives the result. Division by zero results
-/// in zero; a remainder of a division by zero is the dividend.
+/// Operations with two operands, of which the first receives the result. A division by zero returns
+/// zero; the remainder of a division by zero is the dividend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AluOperation {
     /// Sum, which wraps around.
@@ -161,7 +161,7 @@ pub enum AluOperation {
     ShiftRightSigned,
 }
 
-/// What a branch compares.
+/// The comparison of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are all that there is to say")]
 pub enum Condition {
@@ -182,9 +182,10 @@ pub enum Condition {
 /// An order of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
-    /// To or from little-endian. The machine is little-endian, so that this only truncates.
+    /// A conversion to or from little-endian. The machine is little-endian, so that this only
+    /// truncates.
     Little,
-    /// To or from big-endian.
+    /// A conversion to or from big-endian.
     Big,
     /// The reverse of the present order.
     Swapped,
@@ -196,7 +197,7 @@ pub enum ByteOrder {
 pub enum Instruction {
     /// `destination = destination operation source`.
     Alu {
-        /// Of operands and result.
+        /// The width of operands and result.
         width: Width,
         /// The operation.
         operation: AluOperation,
@@ -207,16 +208,16 @@ pub enum Instruction {
     },
     /// `destination = -destination`.
     Negate {
-        /// Of operand and result.
+        /// The width of operand and result.
         width: Width,
         /// The operand, and the result.
         destination: Register,
     },
-    /// The lower bits of a register, whose sign is extended to `width`.
+    /// Extends the sign of the lower bits of a register to `width`.
     SignExtend {
-        /// Of the result.
+        /// The width of the result.
         width: Width,
-        /// Of the lower bits: smaller than `width`.
+        /// The size of the lower bits: smaller than `width`.
         from: Size,
         /// The result.
         destination: Register,
@@ -227,7 +228,7 @@ pub enum Instruction {
     Reorder {
         /// The order.
         order: ByteOrder,
-        /// How many bytes; more than one.
+        /// The number of bytes; more than one.
         size: Size,
         /// The operand, and the result.
         destination: Register,
@@ -241,24 +242,24 @@ pub enum Instruction {
     },
     /// Loads from memory, little-endian.
     Load {
-        /// Of the value in memory.
+        /// The size of the value in memory.
         size: Size,
-        /// True if its sign is extended, else zeros are put before it. Not for 8 bytes.
+        /// True if the sign is extended, false if the upper bits are zero. Never true for 8 bytes.
         signed: bool,
-        /// The register.
+        /// The register that receives the value.
         destination: Register,
         /// The register with the address.
         base: Register,
-        /// Added to the address.
+        /// The offset that is added to the address.
         offset: i16,
     },
     /// Stores into memory, little-endian.
     Store {
-        /// Of the value in memory.
+        /// The size of the value in memory.
         size: Size,
         /// The register with the address.
         base: Register,
-        /// Added to the address.
+        /// The offset that is added to the address.
         offset: i16,
         /// The value, of which the lower bytes are stored.
         source: Operand,
@@ -275,7 +276,7 @@ pub enum Instruction {
     },
     /// Jumps if a comparison is true.
     Branch {
-        /// Of the operands.
+        /// The width of the operands.
         width: Width,
         /// The comparison.
         condition: Condition,
@@ -286,8 +287,8 @@ pub enum Instruction {
         /// The distance.
         distance: i16,
     },
-    /// Calls a function of the program, with a stack of its own. Registers 6 to 9 are as before
-    /// when it has returned.
+    /// Calls a function of the program, which has a stack of its own. Registers 6 to 9 are as
+    /// before when it has returned.
     Call {
         /// The distance.
         distance: i32,
@@ -297,7 +298,7 @@ pub enum Instruction {
 }
 
 impl Instruction {
-    /// How many slots of 8 bytes its bytes have.
+    /// Returns the number of 8-byte slots of its encoding.
     pub const fn slots(&self) -> usize {
         match self {
             Instruction::LoadImmediate { .. } => 2,
@@ -305,7 +306,7 @@ impl Instruction {
         }
     }
 
-    /// The distance of the jump or call, if it is one.
+    /// Returns the distance if it is a jump or call.
     pub fn distance(&self) -> Option<i64> {
         match *self {
             Instruction::Jump { distance } | Instruction::Branch { distance, .. } => {
@@ -318,7 +319,7 @@ impl Instruction {
         }
     }
 
-    /// The register that it writes, calls aside.
+    /// Returns the register that it writes; calls are left out.
     pub fn written(&self) -> Option<Register> {
         match *self {
             Instruction::Alu { destination, .. }
@@ -331,7 +332,7 @@ impl Instruction {
         }
     }
 
-    /// False if the instruction behind it is never next.
+    /// Returns false if control never passes to the following instruction.
     pub fn continues(&self) -> bool {
         !matches!(
             self,

@@ -12,7 +12,7 @@ pub const JMP: u8 = 0x05;
 pub const JMP32: u8 = 0x06;
 pub const ALU64: u8 = 0x07;
 
-/// The bit that says that the source is a register.
+/// The bit which means that the source is a register.
 pub const SOURCE_REGISTER: u8 = 0x08;
 pub const CODE_MASK: u8 = 0xf0;
 
@@ -33,7 +33,7 @@ pub const EXIT: u8 = 0x90;
 
 pub const SIZE_MASK: u8 = 0x18;
 
-/// A load of a constant of 64 bits.
+/// The opcode that loads a constant of 64 bits.
 pub const LDDW: u8 = 0x18;
 
 pub fn size(opcode: u8) -> Size {
@@ -54,7 +54,7 @@ pub fn size_bits(size: Size) -> u8 {
     }
 }
 
-/// The operation of a code and of the offset field, which tells signed divisions.
+/// Returns the operation of a code and of the offset field, which distinguishes signed divisions.
 pub fn alu(code: u8, offset: i16) -> Option<AluOperation> {
     Some(match (code, offset) {
         (0x00, 0) => AluOperation::Add,

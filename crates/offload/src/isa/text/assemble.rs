@@ -1,10 +1,10 @@
-//! From text to code.
+//! The assembler from text to code.
 
 use super::names;
 use crate::isa::{BuildError, Builder, Code, Instruction, Label, Operand, Register, Size};
 use std::collections::HashMap;
 
-/// The reason why text is no code. Lines count from 1.
+/// The reason why text does not assemble. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssembleError {
@@ -23,19 +23,19 @@ pub enum AssembleError {
         line: usize,
         /// The instruction.
         name: String,
-        /// How many it has.
+        /// Number of operands that the instruction has.
         expected: usize,
-        /// How many there are.
+        /// Number of operands found.
         found: usize,
     },
-    /// An operand cannot be read.
+    /// An operand does not parse.
     #[error("line {line}: {operand:?} is not {expected}")]
     Operand {
         /// The line.
         line: usize,
         /// The operand.
         operand: String,
-        /// What it should be.
+        /// The expected kind of operand.
         expected: &'static str,
     },
     /// Two lines have the same label.
@@ -54,12 +54,12 @@ pub enum AssembleError {
         /// The label.
         label: String,
     },
-    /// The instructions are no code.
+    /// The instructions do not form valid code.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
-/// The code of a text. The module [`text`](super) lists the names of instructions.
+/// Assembles a text. The module [`text`](super) lists the names of instructions.
 ///
 /// ```
 /// use nearfield_offload::isa::assemble;
@@ -177,7 +177,8 @@ struct Line<'t> {
 type Targeted<'t> = (Instruction, Option<&'t str>);
 
 impl<'t> Line<'t> {
-    /// The instruction, and the target if it jumps. A distance is already in the instruction.
+    /// Returns the instruction, and the target if it jumps. A distance is already in the
+    /// instruction.
     fn instruction(&self) -> Result<Targeted<'t>, AssembleError> {
         if let Some(jump) = self.jump()? {
             return Ok(jump);
@@ -347,7 +348,7 @@ impl<'t> Line<'t> {
         operand.ok_or_else(|| self.error(text, "a register or a number of 32 bits"))
     }
 
-    /// The distance of `+7`; zero if the target is a label.
+    /// Parses the distance of `+7`. Returns zero if the target is a label.
     fn distance<T: TryFrom<i128> + Default>(&self, text: &str) -> Result<T, AssembleError> {
         if !text.starts_with(['+', '-']) {
             return Ok(T::default());
@@ -356,7 +357,7 @@ impl<'t> Line<'t> {
         distance.ok_or_else(|| self.error(text, "a distance that fits"))
     }
 
-    /// The register and the offset of `[r1+8]`.
+    /// Parses the register and the offset of `[r1+8]`.
     fn place(&self, text: &str) -> Result<(Register, i16), AssembleError> {
         let inside = text
             .strip_prefix('[')
@@ -389,14 +390,14 @@ fn register(text: &str) -> Option<Register> {
         .find(|register| register.to_string() == text)
 }
 
-/// A number of 32 bits, with or without sign.
+/// Parses a number of 32 bits, with or without sign.
 fn immediate(text: &str) -> Option<i32> {
     let value = number(text)?;
     let fits = (i32::MIN.into()..=u32::MAX.into()).contains(&value);
     fits.then_some(value as i32)
 }
 
-/// `-5`, `+5`, `5`, `0x5` or `-0x5`.
+/// Parses `-5`, `+5`, `5`, `0x5` or `-0x5`.
 fn number(text: &str) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -1,12 +1,12 @@
-//! From code to text.
+//! The disassembler from code to text.
 
 use super::names;
 use crate::isa::{Code, Instruction, Operand, Width};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// The text of code, with a label for each target of a jump. [`assemble`](super::assemble) makes
-/// the same code of it.
+/// Returns the text of code, with a label for each target of a jump. [`assemble`](super::assemble)
+/// makes the same code of it.
 ///
 /// ```
 /// use nearfield_offload::isa::{assemble, disassemble};
@@ -29,7 +29,7 @@ pub fn disassemble(code: &Code) -> String {
 }
 
 impl Code {
-    /// The text of one instruction; empty if there is none at the index.
+    /// Returns the text of one instruction; empty if there is none at the index.
     pub fn instruction_text(&self, index: usize) -> String {
         let instruction = self.instructions().get(index);
         instruction.map_or_else(String::new, |instruction| line(self, index, instruction))

@@ -64,7 +64,7 @@ pub fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: T) -> &'static 
     found.map_or("", |&(_, name)| name)
 }
 
-/// A name without the end that says 32 bits.
+/// Splits the suffix that stands for 32 bits from a name.
 pub fn width_of(name: &str) -> (&str, Width) {
     match name.strip_suffix("32") {
         Some(name) => (name, Width::W32),
