@@ -1,4 +1,4 @@
-//! The executor that defines what code does.
+//! The executor that defines the semantics of code.
 
 use super::machine::{CALL_DEPTH_MAX, Fault, Machine};
 use super::memory::Memory;
@@ -7,22 +7,22 @@ use crate::isa::arithmetic::{alu32, alu64, compare32, compare64, reorder, sign_e
 use crate::isa::{Code, Instruction, Operand, Register, STACK_BYTES, Width};
 use crate::program::{NodeLoad, Program};
 
-/// Runs one instruction after the other, and checks every access.
+/// An executor that runs one instruction after the other, and checks every access.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interpreter;
 
-/// The registers that a call keeps.
+/// The registers that a call preserves.
 const KEPT: [Register; 4] = [Register::R6, Register::R7, Register::R8, Register::R9];
 
-/// What a function goes back to.
+/// The return position of a function, with the registers that its caller keeps.
 struct Frame {
     index: usize,
     kept: [u64; 4],
 }
 
 impl Interpreter {
-    /// Runs code to its exit, and returns register 0. At most `budget` backward jumps and calls are
-    /// made, which bounds the instructions, too.
+    /// Runs code to its exit, and returns register 0. Makes at most `budget` backward jumps and
+    /// calls, which bounds the number of instructions, too.
     ///
     /// # Errors
     /// See [`Fault`]. Stores before the fault stay.
@@ -35,17 +35,17 @@ impl Interpreter {
     /// end of the traversal.
     ///
     /// # Errors
-    /// None of a verified program: a fault is a mistake of the verifier.
+    /// None for a verified program: a fault is a mistake of the verifier.
     pub fn iterate(self, program: &Program, workspace: &mut Workspace) -> Result<u64, Fault> {
         self.iterate_code(program.code(), program.node_load(), workspace, 0)
     }
 
-    /// Runs one iteration of any code, verified or not. Each access is checked against the windows,
-    /// of which the node has the bytes of `load`. Registers and bytes of the stack that are not set
-    /// hold `garbage`; a program's results do not depend on it.
+    /// Runs one iteration of any code, verified or not. Checks each access against the windows; the
+    /// window of the node has the bytes of `load`. Registers and bytes of the stack that are not
+    /// set hold `garbage`; a program's results do not depend on it.
     ///
     /// # Errors
-    /// See [`Fault`]: also of backward jumps and calls, which programs do not have.
+    /// See [`Fault`]: including backward jumps and calls, which programs do not have.
     pub fn iterate_code(
         self,
         code: &Code,
@@ -58,7 +58,8 @@ impl Interpreter {
         Run::new(code, registers, &mut windows, 0).finish()
     }
 
-    /// As [`iterate`](Interpreter::iterate), and counts the instructions, too.
+    /// Runs an iteration as [`iterate`](Interpreter::iterate) does, and counts the instructions,
+    /// too.
     ///
     /// # Errors
     /// As [`iterate`](Interpreter::iterate).
@@ -111,7 +112,7 @@ impl<'r, M: Memory> Run<'r, M> {
     /// Executes an instruction, and returns the index of the next one, or `None` at the end.
     fn step(&mut self, index: usize, slot: usize) -> Result<Option<usize>, Fault> {
         let Some(instruction) = self.code.instructions().get(index) else {
-            // Code ends with an exit or a jump, so this is not reached.
+            // Code ends with an exit or a jump, so this is never reached.
             return Ok(None);
         };
         match *instruction {

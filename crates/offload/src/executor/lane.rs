@@ -1,60 +1,60 @@
-//! A traversal in flight, as native code sees it.
+//! A traversal in flight, in the form that native code uses.
 
-/// The state of a traversal whose nodes are read where they lie. Native code runs many that lie one
-/// behind the other, so that they are as small as may be.
+/// The state of a traversal whose nodes are read in place. Native code runs many that are adjacent
+/// in memory, so they are as small as possible.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Lane {
     /// The first byte of the present node's load.
     pub node: *const u8,
     pub scratchpad: *mut u8,
-    /// How many iterations it may still make.
+    /// Number of iterations that it may still make.
     pub left: u64,
-    /// Where the present node is, and the next one is often, too.
+    /// The part of memory with the present node, and often with the next one.
     pub near: Near,
-    /// Where a traversal goes that native code has stopped: nowhere (zero), out of `near`, or
-    /// somewhere with no iteration left.
+    /// The next address of a traversal that native code has stopped: zero at its end, an address
+    /// outside `near`, or one for which no iteration is left.
     pub next: u64,
-    /// Names what runs the traversal: lanes with the same number run together. Zero if native code
-    /// does not run it.
+    /// Number of the code that runs the traversal: lanes with the same number run together. Zero if
+    /// native code does not run it.
     pub group: usize,
-    /// The number of its slot.
+    /// Number of its slot.
     pub slot: u32,
-    /// How many bytes of a node are loaded.
+    /// Number of bytes of a node that are loaded.
     pub bytes: u32,
 }
 
-/// A part of memory, for a tenant and the load of a program.
+/// A part of memory that is known for a tenant and for the load of a program.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Near {
-    /// The first address whose load lies in it.
+    /// The first address whose load is in it.
     pub first: u64,
-    /// How many such addresses there are. Zero is none of them.
+    /// Number of such addresses. Zero is never one of them.
     pub room: u64,
-    /// Where the load of the first one begins.
+    /// The place where the load of the first one begins.
     pub origin: *const u8,
 }
 
-// SAFETY: the pointers of a lane are to memory of atomics, which any thread may access, and to a
+// SAFETY: the pointers of a lane point to memory of atomics, which any thread may access, and to a
 // scratchpad that the lane's owner also owns.
 unsafe impl Send for Lane {}
 // SAFETY: as above; a shared lane accesses nothing.
 unsafe impl Sync for Lane {}
-// SAFETY: it points at memory of atomics, which any thread may access.
+// SAFETY: it points to memory of atomics, which any thread may access.
 unsafe impl Send for Near {}
 // SAFETY: as above.
 unsafe impl Sync for Near {}
 
 impl Near {
-    /// Nothing.
+    /// The empty part.
     pub const NONE: Near = Near {
         first: 0,
         room: 0,
         origin: std::ptr::null(),
     };
 
-    /// Where the load of an address begins, if it lies here.
+    /// Returns the place where the load of an address begins, if it is in this part.
     #[inline]
     pub fn find(&self, address: u64) -> Option<*const u8> {
         let distance = address.wrapping_sub(self.first);
@@ -63,7 +63,7 @@ impl Near {
 }
 
 impl Lane {
-    /// The present address.
+    /// Returns the present address.
     pub fn address(&self) -> u64 {
         let distance = self.node.addr().wrapping_sub(self.near.origin.addr());
         self.near.first.wrapping_add(distance as u64)

@@ -1,48 +1,48 @@
-//! Memory and registers of a run.
+//! The memory and the registers of a run.
 
 use super::memory::Memory;
 use crate::isa::{Register, STACK_BYTES};
 
-/// How many functions may be active at once, the first included. It is the limit of the Linux
-/// kernel.
+/// Largest number of functions that may be active at once, including the first. It is the limit of
+/// the Linux kernel.
 pub const CALL_DEPTH_MAX: usize = 8;
 
-/// Where memory begins. The addresses of a run are not those of the process: no address of one is
-/// valid in the other.
+/// The address where memory begins. The addresses of a run are not those of the process: no address
+/// of one is valid in the other.
 const MEMORY_ADDRESS: u64 = 0x1_0000_0000;
 
-/// Where the stacks begin.
+/// The address where the stacks begin.
 const STACK_ADDRESS: u64 = 0x7f_0000_0000;
 
 /// The reason why a run ended early. Slots of 8 bytes count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A load or store lies not within one region.
+    /// A load or store is not within one region.
     #[error("slot {slot}: {bytes} bytes at {address:#x} are not in memory")]
     Access {
-        /// The instruction.
+        /// The slot of the instruction.
         slot: usize,
-        /// The first byte.
+        /// The address of the first byte.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Too many functions are active.
     #[error("slot {slot}: more than {CALL_DEPTH_MAX} functions are active")]
     CallDepth {
-        /// The call.
+        /// The slot of the call.
         slot: usize,
     },
-    /// The run has made as many calls and taken as many backward jumps as it may.
+    /// The run has used up its budget of calls and backward jumps.
     #[error("slot {slot}: the budget of backward jumps and calls is used up")]
     Budget {
-        /// The jump or call.
+        /// The slot of the jump or call.
         slot: usize,
     },
 }
 
-/// Memory that code may access, at addresses of its own.
+/// A piece of memory that code may access, at addresses of its own.
 #[derive(Debug)]
 pub struct Region<'m> {
     /// The address of the first byte.
@@ -51,7 +51,7 @@ pub struct Region<'m> {
     pub bytes: &'m mut [u8],
 }
 
-/// The registers and the memory with which a run begins. What it leaves in memory stays there.
+/// The registers and the memory with which a run begins. Changes to memory stay after the run.
 #[derive(Debug)]
 pub struct Machine<'m> {
     pub(super) registers: [u64; 11],
@@ -60,7 +60,7 @@ pub struct Machine<'m> {
 }
 
 impl<'m> Machine<'m> {
-    /// A machine without memory but the stack.
+    /// Creates a machine without memory except the stack.
     pub fn new() -> Machine<'m> {
         let mut registers = [0; 11];
         registers[usize::from(Register::R10.number())] = STACK_ADDRESS + STACK_BYTES as u64;
@@ -71,8 +71,8 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// A machine with one region, whose address is in register 1 and whose length in register 2.
-    /// Both are zero without bytes.
+    /// Creates a machine with one region, whose address is in register 1 and whose length in
+    /// register 2. Both are zero if there are no bytes.
     pub fn with_memory(bytes: &'m mut [u8]) -> Machine<'m> {
         let mut machine = Machine::new();
         if !bytes.is_empty() {
@@ -86,7 +86,7 @@ impl<'m> Machine<'m> {
         machine
     }
 
-    /// Sets a register, but not the frame pointer, which the machine sets itself.
+    /// Sets a register, except the frame pointer, which the machine sets itself.
     pub fn set(&mut self, register: Register, value: u64) {
         if register != Register::R10 {
             self.registers[usize::from(register.number())] = value;
@@ -95,7 +95,7 @@ impl<'m> Machine<'m> {
 }
 
 impl Memory for Machine<'_> {
-    /// The bytes have to lie within one region.
+    /// Returns the bytes, which must be within one region.
     fn resolve(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
         let within = |start: u64, length: usize| {
             let offset = address.checked_sub(start)?;

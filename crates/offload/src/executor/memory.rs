@@ -1,10 +1,10 @@
-//! Memory as the interpreter sees it.
+//! The memory that the interpreter accesses.
 
 use crate::isa::Size;
 
-/// Bytes at the addresses of a run.
+/// The bytes at the addresses of a run.
 pub trait Memory {
-    /// The bytes at an address, if the run may access them.
+    /// Returns the bytes at an address, if the run may access them.
     fn resolve(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]>;
 
     /// Notes a store of bytes that were resolved.

@@ -1,8 +1,8 @@
-//! What runs code.
+//! Executors of code.
 //!
 //! An executor runs [`Code`](crate::isa::Code) on a [`Machine`], which holds the memory that the
-//! code may access. All executors give the same result, fault and memory. [`Interpreter`] is the
-//! simplest, and the definition. `Native`, of the cargo feature `native`, translates code to the
+//! code may access. All executors produce the same result, fault and memory. [`Interpreter`] is the
+//! simplest, and defines them. `Native`, of the cargo feature `native`, translates code to the
 //! processor's own instructions.
 //!
 //! Both also run one iteration of a [`Program`](crate::program::Program) on a [`Workspace`], which

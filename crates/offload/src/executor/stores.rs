@@ -1,4 +1,4 @@
-//! Which bytes of a window an iteration has stored.
+//! The bytes of a window that an iteration has stored.
 
 use std::ops::Range;
 
@@ -8,7 +8,8 @@ const WORDS: usize = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ByteSet {
-    /// A bit for each byte, and one word more, as native code changes two at once.
+    /// The bits: one for each byte, and one word more, because native code changes two words at
+    /// once.
     words: [u64; WORDS + 1],
 }
 
@@ -16,24 +17,24 @@ pub struct ByteSet {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stores {
-    /// Into the node, counted from the first byte that was loaded.
+    /// Stores into the node, counted from the first byte that was loaded.
     pub node: ByteSet,
-    /// Into the new allocation.
+    /// Stores into the new allocation.
     pub allocation: ByteSet,
 }
 
 impl ByteSet {
-    /// No byte.
+    /// The empty set.
     pub const EMPTY: ByteSet = ByteSet {
         words: [0; WORDS + 1],
     };
 
-    /// True if no byte is in it.
+    /// Returns true if no byte is in it.
     pub fn is_empty(&self) -> bool {
         *self == ByteSet::EMPTY
     }
 
-    /// Adds bytes, of which those beyond 256 are left out.
+    /// Adds bytes. Ignores those beyond 256.
     pub fn insert(&mut self, bytes: Range<usize>) {
         for byte in bytes {
             if let Some(word) = self.words.get_mut(byte / 64) {
@@ -47,7 +48,7 @@ impl ByteSet {
         word.is_some_and(|word| word >> (byte % 64) & 1 == 1)
     }
 
-    /// The ranges of successive bytes, in order.
+    /// Returns the ranges of successive bytes, in order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {

@@ -5,11 +5,11 @@ use super::stores::{ByteSet, Stores};
 use crate::isa::{Register, STACK_BYTES};
 use crate::program::{Declaration, NODE_BYTES_MAX, NodeLoad, REGION_BYTES};
 
-/// What an iteration works on. Whoever runs it fills in the node, and then writes the stored bytes
-/// back.
+/// The data of an iteration. The executor's caller fills in the node, and afterwards writes the
+/// stored bytes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
-    /// Where the traversal is.
+    /// The present address of the traversal.
     pub address: u64,
     /// The state of the traversal.
     pub scratchpad: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// A traversal that begins at an address.
+    /// Creates the workspace of a traversal that begins at an address.
     pub fn new(address: u64, scratchpad: Vec<u8>) -> Workspace {
         Workspace {
             address,
@@ -33,15 +33,15 @@ impl Workspace {
         }
     }
 
-    /// The bytes of the node that an iteration loads. They begin at [`NodeLoad::start`] from the
-    /// current address.
+    /// Returns the bytes of the node that an iteration loads. They begin at [`NodeLoad::start`]
+    /// from the current address.
     pub fn node_mut(&mut self, load: NodeLoad) -> &mut [u8] {
         let bytes = usize::from(load.bytes).min(NODE_BYTES_MAX);
         &mut self.node[..bytes]
     }
 
-    /// Prepares for an iteration at the current address: nothing is stored, the allocation is zero,
-    /// and the last free region of the scratchpad's list is the one to be taken.
+    /// Prepares for an iteration at the current address: no store is noted, the allocation is zero,
+    /// and the last free region of the scratchpad's list is the one that the iteration may take.
     pub fn begin(&mut self, declaration: Declaration) {
         if !self.stores.node.is_empty() {
             self.stores.node = ByteSet::EMPTY;
@@ -56,7 +56,7 @@ impl Workspace {
             .unwrap_or(0);
     }
 
-    /// Takes the region out of the list, if the iteration has stored into it.
+    /// Removes the region from the list, if the iteration has stored into it.
     pub fn take_region(&mut self, declaration: Declaration) {
         let Some(at) = declaration.regions_at.map(usize::from) else {
             return;
@@ -70,7 +70,8 @@ impl Workspace {
         }
     }
 
-    /// The addresses of the list of free regions. A count beyond the scratchpad's end is cut off.
+    /// Returns the addresses of the list of free regions. A count beyond the scratchpad's end is
+    /// cut.
     pub fn free_regions(&self, at: u16) -> impl Iterator<Item = u64> + '_ {
         let at = usize::from(at);
         let room = self.scratchpad.len().saturating_sub(at + 8) / 8;
@@ -78,7 +79,7 @@ impl Workspace {
         (0..count).map(move |index| word(&self.scratchpad, at + 8 + 8 * index))
     }
 
-    /// The stored bytes of the node: their distances from the current address.
+    /// Returns the stored bytes of the node, with their distances from the current address.
     pub fn stored_node(&self, load: NodeLoad) -> impl Iterator<Item = (i64, &[u8])> {
         let ranges = self.stores.node.ranges();
         ranges.map(move |range| {
@@ -87,24 +88,24 @@ impl Workspace {
         })
     }
 
-    /// The stored bytes of the allocation: their distances from its start.
+    /// Returns the stored bytes of the allocation, with their distances from its start.
     pub fn stored_allocation(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let ranges = self.stores.allocation.ranges();
         ranges.map(|range| (range.start as u64, &self.allocation[range]))
     }
 
-    /// True if the iteration has stored into the node or the allocation.
+    /// Returns true if the iteration has stored into the node or the allocation.
     pub fn has_stores(&self) -> bool {
         !self.stores.node.is_empty() || !self.stores.allocation.is_empty()
     }
 
-    /// True if the iteration has stored into the allocation.
+    /// Returns true if the iteration has stored into the allocation.
     pub fn allocates(&self) -> bool {
         !self.stores.allocation.is_empty()
     }
 }
 
-/// A word of a scratchpad, or zero outside of it.
+/// Returns a word of a scratchpad, or zero outside of it.
 fn word(scratchpad: &[u8], at: usize) -> u64 {
     let bytes = scratchpad.get(at..at + 8);
     bytes
@@ -112,7 +113,7 @@ fn word(scratchpad: &[u8], at: usize) -> u64 {
         .map_or(0, u64::from_le_bytes)
 }
 
-/// Where the windows lie for the interpreter. No address of one is close to another's.
+/// The addresses of the windows for the interpreter. They are far apart.
 const NODE_ORIGIN: u64 = 0x10_0000_0000;
 const SCRATCHPAD_ORIGIN: u64 = 0x20_0000_0000;
 const ALLOCATION_ORIGIN: u64 = 0x30_0000_0000;
@@ -126,7 +127,7 @@ pub(super) struct Windows<'w> {
 }
 
 impl Windows<'_> {
-    /// Each byte of the stack holds the lowest byte of `garbage`.
+    /// Creates the windows. Each byte of the stack holds the lowest byte of `garbage`.
     pub fn new(workspace: &mut Workspace, load: NodeLoad, garbage: u64) -> Windows<'_> {
         Windows {
             workspace,
@@ -135,7 +136,7 @@ impl Windows<'_> {
         }
     }
 
-    /// The registers with which an iteration begins; the others hold `garbage`.
+    /// Returns the registers with which an iteration begins; those that are not set hold `garbage`.
     pub fn registers(&self, garbage: u64) -> [u64; 11] {
         let mut registers = [garbage; 11];
         let mut set = |register: Register, value| {

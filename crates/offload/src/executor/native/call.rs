@@ -1,7 +1,7 @@
-//! How translated code is called, and how it reaches memory.
+//! Calls of translated code, and its access to memory.
 //!
-//! Translated code gets a [`Context`], where it finds the registers and leaves the fault, and the
-//! machine. It has no address of memory of its own: for each load and store it calls [`resolve`],
+//! Translated code receives a [`Context`], which holds the registers and receives the fault, and
+//! the machine. It holds no address of memory itself: for each load and store it calls [`resolve`],
 //! which checks the access as the interpreter does.
 
 use super::TranslateError;
@@ -15,7 +15,8 @@ use cranelift_module::{Linkage, Module, ModuleError};
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, offset_of, transmute};
 
-/// What translated code and its caller exchange. The fields' places are part of the translation.
+/// The data that translated code and its caller exchange. The translation contains the offsets of
+/// these fields.
 #[repr(C)]
 pub(super) struct Context {
     status: u64,
@@ -24,7 +25,7 @@ pub(super) struct Context {
     bytes: u64,
     budget: u64,
     registers: [u64; 11],
-    /// For each active function but the first: registers 6 to 9 of its caller, and the number of
+    /// For each active function except the first: registers 6 to 9 of its caller, and the index of
     /// the call.
     frames: [[u64; 5]; CALL_DEPTH_MAX],
 }
@@ -47,8 +48,8 @@ pub(super) const BUDGET: i64 = 3;
 
 type Entry = extern "C" fn(*mut Context, *mut c_void) -> u64;
 
-/// Code that the processor executes. Every access is checked, as by the interpreter, so that any
-/// code may run.
+/// Code that the processor executes. Every access is checked, as by the interpreter, so any code
+/// may run.
 ///
 /// ```
 /// use nearfield_offload::executor::{Machine, Native};
@@ -62,7 +63,7 @@ type Entry = extern "C" fn(*mut Context, *mut c_void) -> u64;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Native {
-    /// It owns the memory of the code.
+    /// The owner of the memory of the code.
     module: ManuallyDrop<JITModule>,
     entry: Entry,
 }
@@ -95,8 +96,8 @@ impl Native {
         Ok(Native { module, entry })
     }
 
-    /// Runs the code to its exit, and returns register 0. At most `budget` backward jumps and calls
-    /// are made.
+    /// Runs the code to its exit, and returns register 0. Makes at most `budget` backward jumps and
+    /// calls.
     ///
     /// # Errors
     /// See [`Fault`]. Stores before the fault stay.
@@ -128,19 +129,19 @@ impl Native {
 
 impl Drop for Native {
     fn drop(&mut self) {
-        // SAFETY: the module is not used again, as this is the end of its owner. The address of
-        // the code does not leave the owner, and runs borrow it, so that none is under way.
+        // SAFETY: the module is not used again, because its owner ends here. The address of the
+        // code does not leave the owner, and runs borrow it, so none is in progress.
         unsafe { ManuallyDrop::take(&mut self.module).free_memory() };
     }
 }
 
-/// The bytes at an address of the program, or null if it has none there.
+/// Returns the bytes at an address of the program, or null if it has none there.
 extern "C" fn resolve(machine: *mut c_void, address: u64, bytes: u64) -> *mut u8 {
     // SAFETY: translated code passes the machine that `run` passed to it. `run` has borrowed it
     // exclusively and does not use it before the code returns. The lifetime of its regions is
     // longer than that borrow.
     let machine = unsafe { &mut *machine.cast::<Machine<'_>>() };
-    // The code accesses as many bytes as it asked for, before it calls again.
+    // The code accesses only the bytes that it requested, and only before its next call.
     machine
         .resolve(address, bytes)
         .map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr)

@@ -17,7 +17,7 @@ pub enum TranslateError {
     /// Cranelift does not know this processor.
     #[error("no native code on this processor: {reason}")]
     Processor {
-        /// What Cranelift says.
+        /// The error message of Cranelift.
         reason: String,
     },
     /// Cranelift refuses the code.

@@ -1,4 +1,4 @@
-//! Memory of translated code.
+//! The memory of translated code.
 
 use super::TranslateError;
 use cranelift_codegen::Context;
@@ -6,7 +6,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Module, ModuleError, default_libcall_names};
 
-/// A module for this process's processor, in which `symbols` are known.
+/// Creates a module for this process's processor. `symbols` can be named in it.
 pub fn module(symbols: &[(&str, *const u8)]) -> Result<JITModule, TranslateError> {
     let processor = |reason: String| TranslateError::Processor { reason };
     let mut flags = settings::builder();
@@ -30,7 +30,7 @@ pub fn module(symbols: &[(&str, *const u8)]) -> Result<JITModule, TranslateError
     Ok(JITModule::new(builder))
 }
 
-/// Finishes the functions of contexts, and returns their addresses, which are valid as long as the
+/// Finishes the functions of contexts. Returns their addresses, which are valid as long as the
 /// module.
 pub fn finish(
     module: &mut JITModule,

@@ -1,7 +1,7 @@
-//! How native code of programs is called.
+//! Calls of the native code of programs.
 //!
-//! The verifier has proved that every access of a program lies within its windows, so the code does
-//! not check them again. It gets pointers to the windows.
+//! The verifier has proved that every access of a program is within its windows, so the code does
+//! not check them again. It receives pointers to the windows.
 
 use super::TranslateError;
 use super::module::{finish, module};
@@ -36,11 +36,11 @@ type Round = unsafe extern "C" fn(*mut Lane, *mut Lane, *mut *mut Lane, u64) -> 
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct NativeProgram {
-    /// It owns the memory of the code.
+    /// The owner of the memory of the code.
     module: ManuallyDrop<JITModule>,
     iteration: Iteration,
     program: Arc<Program>,
-    /// Of a program that only reads.
+    /// The loop over lanes, for a program that only reads.
     round: Option<Round>,
 }
 
@@ -84,12 +84,12 @@ impl NativeProgram {
         })
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
 
-    /// True if [`round`](NativeProgram::round) runs it.
+    /// Returns true if [`round`](NativeProgram::round) runs it.
     pub(crate) fn is_in_place(&self) -> bool {
         self.round.is_some()
     }
@@ -103,7 +103,7 @@ impl NativeProgram {
         assert_eq!(workspace.scratchpad.len(), bytes, "the declared length");
         let start = isize::from(self.program.node_load().start);
         let node = workspace.node.as_mut_ptr();
-        // SAFETY: the code accesses these, and no more, during this call, by the verifier's proof:
+        // SAFETY: the code accesses only these, and only during this call, by the verifier's proof:
         // - of the node the bytes of the program's load, at most as many as the workspace has; they
         //   begin `start` bytes from the origin,
         // - the scratchpad, which has the declared length,
@@ -121,21 +121,21 @@ impl NativeProgram {
         }
     }
 
-    /// Each of the lanes makes an iteration on its node where that lies; up to `repeats` more are
-    /// made as long as a lane goes on, by the first one first. `stops`, which has to have
-    /// room for all, becomes a list of those that stop, as their [`Lane::next`] says, and their
-    /// number is returned; the others are at their next nodes. `None` if there is no lane, or the
-    /// program changes memory: it is not run so.
+    /// Makes one iteration of each lane, on its node in place. Makes up to `repeats` more while a
+    /// lane continues, first of the first lane. Writes the lanes that stop to `stops`, which must
+    /// have room for all, and returns their number. [`Lane::next`] of a lane that stops has the
+    /// reason; the others are at their next nodes. Returns `None` if there is no lane, or if the
+    /// program changes memory, because such a program is not run in place.
     ///
     /// Other threads may change nodes meanwhile. Two loads of one field may differ then, and the
     /// bytes of a field that is not an aligned word may be of different times.
     ///
     /// # Safety
-    /// Of each lane
-    /// - as many bytes from `node` on as the program loads can be read, and from any place that
-    ///   `near` can give;
-    /// - `scratchpad` points to as many bytes as the program declares, which nothing else accesses
-    ///   during this call.
+    /// For each lane
+    /// - as many bytes as the program loads must be readable from `node`, and from any place that
+    ///   `near` can return;
+    /// - `scratchpad` must point to as many bytes as the program declares, which nothing else
+    ///   accesses during this call.
     #[inline]
     pub(crate) unsafe fn round(
         &self,
@@ -148,12 +148,14 @@ impl NativeProgram {
             return None;
         }
         let lanes = lanes.as_mut_ptr_range();
-        // SAFETY: by the caller's duties, and as in `iterate`, but of a node the code only loads.
-        // These bytes may change at any time; the loads are the processor's own, to which no rule
-        // of Rust applies. The program does not access the allocation, and stores into neither
-        // window whose stores are noted. Each lane stops once at most, and there is room for all.
+        // SAFETY: by the caller's duties, and as in `iterate`, except that the code only loads from
+        // a node. These bytes may change at any time; the loads are the processor's own, to which
+        // no rule of Rust applies. The program does not access the allocation, and stores into
+        // neither window whose stores are noted. Each lane stops once at most, and there is room
+        // for all.
         let count = unsafe { round(lanes.start, lanes.end, stops.as_mut_ptr(), repeats as u64) };
-        // What the next iteration loads is not older than what this one has loaded.
+        // The fence keeps the loads of the next iteration from returning older bytes than this one
+        // loaded.
         std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
         Some(count)
     }
@@ -161,8 +163,8 @@ impl NativeProgram {
 
 impl Drop for NativeProgram {
     fn drop(&mut self) {
-        // SAFETY: the module is not used again, as this is the end of its owner. The address of
-        // the code does not leave the owner, and runs borrow it, so that none is under way.
+        // SAFETY: the module is not used again, because its owner ends here. The address of the
+        // code does not leave the owner, and runs borrow it, so none is in progress.
         unsafe { ManuallyDrop::take(&mut self.module).free_memory() };
     }
 }

@@ -1,4 +1,4 @@
-//! Instructions that compute, and comparisons.
+//! The translation of computations and comparisons.
 
 use super::{Accesses, Translation, integer};
 use crate::isa::{AluOperation, ByteOrder, Condition, Instruction, Operand, Register, Size, Width};
@@ -90,8 +90,8 @@ impl<A: Accesses> Translation<'_, A> {
         }
     }
 
-    /// Division traps in Cranelift where it does not here, so those divisors are replaced by 1, and
-    /// then the results.
+    /// Divides. Division traps in Cranelift in cases where it must not here, so those divisors are
+    /// replaced by 1, and the results are replaced afterwards.
     fn divide(&mut self, kind: Type, operation: AluOperation, a: Value, b: Value) -> Value {
         let is_zero = self.builder.ins().icmp_imm(IntCC::Equal, b, 0);
         let one = self.builder.ins().iconst(kind, 1);
@@ -110,7 +110,7 @@ impl<A: Accesses> Translation<'_, A> {
                 let is_minus_one = self.builder.ins().icmp_imm(IntCC::Equal, b, -1);
                 let divisor = self.builder.ins().select(is_minus_one, one, divisor);
                 if operation == AluOperation::SignedModulo {
-                    // The remainder of a division by 1 is that of one by -1: zero.
+                    // The remainder of a division by 1 is the same as that of one by -1: zero.
                     let rest = self.builder.ins().srem(a, divisor);
                     return self.builder.ins().select(is_zero, a, rest);
                 }
@@ -149,7 +149,7 @@ impl<A: Accesses> Translation<'_, A> {
         self.builder.ins().icmp(code, a, b)
     }
 
-    /// The lower bytes of a value.
+    /// Returns the lower bytes of a value.
     pub fn low(&mut self, size: Size, value: Value) -> Value {
         match size {
             Size::Double => value,
@@ -157,7 +157,7 @@ impl<A: Accesses> Translation<'_, A> {
         }
     }
 
-    /// A value of 64 bits, or its lower 32 bits.
+    /// Returns a value of 64 bits, or its lower 32 bits.
     fn narrowed(&mut self, width: Width, value: Value) -> Value {
         if width == Width::W64 {
             return value;

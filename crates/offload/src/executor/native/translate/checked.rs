@@ -1,5 +1,5 @@
-//! Any code: each access calls a function that checks it, and backward jumps and calls spend a
-//! budget.
+//! The translation of any code: each access calls a function that checks it, and backward jumps and
+//! calls spend a budget.
 
 use super::{Accesses, Translation, enter, finish};
 use crate::executor::machine::CALL_DEPTH_MAX;
@@ -12,26 +12,28 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
 
-/// What translated code names outside of itself.
+/// The function and the type that translated code refers to.
 pub struct Names {
     pub resolve: FuncRef,
     pub pointer: Type,
 }
 
-/// Context and machine; the result is register 0.
+/// Sets the signature of the code: its parameters are context and machine, its result is register
+/// 0.
 pub fn entry_signature(signature: &mut Signature, pointer: Type) {
     signature.params.extend([AbiParam::new(pointer); 2]);
     signature.returns.push(AbiParam::new(types::I64));
 }
 
-/// Machine, address and number of bytes; the result is a pointer.
+/// Sets the signature of `resolve`: its parameters are machine, address and number of bytes, its
+/// result is a pointer.
 pub fn resolve_signature(signature: &mut Signature, pointer: Type) {
     let parameters = [pointer, types::I64, types::I64].map(AbiParam::new);
     signature.params.extend(parameters);
     signature.returns.push(AbiParam::new(pointer));
 }
 
-/// Fills the body of a function.
+/// Translates code into the body of a function.
 pub fn translate(code: &Code, function: &mut Function, names: Names) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
@@ -60,17 +62,17 @@ pub fn translate(code: &Code, function: &mut Function, names: Names) {
     finish(translation.builder);
 }
 
-/// What checked code uses.
+/// The values that checked code uses.
 pub struct Checked {
     names: Names,
     budget: Variable,
-    /// How many functions called each other; the first is 0.
+    /// Number of callers of the active function; 0 in the first one.
     depth: Variable,
     context: Value,
     machine: Value,
-    /// Its parameters are status, slot, address and bytes.
+    /// The block of faults. Its parameters are status, slot, address and bytes.
     fault: Block,
-    /// Where exits go, if there are calls.
+    /// The block of exits, if there are calls.
     exit: Option<Block>,
 }
 
@@ -124,7 +126,7 @@ impl Translation<'_, Checked> {
         self.go_to(0);
     }
 
-    /// The blocks that instructions share: of faults and of exits.
+    /// Fills the blocks that instructions share: those of faults and of exits.
     fn end(&mut self) {
         self.builder.switch_to_block(self.accesses.fault);
         self.builder.set_cold_block(self.accesses.fault);
@@ -178,7 +180,7 @@ impl Translation<'_, Checked> {
                 switch.set_entry(index as u128, block);
             }
         }
-        // A frame has the number of a call, so this is not reached.
+        // A frame holds the index of a call, so this is never reached.
         let nowhere = self.builder.create_block();
         switch.emit(&mut self.builder, call, nowhere);
         self.builder.switch_to_block(nowhere);
@@ -218,7 +220,7 @@ impl Translation<'_, Checked> {
         self.builder.def_var(self.accesses.budget, budget);
     }
 
-    /// The pointer of an access.
+    /// Returns the pointer of an access.
     fn resolve(&mut self, index: usize, size: Size, base: Register, offset: i16) -> Value {
         let base = self.get(base);
         let address = self.builder.ins().iadd_imm(base, i64::from(offset));
@@ -238,7 +240,7 @@ impl Translation<'_, Checked> {
         place
     }
 
-    /// Ends the program with a fault if a condition holds, and goes on otherwise.
+    /// Ends the program with a fault if a condition holds, and continues otherwise.
     fn fault_if(&mut self, condition: Value, status: i64, index: usize, details: [Value; 2]) {
         let status = self.constant(status);
         let slot = self.constant(self.code.slot(index) as i64);
@@ -250,7 +252,7 @@ impl Translation<'_, Checked> {
         self.builder.switch_to_block(next);
     }
 
-    /// The address of a frame.
+    /// Computes the address of a frame.
     fn frame(&mut self, depth: Value) -> Value {
         let offset = self.builder.ins().imul_imm(depth, Context::FRAME_BYTES);
         let offset = self
@@ -268,5 +270,5 @@ impl Translation<'_, Checked> {
     }
 }
 
-/// The registers that a call keeps.
+/// The registers that a call preserves.
 const KEPT: [Register; 4] = [Register::R6, Register::R7, Register::R8, Register::R9];

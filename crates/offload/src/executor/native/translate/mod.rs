@@ -1,7 +1,7 @@
-//! From code to Cranelift's intermediate language.
+//! The translation from code to Cranelift's intermediate language.
 //!
 //! All functions of the code become one function. Registers are its variables. [`checked`] and
-//! [`verified`] say how code reaches memory, and what it may do besides.
+//! [`verified`] define the access to memory, and the checks besides.
 
 mod arithmetic;
 pub mod checked;
@@ -12,9 +12,9 @@ use crate::isa::{Code, Instruction, Operand, Register, Size};
 use cranelift_codegen::ir::{Block, Endianness, InstBuilder, MemFlags, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 
-/// How code reaches memory, jumps back, calls and ends.
+/// The translation of accesses to memory, backward jumps, calls and exits.
 pub trait Accesses: Sized {
-    /// The pointer of a load or store.
+    /// Returns the pointer of a load or store.
     fn place(
         translation: &mut Translation<'_, Self>,
         index: usize,
@@ -23,10 +23,10 @@ pub trait Accesses: Sized {
         offset: i16,
     ) -> Value;
 
-    /// Behind a store.
+    /// Adds the work that follows a store.
     fn stored(translation: &mut Translation<'_, Self>, index: usize, place: Value);
 
-    /// Before a backward jump.
+    /// Adds the work before a backward jump.
     fn jumps_back(translation: &mut Translation<'_, Self>, index: usize);
 
     /// Ends the block with a call.
@@ -36,7 +36,7 @@ pub trait Accesses: Sized {
     fn exit(translation: &mut Translation<'_, Self>);
 }
 
-/// A block for each instruction where one begins.
+/// Creates a block at each instruction where one begins.
 fn blocks(code: &Code, builder: &mut FunctionBuilder<'_>) -> Vec<Option<Block>> {
     let instructions = code.instructions();
     let mut begins = vec![false; instructions.len() + 1];
@@ -54,7 +54,7 @@ fn blocks(code: &Code, builder: &mut FunctionBuilder<'_>) -> Vec<Option<Block>> 
     begins.into_iter().map(block).collect()
 }
 
-/// Begins the body of a function, whose parameters are returned.
+/// Begins the body of a function. Returns its parameters.
 fn enter<const PARAMETERS: usize>(builder: &mut FunctionBuilder<'_>) -> [Value; PARAMETERS] {
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
@@ -63,7 +63,7 @@ fn enter<const PARAMETERS: usize>(builder: &mut FunctionBuilder<'_>) -> [Value; 
     parameters.unwrap_or_else(|_| unreachable!("the signature has {PARAMETERS} parameters"))
 }
 
-/// A translation under way.
+/// A translation in progress.
 pub struct Translation<'t, A> {
     builder: FunctionBuilder<'t>,
     code: &'t Code,
@@ -177,8 +177,9 @@ impl<A: Accesses> Translation<'_, A> {
         self.blocks.get(index).is_some_and(Option::is_some)
     }
 
-    /// The block of an instruction where one begins: of the target of a jump, and behind jumps.
-    /// Code does not end with an instruction that continues, so there is one.
+    /// Returns the block of an instruction where one begins: the target of a jump, or the
+    /// instruction after a jump. Code does not end with an instruction that continues, so there is
+    /// such a block.
     fn block(&mut self, index: usize) -> Block {
         match self.blocks.get(index).copied().flatten() {
             Some(block) => block,
@@ -222,7 +223,7 @@ fn integer(size: Size) -> Type {
     }
 }
 
-/// Memory of code: checked or verified, unaligned, little-endian.
+/// Returns the flags of accesses by code: checked or verified, unaligned, little-endian.
 fn memory() -> MemFlags {
     MemFlags::new()
         .with_notrap()

@@ -1,5 +1,5 @@
-//! An iteration of each of many traversals: a loop over their [`Lane`]s around a verified program
-//! that only reads, so that what an iteration takes beside the program is a few instructions.
+//! A loop over the [`Lane`]s of many traversals, around a verified program that only reads. It
+//! makes one iteration of each, and adds only a few instructions to an iteration.
 
 use super::verified::{Verified, body};
 use super::{Translation, enter, finish};
@@ -12,9 +12,9 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::mem::offset_of;
 
-/// The first lane, the end of the last one, where pointers to those go that stop, and how many
-/// iterations lanes make beyond the first of each, from the first lane on; the result is how many
-/// stop.
+/// Sets the signature of the loop. Its parameters are the first lane, the end of the last one, the
+/// list for pointers to lanes that stop, and the number of iterations that lanes may make beyond
+/// their first, from the first lane on. Its result is the number of lanes that stop.
 pub fn signature(signature: &mut Signature, pointer: Type) {
     let kinds = [pointer, pointer, pointer, types::I64];
     signature.params.extend(kinds.map(AbiParam::new));
@@ -29,7 +29,7 @@ const ROOM: usize = offset_of!(Lane, near) + offset_of!(Near, room);
 const ORIGIN: usize = offset_of!(Lane, near) + offset_of!(Near, origin);
 const NEXT: usize = offset_of!(Lane, next);
 
-/// Fills the body of a function.
+/// Translates a program into the body of a function.
 pub fn translate(program: &Program, function: &mut Function) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
@@ -48,7 +48,7 @@ pub fn translate(program: &Program, function: &mut Function) {
     let start = i64::from(program.node_load().start);
     let current = builder.ins().iadd_imm(node, -start);
     let scratchpad = field(&mut builder, lane, SCRATCHPAD);
-    // Where a program does not use the address, this goes away.
+    // If a program does not use the address, Cranelift removes this computation.
     let (first, origin) = (
         field(&mut builder, lane, FIRST),
         field(&mut builder, lane, ORIGIN),
@@ -79,8 +79,8 @@ pub fn translate(program: &Program, function: &mut Function) {
     finish(builder);
 }
 
-/// What follows the program: the lane goes on or stops, and the next one's turn comes, unless the
-/// lane goes on and repeats are left.
+/// The code after the program: the lane continues or stops, and the next one follows, unless the
+/// lane continues and repeats are left.
 struct Rest {
     lane: Value,
     end: Value,
@@ -116,8 +116,8 @@ impl Rest {
         builder.ins().brif(self.repeats, repeats, &[], behind, &one);
 
         builder.switch_to_block(repeats);
-        // What the next iteration loads is not older than what this one has loaded. x86 keeps the
-        // order of loads.
+        // The fence keeps the loads of the next iteration from returning older bytes than this one
+        // loaded. x86 keeps the order of loads without it.
         if !cfg!(target_arch = "x86_64") {
             builder.ins().fence();
         }

@@ -1,4 +1,5 @@
-//! A verified program: accesses go straight to the windows, and stores are noted.
+//! The translation of a verified program: accesses go straight to the windows, and stores are
+//! noted.
 
 use super::{Accesses, Translation, enter, finish};
 use crate::executor::stores::Stores;
@@ -11,15 +12,15 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::mem::offset_of;
 
-/// The node's origin, the scratchpad, the current address, the allocation, its address, and the
-/// stores; the result is register 0.
+/// Sets the signature of a program. Its parameters are the node's origin, the scratchpad, the
+/// current address, the allocation, its address, and the stores; its result is register 0.
 pub fn signature(signature: &mut Signature, pointer: Type) {
     let kinds = [pointer, pointer, types::I64, pointer, types::I64, pointer];
     signature.params.extend(kinds.map(AbiParam::new));
     signature.returns.push(AbiParam::new(types::I64));
 }
 
-/// Fills the body of a function.
+/// Translates a program into the body of a function.
 pub fn translate(program: &Program, function: &mut Function) {
     let mut frontend = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(function, &mut frontend);
@@ -39,7 +40,7 @@ pub fn translate(program: &Program, function: &mut Function) {
     finish(translation.builder);
 }
 
-/// Goes from the present block to the code of a program, with `arguments` in registers 1 to 5.
+/// Translates a program from the present block on, with `arguments` in registers 1 to 5.
 pub fn body(translation: &mut Translation<'_, Verified<'_>>, arguments: [Value; 5]) {
     // A verified program reads no register that is not set, but Cranelift does not know that.
     let zero = translation.constant(0);
@@ -72,15 +73,16 @@ pub fn body(translation: &mut Translation<'_, Verified<'_>>, arguments: [Value; 
     translation.instructions();
 }
 
-/// What a verified program uses.
+/// The values that a verified program uses.
 pub struct Verified<'p> {
     pub program: &'p Program,
-    /// Where the current address lies.
+    /// The place of the current address.
     pub node: Value,
     pub allocation: Value,
     /// A pointer to [`Stores`].
     pub stores: Value,
-    /// Where the code goes at its end, with register 0; without, the function returns that.
+    /// The block that receives register 0 at the code's end. Without it, the function returns
+    /// register 0.
     pub exit: Option<Block>,
 }
 
@@ -137,7 +139,7 @@ impl Accesses for Verified<'_> {
     }
 }
 
-/// A bit for each byte of an access.
+/// Returns a bit for each byte of an access.
 fn bits(access: Access) -> i64 {
     (1 << access.bytes) - 1
 }
@@ -155,7 +157,7 @@ impl Translation<'_, Verified<'_>> {
         }
     }
 
-    /// Notes a store at a place that depends on data: the store's bytes lie within at most two
+    /// Notes a store at a place that depends on data: the store's bytes are within at most two
     /// words of the set.
     fn note_computed(
         &mut self,
