@@ -1,5 +1,5 @@
 //! The B+ tree of the paper's ordered table and time series: nodes of 256 bytes, nine keys, ten
-//! children, leaves linked to the next. Look-ups, scans and aggregates are programs.
+//! children, and leaves linked to the next. Lookups, scans and aggregates are programs.
 
 use super::entry::Entry;
 use super::heap::{Heap, HeapError};
@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::traversal::{Outcome, Query};
 use std::sync::Arc;
 
-/// A B+ tree of words. A leaf that becomes empty stays where it is.
+/// A B+ tree of words. A leaf that becomes empty remains in the tree.
 #[derive(Clone, Debug)]
 pub struct BPlusTree {
     lower_bound: Arc<Program>,
@@ -22,21 +22,21 @@ pub struct BPlusTree {
     root: u64,
 }
 
-/// Aggregates of values.
+/// The aggregates of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregates {
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
     /// Their sum, which wraps around.
     pub sum: u64,
-    /// The least one, if there is one.
+    /// The smallest value, if there is one.
     pub min: Option<u64>,
-    /// The greatest one, if there is one.
+    /// The largest value, if there is one.
     pub max: Option<u64>,
 }
 
 impl BPlusTree {
-    /// No entries.
+    /// Creates a tree without entries.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -46,7 +46,7 @@ impl BPlusTree {
         Ok(BPlusTree::at(root))
     }
 
-    /// The tree whose root lies at an address, as [`root`](BPlusTree::root) said.
+    /// Opens the tree whose root has the address that [`root`](BPlusTree::root) returned.
     pub fn at(root: u64) -> BPlusTree {
         BPlusTree {
             lower_bound: b_plus_lower_bound(),
@@ -56,12 +56,12 @@ impl BPlusTree {
         }
     }
 
-    /// The address of the root. An insertion may change it.
+    /// Returns the address of the root. An insertion may change it.
     pub fn root(&self) -> u64 {
         self.root
     }
 
-    /// Sets the value of a key; false if it has one already, which is replaced.
+    /// Sets the value of a key. Returns false if the key had a value, which is replaced.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -83,7 +83,7 @@ impl BPlusTree {
         Ok(is_new)
     }
 
-    /// Removes a key; false if it is not there.
+    /// Removes a key. Returns false if it is not there.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -108,24 +108,24 @@ impl BPlusTree {
         }
     }
 
-    /// The search for the first entry at or above a key.
+    /// Returns the query for the first entry at or above a key.
     pub fn lower_bound(&self, key: u64) -> Query {
         Query::new(&self.lower_bound, self.root, &[key])
     }
 
-    /// The scan of the first entries at or above a key, at most [`SCAN_MAX`].
+    /// Returns the query for the first entries at or above a key, at most [`SCAN_MAX`].
     pub fn scan(&self, key: u64, count: usize) -> Query {
         let count = count.min(SCAN_MAX) as u64;
         Query::new(&self.scan, self.root, &[key, count])
     }
 
-    /// The aggregates of the values whose keys are at or above one and below another.
+    /// Returns the query for the aggregates of the values with keys from `start` to below `end`.
     pub fn aggregate(&self, start: u64, end: u64) -> Query {
         Query::new(&self.aggregate, self.root, &[start, end, 0, 0, u64::MAX, 0])
     }
 }
 
-/// The entries in the answer of a scan.
+/// Returns the entries in the outcome of a scan.
 pub fn scanned(outcome: &Outcome) -> impl Iterator<Item = Entry> + '_ {
     let count = outcome.word(SCAN_COUNT).min(SCAN_MAX as u64) as usize;
     (0..count).map(|index| Entry {
@@ -134,7 +134,7 @@ pub fn scanned(outcome: &Outcome) -> impl Iterator<Item = Entry> + '_ {
     })
 }
 
-/// The aggregates in an answer.
+/// Returns the aggregates in an outcome.
 pub fn aggregated(outcome: &Outcome) -> Aggregates {
     let count = outcome.word(AGGREGATE_COUNT);
     let of_some = |word| (count > 0).then(|| outcome.word(word));
@@ -158,12 +158,13 @@ fn write(heap: &mut impl Heap, at: u64, node: &WideNode) -> Result<(), HeapError
     heap.write(at + COUNT, node.entries.len() as u64)
 }
 
-/// The child of a key: a separator's own key lies to the right.
+/// Returns the position of the child of a key. The key of a separator itself belongs to the right.
 fn child_position(node: &WideNode, key: u64) -> usize {
     node.entries.partition_point(|entry| entry.key <= key)
 }
 
-/// Whether the key is new, and the least key of a node that was divided off, with the node.
+/// Inserts into a subtree. Returns true if the key is new, and the smallest key and the address of
+/// a node that was split off.
 fn insert(
     heap: &mut impl Heap,
     at: u64,
@@ -206,7 +207,7 @@ fn insert(
     Ok((is_new, up))
 }
 
-/// Moves the upper half of a leaf to a new one behind it.
+/// Moves the upper half of a leaf to a new one after it.
 fn divide_leaf(heap: &mut impl Heap, at: u64, mut node: WideNode) -> Result<(u64, u64), HeapError> {
     let right = WideNode {
         entries: node.entries.split_off(node.entries.len() / 2),

@@ -1,6 +1,6 @@
 //! The B-tree of Google's cpp-btree, with nodes of 256 bytes: nine entries of 16 bytes and ten
-//! children. Entries lie in inner nodes, too. The fields of the parent and of the position in it
-//! stay zero, as no look-up reads them.
+//! children. Inner nodes hold entries, too. The fields of the parent and of the position in it stay
+//! zero, because no lookup reads them.
 
 use super::entry::Entry;
 use super::heap::{Heap, HeapError};
@@ -10,7 +10,7 @@ use crate::program::Program;
 use crate::traversal::Query;
 use std::sync::Arc;
 
-/// The fewest entries of a node but the root.
+/// Smallest number of entries of a node other than the root.
 const ENTRIES_MIN: usize = ENTRIES_MAX / 2;
 
 /// A B-tree of words.
@@ -20,11 +20,11 @@ pub struct BTree {
     root: u64,
 }
 
-/// An entry that goes up with the node behind it, when a node was divided.
+/// The entry that moves up after a split, with the new node to its right.
 type Divided = Option<(Entry, u64)>;
 
 impl BTree {
-    /// No entries.
+    /// Creates a tree without entries.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -35,7 +35,7 @@ impl BTree {
         })
     }
 
-    /// Sets the value of a key; false if it has one already, which is replaced.
+    /// Sets the value of a key. Returns false if the key had a value, which is replaced.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -56,7 +56,7 @@ impl BTree {
         Ok(is_new)
     }
 
-    /// Removes a key; false if it is not there.
+    /// Removes a key. Returns false if it is not there.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -70,7 +70,7 @@ impl BTree {
         Ok(removed)
     }
 
-    /// The search for the first entry at or above a key.
+    /// Returns the query for the first entry at or above a key.
     pub fn lower_bound(&self, key: u64) -> Query {
         Query::new(&self.lower_bound, self.root, &[key])
     }
@@ -141,7 +141,8 @@ fn remove(heap: &mut impl Heap, at: u64, key: u64) -> Result<bool, HeapError> {
         return Ok(is_here);
     };
     let removed = if is_here {
-        // The entry before takes its place.
+        // The entry of an inner node is replaced by its predecessor, which is removed from the
+        // child.
         let last = remove_last(heap, child)?;
         if let (Some(last), Some(entry)) = (last, node.entries.get_mut(position)) {
             *entry = last;
@@ -167,7 +168,7 @@ fn remove_last(heap: &mut impl Heap, at: u64) -> Result<Option<Entry>, HeapError
     Ok(last)
 }
 
-/// Gives a child with too few entries one of a sibling, or joins it with a sibling.
+/// Moves an entry of a sibling to a child with too few entries, or merges the child with a sibling.
 fn refill(heap: &mut impl Heap, at: u64, position: usize) -> Result<(), HeapError> {
     let mut node = read(heap, at)?;
     let Some(&child_at) = node.children.get(position) else {

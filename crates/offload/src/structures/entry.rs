@@ -1,4 +1,4 @@
-//! What look-ups answer.
+//! The results of lookups.
 
 use super::programs::{ENTRY_KEY, ENTRY_NODE, ENTRY_VALUE, FOUND};
 use crate::traversal::{Outcome, Status};
@@ -8,11 +8,12 @@ use crate::traversal::{Outcome, Status};
 pub struct Entry {
     /// The key.
     pub key: u64,
-    /// The value; of a set and a list the key.
+    /// The value. In a set or a list it is the key.
     pub value: u64,
 }
 
-/// The entry in the answer of a look-up; `None` if there is none, or the traversal is not done.
+/// Returns the entry in the outcome of a lookup; `None` if there is none, or the traversal is not
+/// done.
 pub fn entry(outcome: &Outcome) -> Option<Entry> {
     let found = outcome.status == Status::Done && outcome.word(FOUND) == 1;
     found.then(|| Entry {
@@ -21,7 +22,7 @@ pub fn entry(outcome: &Outcome) -> Option<Entry> {
     })
 }
 
-/// The node in the answer of a look-up.
+/// Returns the address of the node in the outcome of a lookup.
 pub fn entry_node(outcome: &Outcome) -> Option<u64> {
     entry(outcome).map(|_| outcome.word(ENTRY_NODE))
 }

@@ -7,10 +7,10 @@ use crate::program::Program;
 use crate::traversal::{Outcome, Query, Status};
 use std::sync::Arc;
 
-/// A hash table of words. Each bucket holds the first entry of its chain, so that a look-up begins
-/// at an address that the caller computes, and reads nothing before.
+/// A hash table of words. Each bucket holds the first entry of its chain, so a lookup begins at an
+/// address that the caller computes, without a read before.
 ///
-/// A set keeps its keys as values, too.
+/// A set stores each key as the value, too.
 #[derive(Clone, Debug)]
 pub struct HashTable {
     find: Arc<Program>,
@@ -20,11 +20,11 @@ pub struct HashTable {
     slabs: Vec<u64>,
 }
 
-/// The buckets of one allocation.
+/// Number of buckets of one allocation.
 const SLAB_BUCKETS: u64 = 8;
 
 impl HashTable {
-    /// An empty table of a fixed number of buckets, at least one.
+    /// Creates an empty table with a fixed number of buckets, at least one.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -42,7 +42,7 @@ impl HashTable {
         })
     }
 
-    /// Sets the value of a key; false if it has one already, which is replaced.
+    /// Sets the value of a key. Returns false if the key had a value, which is replaced.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -72,7 +72,7 @@ impl HashTable {
         Ok(true)
     }
 
-    /// Removes a key; false if it is not there.
+    /// Removes a key. Returns false if it is not there.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -81,7 +81,8 @@ impl HashTable {
             return Ok(false);
         };
         match before {
-            // The chain goes on behind a bucket without an entry of its own.
+            // The first entry is in the bucket itself, from which the chain continues, so only mark
+            // it unused.
             None => heap.write(node + USED, 0)?,
             Some(before) => {
                 let next = heap.read(node + NEXT)?;
@@ -92,13 +93,13 @@ impl HashTable {
         Ok(true)
     }
 
-    /// The search for a key.
+    /// Returns the query for a key.
     pub fn find(&self, key: u64) -> Query {
         Query::new(&self.find, self.bucket(key), &[key])
     }
 
-    /// The search for several keys in one traversal, at most [`FIND_ALL_MAX`] of them and at least
-    /// one. [`found_all`] reads the answer.
+    /// Returns the query for several keys in one traversal, at most [`FIND_ALL_MAX`] of them and at
+    /// least one. [`found_all`] reads its outcome.
     pub fn find_all(&self, keys: &[u64]) -> Query {
         let keys = keys.get(..FIND_ALL_MAX).unwrap_or(keys);
         let mut words = vec![0; FIND_ALL_PAIRS];
@@ -110,7 +111,7 @@ impl HashTable {
         Query::new(&self.find_all, first, &words)
     }
 
-    /// The node of a key, and the node before it, unless it is the bucket.
+    /// Finds the node of a key, and the node before it, unless it is the bucket.
     fn search(&self, heap: &impl Heap, key: u64) -> Result<Option<(Option<u64>, u64)>, HeapError> {
         let (mut before, mut node) = (None, self.bucket(key));
         while node != 0 {
@@ -124,7 +125,8 @@ impl HashTable {
     }
 
     fn bucket(&self, key: u64) -> u64 {
-        // The multiplier of SplitMix64; the upper bits of the product depend on all of the key's.
+        // The multiplier of SplitMix64; the upper bits of the product depend on all bits of the
+        // key.
         let hash = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let bucket = hash % self.buckets;
         let slab = self.slabs.get((bucket / SLAB_BUCKETS) as usize);
@@ -132,8 +134,8 @@ impl HashTable {
     }
 }
 
-/// The values in the answer of [`HashTable::find_all`], in the order of the keys; `None` of a key
-/// that is not there. It is empty if the traversal is not done.
+/// Returns the values in the outcome of [`HashTable::find_all`], in the order of the keys, with
+/// `None` for a key that is not there. The list is empty if the traversal is not done.
 pub fn found_all(outcome: &Outcome) -> Vec<Option<u64>> {
     if outcome.status != Status::Done {
         return Vec::new();
@@ -146,8 +148,8 @@ pub fn found_all(outcome: &Outcome) -> Vec<Option<u64>> {
     (0..count).map(value).collect()
 }
 
-/// `boost::bimap`: pairs of words, each of which is found by either. No two pairs share a word on
-/// the same side.
+/// A `boost::bimap`: pairs of words, each of which is found by either word. No two pairs share a
+/// word on the same side.
 #[derive(Clone, Debug)]
 pub struct Bimap {
     by_left: HashTable,
@@ -155,7 +157,7 @@ pub struct Bimap {
 }
 
 impl Bimap {
-    /// No pairs.
+    /// Creates a map without pairs.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -166,7 +168,7 @@ impl Bimap {
         })
     }
 
-    /// Adds a pair; false if one of its words has a pair.
+    /// Adds a pair. Returns false if one of its words has a pair already.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -184,7 +186,7 @@ impl Bimap {
         self.by_right.insert(heap, right, left)
     }
 
-    /// Removes the pair of a left word; false if there is none.
+    /// Removes the pair of a left word. Returns false if there is none.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -197,12 +199,12 @@ impl Bimap {
         self.by_left.remove(heap, left)
     }
 
-    /// The search for the right word of a left one.
+    /// Returns the query for the right word of a left one.
     pub fn find_left(&self, left: u64) -> Query {
         self.by_left.find(left)
     }
 
-    /// The search for the left word of a right one.
+    /// Returns the query for the left word of a right one.
     pub fn find_right(&self, right: u64) -> Query {
         self.by_right.find(right)
     }

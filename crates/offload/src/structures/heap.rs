@@ -1,4 +1,4 @@
-//! Where the nodes of structures live while a caller changes them.
+//! The memory of the nodes of structures while a caller changes them.
 
 use crate::traversal::{AccessError, NodeMemory};
 use std::collections::HashMap;
@@ -11,23 +11,23 @@ pub enum HeapError {
     /// A word cannot be accessed.
     #[error("the word at {address:#x} cannot be accessed: {reason}")]
     Access {
-        /// Where.
+        /// The address of the word.
         address: u64,
-        /// Why.
+        /// The reason.
         reason: AccessError,
     },
-    /// There is no room.
+    /// No free memory is left.
     #[error("there is no room for {bytes} bytes")]
     Full {
-        /// How many were wanted.
+        /// Number of bytes requested.
         bytes: u64,
     },
 }
 
-/// Words and allocations of node memory, as a caller has them. A caller holds the locks of a
+/// Access of a caller to node memory: words and allocations. A caller holds the locks of a
 /// structure while it changes it: locks are not offloaded.
 pub trait Heap {
-    /// The word at an address.
+    /// Reads the word at an address.
     ///
     /// # Errors
     /// `Access`.
@@ -39,18 +39,18 @@ pub trait Heap {
     /// `Access`.
     fn write(&mut self, address: u64, word: u64) -> Result<(), HeapError>;
 
-    /// New memory, all zero, in which no load of a node is split.
+    /// Allocates memory, all zero, in which no load of a node is split.
     ///
     /// # Errors
     /// `Full`, `Access`.
     fn allocate(&mut self, bytes: u64) -> Result<u64, HeapError>;
 
-    /// Gives memory back.
+    /// Frees memory.
     fn free(&mut self, address: u64, bytes: u64);
 }
 
-/// Memory divided into allocations, which go to its parts in turn. Parts of several memory nodes
-/// spread a structure over them.
+/// Memory divided into allocations, which are taken from its parts in turn. Parts on several memory
+/// nodes spread a structure over them.
 #[derive(Debug)]
 pub struct Arena<M> {
     memory: M,
@@ -60,7 +60,7 @@ pub struct Arena<M> {
 }
 
 impl<M: NodeMemory> Arena<M> {
-    /// An arena of free addresses.
+    /// Creates an arena of free addresses.
     pub fn new(memory: M, parts: Vec<Range<u64>>) -> Arena<M> {
         Arena {
             memory,
@@ -70,7 +70,7 @@ impl<M: NodeMemory> Arena<M> {
         }
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub fn memory(&self) -> &M {
         &self.memory
     }

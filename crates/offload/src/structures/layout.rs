@@ -1,4 +1,4 @@
-//! Places of fields in nodes, for code that walks nodes without programs. All are bytes.
+//! Offsets of fields in nodes, in bytes, for code that walks nodes without programs.
 
 /// An entry of a [`HashTable`](super::HashTable). A bucket is the first entry of its chain.
 pub mod chain {
@@ -8,7 +8,7 @@ pub mod chain {
     pub const KEY: u64 = 8;
     /// The value.
     pub const VALUE: u64 = 16;
-    /// 1, or 0 in a bucket without an entry of its own.
+    /// The mark of use: 1, or 0 in a bucket without an entry of its own.
     pub const USED: u64 = 24;
     /// The length of an entry.
     pub const BYTES: u64 = 32;
@@ -18,7 +18,7 @@ pub mod chain {
 pub mod b_plus {
     pub use crate::structures::wide_node::{CHILDREN, ENTRIES, NODE_BYTES as BYTES};
 
-    /// Not zero in a leaf.
+    /// The mark of leaves: not zero in a leaf.
     pub const IS_LEAF: u64 = 0;
     /// The number of keys.
     pub const COUNT: u64 = 8;

@@ -1,4 +1,4 @@
-//! Linked lists, as the C++ library lays them out.
+//! Linked lists in the layout of the C++ library.
 
 use super::heap::{Heap, HeapError};
 use super::programs::list_find;
@@ -6,16 +6,16 @@ use crate::program::Program;
 use crate::traversal::Query;
 use std::sync::Arc;
 
-/// Which list.
+/// The kind of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {
-    /// `std::list`: links in both directions, and a node without a value at the end.
+    /// A `std::list`: links in both directions, and a node without a value at the end.
     Doubly,
-    /// `std::forward_list`: links forward.
+    /// A `std::forward_list`: links forward.
     Forward,
 }
 
-/// A list of values, whose look-up is `std::find`.
+/// A list of values. Its lookup is `std::find`.
 #[derive(Clone, Debug)]
 pub struct List {
     kind: ListKind,
@@ -30,7 +30,7 @@ const NEXT: u64 = 0;
 const PREVIOUS: u64 = 8;
 
 impl List {
-    /// An empty list.
+    /// Creates an empty list.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -67,7 +67,7 @@ impl List {
         Ok(())
     }
 
-    /// Removes the first node with a value; false if there is none.
+    /// Removes the first node with a value. Returns false if there is none.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -94,7 +94,7 @@ impl List {
         Ok(false)
     }
 
-    /// The search for a value; `None` in an empty list.
+    /// Returns the query for a value; `None` for an empty list.
     pub fn find(&self, value: u64) -> Option<Query> {
         let words = [value, 0, 0, 0, 0, self.end];
         (self.first != self.end).then(|| Query::new(&self.find, self.first, &words))

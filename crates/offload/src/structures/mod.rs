@@ -1,5 +1,5 @@
 //! Linked structures in node memory: the thirteen of the paper, and the B+ tree of its
-//! applications. A caller changes them through a [`Heap`]; their look-ups are [`programs`], which
+//! applications. A caller changes them through a [`Heap`]. Their lookups are [`programs`], which
 //! run where the nodes are.
 //!
 //! | structure of the paper | here |

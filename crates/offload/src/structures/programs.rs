@@ -1,7 +1,7 @@
-//! The programs of all structures. Structures that differ in the places of fields only share one.
+//! The programs of all structures. Structures that differ only in the places of fields share one.
 //!
-//! Scratchpads begin with the key. What was found follows: [`FOUND`], then key, value and address
-//! of the entry.
+//! Scratchpads begin with the key. The result follows: [`FOUND`], then key, value and address of
+//! the entry.
 
 use crate::isa::assemble;
 use crate::program::{Declaration, Program};
@@ -16,21 +16,21 @@ pub const ENTRY_KEY: usize = 2;
 pub const ENTRY_VALUE: usize = 3;
 /// The word with the address of the entry's node.
 pub const ENTRY_NODE: usize = 4;
-/// The first word behind these.
+/// The first word after these.
 pub const PARAMETERS: usize = 5;
 const LOOKUP_BYTES: u16 = 48;
 
-/// The most entries of a B-tree's or B+ tree's node.
+/// Largest number of entries of a node of a B-tree or B+ tree.
 pub const ENTRIES_MAX: usize = 9;
 
-/// The reason why a program of this module is none; it has been tested that there is none.
+/// Assembles and verifies a program of this module. Tests show that none of them fails.
 fn program(text: &str, scratchpad: u16) -> Arc<Program> {
     let code = assemble(text).unwrap_or_else(|error| unreachable!("{error}: {text}"));
     let program = Program::verify(code, Declaration::scratchpad(scratchpad));
     Arc::new(program.unwrap_or_else(|error| unreachable!("{error}: {text}")))
 }
 
-/// Ends with the entry whose key is in register 6.
+/// Returns the code that ends with the entry whose key is in register 6.
 fn found(value: usize) -> String {
     format!(
         "stdw [r2+8], 1
@@ -43,8 +43,8 @@ fn found(value: usize) -> String {
     )
 }
 
-/// Finds a key in a list: the places of a node's link and key. Word 5 of the scratchpad is the
-/// address at which the list ends.
+/// Returns the program that finds a key in a list. `next` and `key` are the places of a node's link
+/// and key. Word 5 of the scratchpad is the address at which the list ends.
 pub fn list_find(next: usize, key: usize) -> Arc<Program> {
     let found = found(key);
     let text = format!(
@@ -61,8 +61,8 @@ pub fn list_find(next: usize, key: usize) -> Arc<Program> {
     program(&text, LOOKUP_BYTES)
 }
 
-/// Finds a key in a chain of a hash table: the places of link, key, value, and of a word that is
-/// zero in a bucket without entries.
+/// Returns the program that finds a key in a chain of a hash table. The arguments are the places of
+/// link, key, value, and of a word that is zero in a bucket without entries.
 pub fn chain_find(next: usize, key: usize, value: usize, used: usize) -> Arc<Program> {
     let found = found(value);
     let text = format!(
@@ -78,17 +78,17 @@ pub fn chain_find(next: usize, key: usize, value: usize, used: usize) -> Arc<Pro
     program(&text, LOOKUP_BYTES)
 }
 
-/// The most keys of one query of [`chain_find_all`].
+/// Largest number of keys of one query of [`chain_find_all`].
 pub const FIND_ALL_MAX: usize = 32;
-/// The word of the scratchpad of [`chain_find_all`] with the bytes of all pairs. The word before it
-/// has those of the pairs that are done.
+/// The word of the scratchpad of [`chain_find_all`] with the size of all pairs in bytes. The word
+/// before it has the size of the pairs that are done.
 pub const FIND_ALL_BYTES: usize = 1;
-/// The first word of the pairs: a bucket and a key each, which become the value, and 1 if the key
-/// was found.
+/// The first word of the pairs. A pair is a bucket and a key; the program replaces them by the
+/// value, and by 1 if the key was found.
 pub const FIND_ALL_PAIRS: usize = 2;
 
-/// Finds several keys in chains of a hash table, one after the other. The places are those of
-/// [`chain_find`].
+/// Returns the program that finds several keys in chains of a hash table, one after the other. The
+/// arguments are those of [`chain_find`].
 pub fn chain_find_all(next: usize, key: usize, value: usize, used: usize) -> Arc<Program> {
     let mask = 16 * (FIND_ALL_MAX - 1);
     let pair = 8 * FIND_ALL_PAIRS;
@@ -127,7 +127,8 @@ pub fn chain_find_all(next: usize, key: usize, value: usize, used: usize) -> Arc
     program(&text, (pair + 16 * FIND_ALL_MAX) as u16)
 }
 
-/// Finds the first entry at or above a key in a binary tree: the places of links, key and value.
+/// Returns the program that finds the first entry at or above a key in a binary tree. The arguments
+/// are the places of links, key and value.
 pub fn tree_lower_bound(left: usize, right: usize, key: usize, value: usize) -> Arc<Program> {
     let text = format!(
         "    ldxdw r6, [r1+{key}]
@@ -146,9 +147,9 @@ pub fn tree_lower_bound(left: usize, right: usize, key: usize, value: usize) -> 
     program(&text, LOOKUP_BYTES)
 }
 
-/// Finds the first entry at or above a key in a B-tree: nodes have a byte that says whether they
-/// are leaves at 0, a byte with the count of entries at 3, entries of key and value from 16, and
-/// children from 160.
+/// Returns the program that finds the first entry at or above a key in a B-tree. The layout of a
+/// node: at 0 a byte that is not zero in a leaf, at 3 a byte with the count of entries, from 16
+/// entries of key and value, from 160 children.
 pub fn b_tree_lower_bound() -> Arc<Program> {
     let mut text = String::from(
         "    ldxb r8, [r1+3]
@@ -192,10 +193,10 @@ pub fn b_tree_lower_bound() -> Arc<Program> {
     program(&text, LOOKUP_BYTES)
 }
 
-/// The descent of a B+ tree with nodes of 256 bytes: a word that says whether they are leaves at
-/// 0, the count of keys at 8, entries from 16, children from 160, the next leaf at 240. A key that
-/// equals a separator lies in the right child. In a leaf, control goes on behind this text, with
-/// the key in register 7 and the count in register 8.
+/// Returns the code that descends a B+ tree with nodes of 256 bytes. The layout of a node: at 0 a
+/// word that is not zero in a leaf, at 8 the count of keys, from 16 entries, from 160 children, at
+/// 240 the next leaf. A key that equals a separator is in the right child. In a leaf, control
+/// continues after this text, with the key in register 7 and the count in register 8.
 fn b_plus_descend() -> String {
     let mut text = String::from(
         "    ldxdw r8, [r1+8]
@@ -225,8 +226,8 @@ fn b_plus_descend() -> String {
     text
 }
 
-/// Finds the first entry at or above a key in a B+ tree. The next leaf is read if the key lies
-/// behind the last one of its leaf.
+/// Returns the program that finds the first entry at or above a key in a B+ tree. It reads the next
+/// leaf if the key is after the last one of its leaf.
 pub fn b_plus_lower_bound() -> Arc<Program> {
     let mut text = b_plus_descend();
     for index in 0..ENTRIES_MAX {
@@ -253,17 +254,17 @@ pub fn b_plus_lower_bound() -> Arc<Program> {
     program(&text, LOOKUP_BYTES)
 }
 
-/// The words of the scratchpad of [`b_plus_scan`]: how many entries are wanted, how many there are,
+/// The words of the scratchpad of [`b_plus_scan`]: the number of entries wanted, the number found,
 /// and the first of their keys and values.
 pub const SCAN_WANTED: usize = 1;
 /// See [`SCAN_WANTED`].
 pub const SCAN_COUNT: usize = 2;
 /// See [`SCAN_WANTED`].
 pub const SCAN_ENTRIES: usize = 4;
-/// The most entries of one scan: as many as a scratchpad holds.
+/// Largest number of entries of one scan: as many as a scratchpad holds.
 pub const SCAN_MAX: usize = 128;
 
-/// Copies the first entries at or above a key of a B+ tree.
+/// Returns the program that copies the first entries at or above a key of a B+ tree.
 pub fn b_plus_scan() -> Arc<Program> {
     let mut text = b_plus_descend();
     text.push_str(
@@ -303,8 +304,8 @@ pub fn b_plus_scan() -> Arc<Program> {
     program(&text, (8 * SCAN_ENTRIES + 16 * SCAN_MAX) as u16)
 }
 
-/// The words of the scratchpad of [`b_plus_aggregate`]: the key behind the last one, then the
-/// aggregates. The caller sets the least value to all bits.
+/// The words of the scratchpad of [`b_plus_aggregate`]: the key that ends the range (exclusive),
+/// then the aggregates. The caller sets the minimum to all bits.
 pub const AGGREGATE_END: usize = 1;
 /// See [`AGGREGATE_END`].
 pub const AGGREGATE_COUNT: usize = 2;
@@ -315,10 +316,11 @@ pub const AGGREGATE_MIN: usize = 4;
 /// See [`AGGREGATE_END`].
 pub const AGGREGATE_MAX: usize = 5;
 
-/// Count, sum, least and greatest value of the entries of a range of keys of a B+ tree.
+/// Returns the program that computes count, sum, minimum and maximum of the values of a range of
+/// keys of a B+ tree.
 pub fn b_plus_aggregate() -> Arc<Program> {
     let mut text = b_plus_descend();
-    // Aggregates are in registers while a leaf is read: count, sum, least, greatest.
+    // Aggregates are in registers while a leaf is read: count, sum, minimum, maximum.
     text.push_str(
         "    ldxdw r9, [r2+8]
              ldxdw r3, [r2+16]

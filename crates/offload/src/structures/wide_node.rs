@@ -1,11 +1,11 @@
-//! Nodes of several entries, read and written as a whole by the caller.
+//! Nodes of several entries, which the caller reads and writes as a whole.
 
 use super::entry::Entry;
 use super::heap::{Heap, HeapError};
 
-/// Where entries begin; each is a key and a value.
+/// The offset of the entries; each is a key and a value.
 pub const ENTRIES: u64 = 16;
-/// Where children begin.
+/// The offset of the children.
 pub const CHILDREN: u64 = 160;
 /// The size of a node: one load of an iteration.
 pub const NODE_BYTES: u64 = 256;
@@ -14,7 +14,7 @@ pub const NODE_BYTES: u64 = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WideNode {
     pub entries: Vec<Entry>,
-    /// None in a leaf.
+    /// The children; empty in a leaf.
     pub children: Vec<u64>,
 }
 
@@ -23,7 +23,7 @@ impl WideNode {
         self.children.is_empty()
     }
 
-    /// The number of entries below a key.
+    /// Returns the number of entries below a key.
     pub fn position(&self, key: u64) -> usize {
         self.entries.partition_point(|entry| entry.key < key)
     }

@@ -1,9 +1,9 @@
-//! AVL trees. The balance of a node is its height, and null has none.
+//! AVL trees. The balance of a node is its height; that of null is zero.
 
 use super::links::{Links, Side};
 use crate::structures::heap::{Heap, HeapError};
 
-/// Mends heights and rotates, from a node to the root.
+/// Updates heights and rotates, from a node up to the root.
 pub fn changed<H: Heap>(links: &mut Links<'_, H>, mut node: u64) -> Result<(), HeapError> {
     while node != 0 {
         let left = height(links, node, Side::Left)?;

@@ -1,14 +1,14 @@
-//! The nodes of binary trees and the links between them. Null is no node.
+//! The nodes of binary trees and the links between them. Null stands for no node.
 
 use crate::structures::heap::{Heap, HeapError};
 
-/// Places of the fields that kinds of trees put at different places.
+/// The places of the fields that differ between kinds of trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub parent: u64,
     pub left: u64,
     pub right: u64,
-    /// Colour or height.
+    /// The colour or height.
     pub balance: u64,
 }
 
@@ -48,10 +48,10 @@ impl Side {
     }
 }
 
-/// What the removal of a node leaves to the balance.
+/// The result of removing a node, from which the tree is rebalanced.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
-    /// The balance of the node that is missing at its place.
+    /// The balance of the node that was removed from its place.
     pub balance: u64,
     /// The node that took the place, or null.
     pub child: u64,
@@ -59,7 +59,7 @@ pub struct Gap {
     pub parent: u64,
 }
 
-/// A tree under change.
+/// A tree that is being changed.
 pub struct Links<'t, H> {
     pub heap: &'t mut H,
     pub layout: Layout,
@@ -88,7 +88,7 @@ impl<H: Heap> Links<'_, H> {
         self.heap.write(node + self.place(side), child)
     }
 
-    /// Zero of null.
+    /// Returns the balance of a node; zero for null.
     pub fn balance(&self, node: u64) -> Result<u64, HeapError> {
         match node {
             0 => Ok(0),
@@ -104,7 +104,7 @@ impl<H: Heap> Links<'_, H> {
         self.heap.read(node + KEY)
     }
 
-    /// The side of a node under its parent.
+    /// Returns the side on which a node is below its parent.
     pub fn side(&self, node: u64, parent: u64) -> Result<Side, HeapError> {
         Ok(match self.child(parent, Side::Left)? == node {
             true => Side::Left,
@@ -112,7 +112,7 @@ impl<H: Heap> Links<'_, H> {
         })
     }
 
-    /// Puts a node, or null, at the place of another.
+    /// Puts a node, or null, in the place of another.
     pub fn replace(&mut self, old: u64, new: u64) -> Done {
         let parent = self.parent(old)?;
         if parent == 0 {
@@ -124,7 +124,7 @@ impl<H: Heap> Links<'_, H> {
         self.set_parent(new, parent)
     }
 
-    /// Moves a node down to one side; its child of the other side takes its place.
+    /// Moves a node down to one side. Its child of the other side takes its place.
     pub fn rotate(&mut self, node: u64, down: Side) -> Done {
         let up = self.child(node, down.other())?;
         let between = self.child(up, down)?;
@@ -135,7 +135,7 @@ impl<H: Heap> Links<'_, H> {
         self.set_parent(node, up)
     }
 
-    /// Adds a node as a leaf, behind all with an equal key.
+    /// Adds a node as a leaf, after all with an equal key.
     pub fn insert_leaf(&mut self, key: u64, value: u64) -> Result<u64, HeapError> {
         let node = self.heap.allocate(NODE_BYTES)?;
         self.heap.write(node + KEY, key)?;
@@ -156,7 +156,7 @@ impl<H: Heap> Links<'_, H> {
         Ok(node)
     }
 
-    /// The first node at or above a key, or null.
+    /// Returns the first node at or above a key, or null.
     pub fn lower_bound(&self, key: u64) -> Result<u64, HeapError> {
         let (mut best, mut at) = (0, *self.root);
         while at != 0 {
@@ -172,7 +172,7 @@ impl<H: Heap> Links<'_, H> {
         Ok(best)
     }
 
-    /// Takes a node out of the tree.
+    /// Removes a node from the tree.
     pub fn unlink(&mut self, node: u64) -> Result<Gap, HeapError> {
         let left = self.child(node, Side::Left)?;
         let right = self.child(node, Side::Right)?;

@@ -1,6 +1,6 @@
 //! Balanced binary trees: `std::map`, `set`, `multimap` and `multiset`, which are red-black trees,
-//! and Boost's AVL, splay and scapegoat trees. Their look-up is one program, with the fields at two
-//! places.
+//! and Boost's AVL, splay and scapegoat trees. All share one lookup program, with two layouts of
+//! the fields.
 
 mod avl;
 mod links;
@@ -15,25 +15,25 @@ use crate::traversal::Query;
 use links::{KEY, Layout, Links, NODE_BYTES, VALUE};
 use std::sync::Arc;
 
-/// How a tree keeps its balance.
+/// The balancing algorithm of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// By colours.
+    /// A red-black tree, balanced by colours.
     RedBlack,
-    /// By heights.
+    /// An AVL tree, balanced by heights.
     Avl,
-    /// By moving what is changed to the root.
+    /// A splay tree, which moves changed nodes to the root.
     Splay,
-    /// By building parts anew.
+    /// A scapegoat tree, which rebuilds subtrees.
     Scapegoat,
 }
 
-/// Whether entries may have equal keys.
+/// The rule for equal keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// No two.
+    /// No two entries with equal keys.
     Unique,
-    /// Any number; they stay in the order of their insertion.
+    /// Any number of entries with equal keys; they stay in the order of their insertion.
     Multiple,
 }
 
@@ -45,12 +45,12 @@ pub struct SearchTree {
     lower_bound: Arc<Program>,
     root: u64,
     count: u64,
-    /// The greatest count since a scapegoat tree was built anew.
+    /// The largest count since a scapegoat tree was rebuilt.
     count_max: u64,
 }
 
 impl SearchTree {
-    /// No entries.
+    /// Creates a tree without entries.
     pub fn new(balance: Balance, keys: Keys) -> SearchTree {
         let Layout { left, right, .. } = balance.layout();
         let place = |field: u64| field as usize;
@@ -64,8 +64,8 @@ impl SearchTree {
         }
     }
 
-    /// Adds an entry. If keys are unique and the key is there, its value is replaced, and the
-    /// answer is false.
+    /// Adds an entry. If keys are unique and the key is there, replaces its value and returns
+    /// false.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -96,7 +96,7 @@ impl SearchTree {
         Ok(true)
     }
 
-    /// Removes the first entry of a key; false if there is none.
+    /// Removes the first entry of a key. Returns false if there is none.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -121,8 +121,8 @@ impl SearchTree {
         Ok(true)
     }
 
-    /// The search for the first entry at or above a key; `None` in an empty tree. A key is there if
-    /// the entry has it.
+    /// Returns the query for the first entry at or above a key; `None` for an empty tree. The key
+    /// is in the tree if that entry has it.
     pub fn lower_bound(&self, key: u64) -> Option<Query> {
         (self.root != 0).then(|| Query::new(&self.lower_bound, self.root, &[key]))
     }

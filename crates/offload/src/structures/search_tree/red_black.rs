@@ -1,4 +1,4 @@
-//! Red-black trees, as of Cormen, Leiserson, Rivest and Stein. Null is black.
+//! Red-black trees, after Cormen, Leiserson, Rivest and Stein. Null is black.
 
 use super::links::{Gap, Links, Side};
 use crate::structures::heap::{Heap, HeapError};
@@ -13,7 +13,7 @@ pub fn inserted<H: Heap>(links: &mut Links<'_, H>, mut node: u64) -> Result<(), 
         if links.balance(parent)? != RED {
             break;
         }
-        // A red node is not the root.
+        // A red node is not the root, so it has a parent.
         let above = links.parent(parent)?;
         let side = links.side(parent, above)?;
         let uncle = links.child(above, side.other())?;

@@ -1,12 +1,12 @@
-//! Scapegoat trees. No node stores its balance; a part that became too deep is built anew.
+//! Scapegoat trees. No node stores its balance; a subtree that became too deep is rebuilt.
 
 use super::links::{Links, Side};
 use crate::structures::heap::{Heap, HeapError};
 
-/// A subtree has at most this part of the nodes of the one above: 7 of 10.
+/// The share of a subtree: it has at most 7 of 10 nodes of the subtree above.
 const PART: (u64, u64) = (7, 10);
 
-/// Builds the lowest subtree anew that is too heavy on one side, if a new node lies too deep.
+/// Rebuilds the lowest subtree that is too heavy on one side, if a new node is too deep.
 pub fn inserted<H: Heap>(links: &mut Links<'_, H>, node: u64, count: u64) -> Result<(), HeapError> {
     let mut depth = 0;
     let mut at = node;
@@ -34,7 +34,7 @@ pub fn inserted<H: Heap>(links: &mut Links<'_, H>, node: u64, count: u64) -> Res
     }
 }
 
-/// Builds the tree anew if it has become small. Returns the count since which it has not been.
+/// Rebuilds the tree if it has become small. Returns the new largest count since the last rebuild.
 pub fn removed<H: Heap>(
     links: &mut Links<'_, H>,
     count: u64,
@@ -49,7 +49,7 @@ pub fn removed<H: Heap>(
     Ok(count)
 }
 
-/// The logarithm of the count, of which a subtree's part is the base.
+/// Returns the logarithm of the count; its base is the inverse of a subtree's share.
 fn depth_max(count: u64) -> u64 {
     let (mut depth, mut left) = (0, count);
     while left > 1 {

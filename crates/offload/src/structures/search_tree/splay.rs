@@ -1,4 +1,4 @@
-//! Splay trees. Changes move the node to the root; look-ups leave the tree as it is.
+//! Splay trees. Changes move the node to the root; lookups leave the tree as it is.
 
 use super::links::Links;
 use crate::structures::heap::{Heap, HeapError};
