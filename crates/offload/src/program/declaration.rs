@@ -1,20 +1,20 @@
-//! What code does not say itself.
+//! The properties of a program that its code does not contain.
 
 use super::window::SCRATCHPAD_BYTES_MAX;
 
-/// The part of a program beside its code.
+/// The part of a program besides its code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Declaration {
-    /// The length of the scratchpad, in bytes.
+    /// Length of the scratchpad, in bytes.
     pub scratchpad: u16,
-    /// Where the list of free regions lies in the scratchpad, if the program allocates: a count of
-    /// 8 bytes at a multiple of 8, then that many addresses. An iteration that stores into the new
-    /// allocation takes the last one.
+    /// Offset of the list of free regions in the scratchpad, if the program allocates. The list is
+    /// a count of 8 bytes at a multiple of 8, then that many addresses. An iteration that stores
+    /// into the new allocation takes the last one.
     pub regions_at: Option<u16>,
 }
 
 impl Declaration {
-    /// A program without allocations.
+    /// Declares a program without allocations.
     pub const fn scratchpad(bytes: u16) -> Declaration {
         Declaration {
             scratchpad: bytes,

@@ -1,9 +1,9 @@
-//! Names of programs.
+//! Hashes that identify programs.
 
 use std::fmt;
 
-/// The first 16 bytes of the BLAKE3 hash of a program's bytes. Nobody finds a second program with
-/// the hash of a given one, so that memory nodes keep programs by it.
+/// The first 16 bytes of the BLAKE3 hash of a program's bytes. It is infeasible to find a second
+/// program with the hash of a given one, so memory nodes identify programs by it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProgramHash(pub [u8; 16]);
 

@@ -6,37 +6,37 @@ use super::verify::{self, VerifyError};
 use super::window::Window;
 use crate::isa::{Code, DecodeError};
 
-/// The most slots of 8 bytes that a program has. The largest program of the paper's applications,
-/// a B+ tree with aggregates over nine keys, has 314; that for the leaves of a pool, whose entries
-/// are not aligned, 550.
+/// Largest number of 8-byte slots of a program. The largest program of the paper's applications, a
+/// B+ tree with aggregates over nine keys, has 314; that for the leaves of a pool, whose entries
+/// are not aligned, has 550.
 pub const INSTRUCTIONS_MAX: usize = 1024;
 
 /// A load or store of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Where it goes.
+    /// The window that it accesses.
     pub window: Window,
-    /// The least place of its first byte, counted from the window's origin: the current address,
+    /// The lowest place of its first byte, counted from the window's origin: the current address,
     /// the start of scratchpad or allocation, the end of the stack.
     pub min: i64,
-    /// The greatest place of its first byte.
+    /// The highest place of its first byte.
     pub max: i64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: usize,
-    /// True of a store.
+    /// True for a store, false for a load.
     pub stores: bool,
 }
 
 /// The bytes of a node that an iteration loads at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLoad {
-    /// The first byte, counted from the current address.
+    /// Place of the first byte, counted from the current address.
     pub start: i16,
-    /// How many; at most [`NODE_BYTES_MAX`](super::NODE_BYTES_MAX).
+    /// Number of bytes; at most [`NODE_BYTES_MAX`](super::NODE_BYTES_MAX).
     pub bytes: u16,
 }
 
-/// Code of which every iteration ends, and accesses only its windows.
+/// Code whose iterations all terminate, and access only their windows.
 ///
 /// One iteration is one run of the code. It begins with these registers, and ends with the address
 /// of the next node in register 0, or with zero if the traversal is done.
@@ -80,37 +80,37 @@ pub struct Program {
     hash: ProgramHash,
 }
 
-/// The reason why bytes are no program.
+/// The reason why bytes are not a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// There is no declaration before the code.
+    /// The bytes are too short for the declaration before the code.
     #[error("{bytes} bytes have no room for a declaration of {DECLARATION_BYTES}")]
     Short {
-        /// How many bytes there are.
+        /// Number of bytes.
         bytes: usize,
     },
     /// The last bytes of the declaration are not zero.
     #[error("the reserved bytes of the declaration are {value:#x}, not zero")]
     Reserved {
-        /// Their content.
+        /// Their value.
         value: u32,
     },
-    /// The rest is no code.
+    /// The rest does not decode as code.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The code is no program.
+    /// The verifier rejects the code.
     #[error(transparent)]
     Verify(#[from] VerifyError),
 }
 
-/// The bytes before the code: the scratchpad's length, the place of the list of regions (all bits
-/// if there is none), four zeros.
+/// Number of bytes before the code: the scratchpad's length, the place of the list of regions (all
+/// bits set if there is none), four zeros.
 const DECLARATION_BYTES: usize = 8;
 const NO_REGIONS: u16 = u16::MAX;
 
 impl Program {
-    /// Checks code.
+    /// Verifies code.
     ///
     /// # Errors
     /// See [`VerifyError`].
@@ -136,8 +136,8 @@ impl Program {
             code,
             declaration,
             accesses: findings.accesses,
-            // Offsets of loads have 16 bits and at most 256 bytes lie between them, but an address
-            // may be moved before the load.
+            // The offsets of loads have 16 bits, and the load has at most 256 bytes, but the
+            // program may move an address before it loads.
             node_load: NodeLoad {
                 start: i16::try_from(start).map_err(|_| VerifyError::FarNode { start })?,
                 bytes: (end - start) as u16,
@@ -147,7 +147,7 @@ impl Program {
         })
     }
 
-    /// Decodes and checks bytes.
+    /// Decodes and verifies bytes.
     ///
     /// # Errors
     /// See [`ProgramError`].
@@ -173,59 +173,59 @@ impl Program {
         Ok(Program::verify(Code::decode(code)?, declaration)?)
     }
 
-    /// The bytes. Decoding accepts them.
+    /// Encodes the program. Decoding accepts the bytes.
     pub fn encode(&self) -> Vec<u8> {
         encode(&self.code, self.declaration)
     }
 
-    /// The code.
+    /// Returns the code.
     pub fn code(&self) -> &Code {
         &self.code
     }
 
-    /// What was declared.
+    /// Returns the declaration.
     pub fn declaration(&self) -> Declaration {
         self.declaration
     }
 
-    /// The length of the scratchpad, in bytes.
+    /// Returns the length of the scratchpad, in bytes.
     pub fn scratchpad_bytes(&self) -> usize {
         self.declaration.scratchpad.into()
     }
 
-    /// The load with which an iteration begins.
+    /// Returns the load with which an iteration begins.
     pub fn node_load(&self) -> NodeLoad {
         self.node_load
     }
 
-    /// The load or store of an instruction, if it is one.
+    /// Returns the load or store of an instruction, if it is one.
     pub fn access(&self, index: usize) -> Option<Access> {
         self.accesses.get(index).copied().flatten()
     }
 
-    /// True if it may load from a window, or store into it.
+    /// Returns true if it may load from a window, or store into it.
     pub fn accesses(&self, window: Window) -> bool {
         let mut accesses = self.accesses.iter().flatten();
         accesses.any(|access| access.window == window)
     }
 
-    /// True if it may store into a window.
+    /// Returns true if it may store into a window.
     pub fn stores_into(&self, window: Window) -> bool {
         let mut accesses = self.accesses.iter().flatten();
         accesses.any(|access| access.stores && access.window == window)
     }
 
-    /// True if it may change memory: nodes, or regions that it allocates.
+    /// Returns true if it may change memory: nodes, or regions that it allocates.
     pub fn changes_memory(&self) -> bool {
         self.stores_into(Window::Node) || self.stores_into(Window::Allocation)
     }
 
-    /// How many instructions the longest path of an iteration has.
+    /// Returns the number of instructions of the longest path of an iteration.
     pub fn longest_path(&self) -> usize {
         self.longest_path
     }
 
-    /// The name by which it is found again.
+    /// Returns the hash that identifies the program.
     pub fn hash(&self) -> ProgramHash {
         self.hash
     }

@@ -1,9 +1,9 @@
-//! Sets of numbers that a register may hold: all from a least to a greatest one.
+//! Sets of numbers that a register may hold: all from a smallest to a largest one.
 
 use crate::isa::arithmetic::{alu32, alu64};
 use crate::isa::{AluOperation, Condition, Width};
 
-/// All numbers from `min` to `max`, without sign.
+/// The numbers from `min` to `max`, without sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub min: u64,
@@ -13,7 +13,7 @@ pub struct Interval {
 const LOW: u64 = u32::MAX as u64;
 
 impl Interval {
-    /// Any number.
+    /// The interval of all numbers.
     pub const ALL: Interval = Interval {
         min: 0,
         max: u64::MAX,
@@ -26,7 +26,7 @@ impl Interval {
         }
     }
 
-    /// The numbers of so many bits.
+    /// Creates the interval of the numbers of `bits` bits.
     pub const fn of_bits(bits: u32) -> Interval {
         Interval {
             min: 0,
@@ -34,12 +34,12 @@ impl Interval {
         }
     }
 
-    /// The number, if there is only one.
+    /// Returns the number, if there is only one.
     pub fn single(self) -> Option<u64> {
         (self.min == self.max).then_some(self.min)
     }
 
-    /// The least interval with all numbers of both.
+    /// Returns the smallest interval with all numbers of both.
     pub fn join(self, other: Interval) -> Interval {
         Interval {
             min: self.min.min(other.min),
@@ -47,7 +47,7 @@ impl Interval {
         }
     }
 
-    /// The lower 32 bits.
+    /// Returns the interval of the lower 32 bits.
     pub fn low_half(self) -> Interval {
         if self.max <= LOW {
             self
@@ -58,7 +58,8 @@ impl Interval {
         }
     }
 
-    /// The results of an operation. It may contain more than the exact results, never fewer.
+    /// Returns the results of an operation. The interval may contain more than the exact results,
+    /// never fewer.
     pub fn alu(self, width: Width, operation: AluOperation, other: Interval) -> Interval {
         let (a, b) = match width {
             Width::W64 => (self, other),
@@ -79,13 +80,13 @@ impl Interval {
         if result.max > all.max { all } else { result }
     }
 
-    /// The results if none wraps around, else `None`.
+    /// Returns the results if none wraps around, otherwise `None`.
     fn wide(self, bits: u32, operation: AluOperation, b: Interval) -> Option<Interval> {
         let a = self;
         let interval = |min, max| Some(Interval { min, max });
         let shift = b.single().map(|shift| shift as u32 & (bits - 1));
         match operation {
-            // A constant that is negative, seen with a sign, is subtracted.
+            // A constant that is negative as a signed number is subtracted.
             AluOperation::Add => match negative(b, bits) {
                 Some(summand) => interval(a.min.checked_sub(summand)?, a.max - summand),
                 None => interval(a.min.checked_add(b.min)?, a.max.checked_add(b.max)?),
@@ -95,7 +96,7 @@ impl Interval {
                 interval(a.min.checked_mul(b.min)?, a.max.checked_mul(b.max)?)
             }
             AluOperation::Divide if b.min > 0 => interval(a.min / b.max, a.max / b.min),
-            // A division by zero results in zero.
+            // A division by zero returns zero.
             AluOperation::Divide => interval(0, a.max),
             AluOperation::Modulo if b.min > a.max => Some(a),
             AluOperation::Modulo if b.min > 0 => interval(0, a.max.min(b.max - 1)),
@@ -133,8 +134,9 @@ impl Interval {
         }
     }
 
-    /// What is left of both intervals if a comparison of 64 bits holds. If it cannot hold, they
-    /// stay: then the code behind is not reached, and any interval is right.
+    /// Narrows both intervals to the numbers for which a comparison of 64 bits holds. If it cannot
+    /// hold, returns them unchanged: then the code after it is not reached, and any interval is
+    /// right.
     pub fn where_holds(self, condition: Condition, other: Interval) -> (Interval, Interval) {
         let signs = |interval: Interval| interval.max <= i64::MAX as u64;
         let unsigned = signs(self) && signs(other);
@@ -164,7 +166,7 @@ impl Interval {
         (a, b)
     }
 
-    /// Without the number of an interval of one, if that is at an end.
+    /// Removes the number of an interval of one, if it is the smallest or largest number here.
     fn without(self, other: Interval) -> Interval {
         let mut left = self;
         if let Some(value) = other.single()
@@ -181,7 +183,7 @@ impl Interval {
     }
 }
 
-/// The magnitude of a single number that is negative.
+/// Returns the magnitude of a single number that is negative.
 fn negative(interval: Interval, bits: u32) -> Option<u64> {
     let value = interval.single()?;
     let is_negative = value >> (bits - 1) & 1 == 1;
@@ -193,7 +195,7 @@ fn negative(interval: Interval, bits: u32) -> Option<u64> {
 }
 
 fn less(a: Interval, b: Interval) -> (Interval, Interval) {
-    // No number is less than zero, and none greater than the greatest: then nothing is left.
+    // No number is below zero or above the largest one. In that case nothing is left.
     let (Some(most), Some(least)) = (b.max.checked_sub(1), a.min.checked_add(1)) else {
         return (a, b);
     };
@@ -226,7 +228,7 @@ fn swap((a, b): (Interval, Interval)) -> (Interval, Interval) {
     (b, a)
 }
 
-/// The condition that holds where another does not.
+/// Returns the condition that holds when `condition` does not.
 pub fn opposite(condition: Condition) -> Option<Condition> {
     Some(match condition {
         Condition::Equal => Condition::NotEqual,
@@ -277,7 +279,7 @@ mod tests {
         Condition::SignedLessOrEqual,
     ];
 
-    /// Intervals of a few numbers, at edges of both widths and signs.
+    /// Returns intervals of a few numbers, at edges of both widths and signs.
     fn intervals() -> Vec<Interval> {
         let edges = [
             0,

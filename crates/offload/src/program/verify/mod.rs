@@ -1,9 +1,9 @@
-//! The verifier: which code is a program.
+//! The verifier, which decides if code is a program.
 //!
-//! Jumps go forward only, so one pass in the order of the instructions sees every path. It follows
-//! what each register and each word of the stack may hold: a number in an interval, or an address
-//! at a distance from the origin of a window. Where paths meet, it keeps what is true on both. Each
-//! access is within its window for all that is known, so executors need not check it again.
+//! Jumps go forward only, so one pass in the order of the instructions sees every path. It tracks
+//! the possible contents of each register and each word of the stack: a number in an interval, or
+//! an address at a distance from the origin of a window. At a join of paths, it keeps what is true
+//! on both. It proves that each access is within its window, so executors need not check it again.
 
 mod interval;
 mod refusal;
@@ -21,14 +21,14 @@ use interval::{Interval, opposite};
 use state::State;
 use value::{DISTANCE_MAX, Value};
 
-/// What the verifier finds out about code.
+/// The results of the verifier.
 #[derive(Debug)]
 pub struct Findings {
-    /// Of each instruction, if it is a load or a store.
+    /// The access of each instruction, if it is a load or a store.
     pub accesses: Vec<Option<Access>>,
     /// The bytes of the node that are accessed, counted from the current address.
     pub node: (i64, i64),
-    /// The instructions of the longest path.
+    /// Number of instructions of the longest path.
     pub longest_path: usize,
 }
 
@@ -66,9 +66,9 @@ pub fn verify(code: &Code, scratchpad: usize, allocates: bool) -> Result<Finding
 struct Pass<'c> {
     code: &'c Code,
     scratchpad: i64,
-    /// What is known before each instruction; `None` where no path has led so far.
+    /// The state known before each instruction; `None` if no path has led there so far.
     states: Vec<Option<State>>,
-    /// The instructions of the longest path to each.
+    /// Number of instructions of the longest path to each instruction.
     lengths: Vec<usize>,
     accesses: Vec<Option<Access>>,
     node: Option<(i64, i64)>,
@@ -131,7 +131,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The bytes of a load or store, which have to lie in their window.
+    /// Checks a load or store, whose bytes must be within their window.
     fn access(
         &mut self,
         index: usize,
@@ -192,7 +192,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// A path leads from one instruction to another behind it.
+    /// Notes that a path leads from one instruction to a later one.
     fn reach(&mut self, target: usize, from: usize, state: State) {
         let length = self.lengths[from] + 1;
         // Code ends with an exit or a jump, so there is such an instruction.
@@ -210,7 +210,7 @@ fn constant(value: i32) -> Interval {
     Interval::one(i64::from(value) as u64)
 }
 
-/// What a register holds, which has to be written.
+/// Returns the value of a register, which must have been written.
 fn known(state: &State, register: Register) -> Result<Value, Refusal> {
     match state.get(register) {
         Value::Unknown => Err(Refusal::Uninitialised { register }),
@@ -218,7 +218,7 @@ fn known(state: &State, register: Register) -> Result<Value, Refusal> {
     }
 }
 
-/// The interval of a register that may not hold an address.
+/// Returns the interval of a register that must not hold an address.
 fn number(state: &State, register: Register) -> Result<Interval, Refusal> {
     match known(state, register)? {
         Value::Number(interval) => Ok(interval),
@@ -260,14 +260,14 @@ fn store(state: &mut State, access: Access, source: Operand, value: Value) -> Re
     Ok(())
 }
 
-/// The first and last place of an access to the stack, counted from the stack's start. Of other
-/// windows the places mean nothing.
+/// Returns the first and last place of an access to the stack, counted from the stack's start. For
+/// other windows the places mean nothing.
 fn places(access: Access) -> (usize, usize) {
     let place = |offset: i64| (offset + STACK_BYTES as i64) as usize;
     (place(access.min), place(access.max))
 }
 
-/// An instruction that only changes a register.
+/// Applies an instruction that only changes a register.
 fn compute(state: &mut State, instruction: &Instruction) -> Result<(), Refusal> {
     match *instruction {
         Instruction::Alu {
@@ -355,11 +355,11 @@ fn alu(
     }
 }
 
-/// An address, moved by a number.
+/// Returns an address moved by a number.
 fn moved(address: Value, by: Interval, back: bool) -> Result<Value, Refusal> {
     let (least, most) = match by.single() {
         Some(value) => (value as i64, value as i64),
-        // As seen with a sign, the interval has to lie on one side.
+        // Seen as signed numbers, the interval must not contain both signs.
         None if by.max <= DISTANCE_MAX as u64 => (by.min as i64, by.max as i64),
         None => return Err(Refusal::Unbounded),
     };
@@ -377,7 +377,7 @@ fn moved(address: Value, by: Interval, back: bool) -> Result<Value, Refusal> {
     })
 }
 
-/// What is known if a comparison holds.
+/// Returns the state if a comparison holds.
 fn refined(
     state: &State,
     width: Width,
@@ -403,7 +403,7 @@ fn refined(
             Operand::Immediate(_) => b.low_half(),
             Operand::Register(_) => b,
         };
-        // Then the halves compare as the whole numbers do.
+        // Below these bounds, the halves compare as the whole numbers do.
         let most = match condition {
             Condition::SignedGreater
             | Condition::SignedGreaterOrEqual

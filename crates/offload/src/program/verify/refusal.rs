@@ -1,32 +1,32 @@
-//! Why the verifier refuses code.
+//! The reasons why the verifier refuses code.
 
 use super::value::DISTANCE_MAX;
 use crate::isa::{Condition, Register};
 use crate::program::{INSTRUCTIONS_MAX, NODE_BYTES_MAX, SCRATCHPAD_BYTES_MAX, Window};
 
-/// The reason why code is no program.
+/// The reason why code is not a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
     /// The code has too many slots of 8 bytes.
     #[error("{slots} slots of 8 bytes are more than {INSTRUCTIONS_MAX}")]
     TooLong {
-        /// How many it has.
+        /// Number of slots.
         slots: usize,
     },
     /// The scratchpad is too long.
     #[error("a scratchpad of {bytes} bytes is longer than {SCRATCHPAD_BYTES_MAX}")]
     Scratchpad {
-        /// How long it is.
+        /// Length of the scratchpad.
         bytes: usize,
     },
-    /// The list of free regions does not lie in the scratchpad, or not at a multiple of 8.
+    /// The list of free regions is not within the scratchpad, or not at a multiple of 8.
     #[error(
         "the list of free regions at byte {at} is not aligned, or not within a scratchpad of \
          {bytes} bytes"
     )]
     Regions {
-        /// Where it begins.
+        /// Offset of the list.
         at: usize,
         /// The length of the scratchpad.
         bytes: usize,
@@ -34,7 +34,7 @@ pub enum VerifyError {
     /// The node's bytes begin too far from the current address.
     #[error("the node's bytes begin at {start}, which does not fit 16 bits")]
     FarNode {
-        /// The first byte.
+        /// Place of the first byte.
         start: i64,
     },
     /// An instruction is refused.
@@ -65,38 +65,38 @@ pub enum Refusal {
     /// No path leads here.
     #[error("no path leads here")]
     Unreachable,
-    /// A register is read that is not written on all paths, or holds a number on one and an address
-    /// on another.
+    /// A register is read that is not written on all paths, or that holds a number on one and an
+    /// address on another.
     #[error("{register} is not written on all paths, or not the same kind on all")]
     Uninitialised {
         /// The register.
         register: Register,
     },
-    /// Bytes of the stack are loaded that were not stored in this iteration, or are a part of an
-    /// address.
+    /// A load reads bytes of the stack that were not stored in this iteration, or that are a part
+    /// of an address.
     #[error("byte {offset} of the stack is not written on all paths, or is part of an address")]
     UninitialisedStack {
-        /// Counted from register 10.
+        /// Place of the byte, counted from register 10.
         offset: i64,
     },
     /// The base of a load or store is a number.
     #[error("{register} is a number, not an address in a window")]
     NotAnAddress {
-        /// The base.
+        /// The base register.
         register: Register,
     },
-    /// A load or store may lie outside of its window.
+    /// A load or store may be outside of its window.
     #[error("bytes {start} to {end} are not all within {window}, which has {from} to {to}")]
     OutOfBounds {
         /// The window.
         window: Window,
-        /// The least first byte.
+        /// The lowest first byte.
         start: i64,
-        /// Behind the greatest last byte.
+        /// The end of the highest last byte (exclusive).
         end: i64,
         /// The window's first byte.
         from: i64,
-        /// Behind the window's last byte.
+        /// The end of the window (exclusive).
         to: i64,
     },
     /// The accesses to the node up to here are too far apart for one load.
@@ -107,10 +107,10 @@ pub enum Refusal {
     NodeTooLong {
         /// The first byte of the load.
         start: i64,
-        /// Behind its last byte.
+        /// The end of its last byte (exclusive).
         end: i64,
     },
-    /// An operation on an address that is not the addition or subtraction of 64 bits of a number.
+    /// An operation on an address is not the addition or subtraction of a number of 64 bits.
     #[error("this operation on the address in {register} is not allowed")]
     AddressArithmetic {
         /// The register.

@@ -1,4 +1,4 @@
-//! What the verifier knows before an instruction.
+//! The knowledge of the verifier before an instruction.
 
 use super::value::Value;
 use crate::isa::{Register, STACK_BYTES};
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 const WORDS: usize = STACK_BYTES / 8;
 
-/// Registers and stack.
+/// The known contents of registers and stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     registers: [Value; 11],
@@ -18,7 +18,7 @@ pub struct State {
 }
 
 impl State {
-    /// An iteration begins.
+    /// Creates the state at the beginning of an iteration.
     pub fn new(allocates: bool) -> State {
         let mut state = State {
             registers: [Value::Unknown; 11],
@@ -44,7 +44,7 @@ impl State {
         self.registers[usize::from(register.number())] = value;
     }
 
-    /// What is known where two paths meet.
+    /// Keeps what is true on both of two paths that join.
     pub fn join(&mut self, other: &State) {
         for (value, other) in self.registers.iter_mut().zip(other.registers) {
             *value = value.join(other);
@@ -62,11 +62,11 @@ impl State {
         }
     }
 
-    /// A store into the stack of a value at any of the places from `min` to `max`, counted from the
-    /// stack's start. `value` is what the whole word then holds.
+    /// Notes a store into the stack at any of the places from `min` to `max`, counted from the
+    /// stack's start. `value` is the content of the whole word afterwards.
     pub fn store(&mut self, min: usize, max: usize, bytes: usize, value: Value) {
         for word in min / 8..(max + bytes).div_ceil(8) {
-            // What is left of an address is no number that a program may see.
+            // The remaining part of an address is not a number that a program may see.
             if is_address(self.words[word]) {
                 self.unwrite(word);
             }
@@ -82,14 +82,15 @@ impl State {
         }
     }
 
-    /// The word of a load of 8 bytes, if it was stored as a whole and lies at one place.
+    /// Returns the word of a load of 8 bytes, if it was stored as a whole and has a single place.
     pub fn word(&self, min: usize, max: usize, bytes: usize) -> Option<Value> {
         let whole = min == max && bytes == 8 && min.is_multiple_of(8);
         let word = self.words.get(min / 8).filter(|_| whole)?;
         (*word != Value::Unknown).then_some(*word)
     }
 
-    /// The first byte of a range of the stack that is not written, or holds a part of an address.
+    /// Returns the first byte of a range of the stack that is not written, or holds a part of an
+    /// address.
     pub fn unwritten(&self, range: Range<usize>) -> Option<usize> {
         let is_written = |byte: usize| self.written[byte / 64] >> (byte % 64) & 1 == 1;
         range

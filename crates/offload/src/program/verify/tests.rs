@@ -17,7 +17,7 @@ fn accepted(text: &str) -> Program {
     verify(text, PLAIN).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The slot and the cause of a refusal.
+/// Returns the slot and the cause of a refusal.
 fn refused(text: &str) -> (usize, Refusal) {
     match verify(text, PLAIN) {
         Err(VerifyError::Instruction { slot, refusal, .. }) => (slot, refusal),
@@ -116,14 +116,14 @@ fn computed_places_need_bounds() {
         refused(&text.replace("and r6, 7", "mov r7, 0")).1,
         Refusal::Unbounded
     );
-    // A comparison gives a bound, too, on the path where it holds.
+    // A comparison sets a bound, too, on the path on which it holds.
     let text = "mov r0, 0\n ldxdw r6, [r1]\n jgt r6, 56, end\n add r6, r2\n ldxdw r0, [r6]\n\
                 end: exit";
     accepted(text);
     refused(&text.replace("56", "57"));
     let narrow = "mov r0, 0\n ldxw r6, [r1]\n jsgt32 r6, 56, end\n add r6, r2\n ldxb r0, [r6]\n\
                   end: exit";
-    // A negative half is a large number.
+    // A negative half is a large number, so a signed comparison sets no bound.
     assert_eq!(refused(narrow).1, Refusal::Unbounded);
     accepted(&narrow.replace("jsgt32", "jgt32"));
 }
@@ -155,8 +155,8 @@ fn the_stack_gives_back_what_was_stored() {
     assert_eq!(refused("ldxb r0, [r10-8]\n exit").1, unwritten(-8));
     let text = "stw [r10-8], 1\n ldxdw r0, [r10-8]\n exit";
     assert_eq!(refused(text).1, unwritten(-4));
-    // No part of an address is a number: not a half, not what a shorter store leaves, not what
-    // another path may have left.
+    // No part of an address is a number: not a half, not the rest after a shorter store, not the
+    // word that another path may have left.
     let text = "stxdw [r10-8], r1\n ldxw r0, [r10-8]\n exit";
     assert_eq!(refused(text).1, unwritten(-8));
     let text = "stxdw [r10-8], r1\n stb [r10-8], 0\n ldxdw r0, [r10-8]\n exit";

@@ -1,20 +1,20 @@
-//! What the verifier knows of a register or of a word of the stack.
+//! The knowledge of the verifier about a register or a word of the stack.
 
 use super::interval::Interval;
 use crate::program::Window;
 
-/// The farthest that an address may be from the start of its window. Windows are shorter by far;
-/// the bound keeps sums of distances from wrapping around.
+/// The largest distance of an address from the start of its window. Windows are much shorter; the
+/// bound keeps sums of distances from wrapping around.
 pub const DISTANCE_MAX: i64 = 1 << 20;
 
-/// A register's content.
+/// The content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Not written on some path, or not the same kind on all paths.
+    /// Nothing known: not written on some path, or not the same kind on all paths.
     Unknown,
     /// A number.
     Number(Interval),
-    /// An address, from `min` to `max` bytes behind the origin of a window.
+    /// An address, from `min` to `max` bytes after the origin of a window.
     Address { window: Window, min: i64, max: i64 },
 }
 
@@ -29,7 +29,7 @@ impl Value {
         }
     }
 
-    /// What is known if either of two is true.
+    /// Returns what is true of both values.
     pub fn join(self, other: Value) -> Value {
         match (self, other) {
             (Value::Number(a), Value::Number(b)) => Value::Number(a.join(b)),
