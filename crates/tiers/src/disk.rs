@@ -1,4 +1,4 @@
-//! The disk that file tiers lie on. Tests have one that fails.
+//! The file system that file tiers are stored on. Tests replace it to inject faults.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -9,23 +9,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long is waited for a disk. Then there is an error. *Assumed*: a disk that works answers in a
+/// Timeout of a disk, after which there is an error. *Assumed*: a working disk responds within a
 /// hundredth of it.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes the files of tiers.
+/// A disk that creates the files of tiers.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// A new file of so many bytes, which the disk reserves. It has no name, so that nothing is
+    /// Creates a file of `bytes` bytes, which the disk reserves. It has no name, so that nothing is
     /// left of it when the process ends.
     ///
     /// # Errors
-    /// It cannot be made, or there is no room.
+    /// The file cannot be created, or there is no room.
     fn create(&self, folder: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>>;
 
-    /// The bytes that are free in a folder's file system for this user; `None` if it does not say.
+    /// Returns the bytes that are free for this user in a folder's file system; `None` if it does
+    /// not report them.
     ///
     /// # Errors
-    /// There is no such folder.
+    /// The folder does not exist.
     fn free_bytes(&self, folder: &Path) -> io::Result<Option<u64>>;
 }
 
@@ -43,18 +44,19 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// The disk fails. A part may be written.
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()>;
 
-    /// The file for the kernel to read it by itself; `None` if it is to be read by `read_at` alone.
+    /// Returns the file's descriptor, for the kernel to read it directly; `None` if only `read_at`
+    /// may read it.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
-/// The disk of this machine. Files bypass the system's cache where the file system can, as memory
-/// is what a tier is to save.
+/// The disk of this machine. Files bypass the system's cache where the file system supports it,
+/// because a tier is meant to save memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// A number for each file, so that their names differ.
+/// Counter of files, which makes their names unique.
 static FILES: AtomicU64 = AtomicU64::new(0);
 
 impl Disk for RealDisk {
@@ -96,7 +98,7 @@ impl DiskFile for File {
     }
 }
 
-/// Has the disk reserve a file's bytes, so that a write does not find it full later.
+/// Makes the disk reserve a file's bytes, so that a later write does not find it full.
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     // SAFETY: the call takes an open file and two numbers.
     let reserved = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as libc::off_t) };
@@ -105,21 +107,21 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        // This file system cannot reserve.
+        // This file system does not support reserving.
         Some(libc::EOPNOTSUPP | libc::ENOSYS) => file.set_len(bytes),
         _ => Err(error),
     }
 }
 
-/// The bytes that are free in a folder's file system for this user.
+/// Returns the bytes that are free for this user in a folder's file system.
 fn free_bytes(folder: &Path) -> io::Result<Option<u64>> {
     let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes())?;
     let mut status = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: `path` ends with a zero and `status` has room for the answer; both outlive the call.
+    // SAFETY: `path` ends with a zero and `status` has room for the result; both outlive the call.
     if unsafe { libc::statvfs(path.as_ptr(), status.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has succeeded, so that it has filled `status`.
+    // SAFETY: the call succeeded, so it has filled `status`.
     let status = unsafe { status.assume_init() };
     Ok(status.f_bavail.checked_mul(status.f_frsize))
 }

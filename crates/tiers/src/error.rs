@@ -1,63 +1,63 @@
-//! Why tiers cannot be opened.
+//! The error of opening tiers.
 
 use crate::specification::ParseError;
 use std::path::PathBuf;
 
-/// Why tiers cannot be opened.
+/// Reason for which tiers cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// They are in no order that is possible.
+    /// The tiers are in an order that is not allowed.
     #[error(transparent)]
     Order(#[from] ParseError),
-    /// A folder cannot be written to.
+    /// The folder cannot be written to.
     #[error("tier {tier}: cannot write to {folder}: {source}")]
     Folder {
-        /// The tier as it was named.
+        /// The tier as it was specified.
         tier: String,
         /// The folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The tier is larger than the disk.
     #[error("tier {tier}: {folder} has only {free_bytes} bytes free")]
     DiskTooSmall {
-        /// The tier as it was named.
+        /// The tier as it was specified.
         tier: String,
         /// The folder.
         folder: PathBuf,
-        /// What is free.
+        /// Number of free bytes.
         free_bytes: u64,
     },
-    /// There is no such NUMA node.
+    /// The NUMA node does not exist.
     #[error("tier {tier}: there is no NUMA node {node}; there are {nodes:?}")]
     NoNode {
-        /// The tier as it was named.
+        /// The tier as it was specified.
         tier: String,
         /// The node.
         node: u32,
-        /// Those that there are.
+        /// The nodes that exist.
         nodes: Vec<u32>,
     },
     /// The tier is larger than the memory of its NUMA node.
     #[error("tier {tier}: NUMA node {node} has only {bytes} bytes")]
     NodeTooSmall {
-        /// The tier as it was named.
+        /// The tier as it was specified.
         tier: String,
         /// The node.
         node: u32,
-        /// What it has.
+        /// Number of bytes of the node.
         bytes: u64,
     },
-    /// A tier in the memory of a node cannot be had.
+    /// The memory of a NUMA node cannot be allocated.
     #[error("tier {tier}: {source}")]
     Memory {
-        /// The tier as it was named.
+        /// The tier as it was specified.
         tier: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The index of a map cannot be had.
+    /// The index of a map cannot be created.
     #[error(transparent)]
     Index(#[from] nearfield_core::Error),
     /// The thread that moves values cannot be started.
@@ -66,9 +66,9 @@ pub enum OpenError {
     /// The memory tiers are larger than the machine's memory.
     #[error("the memory tiers take {bytes} bytes, and this machine has {memory_bytes}")]
     MemoryTooSmall {
-        /// What they take together.
+        /// Number of bytes of these tiers together.
         bytes: u64,
-        /// What there is.
+        /// Number of bytes of the machine's memory.
         memory_bytes: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! A heap in this machine's memory that counts what is taken from it.
+//! A heap in this machine's memory that counts the bytes allocated from it.
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 use std::alloc::Layout;
@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A heap that accounts for every byte that is taken from it. Clones are the same heap.
+/// A heap that accounts for every byte allocated from it. Clones are the same heap.
 ///
-/// Any number of threads may take and give back memory at once.
+/// Any number of threads may allocate and free memory at once.
 ///
 /// ```
 /// use allocator_api2::vec::Vec;
@@ -27,21 +27,21 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// A heap from which nothing is taken yet.
+    /// Creates a heap from which nothing is allocated yet.
     pub fn new() -> Heap {
         Heap::default()
     }
 
-    /// The bytes that are taken from the heap now, as they were asked for.
+    /// Returns the bytes that are allocated from the heap now, as they were requested.
     pub fn used_bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 }
 
-// SAFETY: all memory comes from `Global` and goes back to it with the layout that it was taken
-// with, so what `Global` promises of its blocks holds of these. Clones count in one place and
-// take from the one `Global`, so a block may be given back through any of them; moving a `Heap`
-// moves only the reference to its count.
+// SAFETY: all memory comes from `Global` and returns to it with the layout that it was allocated
+// with, so `Global`'s guarantees for its blocks hold for these. Clones share one counter and
+// allocate from the one `Global`, so any of them may free a block; moving a `Heap` moves only the
+// reference to its counter.
 unsafe impl Allocator for Heap {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = Global.allocate(layout)?;
@@ -51,7 +51,8 @@ unsafe impl Allocator for Heap {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         self.used.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller says that `block` was taken here with `layout`, thus from `Global`.
+        // SAFETY: the caller guarantees that `block` was allocated here with `layout`, thus from
+        // `Global`.
         unsafe { Global.deallocate(block, layout) }
     }
 
@@ -61,7 +62,7 @@ unsafe impl Allocator for Heap {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: as for `deallocate`; the caller says that `new` is not smaller.
+        // SAFETY: as for `deallocate`; the caller guarantees that `new` is not smaller.
         let grown = unsafe { Global.grow(block, old, new) }?;
         self.used
             .fetch_add(new.size() - old.size(), Ordering::Relaxed);
@@ -74,7 +75,7 @@ unsafe impl Allocator for Heap {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: as for `deallocate`; the caller says that `new` is not larger.
+        // SAFETY: as for `deallocate`; the caller guarantees that `new` is not larger.
         let shrunk = unsafe { Global.shrink(block, old, new) }?;
         self.used
             .fetch_sub(old.size() - new.size(), Ordering::Relaxed);

@@ -1,18 +1,18 @@
-//! Tiers: where the values of a store take their memory, the fastest first.
+//! Tiers: the memories that hold the values of a store, ordered from fast to slow.
 //!
-//! A store keeps its keys, and the values that it uses, in the memory of this machine. Values that
-//! it uses little move to *cold* tiers: [compressed memory](Compressed), and [files](Files) on an
-//! SSD. [`Tiers`] has all of them in their order. A value that is put into a cold tier has a
+//! A store keeps its keys, and the values that it uses often, in the memory of this machine. Values
+//! that it rarely uses move to *cold* tiers: [compressed memory](Compressed), and [files](Files) on
+//! an SSD. [`Tiers`] holds all of them in order. A value that is put into a cold tier gets a
 //! [`Place`] there, which the store keeps instead of the value.
 //!
-//! Each tier has a capacity in bytes, and never takes more. Source: ADM (Zhao et al., 2022), which
+//! Each tier has a capacity in bytes, and never exceeds it. Source: ADM (Zhao et al., 2022), which
 //! moves whole objects between two memories; compressed and file tiers are additions.
 //!
-//! [`keep`] has what a store uses most in memory and the rest below it, and moves values as
-//! [`policy`] says. [`map`] is such a store by itself; the server is another.
+//! [`keep`] keeps the values that a store uses most in memory and the others below it. It moves
+//! values as [`policy`] decides. [`map`] is such a store on its own; the server is another.
 //!
 //! A container that takes its [`Heap`] as an allocator knows at any time how many bytes it has
-//! taken, and can be built again in another heap.
+//! allocated, and can be rebuilt in another heap.
 
 #![warn(missing_docs)]
 

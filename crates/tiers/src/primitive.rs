@@ -1,5 +1,6 @@
-//! The locks and atomics of [claims](crate::claim), which loom replaces by its own to explore every
-//! interleaving (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-tiers --release --test loom`).
+//! The locks and atomics of [claims](crate::claim). Under loom they are loom's, which explores
+//! every interleaving
+//! (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-tiers --release --test loom`).
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::Mutex;
@@ -16,7 +17,7 @@ pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 #[cfg(loom)]
 impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
-        // As the one that it stands in for, it is not poisoned.
+        // The lock that it stands in for is not poisoned, so this one must not be either.
         self.0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)

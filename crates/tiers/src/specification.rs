@@ -1,4 +1,4 @@
-//! Tiers as a user names them, such as `compressed=8G`.
+//! Tiers as a user specifies them, such as `compressed=8G`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,47 +16,47 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Specification {
-    /// Where the tier's values lie.
+    /// The kind of memory that stores the tier's values.
     pub kind: TierKind,
-    /// The most bytes that it may take.
+    /// Number of bytes that it may use.
     pub capacity_bytes: u64,
 }
 
-/// Where the values of a tier lie.
+/// The kind of memory that stores the values of a tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TierKind {
-    /// In the memory of this machine, as they are.
+    /// The memory of this machine, uncompressed.
     Memory,
-    /// In the memory of a NUMA node of this machine, as they are. As the first tier it is the
-    /// memory of the store itself.
+    /// The memory of a NUMA node of this machine, uncompressed. As the first tier it is the memory
+    /// of the store itself.
     Node(u32),
-    /// In the memory of this machine, compressed.
+    /// The memory of this machine, compressed.
     Compressed,
-    /// In files of a folder.
+    /// Files in a folder.
     File(PathBuf),
 }
 
-/// Why a word names no tier.
+/// Reason for which a word does not specify a tier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// There is no capacity.
+    /// The capacity is missing.
     #[error("tier '{0}': write KIND=SIZE, such as memory=4G, compressed=8G or file:/mnt/ssd=200G")]
     NoCapacity(String),
-    /// The capacity is no size.
+    /// The capacity does not parse.
     #[error("tier '{tier}': '{size}' is no size; write a number and K, M, G or T, such as 4G")]
     BadSize {
         /// The whole word.
         tier: String,
-        /// The part that is no size.
+        /// The part that does not parse.
         size: String,
     },
-    /// The capacity is less than the tier can do with.
+    /// The capacity is below the minimum of a tier.
     #[error("tier '{tier}': the least size is {} bytes", MIN_BYTES)]
     TooSmall {
         /// The whole word.
         tier: String,
     },
-    /// There is no such kind of tier.
+    /// The kind of tier is unknown.
     #[error(
         "tier '{tier}': '{kind}' is no kind of tier; there are memory, memory@numa:NODE, \
          compressed and file:FOLDER"
@@ -64,15 +64,15 @@ pub enum ParseError {
     UnknownKind {
         /// The whole word.
         tier: String,
-        /// The part that is no kind.
+        /// The part that is not a kind.
         kind: String,
     },
-    /// The tiers are not in an order that is possible.
+    /// The tiers are in an order that is not allowed.
     #[error("{0}")]
     Order(&'static str),
 }
 
-/// The least capacity of a tier.
+/// Minimum capacity of a tier.
 pub const MIN_BYTES: u64 = 1 << 20;
 
 impl FromStr for Specification {
@@ -112,7 +112,7 @@ impl FromStr for Specification {
 }
 
 impl Specification {
-    /// A tier in the memory of this machine.
+    /// Creates a tier in the memory of this machine.
     pub fn memory(capacity_bytes: u64) -> Specification {
         Specification {
             kind: TierKind::Memory,
@@ -120,7 +120,7 @@ impl Specification {
         }
     }
 
-    /// A tier in the memory of this machine, compressed.
+    /// Creates a tier in the memory of this machine, compressed.
     pub fn compressed(capacity_bytes: u64) -> Specification {
         Specification {
             kind: TierKind::Compressed,
@@ -128,7 +128,7 @@ impl Specification {
         }
     }
 
-    /// A tier in files of a folder.
+    /// Creates a tier in files of a folder.
     pub fn file(folder: impl Into<PathBuf>, capacity_bytes: u64) -> Specification {
         Specification {
             kind: TierKind::File(folder.into()),
@@ -136,12 +136,12 @@ impl Specification {
         }
     }
 
-    /// Checks that tiers are in an order that is possible: memory first, then that of a NUMA node,
-    /// compressed memory and files, one of each kind, as each is slower than the one before; and
-    /// that each has the least capacity.
+    /// Checks that tiers are in an allowed order, because each must be slower than the one before:
+    /// memory first, then that of a NUMA node, compressed memory and files, one of each kind. Also
+    /// checks that each has the minimum capacity.
     ///
     /// # Errors
-    /// Which rule they break.
+    /// The rule that they break.
     pub fn check_order(tiers: &[Specification]) -> Result<(), ParseError> {
         let rank = |tier: &Specification| match tier.kind {
             TierKind::Memory => 0,
@@ -174,7 +174,7 @@ impl Specification {
         Ok(())
     }
 
-    /// The folder of a file tier.
+    /// Returns the folder of a file tier.
     pub fn folder(&self) -> Option<&Path> {
         match &self.kind {
             TierKind::File(folder) => Some(folder),
@@ -200,7 +200,7 @@ impl fmt::Display for TierKind {
     }
 }
 
-/// Reads a number of bytes, with a power of 1,024 behind it or none.
+/// Parses a number of bytes, with an optional suffix for a power of 1,024.
 fn parse_size(size: &str) -> Option<u64> {
     let upper = size.to_ascii_uppercase();
     let upper = upper

@@ -1,4 +1,4 @@
-//! All tiers of a store, in their order.
+//! All tiers of a store, in order.
 
 use crate::compressed::{Compressed, is_block};
 use crate::disk::{Disk, RealDisk};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The tiers of a store, the fastest first. All threads may use them at once.
+/// The tiers of a store, from fast to slow. All threads may use them at once.
 ///
 /// ```
 /// use nearfield_tiers::Tiers;
@@ -31,7 +31,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Tiers {
     specifications: Vec<Specification>,
-    /// The tiers below the first, which is the memory of the store itself.
+    /// Tiers below the first, which is the memory of the store itself.
     cold: Vec<Cold>,
     notes: Vec<String>,
 }
@@ -48,16 +48,16 @@ impl Tiers {
     /// Opens empty tiers.
     ///
     /// # Errors
-    /// They are in no order that is possible, larger than the machine, or a folder cannot be
-    /// written to.
+    /// The tiers are in an order that is not allowed, they are larger than the machine, or a folder
+    /// cannot be written to.
     pub fn open(specifications: &[Specification]) -> Result<Tiers, OpenError> {
         Tiers::open_on(specifications, &(Arc::new(RealDisk) as Arc<dyn Disk>))
     }
 
-    /// As [`open`](Tiers::open), with the files on another disk.
+    /// Opens empty tiers like [`open`](Tiers::open), with the files on another disk.
     ///
     /// # Errors
-    /// As of `open`.
+    /// As for `open`.
     pub fn open_on(
         specifications: &[Specification],
         disk: &Arc<dyn Disk>,
@@ -103,12 +103,12 @@ impl Tiers {
         })
     }
 
-    /// What a user should know: tiers that are not as they were named.
+    /// Returns what a user should know: the tiers that differ from how they were specified.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The tiers as they were named.
+    /// Returns the tiers as they were specified.
     pub fn specifications(&self) -> &[Specification] {
         &self.specifications
     }
@@ -117,13 +117,13 @@ impl Tiers {
         self.cold.get(tier.checked_sub(1)?)
     }
 
-    /// The folder of a tier in files.
+    /// Returns the folder of a file tier.
     pub fn folder(&self, tier: usize) -> Option<&Path> {
         self.specifications.get(tier)?.folder()
     }
 
-    /// What a cold tier holds; `None` for the first tier, which the store accounts for, and where
-    /// there is no tier.
+    /// Returns the usage of a cold tier. Returns `None` for the first tier, which the store
+    /// accounts for, and for a tier that does not exist.
     pub fn usage(&self, tier: usize) -> Option<Usage> {
         self.cold(tier).map(|cold| match cold {
             Cold::Compressed(tier) => tier.usage(),
@@ -131,7 +131,7 @@ impl Tiers {
         })
     }
 
-    /// How many values a cold tier holds; 0 where there is no such tier. Takes nanoseconds.
+    /// Returns the number of values in a cold tier; 0 if there is no such tier. Takes nanoseconds.
     #[inline]
     pub fn values(&self, tier: usize) -> u64 {
         self.cold(tier).map_or(0, |cold| match cold {
@@ -140,8 +140,8 @@ impl Tiers {
         })
     }
 
-    /// True if values of so many bytes together, the last of which has `last_bytes`, are best put
-    /// at once and without another.
+    /// Returns true if values of `bytes` bytes in total, the last of which has `last_bytes`, are
+    /// best put now, without adding another.
     pub fn is_batch(&self, tier: usize, bytes: usize, last_bytes: usize) -> bool {
         match self.cold(tier) {
             Some(Cold::Compressed(_)) | None => is_block(bytes, last_bytes),
@@ -149,10 +149,10 @@ impl Tiers {
         }
     }
 
-    /// Puts values into a cold tier together and answers their places, in their order.
+    /// Puts values into a cold tier together and returns their places, in the same order.
     ///
     /// # Errors
-    /// Nothing is put then.
+    /// The tier refuses them; none of them is put then.
     pub fn put(&self, tier: usize, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
         match self.cold(tier) {
             Some(Cold::Compressed(tier)) => tier.put(values),
@@ -161,8 +161,8 @@ impl Tiers {
         }
     }
 
-    /// Does what takes long and need not be done at once: trains dictionaries. To be called from
-    /// time to time, by a thread for which nobody waits.
+    /// Does work that takes long and can wait: trains dictionaries. Call it from time to time, on a
+    /// thread that no client waits for.
     pub fn tend(&self) {
         for cold in &self.cold {
             if let Cold::Compressed(tier) = cold {
@@ -174,7 +174,7 @@ impl Tiers {
     /// Appends the value at a place to `out`. May wait for a disk.
     ///
     /// # Errors
-    /// It cannot be read, or is not what was written.
+    /// The value cannot be read, or is not what was written.
     pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.read(place, out),
@@ -183,10 +183,10 @@ impl Tiers {
         }
     }
 
-    /// As [`read`](Tiers::read), but waits no longer than `limit` for a disk.
+    /// Reads like [`read`](Tiers::read), but waits at most `limit` for a disk.
     ///
     /// # Errors
-    /// As of `read`, and if the disk does not answer in time.
+    /// As for `read`, and if the disk does not respond in time.
     pub fn read_within(
         &self,
         limit: Duration,
@@ -202,8 +202,8 @@ impl Tiers {
         }
     }
 
-    /// The read of a value that waits for a disk, to be run by another thread; `None` if the value
-    /// lies in memory. The value may be released meanwhile.
+    /// Returns the read of a value that waits for a disk, for another thread to run; `None` if the
+    /// value is in memory. The value may be released meanwhile.
     pub fn pending(&self, place: Place) -> Option<Pending> {
         match self.cold(place.tier()) {
             Some(Cold::Files(tier)) => tier.pending(place),
@@ -211,7 +211,7 @@ impl Tiers {
         }
     }
 
-    /// Gives up the value at a place. To be called once for each place, when nobody reads it any
+    /// Releases the value at a place. Call it once for each place, when no thread reads it any
     /// more.
     pub fn release(&self, place: Place) {
         match self.cold(place.tier()) {
@@ -221,7 +221,7 @@ impl Tiers {
         }
     }
 
-    /// True if the tier would take less once the value at a place is put again.
+    /// Returns true if the tier would use fewer bytes once the value at a place is put again.
     pub fn wants_rewrite(&self, place: Place) -> bool {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.wants_rewrite(place),
@@ -230,8 +230,8 @@ impl Tiers {
         }
     }
 
-    /// True if most of what lies around the value at a place was released, so that putting it again
-    /// makes room.
+    /// Returns true if most of the values stored around that at a place were released, so that
+    /// putting it again frees room.
     pub fn is_sparse(&self, place: Place) -> bool {
         match self.cold(place.tier()) {
             Some(Cold::Compressed(tier)) => tier.is_sparse(place),
@@ -240,13 +240,13 @@ impl Tiers {
         }
     }
 
-    /// The number of tiers, the first included.
+    /// Returns the number of tiers, including the first.
     pub fn count(&self) -> usize {
         self.specifications.len()
     }
 }
 
-/// The memory of this machine, if the system says.
+/// Returns the bytes of this machine's memory, if the system reports them.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;

@@ -4,19 +4,20 @@ use crate::primitive::{AtomicUsize, Mutex, Ordering};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Places that are not released while anybody holds them, so that they do not become other values'.
-/// What was read from a place, an `F`, may be laid beside it for all that come while it is held.
+/// Places that are not released while a thread holds them, so that they are not reused for other
+/// values. An `F` that was read from a place may be attached to it for other threads to use while
+/// the place is held.
 #[derive(Debug)]
 pub struct Holds<P, F> {
     places: Mutex<HashMap<P, Hold<F>>>,
-    /// How many there are, so that nobody takes the lock while there are none.
+    /// Number of held places, so that no thread takes the lock while there are none.
     count: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Hold<F> {
     holders: usize,
-    /// It was given up meanwhile.
+    /// Set if the place was given up meanwhile.
     released: bool,
     fetched: Option<F>,
 }
@@ -41,15 +42,15 @@ impl<P, F> Default for Holds<P, F> {
 }
 
 impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
-    /// Holds a place. To be called in the phase in which it was read from the index.
+    /// Holds a place. Call it in the phase in which the place was read from the index.
     pub fn hold(&self, place: P) {
         let mut places = self.places.lock();
         places.entry(place).or_default().holders += 1;
         self.count.store(places.len(), Ordering::Release);
     }
 
-    /// Ends a [hold](Holds::hold). True if the place was given up meanwhile and this was the last
-    /// who held it: it is to be released now.
+    /// Ends a [hold](Holds::hold). Returns true if the place was given up meanwhile and this was
+    /// its last holder: the caller must release it now.
     #[must_use]
     pub fn let_go(&self, place: P) -> bool {
         let mut places = self.places.lock();
@@ -66,8 +67,8 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
         released
     }
 
-    /// Gives up a place to which the index refers no more. True if it is to be released now, false
-    /// if the last who holds it does so.
+    /// Gives up a place to which the index no longer refers. Returns true if the caller must
+    /// release it now, false if its last holder does so.
     #[must_use]
     pub fn give_up(&self, place: P) -> bool {
         if self.count.load(Ordering::Acquire) > 0
@@ -79,7 +80,7 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
         true
     }
 
-    /// What was laid beside a place.
+    /// Returns what was attached to a place.
     pub fn fetched(&self, place: P) -> Option<F> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -87,14 +88,14 @@ impl<P: Copy + Eq + Hash, F: Clone> Holds<P, F> {
         self.places.lock().get(&place)?.fetched.clone()
     }
 
-    /// Lays something beside a place, if it is held and nothing lies there yet.
+    /// Attaches something to a place, if it is held and has nothing attached yet.
     pub fn lay(&self, place: P, fetched: impl FnOnce() -> F) {
         if let Some(hold) = self.places.lock().get_mut(&place) {
             hold.fetched.get_or_insert_with(fetched);
         }
     }
 
-    /// True if nobody holds a place.
+    /// Returns true if no place is held.
     pub fn is_empty(&self) -> bool {
         self.places.lock().is_empty()
     }

@@ -1,9 +1,10 @@
-//! What was given up while readers may be at it.
+//! Targets of records that readers may still use after they were given up.
 
 use crate::primitive::{AtomicUsize, Mutex, Ordering};
 
-/// What the index refers to no more, but readers who have met it there may still be at. It is freed
-/// when none is: once an exclusive phase has begun after it was given up.
+/// Items to which the index no longer refers, but which readers that found them there may still
+/// use. An item is freed when no reader can use it: once an exclusive phase has begun after it was
+/// added.
 #[derive(Debug)]
 pub struct Retired<T> {
     list: Mutex<Vec<T>>,
@@ -20,19 +21,19 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T> Retired<T> {
-    /// Gives something up.
+    /// Adds an item that was given up.
     pub fn add(&self, given_up: T) {
         self.list.lock().push(given_up);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How much waits to be freed.
+    /// Returns the number of items that wait to be freed.
     #[inline]
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Takes all that was given up, to be freed. To be called in an exclusive phase.
+    /// Takes all items, to be freed. Call it in an exclusive phase.
     pub fn take(&self) -> Vec<T> {
         let taken = std::mem::take(&mut *self.list.lock());
         self.count.fetch_sub(taken.len(), Ordering::Relaxed);

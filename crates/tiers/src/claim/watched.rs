@@ -4,15 +4,16 @@ use crate::primitive::{AtomicUsize, Mutex, Ordering};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Slots whose objects are on their way, unless they are changed before.
+/// Slots whose objects are being moved, unless they are changed first.
 ///
-/// Who changes an object does so with the lock of its slot, and says so under that lock
-/// ([`changed`](Watched::changed)). Who watches [begins](Watched::watch) before it reads the object
-/// under the same lock. So it either reads what is there after the change, or is told of it.
+/// A writer changes an object while it holds the lock of its slot, and reports the change under
+/// that lock ([`changed`](Watched::changed)). A mover [begins](Watched::watch) its watch before it
+/// reads the object under the same lock. So the mover either reads the changed object, or finds its
+/// watch broken.
 #[derive(Debug)]
 pub struct Watched<S> {
     watches: Mutex<Watches<S>>,
-    /// How many there are, so that nobody takes the lock while there are none.
+    /// Number of watches, so that no thread takes the lock while there are none.
     count: AtomicUsize,
 }
 
@@ -55,7 +56,7 @@ impl<S: Copy + Eq + Hash> Watched<S> {
         watch
     }
 
-    /// Breaks the watch on a slot, if there is one: its object is changed, given up or another.
+    /// Breaks the watch on a slot, if there is one: its object was changed, given up or replaced.
     #[inline]
     pub fn changed(&self, slot: S) {
         if self.count.load(Ordering::Acquire) > 0 {
@@ -65,7 +66,7 @@ impl<S: Copy + Eq + Hash> Watched<S> {
         }
     }
 
-    /// True if the object of a slot is as it was when the watch began.
+    /// Returns true if the object of a slot is unchanged since the watch began.
     pub fn holds(&self, slot: S, watch: Watch) -> bool {
         self.watches.lock().slots.get(&slot) == Some(&watch)
     }
@@ -79,7 +80,7 @@ impl<S: Copy + Eq + Hash> Watched<S> {
         }
     }
 
-    /// True if nobody watches a slot.
+    /// Returns true if no slot is watched.
     pub fn is_empty(&self) -> bool {
         self.watches.lock().slots.is_empty()
     }

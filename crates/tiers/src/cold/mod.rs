@@ -1,10 +1,10 @@
-//! The cold tiers of a store: reading the values there, giving up their places, and counting what
-//! they serve.
+//! The cold tiers of a store: reads of the values there, release of their places, and counts of
+//! what they serve.
 //!
-//! A record whose value lies in a cold tier has the value's [`Place`] instead of it. Those who read
-//! it may have met the record before it was replaced. So a place that is given up is not released
-//! while anybody may be at it: it is [retired](Cold::retire) until no read is under way, and stays
-//! as long as anybody [holds](Held) it.
+//! A record whose value is in a cold tier contains the value's [`Place`] instead of it. A reader
+//! may have found the record before it was replaced. So a place that is given up is not released
+//! while a thread may still use it: it is [retired](Cold::retire) until no read is under way, and
+//! stays as long as a thread [holds](Held) it.
 
 mod traffic;
 
@@ -26,14 +26,14 @@ use std::time::{Duration, Instant};
 pub struct Cold {
     tiers: Option<Arc<Tiers>>,
     retired: Retired<Place>,
-    /// Places that are read outside of a phase, and what was read from there, for commands to come.
+    /// Places that are read outside of a phase, and what was read from there, for later commands.
     holds: Holds<Place, Arc<Fetched>>,
-    /// What each tier has served, the memory first.
+    /// Traffic of each tier, beginning with the memory.
     traffic: Box<[Traffic]>,
     uses: Mutex<Vec<ColdUse>>,
 }
 
-/// A use of a value that lay in a cold tier.
+/// A use of a value in a cold tier.
 #[derive(Debug)]
 pub struct ColdUse {
     /// The part of the store that has the key, such as the number of a database.
@@ -42,17 +42,17 @@ pub struct ColdUse {
     pub key: Vec<u8>,
     /// The number of the node that was used; 0 is the value as a whole.
     pub node: u64,
-    /// Where its value lay.
+    /// The place of its value.
     pub place: Place,
 }
 
-/// Uses that are kept for the mover; more are forgotten.
+/// Number of uses that are kept for the mover; more are forgotten.
 const USES_MAX: usize = 1 << 12;
 
-/// What was read from a place.
+/// Result of reading a place.
 type Fetched = Result<Vec<u8>, Unread>;
 
-/// Why it was not read, to be told several times.
+/// Reason for which a place was not read. Unlike [`ReadError`], it can be returned several times.
 #[derive(Debug)]
 enum Unread {
     Damaged,
@@ -92,7 +92,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Holds a place. To be called in the phase in which it was read from the index.
+    /// Holds a place. Call it in the phase in which the place was read from the index.
     pub fn new(cold: &Arc<Cold>, place: Place) -> Held {
         cold.hold(place);
         Held {
@@ -101,7 +101,7 @@ impl Held {
         }
     }
 
-    /// The place.
+    /// Returns the place.
     pub fn place(&self) -> Place {
         self.place
     }
@@ -114,7 +114,7 @@ impl Drop for Held {
 }
 
 impl Cold {
-    /// The cold tiers among `tiers`.
+    /// Creates the cold tiers of `tiers`.
     pub fn new(tiers: Option<Arc<Tiers>>) -> Cold {
         let count = tiers.as_ref().map_or(0, |tiers| tiers.count());
         Cold {
@@ -124,18 +124,18 @@ impl Cold {
         }
     }
 
-    /// What a tier has served, and what has moved.
+    /// Returns the traffic of a tier: what it served and what moved.
     pub fn traffic(&self, tier: usize) -> Option<&Traffic> {
         self.traffic.get(tier)
     }
 
-    /// Notes that a client has used a value in a cold tier. Who looks only, or copies values, uses
-    /// none.
+    /// Notes that a client used a value in a cold tier. A command that only inspects or copies
+    /// values uses none.
     pub fn note_use(&self, part: usize, key: &[u8], place: Place) {
         self.note_use_of_node(part, key, 0, place);
     }
 
-    /// As [`note_use`](Cold::note_use), of a node of a value.
+    /// Notes a use like [`note_use`](Cold::note_use), of a node of a value.
     pub fn note_use_of_node(&self, part: usize, key: &[u8], node: u64, place: Place) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.served.fetch_add(1, Ordering::Relaxed);
@@ -152,12 +152,12 @@ impl Cold {
         }
     }
 
-    /// The uses since the last call.
+    /// Returns the uses since the last call.
     pub fn take_uses(&self) -> Vec<ColdUse> {
         std::mem::take(&mut *self.uses.lock())
     }
 
-    /// Counts that a value has moved.
+    /// Counts that a value moved.
     pub fn count_move(&self, from: usize, to: usize, bytes: usize) {
         if from == to {
             return;
@@ -182,19 +182,19 @@ impl Cold {
         }
     }
 
-    /// The tiers, if there are any.
+    /// Returns the tiers, if there are any.
     #[inline]
     pub fn tiers(&self) -> Option<&Tiers> {
         self.tiers.as_deref()
     }
 
-    /// The name of a tier's kind.
+    /// Returns the name of a tier's kind.
     pub fn name(&self, number: usize) -> &'static str {
         let tiers = self.tiers.as_ref();
         let tier = tiers.and_then(|tiers| tiers.specifications().get(number));
         match tier.map(|tier| &tier.kind) {
             Some(TierKind::Memory) | None => "memory",
-            // The first tier is the memory, wherever that is.
+            // The first tier is called memory, also on a NUMA node.
             Some(TierKind::Node(_)) if number == 0 => "memory",
             Some(TierKind::Node(_)) => "numa",
             Some(TierKind::Compressed) => "compressed",
@@ -202,7 +202,7 @@ impl Cold {
         }
     }
 
-    /// The memory of this process that values in cold tiers take.
+    /// Returns the bytes of this process's memory that values in cold tiers use.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         let Some(tiers) = &self.tiers else { return 0 };
@@ -211,11 +211,11 @@ impl Cold {
         usages.map(|usage| usage.used_bytes).sum()
     }
 
-    /// Puts values into a cold tier together and answers their places, in their order. That a disk
-    /// takes nothing any more, or does again, is logged.
+    /// Puts values into a cold tier together and returns their places, in the same order. Logs when
+    /// a disk stops accepting writes and when it accepts them again.
     ///
     /// # Errors
-    /// Nothing is put then.
+    /// The tier refuses them; none of them is put then.
     pub fn put(&self, to: usize, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
         let Some(tiers) = &self.tiers else {
             return Err(Refused::Full);
@@ -236,11 +236,10 @@ impl Cold {
         put
     }
 
-    /// Appends the value at a place to `out`. May wait for a disk, but no longer than
-    /// [`PATIENCE`].
+    /// Appends the value at a place to `out`. Waits for a disk for [`PATIENCE`] at most.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The value cannot be read.
     pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let (Some(tiers), Some(traffic)) = (&self.tiers, self.traffic(place.tier())) else {
             return Err(ReadError::Absent);
@@ -267,11 +266,11 @@ impl Cold {
         read
     }
 
-    /// As [`read`](Cold::read), for a move, which nobody needs: it waits for no disk that has not
-    /// answered the last read in time.
+    /// Reads like [`read`](Cold::read), for a move, which no client needs: does not wait for a disk
+    /// that did not respond to the last read in time.
     ///
     /// # Errors
-    /// As of `read`.
+    /// As for `read`.
     pub fn read_to_move(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let traffic = self.traffic(place.tier());
         if traffic.is_some_and(Traffic::is_late) {
@@ -280,36 +279,36 @@ impl Cold {
         self.read(place, out)
     }
 
-    /// Has moves wait for disks again that have not answered in time.
+    /// Makes moves wait again for disks that did not respond in time.
     pub(crate) fn forget_late(&self) {
         self.traffic.iter().for_each(|it| it.set_late(false));
     }
 
-    /// Gives up a place that readers may still be at.
+    /// Gives up a place that readers may still use.
     pub fn retire(&self, place: Place) {
         self.retired.add(place);
     }
 
-    /// How many places wait to be released.
+    /// Returns the number of places that wait to be released.
     #[inline]
     pub fn retired(&self) -> usize {
         self.retired.count()
     }
 
-    /// Takes the places that were retired, to be [released](Cold::release). To be called in an
-    /// exclusive phase, when no read is under way.
+    /// Takes the retired places, to be [released](Cold::release). Call it in an exclusive phase,
+    /// when no read is under way.
     pub fn take_retired(&self) -> Vec<Place> {
         self.retired.take()
     }
 
-    /// Gives up a place that nobody reads any more, but for those who hold it.
+    /// Releases a place that only its holders may still read, or leaves that to the last of them.
     pub fn release(&self, place: Place) {
         if let (true, Some(tiers)) = (self.holds.give_up(place), &self.tiers) {
             tiers.release(place);
         }
     }
 
-    /// The last tier that holds values, if one of the cold ones does.
+    /// Returns the last tier that holds values, if a cold one does.
     pub fn last_with_values(&self) -> Option<usize> {
         let tiers = self.tiers.as_ref()?;
         (1..tiers.count())
@@ -317,7 +316,7 @@ impl Cold {
             .find(|&tier| tiers.values(tier) > 0)
     }
 
-    /// True if reads of a tier wait for a disk, and it has values.
+    /// Returns true if a tier whose reads wait for a disk holds values.
     #[inline]
     pub fn has_files(&self) -> bool {
         let Some(tiers) = &self.tiers else {
@@ -327,18 +326,18 @@ impl Cold {
         tiers.folder(last).is_some() && tiers.values(last) > 0
     }
 
-    /// True if reading a place waits for a disk.
+    /// Returns true if reading a place waits for a disk.
     pub fn waits(&self, place: Place) -> bool {
         let tiers = self.tiers.as_ref();
         tiers.is_some_and(|tiers| tiers.folder(place.tier()).is_some())
     }
 
-    /// True if what lies at a place that is held was read before.
+    /// Returns true if the value at a held place was read before.
     pub fn has_fetched(&self, place: Place) -> bool {
         self.holds.fetched(place).is_some()
     }
 
-    /// Counts a read of a place, and whether it has answered the value.
+    /// Counts a read of a place. `is_read` is false if it failed.
     pub fn count_read(&self, place: Place, took: Duration, is_read: bool) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.count_read(took);
@@ -350,16 +349,16 @@ impl Cold {
         }
     }
 
-    /// Lays what was read beside its place, for commands that come while it is held. Who has asked
-    /// for it has waited for so long.
+    /// Attaches what was read to its place, for commands that read the place while it is held. The
+    /// read took `took`.
     pub fn deliver(&self, place: Place, read: Result<Vec<u8>, ReadError>, took: Duration) {
         self.count_read(place, took, read.is_ok());
         let fetched = || Arc::new(read.map_err(Unread::from));
         self.holds.lay(place, fetched);
     }
 
-    /// Has commands that read a place which is held be told that the disk does not answer, if it
-    /// has not.
+    /// Makes commands that read a held place fail because the disk does not respond, if nothing was
+    /// read from it yet.
     pub fn give_up_waiting(&self, place: Place) {
         if let Some(traffic) = self.traffic(place.tier()) {
             traffic.set_late(true);
@@ -367,8 +366,8 @@ impl Cold {
         self.holds.lay(place, || Arc::new(Err(Unread::late())));
     }
 
-    /// Keeps a place from being released, so that it does not become another value's. To be called
-    /// in the phase in which it was read from the index.
+    /// Keeps a place from being released, so that it is not reused for another value. Call it in
+    /// the phase in which the place was read from the index.
     pub fn hold(&self, place: Place) {
         self.holds.hold(place);
     }
@@ -399,12 +398,13 @@ mod tests {
         let (one, other) = (Held::new(&cold, place), Held::new(&cold, place));
         assert!(cold.read_to_move(place, &mut Vec::new()).is_ok());
         cold.give_up_waiting(place);
-        // No move waits for it.
+        // A move does not wait for it.
         let moved = cold.read_to_move(place, &mut Vec::new());
         assert!(moved.unwrap_err().to_string().contains("does not answer"));
         let error = read().unwrap_err().to_string();
         assert!(error.contains("does not answer"), "{error}");
-        // Who came too late finds that others were told so.
+        // A result that comes too late is not used, because other reads of the place failed
+        // already.
         cold.deliver(place, Ok(b"late".to_vec()), Duration::ZERO);
         assert!(read().is_err());
         drop(one);

@@ -1,70 +1,70 @@
-//! What the tiers have served and what has moved between them, counted since the start.
+//! Counts of what the tiers served and of what moved between them, since the start.
 
 use crate::usage::Refused;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The reads of a tier that took so long: the first took up to a microsecond, each next one up to
-/// twice as long, the last all that is longer.
+/// Number of latency buckets of a tier's reads: the first counts reads of up to a microsecond, each
+/// next one reads of up to twice as long, the last all longer ones.
 pub const LATENCIES: usize = 22;
 
 /// The counts of one tier.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Values that were used in it. The store counts those in memory itself.
+    /// Number of uses of values in it. The store counts those in memory itself.
     pub served: AtomicU64,
-    /// Values that have moved into it.
+    /// Number of values that moved into it.
     pub moved_in: AtomicU64,
-    /// Their bytes.
+    /// Number of bytes of these.
     pub moved_in_bytes: AtomicU64,
-    /// Values that have moved out of it.
+    /// Number of values that moved out of it.
     pub moved_out: AtomicU64,
-    /// Their bytes.
+    /// Number of bytes of these.
     pub moved_out_bytes: AtomicU64,
-    /// Values that were to move into it and have not: they were changed meanwhile, or it did not
-    /// take them.
+    /// Number of values that should have moved into it and did not: they were changed meanwhile, or
+    /// it refused them.
     pub abandoned: AtomicU64,
-    /// Values that could not be read.
+    /// Number of values that could not be read.
     pub unreadable: AtomicU64,
-    /// Values that its disk could not write.
+    /// Number of values that its disk could not write.
     pub unwritable: AtomicU64,
-    /// Why its disk takes nothing now.
+    /// The reason for which its disk accepts no writes now.
     failure: Mutex<Option<String>>,
-    /// Its disk has not answered the last read in time.
+    /// Set if its disk did not respond to the last read in time.
     is_late: AtomicBool,
     latencies: [AtomicU64; LATENCIES],
     reading_ns: AtomicU64,
 }
 
 impl Traffic {
-    /// Counts that the disk could not write a value, and answers whether it could before.
+    /// Counts that the disk could not write a value. Returns true if it could before.
     pub fn count_unwritable(&self, why: &Refused) -> bool {
         self.unwritable.fetch_add(1, Relaxed);
         let before = self.failure.lock().replace(why.to_string());
         before.is_none()
     }
 
-    /// Notes that the tier has taken a value, and answers whether it could not before.
+    /// Notes that the tier has taken a value. Returns true if it could not before.
     pub fn note_written(&self) -> bool {
         let mut failure = self.failure.lock();
         failure.take().is_some()
     }
 
-    /// Why the disk takes nothing now, if it does not.
+    /// Returns the reason for which the disk accepts no writes now, if it does not.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
 
-    /// True if the disk has not answered the last read in time.
+    /// Returns true if the disk did not respond to the last read in time.
     pub fn is_late(&self) -> bool {
         self.is_late.load(Relaxed)
     }
 
-    /// Notes whether the disk has answered in time.
+    /// Notes whether the disk responded in time.
     #[inline]
     pub(super) fn set_late(&self, is_late: bool) {
-        // Seldom changes, so that it need not be written.
+        // It rarely changes, so a store is rarely needed.
         if self.is_late.load(Relaxed) != is_late {
             self.is_late.store(is_late, Relaxed);
         }
@@ -82,8 +82,8 @@ impl Traffic {
         self.reading_ns.fetch_add(ns, Relaxed);
     }
 
-    /// How many reads took up to each time, and longer than the one before. The last time is that
-    /// of all which took longer.
+    /// Returns, for each bucket, its upper bound and the number of reads in it. The last bucket
+    /// also counts all longer reads.
     pub fn latencies(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.latencies.iter().map(|count| count.load(Relaxed));
         (0..)
@@ -91,13 +91,13 @@ impl Traffic {
             .zip(counts)
     }
 
-    /// The time that all reads took.
+    /// Returns the total duration of all reads.
     pub fn reading(&self) -> Duration {
         Duration::from_nanos(self.reading_ns.load(Relaxed))
     }
 
-    /// The time below which this part of the reads took, to a factor of two; none if there were
-    /// none.
+    /// Returns a time within which this part of the reads ended, accurate to a factor of two;
+    /// `None` if there were no reads.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let reads: u64 = self.latencies().map(|(_, count)| count).sum();
         let wanted = (reads as f64 * part).ceil() as u64;

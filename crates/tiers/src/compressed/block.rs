@@ -1,4 +1,4 @@
-//! Blocks: values that were compressed together.
+//! Blocks: values that are compressed together.
 
 use super::dictionary::{Dictionaries, Number};
 use crate::usage::{ReadError, Refused};
@@ -6,22 +6,22 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU16, Ordering};
 use zstd::zstd_safe::{CCtx, DCtx, DParameter, FrameFormat, MAGICNUMBER};
 
-/// The level of compression. Measured on text and records of JSON, beside level 3: it makes blocks
-/// 6 to 7 % smaller, takes three to four times as long to write, and no longer to read. Level 9
-/// gains 2 % more for twice the time.
+/// The level of compression. Measured on text and JSON records against level 3: blocks are 6 to 7 %
+/// smaller, take three to four times as long to write, and no longer to read. Level 9 gains 2 %
+/// more for twice the time.
 pub(super) const LEVEL: i32 = 6;
 
-/// A block that is not smaller than this part of its values is refused.
+/// The part of its values' size that a block must be smaller than, or it is refused.
 const WORTH: (usize, usize) = (15, 16);
 
-/// Values that were compressed together: first the lengths of the values, as numbers of variable
-/// size, and then the values, compressed.
+/// Values that are compressed together: first the lengths of the values, as integers of variable
+/// size, then the compressed values.
 #[derive(Debug)]
 pub(super) struct Block {
     bytes: Box<[u8]>,
     dictionary: Option<Number>,
     count: u16,
-    /// The values that are in use.
+    /// Number of values that are in use.
     live: AtomicU16,
 }
 
@@ -29,7 +29,7 @@ thread_local! {
     static CODER: RefCell<Coder> = RefCell::new(Coder::new());
 }
 
-/// Contexts of zstd and buffers, which each thread keeps.
+/// Contexts of zstd and buffers of one thread.
 struct Coder {
     compressor: CCtx<'static>,
     decompressor: DCtx<'static>,
@@ -37,10 +37,10 @@ struct Coder {
     block: Vec<u8>,
 }
 
-/// The bytes of the number that each frame of zstd begins with.
+/// Number of bytes of the magic number that each zstd frame begins with.
 const MAGIC_BYTES: usize = 4;
 
-/// Buffers that are larger than this after a use are given back.
+/// Number of bytes of a buffer that is kept after a use; larger ones are freed.
 const KEPT_BYTES: usize = 256 << 10;
 
 impl Coder {
@@ -95,13 +95,13 @@ impl Block {
                 None => compressor.compress(target, raw, LEVEL),
             };
             let newest = newest.map(|(number, _)| number);
-            // zstd fails for lack of memory alone; the values then stay where they are.
+            // zstd fails only when memory runs out; the values then stay where they are.
             let Ok(written) = written else {
                 dictionaries.leave(newest);
                 return Err(Refused::Full);
             };
             block.truncate(lengths + written);
-            // Small blocks pay for each byte. The reader does not expect the magic number.
+            // In small blocks each byte matters. The reader does not expect the magic number.
             let magic = block.drain(lengths..lengths + MAGIC_BYTES);
             debug_assert!(magic.as_slice() == MAGICNUMBER.to_le_bytes());
             drop(magic);
@@ -120,22 +120,22 @@ impl Block {
         })
     }
 
-    /// The bytes of the block.
+    /// Returns the number of bytes of the block.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The dictionary that it needs.
+    /// Returns the dictionary that it needs.
     pub(super) fn dictionary(&self) -> Option<Number> {
         self.dictionary
     }
 
-    /// True if less than half of its values are in use.
+    /// Returns true if less than half of its values are in use.
     pub(super) fn is_sparse(&self) -> bool {
         u32::from(self.live.load(Ordering::Relaxed)) * 2 < u32::from(self.count)
     }
 
-    /// The lengths of the values, and where what is compressed begins.
+    /// Returns the lengths of the values, and the offset of the compressed part.
     fn lengths(&self) -> (impl Iterator<Item = usize>, usize) {
         let mut start = 0;
         for _ in 0..self.count {
@@ -190,8 +190,8 @@ impl Block {
         })
     }
 
-    /// Gives up a value, and answers its bytes and how many values are still in use; `None` if
-    /// there is no such value.
+    /// Releases a value, and returns its bytes and the number of values that are still in use;
+    /// `None` if there is no such value.
     pub(super) fn release(&self, index: usize) -> Option<(usize, u16)> {
         let bytes = self.lengths().0.nth(index)?;
         let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
@@ -199,7 +199,7 @@ impl Block {
     }
 }
 
-/// Appends a length, seven bits a byte, low bits first.
+/// Appends a length, seven bits per byte, low bits first.
 fn write_length(out: &mut Vec<u8>, mut length: usize) {
     while length >= 0x80 {
         out.push(length as u8 | 0x80);
@@ -208,7 +208,8 @@ fn write_length(out: &mut Vec<u8>, mut length: usize) {
     out.push(length as u8);
 }
 
-/// Reads what [`write_length`] wrote at `at`: the length, and the bytes that it takes.
+/// Reads what [`write_length`] wrote at `at`, and returns the length and the number of bytes that
+/// it occupies.
 fn read_length(bytes: &[u8], at: usize) -> (usize, usize) {
     let (mut length, mut taken) = (0, 0);
     for &byte in bytes.get(at..).unwrap_or_default() {

@@ -1,12 +1,14 @@
-//! Dictionaries: what values have in common, so that each compressed block need not hold it.
+//! Dictionaries: the parts that values have in common, so that not every compressed block contains
+//! them.
 //!
-//! A dictionary is trained on a sample of the values that are put. It is trained again when four
+//! A dictionary is trained on a sample of the values that are put. A new one is trained once four
 //! times as many bytes were put, on a larger sample, because the values of a store change with time
 //! and a larger dictionary makes blocks smaller. Blocks keep the dictionary that they were
-//! compressed with, and ask to be put again with the newest one. One that no block needs is freed.
+//! compressed with, and ask to be put again with the newest one. A dictionary that no block needs
+//! is freed.
 //!
-//! Training takes up to some seconds, so that who puts values only adds to the sample. The store
-//! has a thread of its own train ([`Dictionaries::tend`]).
+//! Training takes up to a few seconds, so a thread that puts values only adds to the sample. The
+//! store trains on a thread of its own ([`Dictionaries::tend`]).
 
 use super::block::LEVEL;
 use parking_lot::{Mutex, RwLock};
@@ -14,34 +16,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use zstd::zstd_safe::{CDict, DDict};
 
-/// The largest dictionary. Measured at level 6 on 10 MB of records of JSON: 256 KiB make blocks
-/// 4 % larger.
+/// Number of bytes of the largest dictionary. Measured at level 6 on 10 MB of JSON records: with
+/// 256 KiB, blocks are 4 % larger.
 const DICTIONARY_BYTES_MAX: usize = 512 << 10;
-/// A dictionary takes no more than such a part of its tier. *Assumed*: made ready for both
-/// directions it takes some times its bytes.
+/// The part of its tier that a dictionary may use: one in this number. *Assumed*: prepared for both
+/// directions, a dictionary uses a few times its bytes.
 const DICTIONARY_PART_MAX: u64 = 128;
-/// A dictionary is trained on a sample of this many times its bytes.
+/// The ratio of a dictionary's sample to its bytes.
 const SAMPLE_FACTOR: usize = 8;
-/// The first dictionary is trained when there is such a sample.
+/// Number of bytes of the sample from which the first dictionary is trained.
 const FIRST_SAMPLE_BYTES: usize = 256 << 10;
 const SAMPLE_BYTES_MAX: usize = DICTIONARY_BYTES_MAX * SAMPLE_FACTOR;
-/// Only so much of a value is sampled.
+/// Number of bytes that are sampled of a value at most.
 const SAMPLED_VALUE_BYTES_MAX: usize = 8 << 10;
-/// The next dictionary is trained after this many times the bytes of the last time.
+/// The factor by which the bytes put must grow before the next dictionary is trained.
 const GROWTH: u64 = 4;
-/// At most so many dictionaries are kept at once.
+/// Number of dictionaries that are kept at once.
 const DICTIONARIES_MAX: usize = 16;
 
 /// The number of a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number(u16);
 
-/// A dictionary, made ready for both directions.
+/// A dictionary, prepared for both directions.
 pub(super) struct Dictionary {
     compressing: CDict<'static>,
     decompressing: DDict<'static>,
     bytes: u64,
-    /// The blocks that need it.
+    /// Number of blocks that need it.
     blocks: AtomicUsize,
 }
 
@@ -52,7 +54,8 @@ impl std::fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// A dictionary trained on the first values of a list; `None` if they have nothing in common.
+    /// Trains a dictionary on the first values of a list; returns `None` if they have nothing in
+    /// common.
     pub(super) fn trained_on(values: &[&[u8]]) -> Option<Dictionary> {
         let mut sample = Sample::default();
         for value in values {
@@ -90,10 +93,10 @@ impl Dictionary {
 pub(super) struct Dictionaries {
     list: RwLock<List>,
     bytes: AtomicU64,
-    /// The largest dictionary of this tier.
+    /// Number of bytes of this tier's largest dictionary.
     dictionary_bytes_max: usize,
     sample: Mutex<Sample>,
-    /// The sample is large enough to train on.
+    /// Set if the sample is large enough to train on.
     is_complete: AtomicBool,
     put_bytes: AtomicU64,
     /// The value of `put_bytes` at which sampling begins again.
@@ -119,11 +122,11 @@ impl Sample {
         self.lengths.push(part.len());
     }
 
-    /// Trains a dictionary; fails if the values have nothing in common.
+    /// Trains a dictionary; returns `None` if the values have nothing in common.
     fn train(&self, bytes_max: usize) -> Option<Dictionary> {
         let limit = (self.bytes.len() / SAMPLE_FACTOR).min(bytes_max);
         let mut content = zstd::dict::from_continuous(&self.bytes, &self.lengths, limit).ok()?;
-        // A dictionary of number 0 is not named in each block.
+        // zstd does not write a dictionary number of 0 into each block.
         if let Some(number) = content.get_mut(4..8) {
             number.fill(0);
         }
@@ -132,7 +135,7 @@ impl Sample {
 }
 
 impl Dictionaries {
-    /// None yet, for a tier of this capacity.
+    /// Creates the dictionaries of a tier of this capacity; there are none yet.
     pub(super) fn new(capacity_bytes: u64) -> Dictionaries {
         let most = usize::try_from(capacity_bytes / DICTIONARY_PART_MAX).unwrap_or(usize::MAX);
         Dictionaries {
@@ -141,24 +144,24 @@ impl Dictionaries {
         }
     }
 
-    /// The memory of all dictionaries.
+    /// Returns the memory of all dictionaries.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The dictionary for new blocks.
+    /// Returns the dictionary for new blocks.
     pub(super) fn newest(&self) -> Option<Number> {
         self.list.read().newest
     }
 
-    /// A dictionary that a block needs.
+    /// Returns a dictionary that a block needs.
     pub(super) fn get(&self, number: Number) -> Option<Arc<Dictionary>> {
         let list = self.list.read();
         list.dictionaries.get(usize::from(number.0))?.clone()
     }
 
-    /// The newest dictionary, counted as needed by one more block. Counted while the list is
-    /// locked, so that it is not freed before the block is there.
+    /// Returns the newest dictionary, after counting one more block that needs it. It counts while
+    /// the list is locked, so that the dictionary is not freed before the block exists.
     pub(super) fn join_newest(&self) -> Option<(Number, Arc<Dictionary>)> {
         let list = self.list.read();
         let number = list.newest?;
@@ -179,7 +182,7 @@ impl Dictionaries {
             return;
         }
         let mut list = self.list.write();
-        // A block may have joined it only while it was the newest.
+        // A block can join it only while it is the newest.
         if list.newest != Some(number)
             && dictionary.blocks.load(Ordering::Relaxed) == 0
             && let Some(entry) = list.dictionaries.get_mut(usize::from(number.0))
@@ -189,7 +192,7 @@ impl Dictionaries {
         }
     }
 
-    /// Takes a sample of values that are put.
+    /// Samples values that are put.
     pub(super) fn learn(&self, values: &[&[u8]]) {
         let bytes: usize = values.iter().map(|value| value.len()).sum();
         let before = self.put_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -210,15 +213,15 @@ impl Dictionaries {
         }
     }
 
-    /// Trains a dictionary if there is a sample for it. It becomes the newest if `admits` takes its
+    /// Trains a dictionary if its sample is complete. It becomes the newest if `admits` accepts its
     /// bytes.
     pub(super) fn tend(&self, admits: impl FnOnce(u64) -> bool) {
         if !self.is_complete.load(Ordering::Relaxed) {
             return;
         }
-        // Those who put values meanwhile sample nothing.
+        // Values that are put meanwhile are not sampled.
         let sample = std::mem::take(&mut *self.sample.lock());
-        // Training fails if the values have nothing in common; the next sample may.
+        // Training fails if the values have nothing in common; the next sample may succeed.
         if let Some(dictionary) = sample.train(self.dictionary_bytes_max)
             && admits(dictionary.bytes)
         {
@@ -229,7 +232,7 @@ impl Dictionaries {
         self.is_complete.store(false, Ordering::Relaxed);
     }
 
-    /// Adds a dictionary, which is the newest then, unless there are too many.
+    /// Adds a dictionary, which becomes the newest, unless there are too many.
     pub(super) fn add(&self, dictionary: Dictionary) {
         let bytes = dictionary.bytes;
         let mut list = self.list.write();

@@ -1,10 +1,10 @@
-//! How much smaller values would become, told from a sample of them.
+//! An estimate of how small values would become, from a sample of them.
 
 use super::block::Block;
 use super::dictionary::{Dictionaries, Dictionary};
 use super::{BLOCK_OVERHEAD_BYTES, BLOCK_VALUES_MAX, is_block};
 
-/// What a compressed tier would make of values.
+/// The size that values would have in a compressed tier.
 ///
 /// ```
 /// use nearfield_tiers::Compression;
@@ -18,20 +18,20 @@ use super::{BLOCK_OVERHEAD_BYTES, BLOCK_VALUES_MAX, is_block};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compression {
-    /// The values that were compressed: every second one of the sample.
+    /// Number of values that were compressed: every second one of the sample.
     pub values: u64,
-    /// Their bytes.
+    /// Number of bytes of these values.
     pub bytes: u64,
-    /// What they take if each is compressed alone, with all that the tier takes beside it.
+    /// Number of bytes that they use if each is compressed alone, with the tier's overhead.
     pub alone_bytes: u64,
-    /// What they take in blocks, with a dictionary that was trained on the other half of the
-    /// sample. The dictionary itself is not counted.
+    /// Number of bytes that they use in blocks, with a dictionary that was trained on the other
+    /// half of the sample. The dictionary itself is not counted.
     pub trained_bytes: u64,
 }
 
 impl Compression {
     /// Compresses every second value of a sample, as the tier does, and trains a dictionary on the
-    /// others. A value that does not become smaller counts with its own bytes.
+    /// others. A value that does not shrink counts with its own bytes.
     ///
     /// The larger the sample, up to 4 MiB, the better the dictionary.
     pub fn of(values: &[&[u8]]) -> Compression {
@@ -61,7 +61,7 @@ fn sum(values: &[&[u8]]) -> u64 {
     values.iter().map(|value| value.len() as u64).sum()
 }
 
-/// What a block of these values takes, or the values themselves if that is no less.
+/// Returns the bytes that a block of these values uses, or those of the values if that is no less.
 fn block_bytes(values: &[&[u8]], dictionaries: &Dictionaries) -> u64 {
     match Block::compress(values, dictionaries) {
         Ok(block) => sum(values).min(block.bytes() as u64 + BLOCK_OVERHEAD_BYTES),
@@ -69,7 +69,7 @@ fn block_bytes(values: &[&[u8]], dictionaries: &Dictionaries) -> u64 {
     }
 }
 
-/// The values of each block, in their order.
+/// Returns the values of each block, in order.
 fn blocks<'v>(mut values: &'v [&'v [u8]]) -> impl Iterator<Item = &'v [&'v [u8]]> {
     std::iter::from_fn(move || {
         let (mut count, mut bytes, mut last) = (0, 0, 0);
@@ -134,7 +134,8 @@ mod tests {
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let told = Compression::of(&values);
         let tier = super::super::Compressed::new(1, 1 << 30);
-        // The tier has trained dictionaries on the first part, smaller ones than the estimate.
+        // The tier has trained dictionaries on the first part; they are smaller than the
+        // estimate's.
         let (before, after) = values.split_at(24_000);
         for block in blocks(before) {
             tier.put(block).unwrap();

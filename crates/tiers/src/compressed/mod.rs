@@ -1,15 +1,15 @@
 //! A tier of compressed memory.
 //!
-//! Small values lie together in *blocks*, each compressed as a whole with a
+//! Small values are stored together in *blocks*, each compressed as a whole with a
 //! [dictionary](dictionary) that was trained on earlier values. A value is found by the number of
-//! its block and its number there. When values of a block are released, their bytes stay until
+//! its block and its number within it. When values of a block are released, their bytes stay until
 //! less than half of the block is in use. Then the tier [asks](Compressed::wants_rewrite) the store
 //! to put the rest into other blocks.
 //!
-//! Raw blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of 512 KiB:
-//! records of JSON of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in those of
-//! 3 KiB and 3.09 times in those of 4 KiB, and a read takes proportionally longer. Text of 200 to
-//! 2,000 bytes takes 7 to 8 microseconds in blocks of 4 KiB.
+//! Uncompressed blocks of 4 KiB are a compromise, measured with zstd's level 6 and dictionaries of
+//! 512 KiB: JSON records of 256 bytes are 2.95 times smaller in blocks of 2 KiB, 3.04 times in
+//! those of 3 KiB and 3.09 times in those of 4 KiB, and a read takes proportionally longer. Text of
+//! 200 to 2,000 bytes takes 7 to 8 microseconds in blocks of 4 KiB.
 
 mod block;
 mod dictionary;
@@ -23,32 +23,32 @@ pub use estimate::Compression;
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The values of a block have about so many bytes together.
+/// Target for the total bytes of a block's values.
 const BLOCK_BYTES: usize = 4096;
 
-/// True if values of so many bytes together, the last of which has `last_bytes`, make a block:
-/// with another one like the last, they would miss [`BLOCK_BYTES`] by more.
+/// Returns true if values of `bytes` bytes in total, the last of which has `last_bytes`, fill a
+/// block: with another one like the last, they would miss [`BLOCK_BYTES`] by more.
 pub(crate) fn is_block(bytes: usize, last_bytes: usize) -> bool {
     bytes + last_bytes / 2 >= BLOCK_BYTES
 }
 
-/// The most values in a block.
+/// Number of values that a block may have.
 const BLOCK_VALUES_MAX: usize = 256;
 
-/// The most bytes of a value.
+/// Number of bytes that a value may have.
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// What a block takes beside its bytes: its entry in the table, and the header of the system's
-/// heap.
+/// Number of bytes that a block uses besides its own: its entry in the table, and the header of the
+/// system's heap.
 const BLOCK_OVERHEAD_BYTES: u64 = (size_of::<Option<Block>>() + 8) as u64;
 
-/// The bits of a place that say which value of its block it is.
+/// Number of bits of a place for the value's index in its block.
 const INDEX_BITS: u32 = 16;
 
 /// A tier of compressed memory. All threads may use it at once.
 #[derive(Debug)]
 pub struct Compressed {
-    /// The number of the tier, which its places have.
+    /// The number of the tier, which its places contain.
     tier: usize,
     capacity_bytes: u64,
     table: RwLock<Table>,
@@ -58,7 +58,7 @@ pub struct Compressed {
     value_bytes: AtomicU64,
 }
 
-/// The blocks by their number.
+/// The blocks by number.
 #[derive(Debug, Default)]
 struct Table {
     blocks: Vec<Option<Block>>,
@@ -66,7 +66,7 @@ struct Table {
 }
 
 impl Compressed {
-    /// An empty tier.
+    /// Creates an empty tier.
     pub fn new(tier: usize, capacity_bytes: u64) -> Compressed {
         Compressed {
             tier,
@@ -79,7 +79,7 @@ impl Compressed {
         }
     }
 
-    /// What the tier holds.
+    /// Returns the usage of the tier.
     pub fn usage(&self) -> Usage {
         let dictionary_bytes = self.dictionaries.bytes();
         Usage {
@@ -91,15 +91,16 @@ impl Compressed {
         }
     }
 
-    /// How many values the tier holds.
+    /// Returns the number of values in the tier.
     pub(crate) fn values(&self) -> u64 {
         self.values.load(Ordering::Relaxed)
     }
 
-    /// Puts values into one block and answers their places, in their order. Linear in their bytes.
+    /// Puts values into one block and returns their places, in the same order. Linear in their
+    /// bytes.
     ///
     /// # Errors
-    /// The tier is unchanged then.
+    /// The tier refuses them, and is unchanged.
     pub fn put(&self, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
         let bytes: usize = values.iter().map(|value| value.len()).sum();
         if bytes > VALUE_BYTES_MAX || values.len() > BLOCK_VALUES_MAX {
@@ -131,7 +132,7 @@ impl Compressed {
         Ok((0..values.len() as u64).map(place).collect())
     }
 
-    /// Takes bytes of the capacity, or none if there are not so many.
+    /// Takes bytes of the capacity, or none if fewer are left.
     fn take(&self, bytes: u64) -> Result<(), Refused> {
         let limit = self
             .capacity_bytes
@@ -143,7 +144,7 @@ impl Compressed {
         taken.map(drop).map_err(|_| Refused::Full)
     }
 
-    /// Trains a dictionary, if enough was put for it. Takes up to some seconds then.
+    /// Trains a dictionary, if its sample is complete. Takes up to a few seconds then.
     pub fn tend(&self) {
         self.dictionaries.tend(|bytes| {
             let used = self.used_bytes.load(Ordering::Relaxed) + self.dictionaries.bytes();
@@ -151,8 +152,8 @@ impl Compressed {
         });
     }
 
-    /// Gives the block of a place to `use_block`. The table is locked meanwhile, so that the block
-    /// stays; readers do not wait for each other.
+    /// Calls `use_block` with the block of a place. The table is locked meanwhile, so that the
+    /// block stays; readers do not wait for each other.
     fn with_block<R>(&self, place: Place, use_block: impl FnOnce(&Block) -> R) -> Option<R> {
         let number = (place.inner() >> INDEX_BITS) as usize;
         let table = self.table.read();
@@ -162,14 +163,14 @@ impl Compressed {
     /// Appends the value at a place to `out`. Linear in the bytes of its block.
     ///
     /// # Errors
-    /// There is no value at the place.
+    /// No value is at the place.
     pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let read = |block: &Block| block.read(index(place), &self.dictionaries, out);
         self.with_block(place, read)
             .unwrap_or(Err(ReadError::Absent))
     }
 
-    /// Gives up the value at a place. To be called once for each place, when nobody reads it any
+    /// Releases the value at a place. Call it once for each place, when no thread reads it any
     /// more.
     pub fn release(&self, place: Place) {
         let released = self.with_block(place, |block| block.release(index(place)));
@@ -193,13 +194,13 @@ impl Compressed {
         }
     }
 
-    /// True if the block of a place is mostly unused.
+    /// Returns true if the block of a place is mostly unused.
     pub(crate) fn is_sparse(&self, place: Place) -> bool {
         self.with_block(place, Block::is_sparse).unwrap_or(false)
     }
 
-    /// True if the tier would take less memory once the value at a place is put again: its block
-    /// is mostly unused, or was compressed without the newest dictionary.
+    /// Returns true if the tier would use less memory once the value at a place is put again: its
+    /// block is mostly unused, or was compressed without the newest dictionary.
     pub fn wants_rewrite(&self, place: Place) -> bool {
         let newest = self.dictionaries.newest();
         let wants = |block: &Block| block.is_sparse() || block.dictionary() != newest;

@@ -2,7 +2,7 @@ use super::*;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// A value that looks like a record of an application.
+/// Creates a value that looks like a record of an application.
 fn record(random: &mut SmallRng) -> Vec<u8> {
     const WORDS: [&str; 12] = [
         "harbour", "lantern", "violet", "summit", "meadow", "anchor", "copper", "willow", "ember",
@@ -61,7 +61,7 @@ fn values_are_read_as_they_were_put_and_all_bytes_come_back() {
     }
     let usage = tier.usage();
     assert_eq!((usage.values, usage.value_bytes), (0, 0));
-    // One dictionary is left, for what comes next.
+    // One dictionary is left, for later values.
     assert_eq!(usage.used_bytes, tier.dictionaries.bytes());
     assert!(tier.dictionaries.newest().is_some());
 }
@@ -92,7 +92,7 @@ fn dictionaries_make_blocks_smaller_and_old_blocks_ask_to_be_put_again() {
     );
 }
 
-/// Puts blocks of records that have so many bytes together.
+/// Puts blocks of records that have `bytes` bytes in total.
 fn put_for(tier: &Compressed, random: &mut SmallRng, bytes: u64) -> Vec<Place> {
     let mut places = Vec::new();
     let mut put = 0;
@@ -133,7 +133,7 @@ fn a_dictionary_for_which_there_is_no_room_is_not_kept() {
     let tier = Compressed::new(1, 200 << 10);
     let random = &mut SmallRng::seed_from_u64(6);
     put_for(&tier, random, 300 << 10);
-    // Most of the capacity is in use, and the dictionary takes more than the rest.
+    // Most of the capacity is in use, and the dictionary needs more than the rest.
     let full = loop {
         if let Err(error) = tier.put(&[&record(random)]) {
             break error;
