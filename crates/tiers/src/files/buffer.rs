@@ -1,5 +1,4 @@
-//! Memory that begins at a multiple of a sector, as reads and writes that bypass the system's
-//! cache need it.
+//! Memory aligned to sectors, as reads and writes that bypass the system's cache require.
 
 use super::SECTOR_BYTES;
 
@@ -17,7 +16,7 @@ pub(super) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Makes the buffer at least `bytes` long. What was in it stays; new bytes are 0.
+    /// Makes the buffer at least `bytes` long. Its content stays; new bytes are 0.
     pub(super) fn lengthen(&mut self, bytes: usize) {
         let sectors = bytes.div_ceil(SECTOR_BYTES);
         if sectors > self.sectors.len() {
@@ -25,7 +24,7 @@ impl AlignedBuffer {
         }
     }
 
-    /// Puts bytes at the beginning.
+    /// Copies bytes to the beginning.
     pub(super) fn begin_with(&mut self, bytes: &[u8]) {
         self.lengthen(bytes.len());
         if let Some(begin) = self.bytes_mut().get_mut(..bytes.len()) {
@@ -33,7 +32,7 @@ impl AlignedBuffer {
         }
     }
 
-    /// Gives back what is beyond `bytes`.
+    /// Frees the memory beyond `bytes`.
     pub(super) fn shorten(&mut self, bytes: usize) {
         self.sectors.truncate(bytes.div_ceil(SECTOR_BYTES));
         self.sectors.shrink_to_fit();
@@ -41,14 +40,15 @@ impl AlignedBuffer {
 
     pub(super) fn bytes(&self) -> &[u8] {
         let length = size_of_val(self.sectors.as_slice());
-        // SAFETY: the sectors are `length` initialized bytes in a row, as `Sector` has no padding,
-        // and any bytes may be read. They live as long as `self` is borrowed.
+        // SAFETY: the sectors are `length` contiguous initialized bytes, because `Sector` has no
+        // padding, and every bit pattern is a valid byte. They live as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.sectors.as_ptr().cast(), length) }
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         let length = size_of_val(self.sectors.as_slice());
-        // SAFETY: as for `bytes`; `self` is borrowed exclusively, and any bytes make a sector.
+        // SAFETY: as for `bytes`; `self` is borrowed exclusively, and any bytes make a valid
+        // sector.
         unsafe { std::slice::from_raw_parts_mut(self.sectors.as_mut_ptr().cast(), length) }
     }
 }

@@ -1,17 +1,17 @@
 //! A tier in files on an SSD.
 //!
-//! Values are appended to *segments*, files of one size. A value is found by its segment, where it
-//! begins there, and how long it is, so that one read of the disk is enough. What was
-//! appended last lies in a buffer until the buffer is written as a whole. A segment whose values
-//! are all released is given back. One that is mostly released [asks](Files::wants_rewrite) the
-//! store to put the rest again, into another segment.
+//! Values are appended to *segments*, files of one size. A value is found by its segment, its
+//! offset there and its length, so that one read of the disk is enough. The bytes appended last are
+//! in a buffer until the buffer is written as a whole. A segment whose values are all released is
+//! freed. A segment that is mostly released [asks](Files::wants_rewrite) the store to put the rest
+//! again, into another segment.
 //!
-//! The disk is waited for by those who append, for [`PATIENCE`] at most, and by those who read it.
-//! While it does not answer, nothing more is appended, and whoever releases or reads what lies in
-//! memory goes on.
+//! Threads that append wait for the disk, for [`PATIENCE`] at most, and so do threads that read it.
+//! While the disk does not respond, nothing more is appended, but threads that release values or
+//! read them from memory continue.
 //!
-//! Each record has a checksum over its place and its bytes, so that a disk which answers other
-//! bytes, or the bytes of another place, is found out.
+//! Each record has a checksum over its place and its bytes. It detects a disk that returns other
+//! bytes, or the bytes of another place.
 //!
 //! Nothing is left of the files when the process ends (see [`Disk`]).
 
@@ -38,25 +38,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The disk is read and written in whole sectors of this size.
+/// Number of bytes of a sector. The disk is read and written in whole sectors.
 pub(crate) const SECTOR_BYTES: usize = 4096;
-/// Records begin at multiples of this.
+/// Alignment of records in a segment.
 const UNIT_BYTES: usize = 16;
-/// A record's length and checksum, before its value.
+/// Number of bytes of a record's length and checksum, before its value.
 const HEADER_BYTES: usize = 16;
-/// The largest segment.
+/// Number of bytes of the largest segment.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// A tier is divided into at least so many segments.
+/// Number of segments that a tier is divided into at least.
 const SEGMENTS_MIN: u64 = 16;
-/// The buffer of what was appended last.
+/// Number of bytes of the buffer for the bytes appended last.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// The bits of a place, from the lowest: the length of the value, the unit at which its record
-/// begins, and the segment.
+/// Number of bits of each part of a place, from the lowest: the length of the value, the unit at
+/// which its record begins, and the segment.
 const LENGTH_BITS: u32 = 20;
 const UNIT_BITS: u32 = 22;
 const SEGMENT_BITS: u32 = 56 - LENGTH_BITS - UNIT_BITS;
-/// Stands for a length that is noted in `long` instead.
+/// Marker for a length that is stored in `long` instead.
 const LONG: u64 = (1 << LENGTH_BITS) - 1;
 
 /// A tier in files. All threads may use it at once.
@@ -66,33 +66,33 @@ pub struct Files {
     folder: PathBuf,
     disk: Arc<dyn Disk>,
     segment_bytes: u64,
-    /// The most segments there may be.
+    /// Number of segments that the tier may have.
     segments_max: usize,
     segments: RwLock<Segments>,
     open: Mutex<Option<Open>>,
-    /// The making of the next file.
+    /// The creation of the next file.
     creation: OneAtATime<Box<dyn DiskFile>>,
-    /// The lengths of values that are too long for their place to say it.
+    /// The lengths of values that are too long for the bits of their place.
     long: Mutex<HashMap<Place, usize>>,
     values: AtomicU64,
     value_bytes: AtomicU64,
 }
 
-/// The segments by their number.
+/// The segments by number.
 #[derive(Debug, Default)]
 struct Segments {
     list: Vec<Option<Arc<Segment>>>,
     count: usize,
 }
 
-/// The segment that is appended to.
+/// The segment to which values are appended.
 #[derive(Debug)]
 struct Open {
     number: usize,
     segment: Arc<Segment>,
 }
 
-/// Why a folder cannot hold a tier.
+/// Reason for which a folder cannot hold a tier.
 #[derive(Debug)]
 pub(crate) enum FolderError {
     Io(PathBuf, io::Error),
@@ -100,7 +100,7 @@ pub(crate) enum FolderError {
 }
 
 impl FolderError {
-    /// The same of a tier in memory, which has no folder.
+    /// Converts the error for a tier in memory, which has no folder.
     pub(crate) fn of_memory(self, tier: &Specification) -> OpenError {
         let source = match self {
             FolderError::Io(_, source) => source,
@@ -128,7 +128,7 @@ impl FolderError {
 }
 
 impl Files {
-    /// An empty tier in a folder of a disk, which must exist.
+    /// Opens an empty tier in a folder of a disk. The folder must exist.
     pub(crate) fn open(
         tier: usize,
         folder: &Path,
@@ -143,7 +143,7 @@ impl Files {
         }
         let segment_bytes = (capacity_bytes / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
         let segment_bytes = segment_bytes / SECTOR_BYTES as u64 * SECTOR_BYTES as u64;
-        // That a file can be made is found out now, not when the first value moves.
+        // Tests now that a file can be created, not when the first value moves.
         drop(disk.create(folder, segment_bytes).map_err(failed)?);
         Ok(Files {
             tier,
@@ -160,7 +160,7 @@ impl Files {
         })
     }
 
-    /// What the tier holds. The bytes in use are those of whole segments.
+    /// Returns the usage of the tier. The used bytes are those of whole segments.
     pub fn usage(&self) -> Usage {
         let segments = self.segments.read();
         Usage {
@@ -172,15 +172,15 @@ impl Files {
         }
     }
 
-    /// How many values the tier holds.
+    /// Returns the number of values in the tier.
     pub(crate) fn values(&self) -> u64 {
         self.values.load(Ordering::Relaxed)
     }
 
-    /// Puts values and answers their places, in their order.
+    /// Puts values and returns their places, in the same order.
     ///
     /// # Errors
-    /// Nothing is put then.
+    /// The tier refuses a value; none of them is put then.
     pub fn put(&self, values: &[&[u8]]) -> Result<Vec<Place>, Refused> {
         let mut places = Vec::with_capacity(values.len());
         for value in values {
@@ -214,7 +214,7 @@ impl Files {
             if let Some(full) = open.take_if(|full| full.segment.is_empty()) {
                 self.close(&full);
             }
-            // While there is no other segment, shorter values may still go into this one.
+            // While no other segment can be added, shorter values may still fit into this one.
             let next = self.begin_segment()?;
             if let Some(full) = open.as_ref() {
                 match full.segment.finish() {
@@ -250,7 +250,8 @@ impl Files {
         Ok(place(start))
     }
 
-    /// Adds a segment. To be called by who has `open`, so that nobody else adds one meanwhile.
+    /// Adds a segment. The caller must hold the lock of `open`, so that no other thread adds one
+    /// meanwhile.
     fn begin_segment(&self) -> Result<Open, Refused> {
         if self.segments.read().count >= self.segments_max {
             return Err(Refused::Full);
@@ -281,17 +282,17 @@ impl Files {
         self.segments.read().list.get(number)?.clone()
     }
 
-    /// Appends the value at a place to `out`. One read of the disk, or none if the value lies in
+    /// Appends the value at a place to `out`. Reads the disk once, or not at all if the value is in
     /// the buffer.
     ///
     /// # Errors
-    /// It cannot be read, or is not what was written.
+    /// The value cannot be read, or is not what was written.
     pub fn read(&self, place: Place, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let pending = self.pending(place).ok_or(ReadError::Absent)?;
         pending.run(out)
     }
 
-    /// The length of the value at a place.
+    /// Returns the length of the value at a place.
     fn length(&self, place: Place) -> Option<usize> {
         match place.inner() & LONG {
             LONG => self.long.lock().get(&place).copied(),
@@ -299,7 +300,7 @@ impl Files {
         }
     }
 
-    /// The read of a value, for another thread to run.
+    /// Returns the read of a value, for another thread to run.
     pub fn pending(&self, place: Place) -> Option<Pending> {
         let (number, start) = take_apart(place);
         Some(Pending {
@@ -310,7 +311,7 @@ impl Files {
         })
     }
 
-    /// Gives up the value at a place. To be called once for each place.
+    /// Releases the value at a place. Call it once for each place.
     pub fn release(&self, place: Place) {
         let (number, _) = take_apart(place);
         let (Some(segment), Some(length)) = (self.segment(number), self.length(place)) else {
@@ -327,7 +328,7 @@ impl Files {
         }
     }
 
-    /// Has nothing more appended to a segment.
+    /// Closes a segment, so that nothing more is appended to it.
     fn close(&self, open: &Open) {
         open.segment.close();
         if open.segment.is_over() {
@@ -335,8 +336,8 @@ impl Files {
         }
     }
 
-    /// Gives back a segment without values, unless it is still appended to. There may be another
-    /// one of this number by now.
+    /// Frees a segment without values, unless values are still appended to it. Another segment may
+    /// have this number by now.
     fn give_back(&self, number: usize) {
         let mut segments = self.segments.write();
         if let Some(entry) = segments.list.get_mut(number)
@@ -347,20 +348,20 @@ impl Files {
         }
     }
 
-    /// True if the segment of a place is mostly unused, so that the tier takes less once the value
-    /// is put again.
+    /// Returns true if the segment of a place is mostly unused, so that the tier uses less once the
+    /// value is put again.
     pub fn wants_rewrite(&self, place: Place) -> bool {
         let (number, _) = take_apart(place);
         self.segment(number).is_some_and(|it| it.is_sparse())
     }
 }
 
-/// The bytes that a value takes in a segment.
+/// Returns the bytes that a value occupies in a segment.
 fn record_bytes(value_bytes: usize) -> usize {
     (HEADER_BYTES + value_bytes).next_multiple_of(UNIT_BYTES)
 }
 
-/// The segment of a place, and where its record begins there.
+/// Returns the segment of a place, and the offset of its record there.
 fn take_apart(place: Place) -> (usize, u64) {
     let inner = place.inner() >> LENGTH_BITS;
     let unit = inner & ((1 << UNIT_BITS) - 1);

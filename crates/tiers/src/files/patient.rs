@@ -1,8 +1,8 @@
-//! Work of a disk for which a thread waits, but not for ever.
+//! Work of a disk for which a thread waits, with a timeout.
 //!
-//! Each thread that waits so has another thread work for it. If the work does not end in time, that
-//! thread is left alone with it, and the next work has a new one. An SSD that never answers thus
-//! costs some threads, and at last all reads are answered at once that it does not. For writes see
+//! Each thread that waits this way has another thread that works for it. If the work does not end
+//! in time, that thread is abandoned with it, and a new thread does the next work. An SSD that
+//! never responds thus costs some threads, and in the end all reads fail at once. For writes see
 //! [`OneAtATime`].
 
 use super::read::Pending;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Threads that may be left alone with their work.
+/// Number of threads that may be abandoned with their work.
 const LEFT_MAX: usize = 64;
 
-/// Threads that are left alone now.
+/// Number of threads that are abandoned now.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -26,7 +26,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A thread that works for another.
 struct Runner {
     jobs: SyncSender<Job>,
-    /// Set when nobody waits for the thread any more.
+    /// Set to 1 when no thread waits for this one any more.
     left: Arc<AtomicUsize>,
 }
 
@@ -40,7 +40,7 @@ impl Runner {
         let left = Arc::new(AtomicUsize::new(0));
         let is_left = Arc::clone(&left);
         let run = move || {
-            // Ends when the other thread does, or has left this one alone.
+            // The loop ends when the other thread does, or has abandoned this one.
             mine.into_iter().for_each(|job| job());
             LEFT.fetch_sub(is_left.load(Ordering::Acquire), Ordering::Relaxed);
         };
@@ -54,7 +54,7 @@ fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer")
 }
 
-/// Has another thread work, and waits for its result, but no longer than `limit`.
+/// Runs work on another thread, and waits for its result for `limit` at most.
 fn run<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
     limit: Duration,
@@ -68,7 +68,7 @@ fn run<T: Send + 'static>(
             None => Runner::start()?,
         };
         let (answer, result) = sync_channel(1);
-        // That nobody waits any more makes no difference to the work.
+        // The work does not depend on a thread that still waits for it.
         let job = Box::new(move || drop(answer.send(work())));
         if runner.jobs.send(job).is_err() {
             return Err(late());
@@ -79,7 +79,8 @@ fn run<T: Send + 'static>(
                 result
             }
             Err(_) => {
-                // Counted first, so that the thread, once it sees that it is alone, takes it back.
+                // The thread is counted before `left` is set, because it subtracts itself once it
+                // sees that it is abandoned.
                 LEFT.fetch_add(1, Ordering::Relaxed);
                 runner.left.store(1, Ordering::Release);
                 Err(late())
@@ -88,8 +89,9 @@ fn run<T: Send + 'static>(
     })
 }
 
-/// Work of one kind, at most one of which is under way: while the disk does not answer one, the
-/// next is refused at once. What nobody waited for is the result of the next. Clones are the same.
+/// Work of one kind, at most one of which is under way: while the disk does not respond to one, the
+/// next is refused at once. A result that no thread waited for becomes the result of the next.
+/// Clones share their state.
 #[derive(Debug)]
 pub(super) struct OneAtATime<T>(Arc<Mutex<State<T>>>);
 
@@ -107,7 +109,8 @@ impl<T> Default for OneAtATime<T> {
     }
 }
 
-/// Says what has become of work, also of such as is never begun.
+/// The outcome of work. Stores the state that follows when it is dropped, also if the work never
+/// begins.
 struct Outcome<T>(Arc<Mutex<State<T>>>, State<T>);
 
 impl<T> Outcome<T> {
@@ -123,11 +126,11 @@ impl<T> Drop for Outcome<T> {
 }
 
 impl<T: Send + 'static> OneAtATime<T> {
-    /// Has another thread work, unless the result of earlier work is there, and waits for it, but
-    /// no longer than `limit`.
+    /// Runs work on another thread and waits for it for `limit` at most; returns the result of
+    /// earlier work instead, if there is one.
     ///
     /// # Errors
-    /// Those of the work, or the disk does not answer in time.
+    /// The error of the work, or the disk does not respond in time.
     pub(super) fn run(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -157,10 +160,10 @@ impl<T: Send + 'static> OneAtATime<T> {
 }
 
 impl Pending {
-    /// As [`run`](Pending::run), but waits no longer than `limit` for the disk.
+    /// Reads like [`run`](Pending::run), but waits for the disk for `limit` at most.
     ///
     /// # Errors
-    /// Those of `run`, or the disk does not answer in time.
+    /// As for `run`, and if the disk does not respond in time.
     pub fn run_within(&self, limit: Duration, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let pending = self.clone();
         let work = move || {
@@ -189,7 +192,7 @@ mod tests {
         }
     }
 
-    /// The tests here count the threads that are left alone, so that one runs at a time.
+    /// The lock of these tests, which count the abandoned threads, so that one runs at a time.
     static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
@@ -208,7 +211,7 @@ mod tests {
         for number in 0..10 {
             assert_eq!(run(move || Ok(number), LONG).unwrap(), number);
         }
-        // The thread ends once its disk has answered.
+        // The thread ends once its disk has responded.
         drop(release);
         eventually(|| LEFT.load(Ordering::Relaxed) == 0);
     }

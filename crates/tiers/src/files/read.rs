@@ -1,4 +1,4 @@
-//! Reads of the disk that another thread may run.
+//! Disk reads that another thread may run.
 
 use super::buffer::AlignedBuffer;
 use super::segment::{Part, Segment, check};
@@ -7,7 +7,7 @@ use crate::usage::ReadError;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A read of a value that waits for a disk. The value's bytes stay as long as this does, also if
+/// A read of a value that waits for a disk. The value's bytes stay as long as it exists, even if
 /// the value is released meanwhile.
 #[derive(Clone, Debug)]
 pub struct Pending {
@@ -17,7 +17,7 @@ pub struct Pending {
     pub(super) value_bytes: usize,
 }
 
-/// Buffers that are larger than this after a read are given back.
+/// Number of bytes of a buffer that is kept after a read; larger ones are freed.
 pub(super) const KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
@@ -25,15 +25,15 @@ thread_local! {
 }
 
 impl Pending {
-    /// The place that is read.
+    /// Returns the place that is read.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// Waits for the disk and appends the value to `out`. One read.
+    /// Waits for the disk and appends the value to `out`. Reads once.
     ///
     /// # Errors
-    /// The disk fails, or answers other bytes than were written.
+    /// The disk fails, or returns other bytes than were written.
     pub fn run(&self, out: &mut Vec<u8>) -> Result<(), ReadError> {
         let number = self.place.to_bits();
         SCRATCH.with_borrow_mut(|scratch| {
@@ -50,7 +50,7 @@ impl Pending {
         })
     }
 
-    /// Appends the value to `out`, once the disk has answered a part of its record.
+    /// Appends the value to `out`, once the disk has returned a part of its record.
     pub(super) fn finish(
         &self,
         part: &Part,

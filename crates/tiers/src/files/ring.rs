@@ -1,7 +1,7 @@
-//! Many reads of files under way at once, by one thread, through the kernel's io_uring.
+//! Concurrent reads of files by one thread, through the kernel's io_uring.
 //!
-//! Whether the kernel has it and lets this process use it is found out when a ring is made; many
-//! containers refuse. Those without a ring have threads that [run](Pending::run) their reads.
+//! Creating a ring fails if the kernel lacks io_uring or does not let this process use it; many
+//! containers refuse it. A store without a ring has threads that [run](Pending::run) its reads.
 
 use super::buffer::AlignedBuffer;
 use super::read::{KEPT_BYTES, Pending};
@@ -14,19 +14,19 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-/// Reads that are under way at once, each with a number of the caller's.
+/// Reads that are under way at once, each with a number that the caller chooses.
 pub struct Ring {
     ring: IoUring,
     slots: Vec<Slot>,
     free: Vec<usize>,
     under_way: usize,
-    /// Reads that have begun, and that the kernel was not told of yet.
+    /// Number of reads that have begun but were not yet submitted to the kernel.
     untold: usize,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Where the kernel writes to while a read is under way.
+    /// The buffer that the kernel writes to while a read is under way.
     buffer: AlignedBuffer,
     read: Option<Read>,
 }
@@ -44,11 +44,12 @@ impl fmt::Debug for Ring {
     }
 }
 
-/// A ring of the kernel, which ends reads when their thread enters it or sleeps there. Otherwise it
-/// interrupts the thread for each read. Linux has that since 5.19; before, the ring is a plain one.
+/// Creates a ring of the kernel that completes reads when their thread enters it or sleeps there.
+/// Otherwise it interrupts the thread for each read. Linux supports this since 5.19; before, the
+/// ring is a plain one.
 ///
-/// It is not left to the thread to ask for what ends reads (`IORING_SETUP_DEFER_TASKRUN`): then the
-/// kernel wakes nobody who polls the ring.
+/// The thread need not ask for completions (`IORING_SETUP_DEFER_TASKRUN`), because then the kernel
+/// would not wake a thread that polls the ring.
 fn kernel_ring(entries: u32) -> io::Result<IoUring> {
     IoUring::builder()
         .setup_coop_taskrun()
@@ -57,13 +58,13 @@ fn kernel_ring(entries: u32) -> io::Result<IoUring> {
 }
 
 impl Ring {
-    /// A ring for so many reads at once.
+    /// Creates a ring for `depth` reads at once.
     ///
     /// # Errors
-    /// The kernel has none, or does not let this process use it.
+    /// The kernel has no io_uring, or does not let this process use it.
     pub fn new(depth: usize) -> io::Result<Ring> {
         let ring = kernel_ring(depth.next_power_of_two() as u32)?;
-        // Waiting for a time only came with Linux 5.11.
+        // Waiting with a timeout needs Linux 5.11.
         if !ring.params().is_feature_ext_arg() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -76,19 +77,19 @@ impl Ring {
         })
     }
 
-    /// How many more reads can begin.
+    /// Returns the number of reads that can still begin.
     pub fn room(&self) -> usize {
         self.free.len()
     }
 
-    /// How many reads are under way.
+    /// Returns the number of reads under way.
     pub fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// Begins a read, which [`wait`](Ring::wait) answers by its number. Answers at once what needs
-    /// no wait: the value lies in memory, or its file cannot be read by a ring; then the read is
-    /// run here. To be called while there is [room](Ring::room).
+    /// Begins a read, whose result [`wait`](Ring::wait) passes on with its number. Returns the
+    /// result at once if no wait is needed: if the value is in memory, or if its file cannot be
+    /// read by a ring, in which case the read runs here. Call it while there is [room](Ring::room).
     pub fn begin(&mut self, pending: Pending, number: u64) -> Option<Result<Vec<u8>, ReadError>> {
         let run = |pending: Pending| {
             let mut value = Vec::new();
@@ -127,12 +128,12 @@ impl Ring {
         .build()
         .user_data(at as u64);
         // SAFETY: the kernel writes to the buffer of this slot, at most as many bytes as `target`
-        // has. The slot is not free, so that nobody else looks at its buffer or changes it until
-        // the kernel has said that the read is over: `wait` alone frees it then, and `drop` leaves
-        // it behind otherwise. The segment in `pending` keeps the file open as long.
+        // has. The slot is not free, so no other code reads or changes its buffer until the kernel
+        // reports that the read has ended: only `wait` frees it then, and otherwise `drop` leaks
+        // it. The segment in `pending` keeps the file open as long.
         let pushed = unsafe { self.ring.submission().push(&read) };
         if pushed.is_err() {
-            // There are as many entries as slots.
+            // The ring has as many entries as slots, so a push cannot fail.
             self.free.push(at);
             return run(pending);
         }
@@ -146,10 +147,10 @@ impl Ring {
         None
     }
 
-    /// Tells the kernel of all reads that have begun, at once. [`wait`](Ring::wait) does so, too.
+    /// Submits all reads that have begun to the kernel at once. [`wait`](Ring::wait) does so, too.
     ///
     /// # Errors
-    /// The kernel takes them later.
+    /// The kernel accepts none now; a later call submits them.
     pub fn submit(&mut self) -> io::Result<()> {
         if self.untold > 0 {
             self.ring.submit()?;
@@ -158,11 +159,11 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits until a read is over, but no longer than `limit`, and gives all that are over to
+    /// Waits until a read has ended, for `limit` at most, and passes all reads that have ended to
     /// `done`.
     ///
     /// # Errors
-    /// The kernel refuses to wait. Reads stay under way.
+    /// The kernel refuses to wait. The reads stay under way.
     pub fn wait(
         &mut self,
         limit: Duration,
@@ -184,7 +185,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Gives the reads that are over to `done`, without a wait.
+    /// Passes the reads that have ended to `done`, without waiting.
     pub fn reap(&mut self, mut done: impl FnMut(u64, Result<Vec<u8>, ReadError>)) {
         for entry in self.ring.completion() {
             let at = entry.user_data() as usize;
@@ -199,7 +200,7 @@ impl Ring {
                 Ok(bytes) if bytes == read.part.disk_bytes => {
                     read.pending.finish(&read.part, &slot.buffer, &mut value)
                 }
-                // Not all of it; another read says why.
+                // The read was short; reading again returns the reason.
                 Ok(_) => read.pending.run(&mut value),
                 Err(_) => Err(io::Error::from_raw_os_error(-entry.result()).into()),
             };
@@ -213,7 +214,7 @@ impl Ring {
     }
 }
 
-/// The ring can be polled: it is readable when a read is over.
+/// The file descriptor of the ring, to poll: it is readable when a read has ended.
 impl AsRawFd for Ring {
     fn as_raw_fd(&self) -> RawFd {
         self.ring.as_raw_fd()

@@ -11,38 +11,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A file that values are appended to, and the counts of those that are in use.
+/// A file to which values are appended, and the counts of those in use.
 ///
-/// What was appended lies on the disk, then in the buffer that [leaves](Leaving), if one does, then
-/// in that of the tail. Nobody has a lock of the segment while the disk works.
+/// The appended bytes are on the disk, then in the buffer that is being written ([`Leaving`]), if
+/// there is one, then in that of the tail. No thread holds a lock of the segment while the disk
+/// works.
 #[derive(Debug)]
 pub(super) struct Segment {
     file: Arc<dyn DiskFile>,
     bytes: u64,
     buffer_bytes: usize,
     tail: Mutex<Tail>,
-    /// The write of what leaves.
+    /// The write of `Tail::leaving`.
     write: OneAtATime<()>,
-    /// Values may still be appended.
+    /// Set while values may still be appended.
     is_open: AtomicBool,
-    /// The bytes that were appended.
+    /// Number of bytes that were appended.
     appended: AtomicU64,
     live_bytes: AtomicU64,
     live_values: AtomicU32,
 }
 
-/// What was appended last.
+/// The bytes that were appended last.
 #[derive(Debug, Default)]
 struct Tail {
     leaving: Option<Leaving>,
     buffer: AlignedBuffer,
-    /// Where in the file the buffer begins: at a sector.
+    /// Offset in the file at which the buffer begins: at a sector.
     start: u64,
-    /// The bytes of the buffer that are in use.
+    /// Number of bytes of the buffer that are in use.
     used: usize,
 }
 
-/// Whole sectors that are to be written. They end where the buffer of the tail begins.
+/// Whole sectors that are being written. They end where the buffer of the tail begins.
 #[derive(Debug)]
 struct Leaving {
     buffer: Arc<AlignedBuffer>,
@@ -51,12 +52,13 @@ struct Leaving {
 }
 
 impl Tail {
-    /// Where in the file it begins that the disk does not have.
+    /// Returns the offset in the file up to which the disk has the bytes.
     fn end_of_disk(&self) -> u64 {
         self.leaving.as_ref().map_or(self.start, |it| it.start)
     }
 
-    /// Copies what lies in memory from a place of the file on. `None` if that is not all of it.
+    /// Copies the bytes in memory that begin at offset `from` of the file. Returns `None` if memory
+    /// does not have all of them.
     fn copy(&self, from: u64, out: &mut [u8]) -> Option<()> {
         let leaves = (self.start.saturating_sub(from) as usize).min(out.len());
         let (first, second) = out.split_at_mut(leaves);
@@ -73,7 +75,7 @@ impl Tail {
 }
 
 impl Segment {
-    /// A new segment of `bytes` bytes in a file.
+    /// Creates a segment of `bytes` bytes in a file.
     pub(super) fn new(file: Box<dyn DiskFile>, bytes: u64, buffer_bytes: usize) -> Segment {
         Segment {
             file: Arc::from(file),
@@ -88,17 +90,17 @@ impl Segment {
         }
     }
 
-    /// True if a record of so many bytes can be appended.
+    /// Returns true if a record of `record_bytes` bytes can be appended.
     pub(super) fn has_room(&self, record_bytes: usize) -> bool {
         self.appended.load(Ordering::Relaxed) + record_bytes as u64 <= self.bytes
     }
 
-    /// Appends a record, whose checksum has the number that `place_at` makes of where it begins,
-    /// and answers where that is. Only one thread may append at a time.
+    /// Appends a record and returns its offset. Its checksum covers the number that `place_at`
+    /// makes of the offset. Only one thread may append at a time.
     ///
     /// # Errors
-    /// The disk does not take what was appended before, or does not answer. Nothing of that is
-    /// lost.
+    /// The disk does not accept the bytes that were appended before, or does not respond. None of
+    /// them are lost.
     pub(super) fn append(
         &self,
         value: &[u8],
@@ -129,8 +131,8 @@ impl Segment {
         Ok(start)
     }
 
-    /// Writes what leaves, and then the sectors of the buffer that are full, or all of them. After
-    /// an error they leave, and nothing is lost.
+    /// Writes the sectors that are leaving, and then the full sectors of the buffer, or all of
+    /// them. After an error these are leaving, and nothing is lost.
     fn write_out<'s>(
         &'s self,
         mut tail: MutexGuard<'s, Tail>,
@@ -154,7 +156,7 @@ impl Segment {
         let start = tail.start;
         tail.start += bytes as u64;
         tail.used = used.saturating_sub(bytes);
-        // If these are all, they may end with bytes of no record.
+        // If all sectors are written, the last may end with bytes of no record.
         self.appended
             .store(tail.start + tail.used as u64, Ordering::Release);
         tail.leaving = Some(Leaving {
@@ -165,7 +167,7 @@ impl Segment {
         self.deliver(tail)
     }
 
-    /// Has the disk write what leaves. The lock is not held meanwhile.
+    /// Makes the disk write the sectors that are leaving. The lock is not held meanwhile.
     fn deliver<'s>(&'s self, mut tail: MutexGuard<'s, Tail>) -> io::Result<MutexGuard<'s, Tail>> {
         let Some(leaving) = &tail.leaving else {
             return Ok(tail);
@@ -174,8 +176,8 @@ impl Segment {
         let (start, bytes) = (leaving.start, leaving.bytes);
         let write = move || file.write_at(buffer.bytes().get(..bytes).unwrap_or_default(), start);
         MutexGuard::unlocked(&mut tail, || self.write.run(write, PATIENCE))?;
-        // The buffer is the tail's again, so that none need grow. It begins with what has come
-        // there, less than a sector.
+        // The tail gets its buffer back, so that no new one needs to grow. It begins with the bytes
+        // that were appended meanwhile, less than a sector.
         let written = tail.leaving.take().map(|leaving| leaving.buffer);
         if let Some(mut buffer) = written.and_then(Arc::into_inner) {
             let used = tail.used;
@@ -185,7 +187,7 @@ impl Segment {
         Ok(tail)
     }
 
-    /// Writes what is left in the buffer, as nothing more is appended, and answers the buffer.
+    /// Writes the rest of the buffer, because nothing more is appended, and returns the buffer.
     pub(super) fn finish(&self) -> io::Result<AlignedBuffer> {
         let mut tail = self.tail.lock();
         if tail.leaving.is_some() || tail.used > 0 {
@@ -194,19 +196,19 @@ impl Segment {
         Ok(std::mem::take(&mut tail.buffer))
     }
 
-    /// Says that nothing will be appended any more.
+    /// Closes the segment, so that nothing more is appended.
     pub(super) fn close(&self) {
         self.is_open.store(false, Ordering::SeqCst);
     }
 
-    /// Gives a segment to which nothing was appended yet the buffer of the one before, so that it
-    /// need not grow one.
+    /// Gives an empty segment the buffer of the one before, so that it does not need to grow one.
     pub(super) fn begin_with(&self, buffer: AlignedBuffer) {
         self.tail.lock().buffer = buffer;
     }
 
     /// Reads a record of `value_bytes` that begins at `start` and appends its value to `out`.
-    /// `place` is the number that its checksum has. Answers false if it is not what was written.
+    /// `place` is the number that its checksum covers. Returns false if the bytes differ from those
+    /// that were written.
     pub(super) fn read(
         &self,
         start: u64,
@@ -225,8 +227,8 @@ impl Segment {
         Ok(check(&part, scratch, value_bytes, place, out))
     }
 
-    /// Copies to `scratch` what the buffer has of a record, and answers what the disk has of it.
-    /// `None` if nobody has written it.
+    /// Copies the part of a record that is in memory to `scratch`, and returns the part that must
+    /// be read from the disk. Returns `None` if the record was never written.
     pub(super) fn prepare(
         &self,
         start: u64,
@@ -238,12 +240,13 @@ impl Segment {
         let lead = (start - first) as usize;
         let wanted = (end - first) as usize;
         scratch.lengthen(wanted);
-        // What is in memory is copied at once; what lies before it does not change any more.
+        // The part in memory is copied now, under the lock; the part before it does not change any
+        // more.
         let tail = self.tail.lock();
         let on_disk = end.min(tail.end_of_disk()).saturating_sub(first) as usize;
         let rest = scratch.bytes_mut().get_mut(on_disk..wanted);
         tail.copy(first + on_disk as u64, rest.unwrap_or_default())?;
-        // Bytes from the buffer begin at a sector, so that whole sectors are read before them.
+        // Bytes from the buffer begin at a sector, so whole sectors are read before them.
         let disk_bytes = match lead < on_disk {
             true => on_disk.next_multiple_of(SECTOR_BYTES),
             false => 0,
@@ -256,7 +259,7 @@ impl Segment {
         })
     }
 
-    /// The file, for a ring to read it.
+    /// Returns the descriptor of the file, for a ring to read it.
     pub(super) fn file_descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.descriptor()
     }
@@ -271,7 +274,7 @@ impl Segment {
         &*self.file
     }
 
-    /// Counts that a value is given up.
+    /// Counts that a value was released.
     pub(super) fn release(&self, value_bytes: usize) {
         let bytes = record_bytes(value_bytes) as u64;
         self.live_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -282,34 +285,37 @@ impl Segment {
         self.live_values.load(Ordering::SeqCst) == 0
     }
 
-    /// True if nothing is appended any more, and nothing is left. Who releases the last value and
-    /// who [closes](Segment::close) the segment both ask then: one of them is told so.
+    /// Returns true if nothing is appended any more, and no value is left. Both the thread that
+    /// releases the last value and the thread that [closes](Segment::close) the segment ask then,
+    /// so that at least one of them sees it.
     pub(super) fn is_over(&self) -> bool {
         !self.is_open.load(Ordering::SeqCst) && self.is_empty()
     }
 
-    /// True if nothing is appended any more, and less than half of what was is in use.
+    /// Returns true if nothing is appended any more, and less than half of the appended bytes is in
+    /// use.
     pub(super) fn is_sparse(&self) -> bool {
         !self.is_open.load(Ordering::Relaxed)
             && self.live_bytes.load(Ordering::Relaxed) * 2 < self.appended.load(Ordering::Relaxed)
     }
 }
 
-/// What is to be read of the disk for a record.
+/// The part of a record that must be read from the disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// The sector that it begins in.
+    /// Offset in the file of the sector in which the record begins.
     pub(super) first: u64,
-    /// Where it begins there.
+    /// Offset of the record in that sector.
     lead: usize,
-    /// Where it ends, from the beginning of the sector.
+    /// Offset of the record's end from the beginning of the sector.
     wanted: usize,
-    /// The bytes that are to be read from the first sector on, whole sectors; 0 if all of it was in
-    /// the buffer.
+    /// Number of bytes to be read from the first sector on, in whole sectors; 0 if all of the
+    /// record was in memory.
     pub(super) disk_bytes: usize,
 }
 
-/// Appends the value of a record that was read to `out`. False if it is not what was written.
+/// Appends the value of a record that was read to `out`. Returns false if the bytes differ from
+/// those that were written.
 pub(super) fn check(
     part: &Part,
     scratch: &AlignedBuffer,
@@ -331,7 +337,7 @@ pub(super) fn check(
     is_right
 }
 
-/// A checksum of a value at a place.
+/// Returns the checksum of a value at a place.
 fn checksum(value: &[u8], place: u64) -> u64 {
     xxh3_64_with_seed(value, place)
 }

@@ -54,7 +54,7 @@ fn values_of_all_lengths_are_read_as_they_were_put() {
     }
     assert_eq!((tier.usage().values, tier.usage().value_bytes), (0, 0));
     assert!(tier.long.lock().is_empty());
-    // Files have no names, so that nothing is left of them.
+    // Files have no names, so nothing is left of them.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -147,7 +147,7 @@ fn a_disk_that_answers_other_bytes_is_found_out() {
     file.write_at(sectors.bytes(), at).unwrap();
     let error = tier.read(*place, &mut Vec::new()).unwrap_err();
     assert!(matches!(error, ReadError::Damaged));
-    // The others are as they were.
+    // The other values are unchanged.
     for (place, value) in kept.iter().skip(11) {
         assert_eq!(&read(&tier, *place), value);
     }
@@ -174,7 +174,7 @@ fn a_read_that_is_pending_outlives_the_value() {
     let place = tier.put(&[&value]).unwrap()[0];
     let pending = tier.pending(place).unwrap();
     tier.release(place);
-    // The segment is given back, and its number is another one's.
+    // The segment is freed, and its number is reused.
     for _ in 0..100 {
         let other = tier.put(&[&noise(&mut random, 30_000)]).unwrap()[0];
         tier.release(other);
@@ -195,7 +195,7 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
     };
     let (tier, _folder) = tier(16 << 20);
     let mut random = SmallRng::seed_from_u64(7);
-    // Some lie on the disk, some in the buffer, and some on both.
+    // Some are on the disk, some in the buffer, and some on both.
     let kept: Vec<(Place, Vec<u8>)> = (0..700)
         .map(|number| noise(&mut random, number * 7 + 1))
         .map(|value| (tier.put(&[&value]).unwrap()[0], value))
@@ -232,7 +232,7 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
         waited.unwrap();
     }
     assert!(matches!(answer, Some(Err(ReadError::Damaged))));
-    // A file that has lost its end.
+    // The file has lost its end.
     let (number, _) = take_apart(kept[0].0);
     let segment = tier.segment(number).unwrap();
     let file = segment.file().descriptor().unwrap().try_clone_to_owned();
@@ -248,7 +248,7 @@ fn a_ring_reads_many_values_at_once_and_finds_other_bytes_out() {
         matches!(answer, Some(Err(ReadError::Disk(_)))),
         "{answer:?}"
     );
-    // One that is dropped with reads under way leaves them alone.
+    // A ring that is dropped with reads under way leaks their buffers.
     for (place, _) in kept.iter().take(8) {
         ring.begin(tier.pending(*place).unwrap(), 1);
     }
@@ -267,7 +267,7 @@ fn a_ring_that_was_made_by_another_thread_wakes_the_one_that_polls_it() {
     };
     let (tier, _folder) = tier(16 << 20);
     let mut random = SmallRng::seed_from_u64(8);
-    // The buffer has been written out before the last ones come.
+    // The buffer is written out before the last ones are put.
     let places: Vec<Place> = (0..700)
         .map(|_| tier.put(&[&noise(&mut random, 5000)]).unwrap()[0])
         .collect();
@@ -280,7 +280,7 @@ fn a_ring_that_was_made_by_another_thread_wakes_the_one_that_polls_it() {
     };
     let mut over = Vec::new();
     while over.is_empty() {
-        // SAFETY: the call is given one entry, which lives as long.
+        // SAFETY: the call gets one entry, which outlives it.
         assert_ne!(unsafe { libc::poll(&raw mut polled, 1, 10_000) }, 0);
         ring.submit().unwrap();
         ring.reap(|number, read| over.push((number, read.is_ok())));
@@ -323,7 +323,7 @@ fn threads_put_read_and_release_at_once() {
     assert_eq!(tier.usage().values, 0);
 }
 
-/// A disk that answers nothing while it hangs, and counts what waits for it.
+/// A disk that does not respond while it hangs, and counts the calls that wait for it.
 #[derive(Clone, Debug, Default)]
 struct HangingDisk(Arc<(Mutex<Hangs>, Condvar)>);
 
@@ -378,7 +378,7 @@ impl DiskFile for HangingFile {
     }
 }
 
-/// Puts values until one is refused, and answers why.
+/// Puts values until one is refused, and returns the reason.
 fn put_until_refused(
     tier: &Files,
     random: &mut SmallRng,
@@ -407,7 +407,7 @@ fn a_disk_that_hangs_is_waited_for_once_and_what_lies_in_memory_is_read_and_rele
             while disk.waiting() == 0 {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
-            // Whoever puts waits. Nobody has a lock.
+            // The thread that puts a value waits. No thread holds a lock of a segment.
             assert!(!putting.is_finished());
             assert!(tier.open.is_locked() && tier.segments.try_write().is_some());
             let list = tier.segments.read().list.clone();
@@ -415,7 +415,7 @@ fn a_disk_that_hangs_is_waited_for_once_and_what_lies_in_memory_is_read_and_rele
             let error = putting.join().unwrap();
             assert!(error.to_string().contains("does not answer"), "{error}");
         });
-        // Nobody waits a second time.
+        // No thread waits a second time.
         let began = std::time::Instant::now();
         for _ in 0..100 {
             let error = tier.put(&[&[1; 3000]]).unwrap_err();
@@ -431,7 +431,7 @@ fn a_disk_that_hangs_is_waited_for_once_and_what_lies_in_memory_is_read_and_rele
         while disk.waiting() > 0 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        // What was refused was not put.
+        // The refused values were not put.
         assert_eq!(tier.usage().values as usize, kept.len());
         let deadline = std::time::Instant::now() + PATIENCE;
         let take = || tier.put(&[&[1; 3000]]).map(|place| tier.release(place[0]));

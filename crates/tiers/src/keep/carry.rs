@@ -1,4 +1,4 @@
-//! Carrying values to another tier: several at once, as far as a tier takes them together.
+//! Carrying values to another tier: as many at once as the tier takes together.
 
 use super::{Moving, Values};
 use crate::place::Place;
@@ -6,8 +6,9 @@ use crate::policy::Object;
 use crate::tiers::Tiers;
 use crate::usage::Refused;
 
-/// Values on their way to one tier. `done` is told of each that the tier has taken whether it
-/// has moved, in any order. Those that the tier does not take are [kept](Carry::into_refused).
+/// Values that are being moved to one tier. `done` is called for each value that the tier has
+/// taken, in any order, with true if it moved. Those that the tier refuses are
+/// [kept](Carry::into_refused).
 pub(super) struct Carry<'k, V: Values> {
     values: &'k V,
     tiers: &'k Tiers,
@@ -17,18 +18,18 @@ pub(super) struct Carry<'k, V: Values> {
     refused: Vec<Returned<V::Moving>>,
 }
 
-/// A value that a tier does not take.
+/// A value that a tier refused.
 pub(super) struct Returned<M> {
     /// The value.
     pub(super) moving: M,
-    /// What the policy knows of it, with the bytes that were carried.
+    /// The policy's description of it, with the bytes that were carried.
     pub(super) object: Object,
-    /// The tier will not take it later either, as the value is what it is.
+    /// Set if the tier will refuse it later, too, because of the value itself.
     pub(super) for_long: bool,
 }
 
 impl<'k, V: Values> Carry<'k, V> {
-    /// No values yet, on the way to the tier of number `to`.
+    /// Creates an empty load for tier `to`.
     pub(super) fn new(values: &'k V, tiers: &'k Tiers, to: usize) -> Carry<'k, V> {
         Carry {
             values,
@@ -40,7 +41,7 @@ impl<'k, V: Values> Carry<'k, V> {
         }
     }
 
-    /// Adds a value, and carries all if they are as many as go together best.
+    /// Adds a value, and carries all once they are as many as go together best.
     pub(super) fn add(
         &mut self,
         moving: V::Moving,
@@ -55,7 +56,7 @@ impl<'k, V: Values> Carry<'k, V> {
         }
     }
 
-    /// Carries what was added.
+    /// Carries the values that were added.
     pub(super) fn deliver(&mut self, done: &mut impl FnMut(Object, bool)) {
         self.bytes = 0;
         let load = std::mem::take(&mut self.load);
@@ -76,7 +77,7 @@ impl<'k, V: Values> Carry<'k, V> {
                 }
             }
             Err(Refused::Incompressible) if load.len() > 1 => {
-                // Some of them may be compressed alone.
+                // Some of them may be compressible alone.
                 for moving in load {
                     let put = self.values.cold().put(self.to, &[moving.0.value()]);
                     match put.map(|places| places.first().copied()) {
@@ -112,16 +113,16 @@ impl<'k, V: Values> Carry<'k, V> {
         });
     }
 
-    /// The values that the tier does not take.
+    /// Returns the values that the tier refused.
     pub(super) fn into_refused(self) -> Vec<Returned<V::Moving>> {
         self.refused
     }
 }
 
-/// The most values that are carried at once.
+/// Number of values that are carried at once.
 const LOAD_MAX: usize = 128;
 
-/// What was to be carried, with the bytes that were.
+/// Returns the object with the bytes that were carried.
 fn as_carried((moving, object): &(impl Moving, Object)) -> Object {
     Object {
         bytes: moving.value().len() as u64,

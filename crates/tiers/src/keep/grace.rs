@@ -1,19 +1,19 @@
-//! Waiting until no reader can be at what was replaced.
+//! Waiting until no reader can use what was replaced.
 
 use crossbeam_epoch::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The time until every thread that now reads an index has ended that read. What was taken out of
-/// the index before it began is freed then. None is under way at first.
+/// The time until every thread that reads an index now has ended that read. Memory that was removed
+/// from the index before it began is freed at its end. Initially none is under way.
 #[derive(Debug, Default)]
 pub(super) struct GracePeriod {
-    /// Set when the one that is under way is over.
+    /// Set to true when the period under way has ended.
     is_over: Option<Arc<AtomicBool>>,
 }
 
 impl GracePeriod {
-    /// Begins one, in place of one that is under way.
+    /// Begins a period, in place of one that is under way.
     pub(super) fn begin(&mut self) {
         let is_over = Arc::new(AtomicBool::new(false));
         self.is_over = Some(Arc::clone(&is_over));
@@ -22,7 +22,7 @@ impl GracePeriod {
         guard.flush();
     }
 
-    /// True if one is under way. Helps it to its end.
+    /// Returns true if a period is under way. Helps it to end.
     pub(super) fn is_under_way(&self) -> bool {
         pin().flush();
         let is_over = self.is_over.as_ref();

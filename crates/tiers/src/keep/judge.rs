@@ -1,8 +1,8 @@
-//! What the policy is told of the store, and what it says of each value.
+//! The input of the policy, taken from the store, and its decision for each value.
 //!
-//! The policy is [`Adaptive`]. It thinks of objects that can move and of their bytes before
-//! compression. The memory tier has keys and indexes, too, which cannot: what these take is
-//! estimated from the values that the walk has met, and taken off its capacity.
+//! The policy is [`Adaptive`]. It knows objects that can move and their bytes before compression.
+//! The memory tier also has keys and indexes, which cannot move: their size is estimated from the
+//! values that the walk has visited, and subtracted from its capacity.
 
 use crate::policy::{Adaptive, Move, Object, PairCosts, Policy, Use};
 use crate::specification::TierKind;
@@ -10,39 +10,38 @@ use crate::tiers::Tiers;
 use crate::usage::Usage;
 use std::time::Instant;
 
-/// The bytes a second that values move. *Assumed*: a tenth of what a core copies and compresses,
-/// and of what a good SSD writes.
+/// Number of bytes per second that values may move. *Assumed*: a tenth of what a core copies and
+/// compresses, and of what a good SSD writes.
 const BYTES_PER_SECOND: u64 = 128 << 20;
-/// How much smaller a tier of compressed memory makes values, as long as it has too few to say.
-/// *Assumed.*
+/// Compression ratio assumed until the tier holds [`RATIO_BYTES_MIN`]. *Assumed.*
 const RATIO: f64 = 2.0;
-/// Values of so many bytes say it.
+/// Number of bytes of values from which the tier's own compression ratio is used.
 const RATIO_BYTES_MIN: u64 = 1 << 20;
-/// The keys that the estimate of the memory's values has the weight of, at most.
+/// Number of recently visited keys that the estimate of movable values is based on.
 const MET_MAX: f64 = 16_384.0;
 
-/// Decides by [`Adaptive`] which values move. See the [module](self).
+/// The judge, which decides by [`Adaptive`] which values move. See the [module](self).
 #[derive(Debug)]
 pub struct Judge {
     policy: Adaptive,
     began: Instant,
     met: Met,
     memory_capacity: u64,
-    /// Uses of this period of the heat.
+    /// Number of uses in this period of the heat.
     uses: u64,
 }
 
-/// The keys that the walk has met, the newest with the most weight.
+/// The keys that the walk has visited, weighted towards the newest.
 #[derive(Debug, Default)]
 struct Met {
     keys: f64,
-    /// Of these, the values that can move, and the bytes of those which are in memory.
+    /// Number of these whose values can move, and the bytes of those values that are in memory.
     movable: f64,
     memory_bytes: f64,
 }
 
 impl Judge {
-    /// A judge over empty tiers. Of the uses of keys, each that is noted stands for so many.
+    /// Creates a judge over empty tiers. Each use that is noted counts as `uses_counted` uses.
     pub fn new(tiers: &Tiers, uses_counted: u16) -> Judge {
         let specifications = tiers.specifications();
         let capacities = specifications.iter().map(|tier| match tier.kind {
@@ -66,11 +65,11 @@ impl Judge {
         }
     }
 
-    /// Tells what all keys and the values in memory take.
+    /// Sets the bytes of all keys and of the values in memory, and the number of keys.
     pub fn set_memory(&mut self, bytes: u64, keys: u64) {
         let met = self.met.keys.max(1.0);
         let movable = (self.met.memory_bytes / met * keys as f64) as u64;
-        // Before the walk has begun it is not known that anything cannot move.
+        // Before the walk has begun, nothing is known to be immovable.
         let movable = match self.met.keys > 0.0 {
             true => movable.min(bytes),
             false => bytes,
@@ -82,7 +81,7 @@ impl Judge {
         self.policy.set_objects(objects as u64);
     }
 
-    /// Tells what a cold tier holds.
+    /// Sets the usage of a cold tier.
     pub fn set_cold(&mut self, tier: usize, usage: &Usage) {
         self.policy.set_bytes(tier, usage.value_bytes);
         if usage.value_bytes > RATIO_BYTES_MIN {
@@ -92,8 +91,8 @@ impl Judge {
         }
     }
 
-    /// Tells that there were so many uses since this was told last, and so many of them in memory.
-    /// Answers how many periods of the heat are over.
+    /// Adds `uses` since the last call, `in_memory` of them in memory. Returns the number of heat
+    /// periods that have ended.
     pub fn tell_uses(&mut self, in_memory: u64, uses: u64) -> u32 {
         self.policy.passed(self.began.elapsed());
         if uses == 0 {
@@ -110,58 +109,59 @@ impl Judge {
         periods
     }
 
-    /// The part of all values that the walk should meet in the time of so many uses.
+    /// Returns the part of all values that the walk should visit during `uses` uses.
     pub fn part_to_meet(&self, uses: u64) -> f64 {
         uses as f64 / self.policy.period_uses().max(1) as f64
     }
 
-    /// The bytes that should go out of a tier soon.
+    /// Returns the bytes that should leave a tier soon.
     pub fn deficit(&self, tier: usize) -> u64 {
         self.policy.deficit(tier)
     }
 
-    /// The walk meets a key whose value cannot move.
+    /// Notes that the walk visits a key whose value cannot move.
     pub fn met_still(&mut self) {
         self.met.add(0.0, 0.0);
     }
 
-    /// The walk meets a value. Where should it go, if not stay?
+    /// Notes that the walk visits a value. Returns the tier that it should move to, `None` to stay.
     pub fn met(&mut self, object: &Object) -> Option<usize> {
         let in_memory = if object.tier == 0 { object.bytes } else { 0 };
         self.met.add(1.0, in_memory as f64);
         self.policy.met(object).map(|step| step.target)
     }
 
-    /// True if a value that was used might come into a faster tier.
+    /// Returns true if a value that was used might move to a faster tier.
     pub fn might_come(&self, object: &Object) -> bool {
         self.policy.cuts().inward(object, 0).is_some()
     }
 
-    /// A client has used a value of a cold tier. Where should it come, if not stay?
+    /// Notes that a client used a value of a cold tier. Returns the tier that it should move to,
+    /// `None` to stay.
     pub fn used(&mut self, object: &Object) -> Option<usize> {
         let step = self.policy.used(object, Use::Read);
         step.map(|Move { target }| target)
     }
 
-    /// A value has moved.
+    /// Notes that a value moved.
     pub fn moved(&mut self, object: &Object, to: usize) {
         self.policy.moved(object, to);
     }
 
-    /// A value could not move.
+    /// Notes that a value could not move.
     pub fn abandoned(&mut self, object: &Object, to: usize) {
         self.policy.abandoned(object, to);
     }
 
-    /// The moves of values that had just gone the other way, and those that were put off because
-    /// too much has moved.
+    /// Returns the number of moves of values that had just moved the other way, and of those that
+    /// were put off because too many bytes had moved.
     pub fn ping_pong_and_put_off(&self) -> (u64, u64) {
         let moves = self.policy.moves();
         (moves.ping_pong, moves.put_off)
     }
 }
 
-/// Periods that end at once, at most. When the load has changed, some end whatever was used.
+/// Number of periods that may end at once. After the load changes, some end regardless of the uses.
 const PERIODS_MAX: u32 = 4;
 
 impl Met {
@@ -197,7 +197,8 @@ mod tests {
         }
     }
 
-    /// A memory of which a half is keys, and the first ten values are cold.
+    /// Walks three times over a memory of which a half is keys, and whose first ten values are
+    /// cold.
     fn walked(values: u64) -> (Judge, Vec<u64>) {
         let mut judge = judge();
         let mut gone = Vec::new();
@@ -218,7 +219,7 @@ mod tests {
     fn what_cannot_move_is_taken_off_and_the_coldest_go() {
         let (judge, gone) = walked(500);
         assert_eq!((judge.deficit(0), gone), (0, Vec::new()));
-        // A percent too much: as many of the coldest go as make room, and twice as many at most.
+        // A percent too much: as many of the coldest leave as make room, and at most twice as many.
         let (judge, gone) = walked(526);
         let deficit = judge.deficit(0);
         assert!((5_000..25_000).contains(&deficit), "{deficit}");
@@ -229,8 +230,8 @@ mod tests {
         );
     }
 
-    /// Each walk sends out enough, also after all that came first in the order of equal heat have
-    /// gone.
+    /// Each walk sends out enough values, even after all those have left that came first in the
+    /// order of equal heat.
     #[test]
     fn where_all_are_used_alike_each_walk_makes_room() {
         let mut judge = judge();

@@ -1,28 +1,29 @@
-//! Keeping each tier within its capacity, and what is used most in memory.
+//! The keeper, which keeps each tier within its capacity, and the values used most in memory.
 //!
 //! A thread of the store [keeps](Keeper::keep) its values: it walks over all of them in slices. The
-//! policy (`judge.rs`) says which go out of a tier that is nearly full. What was used in a cold
-//! tier is noted ([`Cold::note_use`](crate::cold::Cold::note_use)), and the policy says which of it
-//! comes into a faster one. Nothing waits for a move (see [`claim`](crate::claim)). The store is
-//! known as [`Values`].
+//! policy (`judge.rs`) decides which leave a tier that is nearly full. Uses in a cold tier are
+//! noted ([`Cold::note_use`](crate::cold::Cold::note_use)), and the policy decides which of these
+//! values move to a faster one. No command waits for a move (see [`claim`](crate::claim)). The
+//! keeper accesses the store through [`Values`].
 //!
 //! # When there is no room
 //!
-//! The policy has bytes a second, so that moves leave the machine to others. Those who write more
-//! than that help: before they take memory, while the memory tier is full, they
-//! [carry](Keeper::relieve) as much as is needed. They wait for whoever is moving values, as that
-//! makes room, too. That one may be slow: the thread of the store stands back behind others, so
-//! that on a busy machine it is not run for long. It therefore gives way after a few values to who
-//! waits, and each of its [steps](Mover) renews the patience of those. One in which nothing has
-//! moved for as long as [`PATIENCE`] waits for a disk that does not answer: then there is no room,
-//! and nobody waits until the disk has answered.
+//! The policy limits the bytes moved per second, so that moves leave the machine to other threads.
+//! Threads that write faster than that help: before they allocate memory, while the memory tier is
+//! full, they [carry](Keeper::relieve) as many values out as is needed. They wait for a thread that
+//! is already moving values, because that makes room, too. That thread may be slow: the store's
+//! thread runs at a lower priority, so that on a busy machine it may not run for long. It therefore
+//! yields after a few values to a thread that waits, and each of its [steps](Mover) restarts the
+//! timeout of those that wait. If nothing has moved in a step for [`PATIENCE`], it waits for a disk
+//! that does not respond: then there is no room, and no thread waits until the disk has responded.
 //!
-//! What a move has replaced takes memory until no reader can be at it, and a reader may be a thread
-//! that is not run. Memory that is [still to be freed](Values::frees) is waited for, too.
+//! Memory that a move has replaced stays in use until no reader can use it, and a reader may be a
+//! thread that is not running. Writers also wait for memory that is [still to be
+//! freed](Values::frees).
 //!
 //! # When there is nothing to do
 //!
-//! While all values are in memory and have room there, nobody walks, and no use is
+//! While all values are in memory and have room there, there is no walk, and no use is
 //! [noted](Warmth::warm) for the policy.
 
 mod carry;
@@ -44,51 +45,52 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Values of fewer bytes do not move by themselves: their places would take as much.
+/// Number of bytes from which values move by themselves: the places of smaller ones would use as
+/// much.
 pub const MOVED_BYTES_MIN: usize = 64;
-/// How often the keeper looks after the tiers.
+/// Delay between two runs of the keeper.
 const TICK: Duration = Duration::from_millis(10);
-/// How long it works at once.
+/// Time that a run takes.
 const WORK: Duration = Duration::from_millis(5);
-/// How much the keeper stands back behind other threads, from 0 to 19. *Assumed*: at 10 it still
-/// has a tenth of a processor that others want whole.
+/// Niceness of the keeper's thread, from 0 to 19. *Assumed*: at 10 it still gets a tenth of a
+/// processor that other threads use fully.
 const NICENESS: libc::c_int = 10;
-/// Uses are noted for the policy when more than this part of the memory tier is in use. *Assumed*:
-/// by the time when it is full, it is known what is used.
+/// The part of the memory tier in use from which uses are noted for the policy. *Assumed*: by the
+/// time when it is full, the hot values are known.
 const WARM_PART: f64 = 0.75;
 
-/// What keeps the tiers of a store, whose walk stands at a hand `H`. See the [module](self).
+/// The keeper of a store's tiers, whose walk has a cursor `H`. See the [module](self).
 #[derive(Debug)]
 pub struct Keeper<H> {
-    /// Of the memory tier; 0 if there are no tiers.
+    /// Capacity of the memory tier; 0 if there are no tiers.
     memory_bytes_max: u64,
-    /// What keys and values in memory took when that was counted last.
+    /// Number of bytes of keys and values in memory when they were counted last.
     memory_bytes: AtomicU64,
-    /// The cold tiers take no more.
+    /// Set if the cold tiers accept nothing more.
     is_stuck: AtomicBool,
-    /// Moves of values that had just moved the other way.
+    /// Number of moves of values that had just moved the other way.
     ping_pong: AtomicU64,
-    /// Moves that wait, because so many bytes have moved of late.
+    /// Number of moves that wait, because many bytes have moved recently.
     put_off: AtomicU64,
     mover: Mutex<Option<Mover<H>>>,
-    /// Steps that movers have made.
+    /// Number of steps that movers have made.
     steps: AtomicU64,
-    /// Threads that wait for the mover.
+    /// Number of threads that wait for the mover.
     waiting: AtomicUsize,
-    /// Who has the mover has made no step for longer than others wait.
+    /// Set if the thread with the mover has made no step for longer than others wait.
     is_held_up: AtomicBool,
-    /// How long others wait for a step.
+    /// Time that other threads wait for a step.
     patience: Duration,
 }
 
-/// No value is moved by the keeper meanwhile. See [`Keeper::still`].
+/// A guard during which the keeper moves no value. See [`Keeper::still`].
 #[derive(Debug)]
 pub struct Still<'k, H> {
     mover: MutexGuard<'k, Option<Mover<H>>>,
 }
 
 impl<H: Default> Keeper<H> {
-    /// What keeps these tiers; of a store without tiers, nothing.
+    /// Creates the keeper of these tiers; without tiers it does nothing.
     pub fn new(tiers: Option<&Tiers>) -> Keeper<H> {
         let memory = tiers.and_then(|tiers| tiers.specifications().first());
         Keeper {
@@ -105,63 +107,63 @@ impl<H: Default> Keeper<H> {
         }
     }
 
-    /// The capacity of the memory tier; 0 if there are no tiers.
+    /// Returns the capacity of the memory tier; 0 if there are no tiers.
     #[inline]
     pub fn memory_bytes_max(&self) -> u64 {
         self.memory_bytes_max
     }
 
-    /// What keys and values in memory took when that was counted last.
+    /// Returns the bytes of keys and values in memory when they were counted last.
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// True if the cold tiers have taken nothing, though the memory is full.
+    /// Returns true if the cold tiers accepted nothing although the memory is full.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.load(Ordering::Relaxed)
     }
 
-    /// How many values came back that had just gone, and how many moves were put off because so
-    /// many bytes had moved.
+    /// Returns the number of moves of values that had just moved the other way, and of moves that
+    /// were put off because many bytes had moved.
     pub fn ping_pong_and_put_off(&self) -> (u64, u64) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (count(&self.ping_pong), count(&self.put_off))
     }
 
-    /// True if the policy has to know what is used: the memory fills, or a value is cold.
+    /// Returns true if the policy must know the uses: the memory fills, or a value is cold.
     fn wakes(&self, tiers: &Tiers) -> bool {
         let nearly = self.memory_bytes_max as f64 * WARM_PART;
         let is_cold = |tier| tiers.values(tier) > 0;
         self.memory_bytes() as f64 > nearly || (1..tiers.count()).any(is_cold)
     }
 
-    /// Has the keeper rest until the result is dropped, so that no value is on its way. For who
-    /// then has the store to itself.
+    /// Makes the keeper rest until the result is dropped, so that no value is being moved. For a
+    /// caller that then has the store to itself.
     pub fn still(&self) -> Still<'_, H> {
         Still {
             mover: self.mover.lock(),
         }
     }
 
-    /// As [`still`](Keeper::still), for who must not wait for a disk that does not answer: `None`
-    /// if whoever moves values does so.
+    /// Makes the keeper rest like [`still`](Keeper::still), for a caller that must not wait for a
+    /// disk that does not respond: returns `None` if the thread that moves values waits for one.
     pub fn still_unless_held_up(&self) -> Option<Still<'_, H>> {
         let mover = self.mover_while(|| true)?;
         Some(Still { mover })
     }
 
-    /// Notes that whoever has the mover goes on: it does not wait for a disk.
+    /// Notes that the thread with the mover makes progress: it does not wait for a disk.
     fn step(&self) {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True if another thread waits for the mover.
+    /// Returns true if another thread waits for the mover.
     fn is_waited_for(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// The mover, while it `is_needed`; `None` also if whoever has it waits for a disk that does
-    /// not answer.
+    /// Locks the mover, as long as it `is_needed`; returns `None` also if the thread with the mover
+    /// waits for a disk that does not respond.
     fn mover_while(
         &self,
         is_needed: impl Fn() -> bool,
@@ -199,7 +201,7 @@ impl<H: Default> Keeper<H> {
         }
     }
 
-    /// Counts what the store takes in memory.
+    /// Counts the store's bytes and keys in memory.
     fn count(&self, values: &impl Values) -> Size {
         let size = values.size();
         self.memory_bytes.store(size.bytes, Ordering::Relaxed);
@@ -210,8 +212,9 @@ impl<H: Default> Keeper<H> {
         self.count(values).bytes > self.memory_bytes_max
     }
 
-    /// Carries values out of the memory until it is within its capacity, and says whether it is.
-    /// While another thread does so, waits for it, until that has made no step for [`PATIENCE`].
+    /// Carries values out of the memory until it is within its capacity, and returns whether it is.
+    /// While another thread does so, waits for it, until that thread has made no step for
+    /// [`PATIENCE`].
     pub fn relieve<V: Values<Hand = H>>(&self, values: &V) -> bool {
         let mut mover = loop {
             if !self.is_over(values) {
@@ -220,7 +223,7 @@ impl<H: Default> Keeper<H> {
             match self.mover_while(|| self.is_over(values)) {
                 Some(mover) => break mover,
                 None if self.is_held_up.load(Ordering::Relaxed) => return false,
-                // There was room, which another thread may have taken.
+                // There was room, which another thread may have used.
                 None => {}
             }
         };
@@ -236,8 +239,8 @@ impl<H: Default> Keeper<H> {
         true
     }
 
-    /// Carries values into room that was made in cold tiers, as far as so many slices go. For who
-    /// has the store to itself, and had the keeper rest before.
+    /// Carries values into room that was made in cold tiers, for at most `slices` slices. For a
+    /// caller that has the store to itself, and made the keeper rest before.
     pub fn carry_on<V: Values<Hand = H>>(
         &self,
         still: &mut Still<'_, H>,
@@ -254,7 +257,7 @@ impl<H: Default> Keeper<H> {
         }
     }
 
-    /// Looks after the tiers until it is to stop.
+    /// Keeps the tiers within their capacities until `stopping` is set.
     pub fn keep<V: Values<Hand = H>>(&self, values: &V, stopping: &AtomicBool) {
         let Some(tiers) = values.cold().tiers() else {
             return;
@@ -283,15 +286,15 @@ impl<H: Default> Keeper<H> {
                     break;
                 }
             }
-            // Who waits has the mover before this thread can ask for it again.
+            // A waiting thread gets the mover before this thread can lock it again.
             MutexGuard::unlock_fair(held);
         }
     }
 }
 
-/// Has the system prefer other threads to this one where they want the same processor.
+/// Makes the system prefer other threads to this one when they compete for a processor.
 fn yield_to_others() {
-    // Linux means the calling thread. That it refuses makes no difference to what is kept.
+    // Linux applies it to the calling thread. If it fails, the keeper only runs at normal priority.
     // SAFETY: the call takes numbers only.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
 }

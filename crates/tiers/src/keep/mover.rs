@@ -1,4 +1,4 @@
-//! The mover: it walks over all values in slices and carries those that should move.
+//! The mover, which walks over all values in slices and carries those that should move.
 
 use super::carry::Carry;
 use super::grace::GracePeriod;
@@ -12,25 +12,27 @@ use crate::usage::Usage;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The keys of a slice.
+/// Number of keys of a slice.
 const SLICE_KEYS: usize = 64;
-/// Uses of cold values that are looked at, and moves that begin, before others may go on.
+/// Number of uses of cold values that are processed, and of moves that begin, before other threads
+/// may continue.
 const USES_AT_ONCE: usize = 256;
 const BEGUN_AT_ONCE: usize = 8;
-/// Slices that are walked at once while nothing has to go, at most.
+/// Number of slices that are walked at once while nothing must leave.
 const IDLE_SLICES_MAX: usize = 16;
-/// Objects that take more memory than this, or than this part of the tier, stay where they are:
-/// they move as a whole, and a command on one would wait for too long.
+/// Number of bytes, and part of the tier, from which objects stay where they are: they move as a
+/// whole, and a command on one would wait too long.
 const MOVED_BYTES_MAX: u64 = 4 << 20;
 const MOVED_PART_MAX: u64 = 16;
-/// A value that a tier has refused is not offered again for so many rounds of the walk.
+/// Number of rounds of the walk for which a refused value is not offered again.
 const REFUSED_ROUNDS: u64 = 8;
 const REFUSED_ENTRIES: usize = 1 << 12;
-/// After so many rounds in which nothing could go out of a full memory, nothing can.
+/// Number of rounds in which nothing could leave a full memory after which nothing can.
 const ROUNDS_IN_VAIN: u32 = 3;
-/// Unless there are values that should go and a tier with room for them: then what holds them up,
-/// such as files that are being written, is over by and by. It is waited for so long, and for so
-/// many rounds: on a busy machine those for whom it waits get as little done as this thread.
+/// Time, and number of rounds, for which it waits nevertheless if values should leave and a tier
+/// has room for them: then the obstacle, such as files that are being written, is temporary. Rounds
+/// are counted, too, because on a busy machine the threads it waits for make as little progress as
+/// this one.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 const ROOM_ROUNDS: u32 = 32;
 /// Delay until refused values are offered again.
@@ -41,27 +43,28 @@ const ROOM_WAIT: Duration = Duration::from_millis(2);
 pub(super) struct Mover<H> {
     judge: Judge,
     hand: H,
-    /// Hashes of values that a tier has refused, each with the round of the walk.
+    /// Hashes of values that a tier refused, each with the round of the walk until which it is not
+    /// offered again.
     refused: Box<[(u64, u64)]>,
-    /// Bytes that were carried out of the memory since the round of the walk began.
+    /// Number of bytes that were carried out of the memory since the round of the walk began.
     carried_in_round: u64,
-    /// True if a value of the memory should have gone since then.
+    /// Set if a value of the memory should have left since then.
     was_wanted: bool,
     round: u64,
     rounds_in_vain: u32,
-    /// Since when a tier has room and takes nothing.
+    /// Time since when a tier has had room and taken nothing.
     waits_since: Option<Instant>,
-    /// Until what was carried out of the memory can be freed, and whether more was carried since
-    /// that began.
+    /// The period until the memory of carried values can be freed, and whether more values were
+    /// carried since it began.
     grace: GracePeriod,
     carried_since: bool,
-    /// Uses of cold values that were not looked at yet.
+    /// Uses of cold values that were not processed yet.
     uses: Vec<ColdUse>,
-    /// Hits, changes of keys and uses of cold values that were told to the policy.
+    /// Hits, changes of keys and uses of cold values that were reported to the policy.
     told: Uses,
 }
 
-/// Values that begin to move, what the policy knows of each, and the tier that it goes to.
+/// Values that begin to move, each with the policy's description and the target tier.
 type Leaving<V> = Vec<(<V as Values>::Moving, Object, usize)>;
 
 /// Counts since the start.
@@ -89,7 +92,7 @@ impl<H: Default> Mover<H> {
         }
     }
 
-    /// Tells the policy what was used since the last time, and answers how many uses that were.
+    /// Reports the uses since the last call to the policy, and returns their number.
     pub(super) fn tell_uses(&mut self, values: &impl Values, tiers: &Tiers) -> u64 {
         let served = |tier| {
             let traffic = values.cold().traffic(tier);
@@ -99,7 +102,7 @@ impl<H: Default> Mover<H> {
             all: values.uses(),
             cold: (1..tiers.count()).map(served).sum(),
         };
-        // Counts may begin anew.
+        // The store may have reset its counts.
         let uses = now.all.saturating_sub(self.told.all);
         let cold = now.cold.saturating_sub(self.told.cold).min(uses);
         self.told = now;
@@ -108,18 +111,18 @@ impl<H: Default> Mover<H> {
         uses
     }
 
-    /// How many slices to walk in the time of so many uses, if nothing has to go.
+    /// Returns the number of slices to walk during `uses` uses, if nothing must leave.
     pub(super) fn slices(&self, uses: u64, keys: u64) -> usize {
         let keys = self.judge.part_to_meet(uses) * keys as f64;
         ((keys / SLICE_KEYS as f64) as usize).clamp(1, IDLE_SLICES_MAX)
     }
 
-    /// True if a tier has less room than it should.
+    /// Returns true if a tier has less room than it should.
     pub(super) fn drains(&self, tiers: &Tiers) -> bool {
         (0..tiers.count()).any(|tier| self.judge.deficit(tier) > 0)
     }
 
-    /// Counts what all tiers hold.
+    /// Counts the usage of all tiers.
     fn count(&mut self, values: &impl Values, tiers: &Tiers, keeper: &Keeper<H>) {
         let size = keeper.count(values);
         self.judge.set_memory(size.bytes, size.keys as u64);
@@ -130,8 +133,8 @@ impl<H: Default> Mover<H> {
         }
     }
 
-    /// Goes over the next keys and carries what should go. With `is_urgent`, somebody waits for
-    /// room, so that nothing else is done.
+    /// Walks over the next keys and carries those that should move. With `is_urgent`, another
+    /// thread waits for room, so nothing else is done.
     pub(super) fn slice<V: Values<Hand = H>>(
         &mut self,
         values: &V,
@@ -168,7 +171,7 @@ impl<H: Default> Mover<H> {
             if waits {
                 self.waits_since = Some(since);
                 if !is_late {
-                    // A value that was refused long ago may find room again.
+                    // A value that was refused long ago may fit now.
                     self.refused.fill((0, 0));
                     std::thread::sleep(ROOM_WAIT);
                 }
@@ -180,7 +183,7 @@ impl<H: Default> Mover<H> {
         }
     }
 
-    /// True if memory out of which values were carried is still to be freed.
+    /// Returns true if memory of carried values is still to be freed.
     fn frees(&mut self, values: &impl Values) -> bool {
         if std::mem::take(&mut self.carried_since) {
             self.grace.begin();
@@ -188,8 +191,8 @@ impl<H: Default> Mover<H> {
         self.grace.is_under_way() || values.frees()
     }
 
-    /// Carries values, each to its tier. One that a colder tier does not take goes on to the next
-    /// that does.
+    /// Carries values, each to its tier. A value that a colder tier refuses moves to the next tier
+    /// that accepts it.
     fn carry<V: Values>(
         &mut self,
         values: &V,
@@ -236,7 +239,7 @@ impl<H: Default> Mover<H> {
         keeper.put_off.store(put_off, Ordering::Relaxed);
     }
 
-    /// Notes what became of a move.
+    /// Notes the outcome of a move.
     fn note(&mut self, keeper: &Keeper<H>, object: &Object, to: usize, has_moved: bool) {
         if object.tier == to {
             return;
@@ -254,7 +257,7 @@ impl<H: Default> Mover<H> {
         }
     }
 
-    /// True if a tier may have room for a value, and has not refused it of late.
+    /// Returns true if a tier may have room for a value, and has not refused it recently.
     fn takes(&self, tiers: &Tiers, object: &Object, tier: usize) -> bool {
         let usage = tiers.usage(tier).unwrap_or_default();
         let has_room = usage.used_bytes + object.bytes <= usage.capacity_bytes;
@@ -263,7 +266,7 @@ impl<H: Default> Mover<H> {
             && !self.is_refused(object.hash, tier)
     }
 
-    /// The tier that a value should move to now, if any.
+    /// Returns the tier that a value should move to now, if any.
     fn destination(
         &mut self,
         values: &impl Values,
@@ -307,8 +310,8 @@ impl<H: Default> Mover<H> {
         Some((object, to))
     }
 
-    /// Brings values into faster tiers that were used in cold ones: at least some, and all unless
-    /// somebody waits.
+    /// Brings values that were used in cold tiers into faster ones: at least some, and all unless a
+    /// thread waits.
     pub(super) fn bring_in<V: Values<Hand = H>>(
         &mut self,
         values: &V,
@@ -362,7 +365,7 @@ impl<H: Default> Mover<H> {
             let begun = begin(values, keeper, &keys).into_iter();
             for (moving, (_, object, is_pinned)) in begun.zip(wanted) {
                 let Some(moving) = moving else { continue };
-                // Another use of the same value may have brought it in, or it has been replaced.
+                // Another use of the same value may have brought it in, or it was replaced.
                 if moving.from() != object.tier {
                     continue;
                 }
@@ -391,7 +394,7 @@ impl<H: Default> Mover<H> {
     }
 }
 
-/// Begins moves, some at a time: each may wait for a disk.
+/// Begins moves, a few at a time, because each may wait for a disk.
 fn begin<V: Values>(
     values: &V,
     keeper: &Keeper<V::Hand>,
@@ -405,7 +408,7 @@ fn begin<V: Values>(
     begun
 }
 
-/// True if a cold tier has room for the longest value that it takes.
+/// Returns true if a cold tier has room for the longest value that it takes.
 fn has_room(tiers: &Tiers) -> bool {
     (1..tiers.count()).any(|tier| {
         let usage = tiers.usage(tier).unwrap_or_default();
@@ -414,7 +417,8 @@ fn has_room(tiers: &Tiers) -> bool {
     })
 }
 
-/// What a value of a cold tier has on the average. Its own size is known when it is read.
+/// Returns the mean bytes of a cold tier's values. A value's own size is known only once it is
+/// read.
 fn mean_bytes(usage: Option<Usage>) -> u64 {
     let usage = usage.unwrap_or_default();
     let mean = usage.value_bytes / usage.values.max(1);

@@ -1,4 +1,4 @@
-//! Waiting for room while another thread has the mover.
+//! Tests of threads that wait for room while another thread has the mover.
 
 use super::*;
 use crate::cold::Cold;
@@ -7,20 +7,20 @@ use crate::specification::Specification;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// A store that takes more memory than there is, or not, in turns that are given. The last one
-/// stays.
+/// A store that uses more memory than its capacity or not, as a given list says turn by turn. The
+/// last turn stays.
 #[derive(Debug)]
 struct Turns {
     cold: Cold,
     warmth: Warmth,
     is_over: &'static [bool],
     turn: AtomicUsize,
-    /// Called each time that it is counted.
+    /// The function called each time that the memory is counted.
     counted: fn(&Keeper<()>),
     keeper: Keeper<()>,
 }
 
-/// How long is waited for a step in some tests.
+/// Patience for a step in some tests.
 const SOON: Duration = Duration::from_millis(30);
 
 #[derive(Debug)]
@@ -89,7 +89,8 @@ impl Values for Turns {
     }
 }
 
-/// What `relieve` answers while another thread has the mover, and calls this at each look.
+/// Returns the result of `relieve` while another thread has the mover; calls `counted` each time
+/// that the memory is counted.
 fn relieve_while_held(
     is_over: &'static [bool],
     patience: Duration,
@@ -126,8 +127,7 @@ fn who_waits_for_a_mover_that_does_not_come_back_is_refused() {
     assert!(!relieve_while_held(&[true], SOON, |_| {}));
 }
 
-/// The mover of a busy machine has not made room for much longer than the patience of those who
-/// wait.
+/// The mover of a busy machine makes no room for much longer than the patience of those that wait.
 #[test]
 fn a_mover_that_is_slow_but_goes_on_is_waited_for() {
     let slow = |keeper: &Keeper<()>| {
@@ -145,8 +145,8 @@ fn a_mover_that_is_slow_but_goes_on_is_waited_for() {
 
 const VALUE_BYTES: usize = 1000;
 
-/// A store of values that go out of the memory in order. What they take there is counted until no
-/// reader can be at it.
+/// A store of values that leave the memory in order. Their memory counts as used until no reader
+/// can use it.
 #[derive(Debug)]
 struct Replacing {
     cold: Cold,
@@ -155,10 +155,10 @@ struct Replacing {
     gone: AtomicU64,
     used_bytes: Arc<AtomicU64>,
     rounds: AtomicU64,
-    /// Keys whose moves were begun.
+    /// Number of keys whose moves began.
     begun: AtomicUsize,
     keeper: Keeper<()>,
-    /// While moves begin, somebody comes to wait.
+    /// Set if another thread begins to wait while moves begin.
     is_awaited: bool,
 }
 
@@ -271,7 +271,7 @@ fn memory_that_a_reader_holds_up_is_waited_for() {
         scope.spawn(|| {
             let reader = crossbeam_epoch::pin();
             pinned.send(()).unwrap();
-            // All have gone, and nothing was freed for many rounds.
+            // All have left, and nothing was freed for many rounds.
             let mut until = u64::MAX;
             while values.rounds.load(Ordering::Relaxed) < until && !is_over.load(Ordering::Relaxed)
             {

@@ -1,4 +1,4 @@
-//! What the keeper asks of a store.
+//! The interface between the keeper and a store.
 
 use super::Warmth;
 use crate::cold::Cold;
@@ -16,71 +16,71 @@ pub struct Named {
     pub node: u64,
 }
 
-/// A store whose values move, as the keeper meets and moves them.
+/// A store whose values move, as the keeper visits and moves them.
 pub trait Values {
-    /// Where the walk over all keys stands; by default before the first.
+    /// Cursor of the walk over all keys; by default before the first.
     type Hand: Default + Debug;
-    /// A value on its way.
+    /// A value that is being moved.
     type Moving: Moving;
 
-    /// The cold tiers.
+    /// Returns the cold tiers.
     fn cold(&self) -> &Cold;
-    /// How warm the keys are.
+    /// Returns the warmth of the keys.
     fn warmth(&self) -> &Warmth;
-    /// The hash by which [`warmth`](Values::warmth) knows a key.
+    /// Returns the hash that identifies a key in [`warmth`](Values::warmth).
     fn hash(&self, key: &Named) -> u64;
-    /// What the store takes in memory now.
+    /// Returns the memory that the store uses now.
     fn size(&self) -> Size;
-    /// True if memory that moves have replaced is still to be freed, beside that of the index.
+    /// Returns true if memory that moves replaced is still to be freed, besides that of the index.
     fn frees(&self) -> bool;
-    /// The uses of keys since the start, also of those whose values are cold. If they are fewer
-    /// than before, they are counted anew.
+    /// Returns the number of uses of keys since the start, including those whose values are cold.
+    /// If it is less than before, counting began again.
     fn uses(&self) -> u64;
-    /// Adds the next keys of the walk to `met`, `count` at most, and answers whether the walk has
-    /// come to the end; the next call begins anew.
+    /// Adds the next keys of the walk to `met`, `count` at most, and returns whether the walk has
+    /// reached the end; the next call begins again.
     fn walk(&self, hand: &mut Self::Hand, count: usize, met: &mut Vec<Met>) -> bool;
-    /// Whether the value of a key has to stay in memory.
+    /// Returns true if the value of a key must stay in memory.
     fn is_pinned(&self, key: &Named) -> bool;
-    /// Claims the values of keys and reads them, as the first step of
-    /// [a move](crate::claim). Of those that cannot move there is none.
+    /// Claims the values of keys and reads them, as the first step of [a move](crate::claim).
+    /// Returns `None` for those that cannot move.
     fn begin(&self, keys: &[&Named]) -> Vec<Option<Self::Moving>>;
     /// Ends a move: the key refers to the place in a cold tier from now on, or with `None` has its
-    /// value in memory. If that is not possible any more, releases the place. Answers whether the
-    /// value has moved, and counts it.
+    /// value in memory. If that is no longer possible, releases the place. Returns whether the
+    /// value moved, and counts it.
     fn publish(&self, moving: Self::Moving, place: Option<Place>) -> bool;
 }
 
-/// A value on its way.
+/// A value that is being moved.
 pub trait Moving {
-    /// The value.
+    /// Returns the value.
     fn value(&self) -> &[u8];
-    /// The tier that it was in.
+    /// Returns the tier that it was in.
     fn from(&self) -> usize;
 }
 
-/// What a store takes in memory.
+/// The memory that a store uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// The bytes of the index, with the keys, and of values.
+    /// Number of bytes of the index, with the keys, and of values.
     pub bytes: u64,
-    /// The keys. Of values that move node by node, each node counts as one.
+    /// Number of keys. Of values that move node by node, each node counts as one.
     pub keys: usize,
 }
 
-/// A key that the walk has met.
+/// A key that the walk has visited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     /// The key.
     pub key: Named,
-    /// Where its value lies.
+    /// The position of its value.
     pub at: At,
 }
 
-/// Where a value lies.
+/// The position of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// In memory, where it takes so many bytes.
+    /// Memory, with the number of bytes that it uses there.
     Memory(u64),
-    /// In a cold tier.
+    /// A cold tier.
     Place(Place),
 }

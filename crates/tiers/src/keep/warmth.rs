@@ -1,23 +1,23 @@
-//! How warm the keys of a store are.
+//! The warmth of a store's keys.
 //!
-//! That is not needed while all values are in memory and have room there, and
-//! [costs nothing](Warmth::warm) then. Otherwise one use in [`USES_COUNTED`] is noted, drawn by
-//! chance, and counts as many.
+//! It is not needed while all values are in memory and have room there, and [costs
+//! nothing](Warmth::warm) then. Otherwise one use in [`USES_COUNTED`] is noted, drawn at random,
+//! and counts as that many.
 
 use nearfield_hotness::Heat;
 use parking_lot::RwLock;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Of the heat, for each key, at least; twice as many at most. *Assumed*: with half as many, one
-/// cold key in ten looks as warm as a hot one.
+/// Number of bytes of the heat per key: between this and twice this. *Assumed*: with half as many,
+/// one cold key in ten looks as warm as a hot one.
 const BYTES_PER_KEY: usize = 4;
-/// Of the heat, at first.
+/// Number of bytes of the heat initially.
 const BYTES_MIN: usize = 64 << 10;
-/// One use in so many is noted, and counts as so many.
+/// The sampling rate: one use in this number is noted, and counts as that many.
 pub const USES_COUNTED: u16 = 4;
 
-/// The heat of keys, once somebody has to know it. Keys are known by their hashes.
+/// The heat of keys, once it is needed. Keys are identified by their hashes.
 ///
 /// ```
 /// use nearfield_tiers::keep::Warmth;
@@ -33,16 +33,16 @@ pub const USES_COUNTED: u16 = 4;
 pub struct Warmth {
     heat: RwLock<Option<Heat>>,
     bytes: AtomicUsize,
-    /// Whether uses are noted.
+    /// Set while uses are noted.
     warms: AtomicBool,
 }
 
 thread_local! {
-    /// What chance is drawn from; never 0.
+    /// State of the random number generator; never 0.
     static CHANCE: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 
-/// True once in [`USES_COUNTED`], by chance (xorshift).
+/// Returns true once in [`USES_COUNTED`] calls, at random (xorshift).
 #[inline]
 fn is_drawn() -> bool {
     let mut state = CHANCE.get();
@@ -54,7 +54,7 @@ fn is_drawn() -> bool {
 }
 
 impl Warmth {
-    /// Has uses be noted from now on, or no more. There is no heat before it is needed.
+    /// Starts or stops noting uses. No heat is allocated before it is needed.
     pub fn warm(&self, warms: bool) {
         if warms == self.warms.load(Ordering::Relaxed) {
             return;
@@ -67,7 +67,7 @@ impl Warmth {
         self.warms.store(warms, Ordering::Relaxed);
     }
 
-    /// Makes the heat large enough for so many keys.
+    /// Enlarges the heat for `keys` keys.
     pub fn make_for(&self, keys: usize) {
         let is_small = |heat: &Heat| heat.bytes() < keys * BYTES_PER_KEY;
         while self.heat.read().as_ref().is_some_and(is_small) {
@@ -86,14 +86,14 @@ impl Warmth {
         }
     }
 
-    /// The memory that the heat takes.
+    /// Returns the bytes of the heat.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that the key of a hash is used, if uses are noted and this one is drawn. Answers for
-    /// how many uses it counts.
+    /// Notes a use of the key with a hash, if uses are noted and this one is drawn. Returns the
+    /// number of uses that it counts for.
     #[inline]
     pub fn note(&self, hash: u64) -> u16 {
         if !self.warms.load(Ordering::Relaxed) || !is_drawn() {
@@ -105,7 +105,7 @@ impl Warmth {
         USES_COUNTED
     }
 
-    /// The heat of the key of a hash, as a level of [`Heat`]; 0 if none is kept.
+    /// Returns the heat of the key with a hash, as a level of [`Heat`]; 0 if none is kept.
     pub fn level(&self, hash: u64) -> u16 {
         self.heat.read().as_ref().map_or(0, |heat| heat.level(hash))
     }
