@@ -44,7 +44,7 @@ pub enum Outside<S, P> {
     Place(P),
 }
 
-/// A store whose values move.
+/// A store that moves values.
 pub trait Store {
     /// The position of an object.
     type Slot: Copy + Eq + Hash + fmt::Debug;

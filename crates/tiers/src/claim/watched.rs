@@ -4,7 +4,7 @@ use crate::primitive::{AtomicUsize, Mutex, Ordering};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Slots whose objects are being moved, unless they are changed first.
+/// Slots of objects that are being moved, unless they are changed first.
 ///
 /// A writer changes an object while it holds the lock of its slot, and reports the change under
 /// that lock ([`changed`](Watched::changed)). A mover [begins](Watched::watch) its watch before it

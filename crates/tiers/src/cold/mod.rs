@@ -316,7 +316,7 @@ impl Cold {
             .find(|&tier| tiers.values(tier) > 0)
     }
 
-    /// Returns true if a tier whose reads wait for a disk holds values.
+    /// Returns true if the files of a tier hold values, so that reads wait for a disk.
     #[inline]
     pub fn has_files(&self) -> bool {
         let Some(tiers) = &self.tiers else {

@@ -87,9 +87,9 @@ impl Ring {
         self.under_way
     }
 
-    /// Begins a read, whose result [`wait`](Ring::wait) passes on with its number. Returns the
-    /// result at once if no wait is needed: if the value is in memory, or if its file cannot be
-    /// read by a ring, in which case the read runs here. Call it while there is [room](Ring::room).
+    /// Begins a read; [`wait`](Ring::wait) passes on its result with its number. Returns the result
+    /// at once if no wait is needed: if the value is in memory, or if its file cannot be read by a
+    /// ring, in which case the read runs here. Call it while there is [room](Ring::room).
     pub fn begin(&mut self, pending: Pending, number: u64) -> Option<Result<Vec<u8>, ReadError>> {
         let run = |pending: Pending| {
             let mut value = Vec::new();

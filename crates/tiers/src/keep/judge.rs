@@ -119,7 +119,7 @@ impl Judge {
         self.policy.deficit(tier)
     }
 
-    /// Notes that the walk visits a key whose value cannot move.
+    /// Notes that the walk visits a key with a value that cannot move.
     pub fn met_still(&mut self) {
         self.met.add(0.0, 0.0);
     }

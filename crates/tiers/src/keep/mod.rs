@@ -59,7 +59,7 @@ const NICENESS: libc::c_int = 10;
 /// time when it is full, the hot values are known.
 const WARM_PART: f64 = 0.75;
 
-/// The keeper of a store's tiers, whose walk has a cursor `H`. See the [module](self).
+/// The keeper of a store's tiers. Its walk has a cursor `H`. See the [module](self).
 #[derive(Debug)]
 pub struct Keeper<H> {
     /// Capacity of the memory tier; 0 if there are no tiers.

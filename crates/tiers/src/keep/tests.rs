@@ -155,7 +155,7 @@ struct Replacing {
     gone: AtomicU64,
     used_bytes: Arc<AtomicU64>,
     rounds: AtomicU64,
-    /// Number of keys whose moves began.
+    /// Number of keys that began to move.
     begun: AtomicUsize,
     keeper: Keeper<()>,
     /// Set if another thread begins to wait while moves begin.

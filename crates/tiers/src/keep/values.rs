@@ -16,7 +16,7 @@ pub struct Named {
     pub node: u64,
 }
 
-/// A store whose values move, as the keeper visits and moves them.
+/// A store that moves values, as the keeper sees it.
 pub trait Values {
     /// Cursor of the walk over all keys; by default before the first.
     type Hand: Default + Debug;
@@ -33,8 +33,8 @@ pub trait Values {
     fn size(&self) -> Size;
     /// Returns true if memory that moves replaced is still to be freed, besides that of the index.
     fn frees(&self) -> bool;
-    /// Returns the number of uses of keys since the start, including those whose values are cold.
-    /// If it is less than before, counting began again.
+    /// Returns the number of uses of keys since the start, including those with cold values. If it
+    /// is less than before, counting began again.
     fn uses(&self) -> u64;
     /// Adds the next keys of the walk to `met`, `count` at most, and returns whether the walk has
     /// reached the end; the next call begins again.

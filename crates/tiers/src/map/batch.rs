@@ -1,9 +1,9 @@
-//! Batches: a batch of the same operations on records, and then the values that lie in cold tiers,
-//! all at once.
+//! Batches: a batch of the same operations runs on the records, and then the values in cold tiers
+//! are read, all at once.
 //!
-//! An operation that compares with a value is executed by the index if the value lies there. So it
-//! is brought there before, and does not leave until the batch is over: a move ends only while
-//! nobody [compares](Inner::still).
+//! The index executes an operation that compares with a value only if the value is in the index. So
+//! the value is brought there before, and does not leave until the batch has ended: a move ends
+//! only while no batch [compares](Inner::still).
 
 use super::inner::{Inner, unreadable};
 use super::record::{self, END, Record};
@@ -17,18 +17,18 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 
-/// How often values are brought into memory before a batch, if they leave it again. After that
-/// nothing moves until they are there.
+/// Number of times that values are brought into memory before a batch, if they leave it again.
+/// After that nothing moves until they are there.
 const TRIES: usize = 8;
-/// A batch of records that is larger than this is given back.
+/// Number of operations up to which a batch of records is kept for later use.
 const KEPT_OPERATIONS: usize = 1 << 14;
 
 thread_local! {
-    /// Where the operations on records are put together.
+    /// The batch in which the operations on records are built.
     static RECORDS: Cell<Option<Batch<Bytes>>> = const { Cell::new(None) };
 }
 
-/// What was read from the places that a batch has met.
+/// The results of reading the places in a batch's records.
 type Values = HashMap<Place, Result<Vec<u8>, ReadError>>;
 
 impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
@@ -82,7 +82,8 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         Ok(())
     }
 
-    /// Makes operations on records, and answers the keys whose values are compared with.
+    /// Translates operations into ones on records, and returns the keys whose values are compared
+    /// with.
     fn translate<'b>(
         &self,
         input: Input<'b, Bytes>,
@@ -147,8 +148,8 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         Ok(compared)
     }
 
-    /// Has the values of keys lie in memory as long as the result is held, but for those which
-    /// cannot be read: to compare with such a value fails.
+    /// Keeps the values of keys in memory as long as the result is held, except those that cannot
+    /// be read: to compare with such a value fails.
     fn bring_in(&self, keys: &[&[u8]]) -> Result<RwLockReadGuard<'_, ()>, Error> {
         let mut failed = HashSet::new();
         let mut tries = 0;
@@ -166,7 +167,8 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
             if cold.is_empty() {
                 return Ok(still);
             }
-            // Others shall not wait for a disk, unless values leave faster than they come.
+            // The lock is released, so that other threads do not wait for a disk, unless values
+            // leave faster than they come.
             let still = (tries >= TRIES).then_some(still);
             for (key, place) in cold {
                 if !self.come(key)? {
@@ -180,7 +182,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         }
     }
 
-    /// Notes the use of a key, and which places are to be read for the outcome of an operation.
+    /// Notes the use of a key, and the places to be read for the outcome of an operation.
     fn meet(
         &self,
         met: &mut Met,
@@ -219,13 +221,13 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
     }
 }
 
-/// The places that the records of a batch have.
+/// The places in a batch's records.
 #[derive(Debug, Default)]
 struct Met {
-    /// Those whose values are part of the outcome, each once.
+    /// Places of values that are part of the outcome, each once.
     read: Vec<Place>,
     known: HashSet<Place>,
-    /// Those that no record has any more.
+    /// Places that no record has any more.
     replaced: Vec<Place>,
 }
 
@@ -238,7 +240,8 @@ impl Met {
         }
     }
 
-    /// A record was replaced, so many bytes of whose value are wanted.
+    /// Adds the place of a record that was replaced; `wanted` is the number of bytes of its value
+    /// that the outcome needs.
     fn replace(&mut self, stored: Option<&[u8]>, wanted: usize) {
         if let Some(Record::There(place)) = stored.map(Record::parse) {
             self.replaced.push(place);
@@ -258,20 +261,20 @@ fn insert(records: &mut Batch<Bytes>, key: &[u8], value: &[u8]) -> Result<(), Er
     Ok(())
 }
 
-/// The value of a record.
+/// Returns the value of a record.
 fn resolve<'v>(key: &[u8], stored: &'v [u8], values: &'v Values) -> Result<&'v [u8], Error> {
     match Record::parse(stored) {
         Record::Here(value) => Ok(value),
         Record::There(place) => match values.get(&place) {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => Err(unreadable(key, error)),
-            // It was replaced, and nobody wants it.
+            // The value was replaced, and the outcome does not need it.
             None => Ok(&[]),
         },
     }
 }
 
-/// Writes the outcome of an operation, which was executed on records.
+/// Writes the outcome of an operation that was executed on records.
 fn answer(
     (input, output): (Input<'_, Bytes>, &mut Output<'_, Bytes>),
     position: usize,
@@ -315,7 +318,7 @@ fn answer(
                 .map(|entries| output.entries(position, entries)),
             outcome => failed(outcome),
         },
-        // That is its outcome.
+        // The refusal is its outcome.
         Operation::Refused => Ok(()),
     };
     if let Err(error) = answered {
@@ -323,7 +326,7 @@ fn answer(
     }
 }
 
-/// The value that a get, an insert or a remove has met.
+/// Returns the value that a get, an insert or a remove found.
 #[inline]
 fn point<'v>(
     key: &[u8],
@@ -337,7 +340,7 @@ fn point<'v>(
     }
 }
 
-/// The error of an operation on records.
+/// Returns the error of an operation on records.
 fn failed(outcome: Outcome<'_, Bytes>) -> Result<(), Error> {
     match outcome {
         Outcome::Failed(error) => Err(error),

@@ -1,4 +1,4 @@
-//! Reading many places at once.
+//! Reads of many places at once.
 
 use super::inner::Inner;
 use crate::cold::Held;
@@ -9,18 +9,18 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Reads that are under way at once. *Assumed*: an SSD is busy with half of them.
+/// Number of reads that are under way at once. *Assumed*: half of them keep an SSD busy.
 const READS: usize = 64;
-/// Rings that are kept for later.
+/// Number of rings that are kept for later use.
 const RINGS_MAX: usize = 4;
 
-/// Whether the kernel gives this process rings.
+/// The kernel's permission for this process to use rings, once it is known.
 static HAS_RINGS: OnceLock<bool> = OnceLock::new();
 
 type Read = Result<Vec<u8>, ReadError>;
 
 impl<I> Inner<I> {
-    /// Reads places that are held, in their order.
+    /// Reads places that are held, in order.
     pub(super) fn read_all(&self, held: &[Held]) -> Vec<Read> {
         let mut reads: Vec<Option<Read>> = held.iter().map(|_| None).collect();
         let waiting = held.iter().filter(|held| self.cold.waits(held.place()));
@@ -38,7 +38,7 @@ impl<I> Inner<I> {
         reads.into_iter().zip(held).map(one_by_one).collect()
     }
 
-    /// A ring, if there is one.
+    /// Returns a ring, if rings are available.
     fn ring(&self) -> Option<Ring> {
         if HAS_RINGS.get() == Some(&false) {
             return None;
@@ -49,7 +49,7 @@ impl<I> Inner<I> {
         ring
     }
 
-    /// Reads what waits for a disk by a ring, many at once.
+    /// Reads the places that wait for a disk with a ring, many at once.
     fn read_by(&self, mut ring: Ring, held: &[Held], reads: &mut [Option<Read>]) {
         let began = Instant::now();
         let mut next = held.iter().enumerate();
@@ -98,7 +98,7 @@ impl<I> Inner<I> {
             }
             return;
         }
-        // The disk does not answer these, and others would not be answered either.
+        // The disk does not respond to these, and would not respond to others either.
         for (read, held) in reads.iter_mut().zip(held) {
             if read.is_none() && self.cold.waits(held.place()) {
                 let late = io::Error::new(io::ErrorKind::TimedOut, "the disk does not answer");

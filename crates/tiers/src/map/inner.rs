@@ -1,5 +1,4 @@
-//! The parts of a map: its index, its tiers and what keeps them; and how places are read and given
-//! up.
+//! The parts of a map: its index, its tiers and their keeper; and how places are read and released.
 
 use super::record::{self, Record};
 use super::values::Hand;
@@ -16,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What an entry takes beside the bytes of its key and value, in an index whose blocks are half
+/// Number of bytes that an entry uses besides its key and value, in an index whose blocks are half
 /// empty. *Assumed*: less would let the memory grow past its capacity between two counts.
 const ENTRY_OVERHEAD_BYTES: u64 = 64;
 
-/// See the [module](super).
+/// The parts of a map. See the [module](super).
 #[derive(Debug)]
 pub(super) struct Inner<I> {
     pub(super) entries: I,
@@ -28,21 +27,22 @@ pub(super) struct Inner<I> {
     pub(super) cold: Arc<Cold>,
     pub(super) warmth: Warmth,
     pub(super) keeper: Keeper<Hand>,
-    /// Uses that were noted, each counted as those that it stands for.
+    /// Number of uses that were noted, each counted as the uses that it stands for.
     pub(super) uses: AtomicU64,
-    /// Bytes that may have been written since the memory was counted.
+    /// Number of bytes that may have been written since the memory was counted.
     pub(super) written: AtomicU64,
-    /// Held by those who compare with values in memory, and exclusively while a move ends.
+    /// The lock that is shared by batches that compare with values in memory, and exclusive while a
+    /// move ends.
     pub(super) still: RwLock<()>,
-    /// Places that were given up and wait until nobody is at them.
+    /// Number of places that were given up and wait until no thread uses them.
     retired: Arc<AtomicUsize>,
-    /// Rings that nobody reads by now.
+    /// Rings that no thread uses now.
     pub(super) rings: Mutex<Vec<crate::files::Ring>>,
     nothing: Watched<Nowhere>,
     pub(super) stopping: AtomicBool,
 }
 
-/// Values lie in the index or in cold tiers, never in slots.
+/// The slot of this store: values are in the index or in cold tiers, never in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Nowhere {}
 
@@ -68,7 +68,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         (self.used_bytes)(&self.entries) as u64
     }
 
-    /// Notes that a key is used, and where its value lies.
+    /// Notes a use of a key with the record `stored`.
     #[inline]
     pub(super) fn note(&self, key: &[u8], stored: Option<&[u8]>) {
         let uses = self.warmth.note(xxh3_64(key));
@@ -80,10 +80,10 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         }
     }
 
-    /// Makes room in memory for entries that take so many bytes.
+    /// Makes room in memory for entries of `bytes` bytes.
     ///
     /// # Errors
-    /// No tier takes anything.
+    /// No tier accepts anything.
     pub(super) fn make_room(&self, entries: usize, bytes: usize) -> Result<(), Error>
     where
         I: std::fmt::Debug,
@@ -99,7 +99,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         })
     }
 
-    /// The value of a record that was read by a pinned thread.
+    /// Returns the value of a record that was read by a pinned thread.
     ///
     /// # Errors
     /// The value cannot be read.
@@ -117,7 +117,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         self.read(key, held.place())
     }
 
-    /// Reads a place that is not released meanwhile.
+    /// Reads a place. The caller prevents its release meanwhile.
     pub(super) fn read(&self, key: &[u8], place: Place) -> Result<Vec<u8>, Error> {
         let mut value = Vec::new();
         let read = self.cold.read(place, &mut value);
@@ -125,30 +125,30 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
             .map_err(|error| unreadable(key, &error))
     }
 
-    /// The value of a record that was replaced by this thread, whose place it gives up.
+    /// Returns the value of a record that this thread replaced, and gives its place up.
     ///
     /// # Errors
-    /// The value cannot be read. The place is given up as well.
+    /// The value cannot be read. The place is given up nevertheless.
     #[inline]
     pub(super) fn take(&self, key: &[u8], replaced: Vec<u8>) -> Result<Vec<u8>, Error> {
         let place = match record::take(replaced) {
             Ok(value) => return Ok(value),
             Err(place) => place,
         };
-        // Nobody but this thread gives it up.
+        // Only this thread gives the place up, so it needs no hold.
         let value = self.read(key, place);
         self.give_up(vec![place]);
         value
     }
 
-    /// Has places be released when nobody can be at them who has met them in the index.
+    /// Releases places once no thread can use them that found them in the index.
     pub(super) fn give_up(&self, places: Vec<Place>) {
         if places.is_empty() {
             return;
         }
         let count = places.len();
         self.retired.fetch_add(count, Ordering::Relaxed);
-        // An epoch outlives the map, and shall not keep its files.
+        // The epoch's garbage may outlive the map, and must not keep its files open.
         let (cold, retired) = (Arc::downgrade(&self.cold), Arc::clone(&self.retired));
         let guard = pin();
         guard.defer(move || {
@@ -160,13 +160,13 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         guard.flush();
     }
 
-    /// How many places wait to be released.
+    /// Returns the number of places that wait to be released.
     pub(super) fn retired(&self) -> usize {
         self.retired.load(Ordering::Relaxed)
     }
 }
 
-/// Says that the value of a key cannot be read.
+/// Creates the error of a key whose value cannot be read.
 pub(super) fn unreadable(key: &[u8], error: &ReadError) -> Error {
     Error::Unreadable {
         key: Error::shorten(key),
@@ -174,7 +174,7 @@ pub(super) fn unreadable(key: &[u8], error: &ReadError) -> Error {
     }
 }
 
-/// The shared phase of a thread is its time between being pinned and not.
+/// The store of moves. The shared phase of a thread is the time while it is pinned.
 impl<I: OrderedIndex<Bytes>> Store for Inner<I> {
     type Slot = Nowhere;
     type Place = Place;

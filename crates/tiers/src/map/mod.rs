@@ -1,16 +1,17 @@
 //! A map of byte strings whose values move between tiers.
 //!
-//! The map has an ordered index of *records*: a value, or its place in a cold tier. All keys lie in
-//! the index. Operations take the same steps as on the index alone, and then read what lies
-//! elsewhere:
+//! The map has an ordered index of *records*: a value, or its place in a cold tier. All keys are in
+//! the index. Operations take the same steps as on the index alone, and then read the values
+//! outside of it:
 //!
-//! - A thread is *pinned* while it reads a record, as readers of the index are. A place that is
-//!   given up is released when all have left who were pinned then. Who waits for a disk
-//!   [holds](crate::cold::Held) the place instead, so that nobody else waits for it.
-//! - An operation that compares reads the value, and puts the new record in place of the one that
-//!   it was read by. So does a move (see [`claim`](crate::claim)).
-//! - A batch that compares has the values that it compares with in memory before it begins, and
-//!   nothing moves until it ends (`batch.rs`).
+//! - A thread is *pinned* while it reads a record, like all readers of the index. A place that is
+//!   given up is released when all threads that were pinned then have unpinned. A thread that waits
+//!   for a disk [holds](crate::cold::Held) the place instead, so that no other release has to wait
+//!   for it.
+//! - An operation that compares reads the value, and replaces the record only if it is still the
+//!   one whose value it read. So does a move (see [`claim`](crate::claim)).
+//! - A batch that compares brings the values that it compares with into memory before it begins,
+//!   and nothing moves until it ends (`batch.rs`).
 //!
 //! A thread of the map keeps the tiers (see [`keep`](crate::keep)). It ends when the map is
 //! dropped.
@@ -38,30 +39,31 @@ pub struct TieredIndex<I: OrderedIndex<Bytes> + 'static> {
     keeper: Option<JoinHandle<()>>,
 }
 
-/// What a tier of a map holds, and what it has served since the map was made.
+/// The usage of a tier of a map, and its traffic since the map was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierUse {
-    /// Its kind: `memory`, `numa`, `compressed` or `file`.
+    /// The kind: `memory`, `numa`, `compressed` or `file`.
     pub kind: &'static str,
-    /// The most bytes that it may take.
+    /// Number of bytes that it may use.
     pub capacity_bytes: u64,
-    /// The bytes that it takes now. Those of the memory tier are of the index, with all keys.
+    /// Number of bytes that it uses now. For the memory tier these are the bytes of the index, with
+    /// all keys.
     pub used_bytes: u64,
-    /// The values that lie in it.
+    /// Number of values in it.
     pub values: u64,
-    /// Values that have moved into it.
+    /// Number of values that moved into it.
     pub moved_in: u64,
-    /// Values that have moved out of it.
+    /// Number of values that moved out of it.
     pub moved_out: u64,
-    /// Reads of values that it could not answer.
+    /// Number of reads of values that failed.
     pub unreadable: u64,
 }
 
 impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
-    /// A map over an empty index, which takes as much memory as `used_bytes` says.
+    /// Creates a map over an empty index; `used_bytes` returns the bytes of its memory.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn new(
         tiers: Tiers,
         entries: I,
@@ -79,7 +81,7 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
         })
     }
 
-    /// The tier in which the value of a key lies; `None` if the key is absent.
+    /// Returns the tier that stores the value of a key; `None` if the key is absent.
     ///
     /// # Errors
     /// Those of the index.
@@ -87,18 +89,18 @@ impl<I: OrderedIndex<Bytes> + std::fmt::Debug + 'static> TieredIndex<I> {
         self.inner.tier_of(key)
     }
 
-    /// Moves the value of a key to a tier now, also one that is too short to move by itself, and
-    /// answers whether it has: it may be absent or lie there already, the tier may not take it, or
-    /// it was changed meanwhile. The map may move it again.
+    /// Moves the value of a key to a tier now, even one that is too short to move by itself.
+    /// Returns false if it did not move: if it is absent or in the tier already, if the tier
+    /// refuses it, or if it was changed meanwhile. The map may move it again.
     ///
     /// # Errors
-    /// The value cannot be read, or there is no memory for it.
+    /// The value cannot be read, or memory for it cannot be allocated.
     pub fn move_to(&self, key: &[u8], tier: usize) -> Result<bool, Error> {
         let forced = self.inner.force(key, tier)?;
         Ok(forced == Forced::Moved)
     }
 
-    /// What each tier holds, the fastest first.
+    /// Returns the usage and traffic of each tier, from fast to slow.
     pub fn tiers(&self) -> Vec<TierUse> {
         self.inner.tiers()
     }
@@ -108,7 +110,7 @@ impl<I: OrderedIndex<Bytes> + 'static> Drop for TieredIndex<I> {
     fn drop(&mut self) {
         self.inner.stopping.store(true, Ordering::Release);
         if let Some(keeper) = self.keeper.take() {
-            // It panics with no lock that anybody takes from now on.
+            // A panic there poisons no lock that another thread takes from now on.
             let _ = keeper.join();
         }
     }

@@ -7,7 +7,7 @@ use crossbeam_epoch::{Guard, pin};
 use nearfield_core::{Bytes, Error, Form, MAX_VALUE_BYTES, OrderedIndex};
 use std::fmt::Debug;
 
-/// A record has one byte more than its value.
+/// Number of bytes that a value may have: a record has one byte more.
 pub(super) const VALUE_BYTES_MAX: usize = MAX_VALUE_BYTES - 1;
 
 /// Refuses keys and values that are too long.
@@ -23,7 +23,7 @@ pub(super) fn check(key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
     }
 }
 
-/// Whether a comparing operation was applied, and the value before.
+/// Result of a comparing operation: true if it was applied, and the value before.
 type Compared = Result<(bool, Option<Vec<u8>>), Error>;
 
 impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
@@ -74,15 +74,15 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         self.compare(key, Some(expected), remove)
     }
 
-    /// Has `replace` change the record of a key if its value is `expected`. `replace` is given the
-    /// record that is to be there, `None` for an absent key.
+    /// Calls `replace` to change the record of a key if its value is `expected`. `replace` gets the
+    /// record that must be there, `None` for an absent key.
     fn compare(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
         replace: impl Fn(Option<&[u8]>) -> Compared,
     ) -> Compared {
-        // At first as if the value lay in the index.
+        // First try as if the value were in the index.
         let mut guard = pin();
         let (applied, mut met) = replace(expected.map(record::here).as_deref())?;
         if applied {
@@ -92,8 +92,8 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
             let Some(stored) = met else {
                 return Ok((false, None));
             };
-            // While it is held, its place does not become another value's, so that the record which
-            // `replace` compares with means this value.
+            // While the place is held, it is not reused for another value. So the record that
+            // `replace` compares with stands for this value.
             let (held, value) = self.hold(guard, key, &stored)?;
             if expected != Some(&*value) {
                 return Ok((false, Some(value)));
@@ -108,7 +108,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
         }
     }
 
-    /// Reads the value of a record that a pinned thread has met, and holds its place.
+    /// Reads the value of a record that a pinned thread found, and holds its place.
     fn hold(
         &self,
         guard: Guard,

@@ -1,22 +1,22 @@
-//! What the index of a map stores for a key: its value, or the value's place in a cold tier. The
-//! last byte says which, so that a value is had by cutting it off.
+//! The records that the index of a map stores: a value, or its place in a cold tier. The last byte
+//! tells them apart, so that cutting it off leaves the value.
 
 use crate::place::Place;
 
 const HERE: u8 = 0;
 const THERE: u8 = 1;
 
-/// A stored value, taken apart.
+/// A stored record, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Record<'r> {
     /// The value itself.
     Here(&'r [u8]),
-    /// The value lies in a cold tier.
+    /// A value in a cold tier.
     There(Place),
 }
 
 impl<'r> Record<'r> {
-    /// Takes apart what the functions below have put together.
+    /// Parses a record that the functions below created.
     #[inline]
     pub(super) fn parse(stored: &'r [u8]) -> Record<'r> {
         match stored.split_last() {
@@ -32,22 +32,22 @@ impl<'r> Record<'r> {
     }
 }
 
-/// What stands behind a value that is stored itself.
+/// The byte after a value that is stored itself.
 pub(super) const END: &[u8] = &[HERE];
 
-/// The record of a value that is stored itself.
+/// Creates the record of a value that is stored itself.
 pub(super) fn here(value: &[u8]) -> Vec<u8> {
     [value, END].concat()
 }
 
-/// The record of a value in a cold tier.
+/// Creates the record of a value in a cold tier.
 pub(super) fn there(place: Place) -> Vec<u8> {
     let mut stored = place.to_bits().to_le_bytes().to_vec();
     stored.push(THERE);
     stored
 }
 
-/// The value of a record, or its place.
+/// Returns the value of a record, or its place.
 #[inline]
 pub(super) fn take(mut stored: Vec<u8>) -> Result<Vec<u8>, Place> {
     match Record::parse(&stored) {

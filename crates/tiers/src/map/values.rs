@@ -1,4 +1,4 @@
-//! The values of a map, as they move.
+//! The interface through which the keeper moves the values of a map.
 
 use super::TierUse;
 use super::inner::{Inner, unreadable};
@@ -16,27 +16,27 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The last key that the walk has met.
+/// Cursor of the walk: the last key that it visited.
 pub(super) type Hand = Option<Vec<u8>>;
 
-/// A value on its way.
+/// A value that is being moved.
 #[derive(Debug)]
 pub(super) struct Moving<'k, I: OrderedIndex<Bytes>> {
     key: Vec<u8>,
-    /// The record that the value was read by.
+    /// The record from which the value was read.
     stored: Vec<u8>,
     value: Vec<u8>,
     claim: Claim<'k, Inner<I>>,
 }
 
-/// What became of a move that was asked for.
+/// Outcome of a move that a user asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forced {
     Moved,
     Stayed,
 }
 
-/// Why a value does not begin to move.
+/// Reason for which a move does not begin.
 enum Unmoved {
     Absent,
     Index(Error),
@@ -81,7 +81,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         })
     }
 
-    /// Ends a move, and answers whether the value has moved.
+    /// Ends a move, and returns whether the value moved.
     fn publish_one(&self, moving: &Moving<'_, I>, place: Option<Place>) -> Result<bool, Error> {
         let new = match place {
             Some(place) => record::there(place),
@@ -91,7 +91,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
             let updated = self.entries.update(&moving.key, Some(&moving.stored), &new);
             updated.map(|(applied, _)| applied)
         };
-        // Who compares with values in memory does not mind that others come there.
+        // A batch that compares with values in memory does not mind that others come there.
         let _still = place.map(|_| self.still.write());
         let guard = pin();
         let published = moving.claim.publish(replace);
@@ -104,15 +104,15 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
             }
             _ => {
                 self.cold.count_abandoned(to);
-                // Nobody has met it.
+                // No reader has found it yet.
                 place.into_iter().for_each(|place| self.cold.release(place));
             }
         }
         published
     }
 
-    /// Brings the value of a key into memory, and answers whether it could be read. It may have
-    /// been changed meanwhile, so that it did not come.
+    /// Brings the value of a key into memory, and returns whether it could be read. If it was
+    /// changed meanwhile, it did not come.
     pub(super) fn come(&self, key: &[u8]) -> Result<bool, Error> {
         match self.begin_one(key) {
             Ok(moving) => {
@@ -159,7 +159,7 @@ impl<I: OrderedIndex<Bytes>> Inner<I> {
         }))
     }
 
-    /// The entries behind a key, as they are stored.
+    /// Returns the entries after a key, as they are stored.
     fn entries_after(&self, after: Option<&[u8]>, count: u32) -> Result<Batch<Bytes>, Error> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut batch = Batch::new();
@@ -204,7 +204,7 @@ impl<I: OrderedIndex<Bytes> + Debug> Inner<I> {
     pub(super) fn check_invariants(&self) {
         let _still = self.keeper.still();
         self.entries.check_invariants();
-        // What was given up is released by whoever pins next.
+        // Retired places are released by the next thread that pins.
         let began = Instant::now();
         while self.retired() > 0 && began.elapsed() < Duration::from_secs(10) {
             pin().flush();
@@ -260,7 +260,7 @@ impl<'k, I: OrderedIndex<Bytes> + Debug> Values for &'k Inner<I> {
 
     fn size(&self) -> Size {
         self.written.store(0, Ordering::Relaxed);
-        // What this thread has replaced is counted until it is freed.
+        // Memory that this thread replaced counts until it is freed.
         pin().flush();
         Size {
             bytes: self.index_bytes(),

@@ -1,9 +1,9 @@
-//! Memory of a NUMA node that is named: HBM, or memory behind CXL, which the system shows as a node
-//! without processors.
+//! Memory of a given NUMA node: HBM, or memory behind CXL, which the system shows as a node without
+//! processors.
 //!
-//! Values of a lower tier lie there in segments, as those of [files](crate::files) do on a disk:
-//! what is a file there is a piece of memory here. So they are appended, checked and put together
-//! again in the same way, and a read is two copies.
+//! Values of a lower tier are stored there in segments, like those of [files](crate::files) on a
+//! disk: each file there is a piece of memory here. So they are appended, checked and compacted in
+//! the same manner, and a read is two copies.
 
 mod nodes;
 
@@ -19,18 +19,18 @@ use std::path::Path;
 /// The memory of one node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeMemory {
-    /// `None`: this process may not choose, and has ordinary memory.
+    /// The node; `None` if this process may not choose, and gets ordinary memory.
     node: Option<u32>,
 }
 
-/// What a user should know of a tier that is not as it was named.
+/// Note for the user on a tier that differs from its specification.
 pub type Note = Option<String>;
 
 impl NodeMemory {
-    /// The memory that a lower tier names.
+    /// Creates the memory that a lower tier specifies.
     ///
     /// # Errors
-    /// There is no such node, or it has less memory.
+    /// The node does not exist, or has less memory.
     pub(crate) fn of(tier: &Specification, node: u32) -> Result<(NodeMemory, Note), OpenError> {
         check(tier, node)?;
         let probe = || {
@@ -47,7 +47,7 @@ impl NodeMemory {
     }
 }
 
-/// Has the memory of this process lie on the node that the first tier names. To be called before
+/// Places the memory of this process on the node that the first tier specifies. Call it before
 /// threads are started.
 pub(crate) fn settle(tier: &Specification) -> Result<Note, OpenError> {
     let TierKind::Node(node) = tier.kind else {
@@ -62,7 +62,7 @@ pub(crate) fn settle(tier: &Specification) -> Result<Note, OpenError> {
 
 fn check(tier: &Specification, node: u32) -> Result<(), OpenError> {
     let tier_name = || tier.to_string();
-    // A kernel without NUMA names no nodes; it has one.
+    // A kernel without NUMA lists no nodes; it has one.
     let online = nodes::online().unwrap_or_else(|| vec![0]);
     if !online.contains(&node) {
         return Err(OpenError::NoNode {
@@ -99,7 +99,8 @@ impl Disk for NodeMemory {
         if let Some(node) = self.node {
             nodes::bind(&mut memory, node)?;
         }
-        // Segments are filled from their beginning. Kernels without large pages refuse.
+        // Segments are filled from their beginning, so large pages fit. Kernels without them return
+        // an error.
         let _ = memory.advise(Advice::HugePage);
         Ok(Box::new(Piece(RwLock::new(memory))))
     }
@@ -109,7 +110,7 @@ impl Disk for NodeMemory {
     }
 }
 
-/// A piece of memory as a file.
+/// A piece of memory that acts as a file.
 #[derive(Debug)]
 struct Piece(RwLock<MmapMut>);
 
@@ -154,7 +155,7 @@ mod tests {
             .collect();
         for (number, &place) in places.iter().enumerate() {
             let mut read = Vec::new();
-            // Nobody waits for a disk.
+            // No read waits for a disk.
             assert!(tiers.pending(place).is_none());
             tiers.read(place, &mut read).unwrap();
             assert_eq!(read, value(number));

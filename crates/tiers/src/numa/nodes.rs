@@ -1,18 +1,18 @@
-//! The NUMA nodes of this machine, and memory that lies on one of them.
+//! The NUMA nodes of this machine, and memory on one of them.
 
 use std::io;
 
-/// The bits of the mask that names a node.
+/// Number of bits of the mask that selects a node.
 const NODES_MAX: u32 = 1024;
 const WORD_BITS: u32 = usize::BITS;
 const WORDS: usize = (NODES_MAX / WORD_BITS) as usize;
 
-/// The nodes that are there, if the system says.
+/// Returns the nodes that exist, if the system reports them.
 pub(super) fn online() -> Option<Vec<u32>> {
     parse_list(&std::fs::read_to_string("/sys/devices/system/node/online").ok()?)
 }
 
-/// The bytes of memory of a node, if the system says.
+/// Returns the bytes of a node's memory, if the system reports them.
 pub(super) fn memory_bytes(node: u32) -> Option<u64> {
     let path = format!("/sys/devices/system/node/node{node}/meminfo");
     let text = std::fs::read_to_string(path).ok()?;
@@ -21,7 +21,7 @@ pub(super) fn memory_bytes(node: u32) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Numbers and ranges of numbers, such as `0-1,4`.
+/// Parses numbers and ranges of numbers, such as `0-1,4`.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
     let number = |text: &str| text.parse::<u32>().ok();
     let mut numbers = Vec::new();
@@ -32,7 +32,7 @@ fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// The mask of one node.
+/// Returns the mask of one node.
 fn mask(node: u32) -> io::Result<[usize; WORDS]> {
     let mut mask = [0; WORDS];
     match mask.get_mut((node / WORD_BITS) as usize) {
@@ -49,13 +49,13 @@ fn answer(returned: libc::c_long) -> io::Result<()> {
     }
 }
 
-/// Has the pages of some memory lie on a node, while that has room. Pages that are there already
-/// stay where they are.
+/// Allocates the pages of some memory on a node, while that has room. Pages that exist already stay
+/// where they are.
 pub(super) fn bind(bytes: &mut [u8], node: u32) -> io::Result<()> {
     let mask = mask(node)?;
     let (start, length) = (bytes.as_mut_ptr(), bytes.len());
-    // SAFETY: the call changes where new pages of a range of addresses come from, and no byte of
-    // them. The mask has as many bits as the call is told, and outlives it.
+    // SAFETY: the call changes where new pages of an address range come from, but none of their
+    // bytes. The mask has as many bits as are passed to the call, and outlives it.
     answer(unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -69,12 +69,12 @@ pub(super) fn bind(bytes: &mut [u8], node: u32) -> io::Result<()> {
     })
 }
 
-/// Has new memory of this thread, and of all that it starts from now on, lie on a node, while that
-/// has room.
+/// Allocates new memory of this thread, and of all threads that it starts from now on, on a node,
+/// while that has room.
 pub(super) fn prefer(node: u32) -> io::Result<()> {
     let mask = mask(node)?;
-    // SAFETY: the call changes where new pages come from. The mask has as many bits as the call is
-    // told, and outlives it.
+    // SAFETY: the call changes where new pages come from. The mask has as many bits as are passed
+    // to the call, and outlives it.
     answer(unsafe {
         libc::syscall(
             libc::SYS_set_mempolicy,
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(parse_list("x"), None);
     }
 
-    /// Asks for the policy of an address.
+    /// The flag that asks for the policy of an address.
     const MPOL_F_ADDR: libc::c_ulong = 2;
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         }
         memory.fill(1);
         let (mut policy, mut mask) = (-1_i32, [0_usize; WORDS]);
-        // SAFETY: the call writes one number and as many bits as it is told, to memory that
+        // SAFETY: the call writes one number and as many bits as are passed to it, to memory that
         // outlives it, and reads no byte at the address.
         let asked = answer(unsafe {
             libc::syscall(

@@ -1,4 +1,4 @@
-//! Our policy: no thresholds to set.
+//! The adaptive policy, which is our own: it has no thresholds to configure.
 
 use super::budget::Budget;
 use super::costs::PairCosts;
@@ -10,42 +10,42 @@ use super::{Move, Object, Policy, Use};
 use nearfield_hotness::Heat;
 use std::time::Duration;
 
-/// Above this part of its capacity a tier sends objects out, until it is below the other.
-/// *Assumed*: the room between is for values that are written while the walk goes on.
+/// Parts of its capacity above which a tier begins to demote objects, and below which it stops.
+/// *Assumed*: the room between is for values that are written while the walk continues.
 const HIGH: f64 = 0.99;
 const LOW: f64 = 0.98;
 
-/// The marks are made anew after so many calls.
+/// Number of calls after which the marks are computed again.
 const CALLS_BETWEEN_MARKS: u32 = 1024;
 
-/// By so much the order of objects of equal heat turns: 256 in the golden ratio.
+/// The step by which the order of objects of equal heat rotates: 256 in the golden ratio.
 const TURN: u8 = 158;
 
-/// Periods that an object is taken to stay before any have gone out, and at least and at most
-/// after that. *Assumed.*
+/// Number of periods that an object is assumed to stay: before any has left, and the minimum and
+/// maximum after that. *Assumed.*
 const STAY_PERIODS: (f64, f64, f64) = (2.0, 16.0, 64.0);
 
-/// The uses of one period in the heat of an object that is used evenly: in the middle of a period,
+/// The number of periods of uses in the heat of an evenly used object: in the middle of a period,
 /// half of that one, and half, a quarter and so on of those before.
 const PERIODS_IN_HEAT: f64 = 1.5;
 
-/// Moves by the heat of objects and the capacities of tiers.
+/// A policy that moves objects by their heat and the capacities of tiers.
 ///
-/// - **Marks.** The walk tells how the bytes of each tier are distributed over heats. The marks
-///   between the tiers are where the capacities divide that histogram; so they follow the load and
-///   nobody sets them.
-/// - **Periods.** The heat looks back far while the load stays as it is, and forgets most of the
-///   past when the share of uses that the fastest tier serves falls.
-/// - **In.** An object that is used comes into the tier where its heat belongs, if that is faster
-///   than where it is, it stands out from the mark by a margin, the uses that it can expect pay
-///   for the move and the way back, and there is room.
-/// - **Out.** A tier that is fuller than it should be sends out what is coldest in it, until it is
-///   not. New and written objects have no heat, so a burst of writes sends out only itself.
-/// - **Not to and fro.** An object that has just come in stays for a round of the walk or two, and
-///   each time that one comes back soon after it had gone doubles its margin.
+/// - **Marks.** The walk reports how the bytes of each tier are distributed over heats. The marks
+///   between the tiers are where the capacities divide that histogram, so they follow the load and
+///   need no configuration.
+/// - **Periods.** The heat covers a long past while the load is stable, and forgets most of it when
+///   the share of uses that the fastest tier serves falls.
+/// - **Promotion.** An object that is used moves to the tier where its heat belongs if that tier is
+///   faster, if the heat exceeds the mark by a margin, if the expected uses pay for the move there
+///   and back, and if there is room.
+/// - **Demotion.** A tier that is fuller than it should be demotes its coldest objects until it is
+///   not. New and written objects have no heat, so a burst of writes demotes only itself.
+/// - **No ping-pong.** An object that was just promoted stays for a round of the walk or two. Each
+///   time that an object returns soon after it left doubles its margin.
 /// - **Slowly.** No more bytes move in a second than the budget allows.
 ///
-/// It knows 8 tiers at most.
+/// It supports 8 tiers at most.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     tiers: Vec<Tier>,
@@ -54,12 +54,12 @@ pub struct Adaptive {
     recent: Recent,
     budget: Budget,
     pace: Pace,
-    /// Rounds of the walk, and the objects that it has met in this one.
+    /// Number of rounds of the walk, and of the objects that it has visited in this one.
     round: u16,
     met: u64,
     objects: u64,
     calls: u32,
-    /// How objects of equal heat are ordered at present.
+    /// Current rotation of the order of objects of equal heat.
     turn: u8,
     moves: Moves,
 }
@@ -68,22 +68,23 @@ pub struct Adaptive {
 struct Tier {
     capacity: u64,
     histogram: Histogram,
-    /// Sending objects out.
+    /// The objects that it demotes now, if it does.
     out: Option<Out>,
-    /// Bytes that found no room here; at most what a full tier makes free.
+    /// Number of bytes that found no room here; at most what a full tier frees.
     wanted: u64,
-    /// Bytes that went out in this period, and an average of the periods before.
+    /// Number of bytes demoted in this period, and an average of the periods before.
     out_bytes: u64,
     out_average: Option<f64>,
 }
 
-/// What a tier sends out.
+/// The objects that a tier demotes.
 #[derive(Clone, Copy, Debug)]
 struct Out {
-    /// All that does not belong in it: what is below this mark.
+    /// Mark below which objects do not belong in the tier.
     mark: f32,
-    /// As much as is needed: what is below this, in the order of this turn. Another turn orders
-    /// objects of equal heat in another way. Otherwise none of them would be left that is below.
+    /// Mark below which as many objects are demoted as needed, in the order of this turn. Another
+    /// turn orders objects of equal heat differently. Otherwise none of them below the mark would
+    /// be left.
     needed: f32,
     turn: u8,
 }
@@ -94,27 +95,27 @@ impl Out {
     }
 }
 
-/// The moves that a policy has been told of.
+/// The moves that were reported to a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Into a faster tier.
+    /// Number of moves into a faster tier.
     pub inward: u64,
-    /// Into a slower tier.
+    /// Number of moves into a slower tier.
     pub outward: u64,
-    /// Bytes of both.
+    /// Number of bytes of both.
     pub bytes: u64,
-    /// That could not be made.
+    /// Number of moves that were not possible.
     pub abandoned: u64,
-    /// Put off, as the budget was spent.
+    /// Number of moves that were put off because the budget was spent.
     pub put_off: u64,
-    /// Inward, of an object that had just gone outward.
+    /// Number of promotions of an object that had just been demoted.
     pub ping_pong: u64,
 }
 
 impl Adaptive {
-    /// A policy for tiers of these capacities, in bytes of values before compression, and the
-    /// costs of each pair of neighbours, so one less. What moves is no more than a number of bytes
-    /// a second.
+    /// Creates a policy for tiers of these capacities, in bytes of values before compression, and
+    /// the costs of each pair of neighbours, one fewer than the tiers. It moves at most
+    /// `bytes_per_second`.
     pub fn new(capacities: &[u64], costs: &[PairCosts], bytes_per_second: u64) -> Adaptive {
         let tier = |&capacity: &u64| Tier {
             capacity,
@@ -141,45 +142,46 @@ impl Adaptive {
         }
     }
 
-    /// A tier has now another capacity, because it compresses its values better or worse.
+    /// Sets the capacity of a tier, which changes with the compression ratio of its values.
     pub fn set_capacity(&mut self, tier: usize, bytes: u64) {
         if let Some(tier) = self.tiers.get_mut(tier) {
             tier.capacity = bytes;
         }
     }
 
-    /// Of the uses that the heat has, each stands for so many: it is told of one in as many, drawn
-    /// by chance.
+    /// Sets the number of uses that each use in the heat stands for: one in that many is counted,
+    /// drawn at random.
     #[must_use]
     pub fn with_uses_counted_as(mut self, uses: u16) -> Adaptive {
         self.cuts.count_as(uses);
         self
     }
 
-    /// There are now so many objects, for a store that does not tell of each that appears or goes.
+    /// Sets the number of objects, for a store that does not report each object that appears or
+    /// disappears.
     pub fn set_objects(&mut self, objects: u64) {
         self.objects = objects;
     }
 
-    /// A tier has now so many bytes, for a store that does not tell of each object.
+    /// Sets the bytes of a tier, for a store that does not report each object.
     pub fn set_bytes(&mut self, tier: usize, bytes: u64) {
         if let Some(tier) = self.tiers.get_mut(tier) {
             tier.histogram.set_bytes(bytes);
         }
     }
 
-    /// The bytes that are in a tier, as they were told.
+    /// Returns the bytes in a tier, as they were reported.
     pub fn bytes(&self, tier: usize) -> u64 {
         self.tiers.get(tier).map_or(0, |tier| tier.histogram.bytes)
     }
 
-    /// The marks as they are now. A store whose threads share the policy under a lock looks at a
-    /// copy first: most used objects have no reason to move.
+    /// Returns the current marks. A store whose threads share the policy under a lock checks a copy
+    /// first: most used objects have no reason to move.
     pub fn cuts(&self) -> Cuts {
         self.cuts
     }
 
-    /// The moves so far.
+    /// Returns the moves so far.
     pub fn moves(&self) -> Moves {
         self.moves
     }
@@ -205,7 +207,8 @@ impl Adaptive {
         }
     }
 
-    /// True if the uses that an object can expect in a faster tier pay for the way in and back.
+    /// Returns true if the expected uses of an object in a faster tier pay for the move there and
+    /// back.
     fn pays(&self, object: &Object, target: usize) -> bool {
         let Some(tier) = self.tiers.get(target) else {
             return false;
@@ -228,8 +231,8 @@ impl Tier {
         }
     }
 
-    /// Sends out what is coldest, twice as much as is needed so that half a walk finds it; and all
-    /// that does not belong here.
+    /// Selects the coldest objects to demote, twice as many as needed so that half a walk finds
+    /// enough, and all that do not belong here.
     fn set_out(&mut self, mark: f32, turn: u8) {
         let deficit = self.deficit();
         let needed = || mark_below(|level| self.histogram.at(level), 2.0 * deficit as f64);
@@ -240,8 +243,8 @@ impl Tier {
         });
     }
 
-    /// Room for an object that comes in. It does not depend on the object's size alone, so that a
-    /// full tier does not take only small ones.
+    /// Returns true if there is room for an object to be promoted. It does not depend on the
+    /// object's size alone, so that a full tier does not accept only small ones.
     fn admits(&self, bytes: u64) -> bool {
         let used = self.histogram.bytes;
         used as f64 <= self.capacity as f64 * HIGH && used + bytes <= self.capacity
@@ -252,7 +255,7 @@ impl Tier {
         self.wanted = (self.wanted + bytes).min(most);
     }
 
-    /// How long an object stays in the tier, by Little's law.
+    /// Returns the number of periods that an object stays in the tier, by Little's law.
     fn stay_periods(&self) -> f64 {
         let (least, assumed, most) = STAY_PERIODS;
         match self.out_average {
@@ -310,7 +313,7 @@ impl Policy for Adaptive {
         if object.tier >= last || !out.has(object) || is_young && !over_full {
             return None;
         }
-        // Who writes waits for a tier that has too much.
+        // Writers wait for a tier that exceeds its capacity, so the budget does not hold it back.
         if !self.budget.take(object.bytes) && !over_full {
             self.moves.put_off += 1;
             return None;

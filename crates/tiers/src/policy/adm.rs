@@ -1,25 +1,25 @@
-//! The policy of ADM as it was published.
+//! The policy of ADM as published.
 
 use super::lfu::{Chance, Lfu, LfuSettings};
 use super::{Move, Object, Policy, Use};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The numbers that ADM needs. The paper gives none of them; these are *assumed*, from what suits
-/// the paper's workloads: 100,000 objects, a Gaussian of deviation 1, fast memory for 30 % of them.
+/// The parameters of ADM. The paper gives none of them; these are *assumed*, to suit the paper's
+/// workloads: 100,000 objects, a Gaussian of deviation 1, fast memory for 30 % of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdmSettings {
-    /// An object comes in when its counter exceeds this (`T_in`).
+    /// The counter above which an object is promoted (`T_in`).
     pub threshold_in: u8,
-    /// An object goes out when its counter is lower than this (`T_out`).
+    /// The counter below which an object is demoted (`T_out`).
     pub threshold_out: u32,
-    /// The counter of an object that has come in.
+    /// The counter of an object that was just promoted.
     pub counter_in: u32,
-    /// The counter of an object that has gone out.
+    /// The counter of an object that was just demoted.
     pub counter_out: u8,
-    /// Of the counter in the slow tier.
+    /// The settings of the counter in the slow tier.
     pub lfu: LfuSettings,
-    /// Of its chance.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
@@ -38,16 +38,17 @@ impl Default for AdmSettings {
 
 /// ADM's policy for two tiers (Zhao et al., 2022, sections 3.2 to 3.4).
 ///
-/// Migr-in: an object of the slow tier that is used, and whose counter then exceeds a threshold,
-/// comes in. Migr-out: the walk, which the caller makes at its interval over all objects of the
-/// fast tier, sends out those whose counter is lower than another threshold and halves the
-/// counters of the rest. If there is no room, the move is abandoned and nothing else happens.
+/// Migr-in: an object of the slow tier that is used, and whose counter then exceeds a threshold, is
+/// promoted. Migr-out: the caller walks at its interval over all objects of the fast tier; the walk
+/// demotes those whose counter is lower than another threshold and halves the counters of the rest.
+/// If there is no room, the move is abandoned and nothing else happens.
 ///
-/// A move has five steps. The caller makes the first three: it takes space in the other tier,
-/// copies the object, and frees the old copy. [`moved`](Policy::moved) makes the other two: the
-/// initial counter, and the entry of the list of objects in the fast tier.
+/// A move has five steps. The caller does the first three: it allocates space in the other tier,
+/// copies the object, and frees the old copy. [`moved`](Policy::moved) does the other two: it sets
+/// the initial counter, and the entry in the list of objects in the fast tier.
 ///
-/// The paper keeps 24 bits in the object's header; here the policy has them by the object's hash.
+/// The paper keeps 24 bits in the object's header; here the policy stores them by the object's
+/// hash.
 #[derive(Clone, Debug)]
 pub struct Adm {
     settings: AdmSettings,
@@ -56,19 +57,19 @@ pub struct Adm {
     objects: HashMap<u64, Field>,
 }
 
-/// What the 24 bits of an object hold.
+/// Content of the 24 bits of an object.
 #[derive(Clone, Copy, Debug)]
 enum Field {
-    /// In the slow tier.
+    /// The counter of an object in the slow tier.
     Slow(Lfu),
-    /// In the fast tier: uses, halved by each walk. At most 2^24 - 1.
+    /// The counter of an object in the fast tier: its uses, halved by each walk. At most 2^24 - 1.
     Fast(u32),
 }
 
 const COUNTER_MAX: u32 = (1 << 24) - 1;
 
 impl Adm {
-    /// A policy that knows no objects yet.
+    /// Creates a policy that knows no objects yet.
     pub fn new(settings: AdmSettings) -> Adm {
         Adm {
             chance: Chance::new(settings.seed),
@@ -163,18 +164,18 @@ mod tests {
         };
         let mut adm = Adm::new(settings);
         adm.inserted(&object(1));
-        // 5, and factor 0 adds 1 each time: 6, 7, 8.
+        // The counter begins at 5, and factor 0 adds 1 each time: 6, 7, 8.
         assert_eq!(adm.used(&object(1), Use::Read), None);
         assert_eq!(adm.used(&object(1), Use::Read), None);
         assert_eq!(adm.used(&object(1), Use::Read), Some(Move::to(0)));
-        // Abandoned: it asks again. Two minutes take 2.
+        // The move is abandoned, so it asks again. Two minutes subtract 2.
         adm.abandoned(&object(1), 0);
         adm.passed(Duration::from_secs(120));
         assert_eq!(adm.used(&object(1), Use::Read), None);
         assert_eq!(adm.used(&object(1), Use::Read), Some(Move::to(0)));
     }
 
-    /// An object that enters with V and is never used again leaves at the walk
+    /// An object that is promoted with counter V and is never used again is demoted at the walk
     /// floor(log2(V / T_out)) + 2.
     #[test]
     fn an_object_that_is_not_used_leaves_at_the_walk_that_arithmetic_says() {
@@ -191,7 +192,7 @@ mod tests {
         }
     }
 
-    /// With r uses an interval the counter is 2r just before a walk, so the object stays while 2r
+    /// With r uses per interval the counter is 2r just before a walk, so the object stays while 2r
     /// is not lower than the threshold.
     #[test]
     fn an_object_stays_while_twice_its_uses_reach_the_threshold() {

@@ -1,25 +1,26 @@
-//! The bytes that may move in a time.
+//! The budget of bytes that may move per second.
 
 use std::time::Duration;
 
-/// A bucket that fills with a number of bytes each second and holds those of a slice of time.
+/// A token bucket that fills with a number of bytes each second and holds those of a slice of time.
 ///
-/// A move that is larger than what is there may still begin when the bucket is full, and leaves a
-/// debt; otherwise no large object could ever move.
+/// A move larger than the tokens may still begin when the bucket is full, and leaves a debt;
+/// otherwise no large object could ever move.
 #[derive(Clone, Debug)]
 pub struct Budget {
     bytes_per_second: u64,
-    /// Nanobytes would overflow; what is there is counted in bytes, and may be a debt.
+    /// Number of bytes in the bucket; negative for a debt. It is in bytes because nanobytes would
+    /// overflow.
     there: i64,
-    /// When `there` was true.
+    /// The time at which `there` was computed.
     at: Duration,
 }
 
-/// The bucket holds the bytes of so long a time, so a slice of moves is no longer than this.
+/// The time that fills the bucket, which bounds a burst of moves.
 const SLICE: Duration = Duration::from_millis(100);
 
 impl Budget {
-    /// A full bucket. A rate of 0 lets nothing move.
+    /// Creates a full bucket. A rate of 0 lets nothing move.
     pub fn new(bytes_per_second: u64) -> Budget {
         let mut budget = Budget {
             bytes_per_second,
@@ -35,7 +36,7 @@ impl Budget {
         i64::try_from(bytes).unwrap_or(i64::MAX)
     }
 
-    /// Fills the bucket up to a time. Times go forward; an earlier one adds nothing.
+    /// Fills the bucket up to a time. Times increase; an earlier one adds nothing.
     pub fn passed(&mut self, now: Duration) {
         let elapsed = now.saturating_sub(self.at);
         let bytes = u128::from(self.bytes_per_second) * elapsed.as_nanos() / 1_000_000_000;
@@ -47,7 +48,7 @@ impl Budget {
         self.at = now;
     }
 
-    /// Takes the bytes of a move. False if it has to wait.
+    /// Takes the bytes of a move. Returns false if the move must wait.
     pub fn take(&mut self, bytes: u64) -> bool {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let most = self.most();

@@ -1,4 +1,4 @@
-//! What a move between two tiers costs, and what it saves.
+//! The costs of moves between two tiers, and what they save.
 
 /// The costs of a pair of neighbouring tiers, in nanoseconds. Each is a time for an object and a
 /// time for each of its kibibytes.
@@ -13,23 +13,24 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairCosts {
-    /// To bring an object in, besides the read of the slower tier that a use makes anyway.
+    /// The cost of promoting an object, besides the read of the slower tier that a use needs
+    /// anyway.
     pub inward: Cost,
-    /// To bring an object out.
+    /// The cost of demoting an object.
     pub outward: Cost,
-    /// What a use saves if the object is in the faster tier.
+    /// The time that a use saves if the object is in the faster tier.
     pub saved: Cost,
-    /// Whether a write is slower in the slower tier, too. It is in memories. In compressed memory
-    /// and in files values are not written in place: a written object comes in anyway.
+    /// Set if a write is slower in the slower tier, too, as in memories. In compressed memory and
+    /// in files values are not written in place: a written object is promoted anyway.
     pub writes_count: bool,
 }
 
 /// A time for an object of any size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// For the object.
+    /// The time for the object.
     pub object_ns: f64,
-    /// For each 1,024 bytes of it.
+    /// The time for each 1,024 bytes of it.
     pub kibibyte_ns: f64,
 }
 
@@ -39,12 +40,12 @@ impl Cost {
     }
 }
 
-/// Cache lines of a kibibyte.
+/// Number of cache lines of a kibibyte.
 const LINES: f64 = 16.0;
 
 impl PairCosts {
-    /// Two memories, by the times in which each answers one cache line. Each line of a move is
-    /// read in one and written in the other.
+    /// Returns the costs of two memories, from their times to read one cache line. Each line of a
+    /// move is read from one and written to the other.
     pub fn of_lines(fast_ns: f64, slow_ns: f64) -> PairCosts {
         let lines = |line_ns: f64| Cost {
             object_ns: 0.0,
@@ -58,8 +59,9 @@ impl PairCosts {
         }
     }
 
-    /// Memory above the memory of another NUMA node. *Assumed*, for CXL: a read of a value is two
-    /// copies of it, the first at 12 nanoseconds a line, and finds it after 300 nanoseconds.
+    /// Returns the costs of memory above the memory of another NUMA node. *Assumed*, for CXL: a
+    /// read of a value is two copies of it, the first at 12 nanoseconds a line, and finds it after
+    /// 300 nanoseconds.
     pub fn node() -> PairCosts {
         PairCosts {
             inward: Cost {
@@ -78,15 +80,15 @@ impl PairCosts {
         }
     }
 
-    /// Memory above compressed memory. *Assumed*, from zstd's level 3 on text: 4 microseconds and 3
-    /// for each kibibyte to read, three times as much to compress.
+    /// Returns the costs of memory above compressed memory. *Assumed*, from zstd's level 3 on text:
+    /// 4 microseconds and 3 for each kibibyte to read, three times as much to compress.
     pub fn compressed() -> PairCosts {
         let read = Cost {
             object_ns: 4_000.0,
             kibibyte_ns: 3_000.0,
         };
         PairCosts {
-            // The use has decompressed the value; it is only copied.
+            // The use has already decompressed the value; it is only copied.
             inward: Cost {
                 object_ns: 200.0,
                 kibibyte_ns: 100.0,
@@ -100,8 +102,8 @@ impl PairCosts {
         }
     }
 
-    /// A memory above files. *Assumed*, for an SSD that answers 4 KiB in 80 microseconds and takes
-    /// 1 GB a second.
+    /// Returns the costs of memory above files. *Assumed*, for an SSD that reads 4 KiB in 80
+    /// microseconds and writes 1 GB per second.
     pub fn file() -> PairCosts {
         PairCosts {
             inward: Cost {
@@ -120,7 +122,7 @@ impl PairCosts {
         }
     }
 
-    /// The uses in one residence that pay for the way in and back.
+    /// Returns the number of uses in one residence that pay for the move there and back.
     pub fn break_even(&self, bytes: u64) -> f64 {
         (self.inward.of(bytes) + self.outward.of(bytes))
             / self.saved.of(bytes).max(f64::MIN_POSITIVE)

@@ -3,25 +3,26 @@
 use super::{Move, Object};
 use nearfield_hotness::Heat;
 
-/// The most tiers that a store can have.
+/// Number of tiers that a store can have.
 pub(super) const TIERS_MAX: usize = 8;
 
-/// Between an object's heat and a mark there are so many of the deviations that chance makes, so
-/// that chance does not move it to and fro. *Assumed*; the tests of the policy bound what it costs.
+/// The distance between an object's heat and a mark at which it moves, in standard deviations of
+/// the sampled heat, so that chance does not move it to and fro. *Assumed*; the tests of the policy
+/// bound what it costs.
 const MARGIN: f32 = 1.5;
 
-/// Where the tiers meet: objects whose heat is above mark `i` belong in tiers 0 to `i`. A small
-/// value, so that threads can look at a copy of it.
+/// The marks between tiers: objects with a heat above mark `i` belong in tiers 0 to `i`. A small
+/// value, so that threads can work with a copy of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cuts {
     marks: [f32; TIERS_MAX],
     tiers: usize,
-    /// A use that is counted counts as so many.
+    /// Number of uses that a counted use stands for.
     uses_counted: u16,
 }
 
 impl Cuts {
-    /// No marks yet: everything belongs in the fastest tier.
+    /// Creates the state without marks: everything belongs in the fastest tier.
     pub(super) fn new(tiers: usize) -> Cuts {
         Cuts {
             marks: [0.0; TIERS_MAX],
@@ -40,15 +41,15 @@ impl Cuts {
         }
     }
 
-    /// The heat at which an object of a tier belongs in a faster one or not; for the first tier 0.
+    /// Returns the heat above which an object belongs in a faster tier; for the first tier 0.
     pub fn mark_into(&self, tier: usize) -> f32 {
         self.marks.get(tier).copied().unwrap_or(0.0)
     }
 
-    /// The faster tier that an object should come into, if any. `backing_off` is how often it has
-    /// come and gone lately; each time doubles the margin.
+    /// Returns the faster tier that an object should be promoted to, if any. `backing_off` is how
+    /// often it was promoted and demoted recently; each time doubles the margin.
     pub fn inward(&self, object: &Object, backing_off: u32) -> Option<Move> {
-        // A single use is what a pass over all keys makes of each, so it never brings one in.
+        // A pass over all keys makes one use of each, so a single use never promotes.
         if object.heat <= self.uses_counted {
             return None;
         }
@@ -56,23 +57,23 @@ impl Cuts {
         let rank = rank(object);
         let comes = |&tier: &usize| {
             let mark = self.mark_into(tier);
-            // Where everything fits, nothing has to stand out.
+            // Without a mark everything fits, so no margin is needed.
             mark == 0.0 || rank >= mark + doubled * self.margin(mark)
         };
         (0..object.tier).find(comes).map(Move::to)
     }
 
-    /// The heat below which an object of a tier does not belong in it.
+    /// Returns the heat below which an object of a tier does not belong in it.
     pub(super) fn outward(&self, tier: usize) -> f32 {
         self.mark_into(tier) - self.margin(self.mark_into(tier))
     }
 
     fn margin(&self, mark: f32) -> f32 {
-        // Fewer uses that count more deviate more.
+        // Fewer uses that count more have a larger deviation.
         MARGIN * Heat::chance(mark as u16) * f32::from(self.uses_counted).sqrt()
     }
 
-    /// The tier that an object belongs in, which is not faster than `fastest`.
+    /// Returns the tier that an object belongs in, but none faster than `fastest`.
     pub fn home(&self, object: &Object, fastest: usize) -> usize {
         let rank = rank(object);
         let last = self.tiers.saturating_sub(1);
@@ -81,13 +82,13 @@ impl Cuts {
     }
 }
 
-/// An object's heat, with a part of a level by its hash. So objects of one heat have an order that
-/// stays, and a mark can divide them.
+/// Returns an object's heat plus a fraction from its hash. So objects of one heat have a stable
+/// order, and a mark can divide them.
 pub(super) fn rank(object: &Object) -> f32 {
     rank_in_turn(object, 0)
 }
 
-/// The same with another order of the objects of one heat.
+/// Returns the same with another order of the objects of one heat.
 pub(super) fn rank_in_turn(object: &Object, turn: u8) -> f32 {
     let part = ((object.hash >> 32) as u8).wrapping_add(turn);
     f32::from(object.heat) + f32::from(part) / 256.0
@@ -111,7 +112,7 @@ mod tests {
         let mut cuts = Cuts::new(3);
         cuts.set(0, 100.0);
         cuts.set(1, 20.0);
-        // The least heats above the margin, and twice the margin.
+        // The minimum heats above the margin, and twice the margin.
         let once = (100.0 + cuts.margin(100.0)).ceil() as u16;
         let twice = (100.0 + 2.0 * cuts.margin(100.0)).ceil() as u16;
         assert!(

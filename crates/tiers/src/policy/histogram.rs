@@ -1,21 +1,21 @@
-//! The bytes of a tier by the heat of the objects that have them.
+//! The bytes of a tier by the heat of its objects.
 
-/// The levels of heat.
+/// Number of levels of heat.
 pub(super) const LEVELS: usize = 2048;
 
-/// The sample has the weight of so many objects at most, so it is never older than a walk over
-/// twice as many. It tells the bytes above a mark to about a hundredth.
+/// Number of objects that the sample represents, so it is never older than a walk over twice as
+/// many. It gives the bytes above a mark to about a hundredth.
 const SAMPLED_MAX: f64 = 8192.0;
 
-/// How the bytes of a tier are distributed over heats: a sample, as the walk meets objects one
-/// after the other, and how many bytes there are exactly.
+/// The distribution of a tier's bytes over heats: a sample of the objects that the walk visits, and
+/// the exact number of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     sampled: Box<[f64; LEVELS]>,
     sum: f64,
-    /// The objects of the sample.
+    /// Number of objects in the sample.
     count: f64,
-    /// The bytes of the tier.
+    /// Number of bytes of the tier.
     pub(super) bytes: u64,
 }
 
@@ -29,7 +29,8 @@ impl Histogram {
         }
     }
 
-    /// The part of the tier that is in the sample: each object stands for as many.
+    /// Returns the ratio of the sample's bytes to the tier's, which is the weight of an object that
+    /// joins or leaves.
     fn part(&self) -> f64 {
         match self.bytes {
             0 => 1.0,
@@ -48,19 +49,20 @@ impl Histogram {
         }
     }
 
-    /// An object joins the tier. Many may at once, so each has only its part in the sample.
+    /// Adds an object that joins the tier. Many may join at once, so each is added to the sample
+    /// only with its part.
     pub(super) fn join(&mut self, level: u16, bytes: u64) {
         let part = self.part();
         self.bytes += bytes;
         self.add(level, bytes as f64 * part, part);
     }
 
-    /// The tier has so many bytes, of heats as they are in the sample.
+    /// Sets the bytes of the tier, with heats distributed as in the sample.
     pub(super) fn set_bytes(&mut self, bytes: u64) {
         self.bytes = bytes;
     }
 
-    /// An object leaves the tier.
+    /// Subtracts an object that leaves the tier.
     pub(super) fn leave(&mut self, level: u16, bytes: u64) {
         let part = self.part();
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -71,12 +73,12 @@ impl Histogram {
         self.count = (self.count - part).max(0.0);
     }
 
-    /// The walk meets an object of the tier. Old samples lose weight.
+    /// Samples an object of the tier that the walk visits. Old samples lose weight.
     pub(super) fn sample(&mut self, level: u16, bytes: u64) {
         self.add(level, bytes as f64, 1.0);
     }
 
-    /// All heats are now what `half` makes of them.
+    /// Replaces all heats by what `half` returns for them.
     pub(super) fn age(&mut self, half: impl Fn(u16) -> u16) {
         let before = std::mem::replace(&mut self.sampled, Box::new([0.0; LEVELS]));
         for (level, bytes) in (0..LEVELS as u16).zip(*before) {
@@ -84,7 +86,7 @@ impl Histogram {
         }
     }
 
-    /// The bytes of a heat.
+    /// Returns the bytes of a heat.
     pub(super) fn at(&self, level: u16) -> f64 {
         match self.sum > 0.0 {
             true => self.sampled[usize::from(level)] * self.bytes as f64 / self.sum,
@@ -93,8 +95,8 @@ impl Histogram {
     }
 }
 
-/// The mark above which there are just so many bytes, in heats and parts of a heat: of the heat at
-/// the mark, that part of the objects is above it which fits. 0 if all fit.
+/// Returns the mark above which there are exactly `bytes` bytes, in heats and fractions of a heat:
+/// of the heat at the mark, the fraction of objects that fits is above it. Returns 0 if all fit.
 pub(super) fn mark_above(at: impl Fn(u16) -> f64, bytes: f64) -> f32 {
     let mut above = 0.0;
     for level in (0..LEVELS as u16).rev() {
@@ -107,7 +109,8 @@ pub(super) fn mark_above(at: impl Fn(u16) -> f64, bytes: f64) -> f32 {
     0.0
 }
 
-/// The mark below which there are just so many bytes; all levels if there are not so many.
+/// Returns the mark below which there are exactly `bytes` bytes; the number of levels if there are
+/// fewer.
 pub(super) fn mark_below(at: impl Fn(u16) -> f64, bytes: f64) -> f32 {
     let mut below = 0.0;
     for level in 0..LEVELS as u16 {
@@ -147,7 +150,7 @@ mod tests {
         assert_eq!((histogram.bytes, histogram.at(40).round()), (500, 500.0));
         histogram.age(|level| level / 2);
         assert_eq!((histogram.at(40), histogram.at(20).round()), (0.0, 500.0));
-        // The objects have become hot, and the walk meets them a few times.
+        // The objects became hot, and the walk visits them a few times.
         for _ in 0..1000 {
             (0..50).for_each(|_| histogram.sample(90, 10));
         }

@@ -1,15 +1,15 @@
-//! The counter by which Redis knows how often an object is used: 8 bits that grow as a logarithm,
-//! and the minute of the last use. All in whole numbers, as in Redis 4 and later.
+//! The counter in which Redis stores how often an object is used: 8 bits that grow logarithmically,
+//! and the minute of the last use. All in integers, as in Redis 4 and later.
 
-/// What a new object begins with (`LFU_INIT_VAL`).
+/// Initial counter of a new object (`LFU_INIT_VAL`).
 pub const LFU_INITIAL: u8 = 5;
 
 /// The two settings of Redis, with its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LfuSettings {
-    /// How slowly the counter grows (`lfu-log-factor`).
+    /// The slowness of the counter's growth (`lfu-log-factor`).
     pub log_factor: u32,
-    /// The minutes that take 1 from the counter (`lfu-decay-time`); 0 is never.
+    /// Number of minutes that subtract 1 from the counter (`lfu-decay-time`); 0 is never.
     pub decay_minutes: u16,
 }
 
@@ -32,7 +32,7 @@ pub struct Lfu {
 }
 
 impl Lfu {
-    /// The counter of a new object.
+    /// Creates the counter of a new object.
     pub fn new(minutes: u16) -> Lfu {
         Lfu {
             minutes,
@@ -40,10 +40,10 @@ impl Lfu {
         }
     }
 
-    /// The counter as it is now, without a use. Nothing is stored.
+    /// Returns the current counter, without a use. Nothing is stored.
     pub fn decayed(self, now: u16, settings: LfuSettings) -> u8 {
         let elapsed = match now < self.minutes {
-            // Redis takes this for one turn of the clock, which has 65,535 minutes for it.
+            // Redis takes this for one wrap-around of the clock, which it counts as 65,535 minutes.
             true => u16::MAX - self.minutes + now,
             false => now - self.minutes,
         };
@@ -64,17 +64,17 @@ impl Lfu {
     }
 }
 
-/// A cheap source of chance (xorshift) that begins with a seed.
+/// A cheap random number generator (xorshift).
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// The same seed gives the same numbers.
+    /// Creates a generator. The same seed gives the same numbers.
     pub fn new(seed: u64) -> Chance {
         Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn the_counter_grows_as_the_table_of_redis_says() {
-        // Of the configuration file of Redis: the counter after 100, 1,000, 100,000 and 1,000,000
-        // uses, by the factor. 255 is reached long before where it stands.
+        // From the configuration file of Redis: the counter after 100, 1,000, 100,000 and 1,000,000
+        // uses, by the factor. It reaches 255 long before the column that shows it.
         let table = [
             (0, [104, 255, 255, 255]),
             (1, [18, 49, 255, 255]),
@@ -110,8 +110,8 @@ mod tests {
                     lfu.counter
                 });
                 let counters: Vec<u8> = counters.collect();
-                // The table is of one run of Redis each, so it is among those that occur. How
-                // often is for the test of the mean.
+                // The table is of one run of Redis each, so its values are among those that occur.
+                // The test of the mean checks how often.
                 let least = counters.iter().min().copied().unwrap_or(0);
                 let most = counters.iter().max().copied().unwrap_or(0);
                 assert!(

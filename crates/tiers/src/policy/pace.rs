@@ -1,23 +1,24 @@
-//! How long a period of the heat is.
+//! The length of the heat's periods.
 
-/// Uses for each object in a period, at least and at most. Long periods tell the heats of objects
-/// apart, short ones follow a change. *Assumed*; the tests of the policy bound what they cost.
+/// Number of uses per object in a period: minimum and maximum. Long periods tell the heats of
+/// objects apart, short ones follow a change. *Assumed*; the tests of the policy bound what they
+/// cost.
 const USES_MIN: u64 = 4;
 const USES_MAX: u64 = 64;
-/// The share of uses that the fastest tier serves is taken over so many uses.
+/// Number of uses over which the share that the fastest tier serves is computed.
 const CHUNK_MIN: u64 = 4096;
-/// Each chunk counts so much in what is usual.
+/// Weight of each chunk in the usual share.
 const WEIGHT: f64 = 1.0 / 16.0;
-/// The share has fallen if it is less than this part of what is usual.
+/// The part of the usual share below which the share has fallen.
 const FALLEN: f64 = 0.85;
-/// Chunks in a row that show it.
+/// Number of consecutive chunks that must show it.
 const CHUNKS: u32 = 2;
-/// Doublings of heat that are forgotten then.
+/// Number of halvings of the heat that follow.
 const FORGOTTEN: u32 = 4;
 
-/// The period is doubled while the load stays as it is. When the fastest tier suddenly serves a
-/// smaller share of the uses, other objects have become hot: then most of the heat is forgotten,
-/// and the period is short again.
+/// The length of a period, which doubles while the load is stable. When the fastest tier suddenly
+/// serves a smaller share of the uses, other objects have become hot: then most of the heat is
+/// forgotten, and the period is short again.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     uses_each: u64,
@@ -40,7 +41,7 @@ impl Pace {
         }
     }
 
-    /// The uses of the present period.
+    /// Returns the number of uses of the current period.
     pub(super) fn period_uses(&self, objects: u64) -> u64 {
         match self.forget {
             0 => objects.max(1) * self.uses_each,
@@ -55,7 +56,7 @@ impl Pace {
         }
     }
 
-    /// So many uses there were, and so many of them the fastest tier has served.
+    /// Adds uses, and how many of them the fastest tier served.
     pub(super) fn served(&mut self, served: u64, uses: u64, objects: u64) {
         self.served += served;
         self.told += uses;
@@ -92,14 +93,14 @@ mod tests {
             pace.aged();
         }
         assert_eq!(pace.period_uses(100), 6400);
-        // A little less is chance.
+        // A slightly smaller share is chance.
         (0..100).for_each(|_| pace.served(800, 1000, 100));
         assert_eq!(pace.period_uses(100), 6400);
         (0..20).for_each(|_| pace.served(300, 1000, 100));
         assert_eq!(pace.period_uses(100), 1);
         (0..FORGOTTEN).for_each(|_| pace.aged());
         assert_eq!(pace.period_uses(100), 400);
-        // It is usual now.
+        // The smaller share is usual now.
         (0..100).for_each(|_| pace.served(300, 1000, 100));
         assert_eq!(pace.period_uses(100), 400);
     }

@@ -1,12 +1,12 @@
-//! The moves of the last rounds of the walk, in a fixed memory.
+//! The moves of the last rounds of the walk, in bounded memory.
 
-/// Entries of the table; 8 bytes each.
+/// Number of entries of the table; 8 bytes each.
 const ENTRIES: usize = 1 << 14;
-/// A move is recent in the round of the walk in which it was made and in so many after it.
+/// Number of rounds of the walk after a move's own for which it is recent.
 const RECENT_ROUNDS: u16 = 2;
 
-/// Which objects moved lately, and how often to and fro. A table with one entry for each hash; a
-/// newer move takes the entry of an older one, which is then forgotten.
+/// The objects that moved recently, and how often each returned. A table with one entry for each
+/// hash; a newer move overwrites the entry of an older one, which is then forgotten.
 #[derive(Clone, Debug)]
 pub(super) struct Recent {
     entries: Box<[Entry]>,
@@ -16,7 +16,7 @@ pub(super) struct Recent {
 struct Entry {
     tag: u32,
     round: u16,
-    /// How often the object has come back soon after it had gone.
+    /// Number of times that the object returned soon after it had left.
     returns: u8,
     direction: Direction,
 }
@@ -44,7 +44,7 @@ impl Recent {
         known.then_some(entry)
     }
 
-    /// True if the object's last move was in this direction, and recent.
+    /// Returns true if the object's last move was in this direction, and recent.
     pub(super) fn is(&self, hash: u64, direction: Direction, round: u16) -> bool {
         let entry = self
             .entry(hash)
@@ -52,18 +52,18 @@ impl Recent {
         entry.is_some_and(|entry| round.wrapping_sub(entry.round) <= RECENT_ROUNDS)
     }
 
-    /// How often the object has lately come back soon after it had gone.
+    /// Returns how often the object has recently returned soon after it had left.
     pub(super) fn returns(&self, hash: u64, round: u16) -> u32 {
         let entry = self.entry(hash);
-        // Each return keeps the object in mind for twice as long.
+        // Each return makes the entry count as recent for twice as long.
         let recent = |entry: &&Entry| {
             round.wrapping_sub(entry.round) >> entry.returns.min(8) <= RECENT_ROUNDS
         };
         entry.filter(recent).map_or(0, |entry| entry.returns.into())
     }
 
-    /// Notes a move. True if it undoes one that was recent: an object that comes in had just gone
-    /// out.
+    /// Notes a move. Returns true if it undoes a recent one: an object that is promoted was just
+    /// demoted.
     pub(super) fn note(&mut self, hash: u64, direction: Direction, round: u16) -> bool {
         let undoes = direction == Direction::Inward && self.is(hash, Direction::Outward, round);
         let returns = self.returns(hash, round) as u8;
@@ -97,7 +97,7 @@ mod tests {
         assert!(!recent.note(hash, Direction::Outward, 15));
         assert_eq!(recent.returns(hash, 20), 1);
         assert_eq!(recent.returns(hash, 21), 0);
-        // Another object of the same entry.
+        // Another object uses the same entry.
         assert!(!recent.note(hash ^ 1 << 40, Direction::Inward, 16));
         assert_eq!(recent.returns(hash, 16), 0);
     }

@@ -4,8 +4,8 @@ use super::{Object, Policy, Use};
 use nearfield_hotness::Heat;
 use std::time::Duration;
 
-/// Objects in tiers, of which there are only the sizes: a policy is told all that a store would
-/// tell it, and what it decides is done at once. The same calls give the same moves.
+/// A simulated store of objects that have only sizes: it reports everything to the policy that a
+/// store would, and carries out its decisions at once. The same calls give the same moves.
 ///
 /// ```
 /// use nearfield_tiers::policy::{Adm, AdmSettings, Simulation, Use};
@@ -23,15 +23,16 @@ pub struct Simulation<P> {
     objects: Vec<Entry>,
     capacities: Vec<u64>,
     used: Vec<u64>,
-    /// Uses in this period of the heat.
+    /// Number of uses in this period of the heat.
     uses: u64,
-    /// Uses that the policy was not told of yet, and those of them that the fastest tier served.
+    /// Number of uses that were not yet reported to the policy, and how many of them the fastest
+    /// tier served.
     untold: (u64, u64),
-    /// The object that the walk meets next.
+    /// The object that the walk visits next.
     walk: usize,
 }
 
-/// Uses after which the policy is told.
+/// Number of uses after which they are reported to the policy.
 const UNTOLD_MAX: u64 = 1000;
 
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,7 @@ struct Entry {
     tier: usize,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Played {
     /// The tier that the object was in when it was used.
@@ -50,8 +51,8 @@ pub struct Played {
 }
 
 impl<P: Policy> Simulation<P> {
-    /// A store without objects, whose heat has 8 bytes for each of so many. Each tier takes no
-    /// more than its capacity.
+    /// Creates a store without objects, and a heat with 8 bytes for each of `objects` objects. Each
+    /// tier uses at most its capacity.
     pub fn new(policy: P, capacities: &[u64], objects: usize) -> Simulation<P> {
         Simulation {
             policy,
@@ -65,8 +66,8 @@ impl<P: Policy> Simulation<P> {
         }
     }
 
-    /// Puts a new object into a tier, and answers its number. Into a slower one if there is no
-    /// room.
+    /// Puts a new object into a tier, and returns its number. Puts it into a slower one if there is
+    /// no room.
     pub fn insert(&mut self, bytes: u64, tier: usize) -> usize {
         let tier = self.roomy(bytes, tier);
         let number = self.objects.len();
@@ -99,7 +100,7 @@ impl<P: Policy> Simulation<P> {
         }
     }
 
-    /// A client uses an object.
+    /// Uses an object as a client does.
     pub fn request(&mut self, number: usize, by: Use) -> Played {
         let served_by = self.objects[number].tier;
         if by == Use::Read || self.policy.writes_count() {
@@ -126,7 +127,7 @@ impl<P: Policy> Simulation<P> {
         }
     }
 
-    /// An object has another size from now on; it goes to a slower tier if there is no room for it.
+    /// Changes the size of an object; it moves to a slower tier if there is no room for it.
     pub fn resize(&mut self, number: usize, bytes: u64) {
         let before = self.object(number);
         self.used[before.tier] -= before.bytes;
@@ -152,8 +153,8 @@ impl<P: Policy> Simulation<P> {
         Some(target)
     }
 
-    /// The walk meets the next objects, round and round. Each that moves is told: its number, its
-    /// bytes, and the tiers from and to which it moves.
+    /// Walks over the next objects, round after round. Calls `moved` for each that moves: its
+    /// number, its bytes, and the tiers from and to which it moves.
     pub fn walk(&mut self, count: usize, mut moved: impl FnMut(usize, u64, usize, usize)) {
         for _ in 0..count.min(self.objects.len()) {
             let number = self.walk;
@@ -162,7 +163,7 @@ impl<P: Policy> Simulation<P> {
         }
     }
 
-    /// The walk meets all objects of a tier once, as that of ADM does.
+    /// Walks over all objects of a tier once, as ADM's walk does.
     pub fn walk_tier(&mut self, tier: usize, mut moved: impl FnMut(usize, u64, usize, usize)) {
         for number in 0..self.objects.len() {
             if self.objects[number].tier == tier {
@@ -179,27 +180,27 @@ impl<P: Policy> Simulation<P> {
         }
     }
 
-    /// Time passes.
+    /// Advances the time.
     pub fn pass(&mut self, now: Duration) {
         self.policy.passed(now);
     }
 
-    /// The tier that an object is in.
+    /// Returns the tier that an object is in.
     pub fn tier(&self, number: usize) -> usize {
         self.objects[number].tier
     }
 
-    /// The bytes of an object.
+    /// Returns the bytes of an object.
     pub fn bytes(&self, number: usize) -> u64 {
         self.objects[number].bytes
     }
 
-    /// The bytes of a tier's objects, counted exactly.
+    /// Returns the bytes of a tier's objects, counted exactly.
     pub fn used_bytes(&self, tier: usize) -> u64 {
         self.used[tier]
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> &P {
         &self.policy
     }

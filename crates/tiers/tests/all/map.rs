@@ -1,4 +1,4 @@
-//! A map whose disk fails: the key is named, and the rest goes on.
+//! Tests of a map whose disk fails: errors name the key, and the rest still works.
 
 use nearfield_core::{Batch, Bytes, Error, OrderedIndex, Outcome};
 use nearfield_testkit::model::Reference;
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const EIO: i32 = 5;
 
-/// How a disk fails now.
+/// The faults that a disk has now.
 #[derive(Debug, Default)]
 struct Faults {
-    /// Reads fail.
+    /// Set if reads fail.
     fails: AtomicBool,
-    /// Reads of the kernel's ring fail, and others do not.
+    /// Set if reads of the kernel's ring fail, and others do not.
     ring_fails: AtomicBool,
-    /// The kernel's ring reads nothing, as if the file was cut.
+    /// Set if the kernel's ring reads nothing, as if the file was cut.
     cuts: AtomicBool,
-    /// The reads that were told to fail.
+    /// Number of reads that were made to fail.
     failed: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ struct FaultyDisk(Arc<Faults>);
 struct FaultyFile {
     file: Box<dyn DiskFile>,
     faults: Arc<Faults>,
-    /// What the kernel answers `EIO` to reads of: memory of this process where there is none.
+    /// A file for whose reads the kernel returns `EIO`: unmapped memory of this process.
     unreadable: File,
     empty: File,
 }
@@ -85,7 +85,7 @@ impl DiskFile for FaultyFile {
     }
 }
 
-/// A map over a disk that fails, without what it takes in memory, so that nothing moves by itself.
+/// Creates a map over a disk that fails. Its memory counts as 0, so that nothing moves by itself.
 fn map(faults: &Arc<Faults>) -> (TieredIndex<Reference<Bytes>>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let tiers = [
@@ -108,7 +108,7 @@ fn value(number: u32) -> Vec<u8> {
     number.to_le_bytes().repeat(3000)
 }
 
-/// Values in files, most of them on the disk.
+/// Inserts values and moves them to files, most of them on the disk.
 fn fill(map: &TieredIndex<Reference<Bytes>>) {
     for number in 0..VALUES {
         map.insert(&key(number), &value(number)).expect("inserted");
@@ -116,7 +116,7 @@ fn fill(map: &TieredIndex<Reference<Bytes>>) {
     }
 }
 
-/// The values of all keys, read at once.
+/// Returns the values of all keys, read at once.
 fn read_all(map: &TieredIndex<Reference<Bytes>>) -> Vec<Result<Vec<u8>, Error>> {
     let mut batch = Batch::<Bytes>::new();
     (0..VALUES).for_each(|number| _ = batch.get(&key(number)));
@@ -148,7 +148,7 @@ fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
     let mut failed = 0;
     for (number, read) in (0..).zip(read_all(&map)) {
         match read {
-            // What was appended last lies in memory.
+            // The value appended last is in memory.
             Ok(read) => assert_eq!(read, value(number)),
             Err(error) => {
                 assert_unreadable(&error, number);
@@ -158,7 +158,7 @@ fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
     }
     assert!(failed > VALUES / 2, "{failed}");
     assert!(faults.failed.load(Ordering::Relaxed) > 0);
-    // One by one, and where the value is compared with.
+    // Single reads, and comparisons with the value, fail, too.
     assert_unreadable(&map.get(&key(0)).expect_err("unreadable"), 0);
     let old = value(1);
     assert_unreadable(
@@ -177,7 +177,8 @@ fn reads_that_fail_name_the_key_and_the_rest_goes_on() {
     }
     assert_eq!(batch.outcome(inserted), Outcome::Value(None));
     assert_unreadable(&map.move_to(&key(0), 0).expect_err("unreadable"), 0);
-    // Nothing was changed. But who replaces or removes the value gets rid of it.
+    // Nothing was changed. But an operation that replaces or removes the value succeeds in getting
+    // rid of it.
     assert_unreadable(&map.insert(&key(2), b"new").expect_err("unreadable"), 2);
     assert_eq!(map.get(&key(2)), Ok(Some(b"new".to_vec())));
     assert_unreadable(&map.remove(&key(3)).expect_err("unreadable"), 3);
@@ -210,7 +211,7 @@ fn errors_that_the_ring_answers_name_the_key() {
         }
     }
     assert!(failed > VALUES / 2, "{failed}");
-    // One value is read without a ring.
+    // A single value is read without a ring.
     assert_eq!(map.get(&key(0)), Ok(Some(value(0))));
     faults.ring_fails.store(false, Ordering::Relaxed);
     let all: Vec<_> = (0..VALUES).map(|number| Ok(value(number))).collect();
@@ -228,7 +229,7 @@ fn reads_of_the_ring_that_end_too_early_are_read_again() {
     map.check_invariants();
 }
 
-/// The files are gone with the map, also if readers have been at them last.
+/// The files are closed with the map, even if readers used them last.
 #[test]
 fn a_map_that_is_dropped_ends_its_thread_and_closes_its_files() {
     let faults = Arc::new(Faults::default());

@@ -1,4 +1,4 @@
-//! Tiers on file systems of their own, which are full or cannot be written to.
+//! Tests of tiers on file systems of their own, which are full or cannot be written to.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
@@ -8,13 +8,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A file system in memory that is there until this is dropped.
+/// A file system in memory that exists until this is dropped.
 struct Mounted {
     folder: TempDir,
 }
 
 impl Mounted {
-    /// `None`, with the reason on the terminal, if this process may not mount any.
+    /// Mounts a file system; returns `None`, with the reason on the terminal, if this process may
+    /// not.
     fn new(options: &str) -> Option<Mounted> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
@@ -53,7 +54,7 @@ fn value(number: usize) -> Vec<u8> {
     format!("value {number} ").repeat(100).into_bytes()
 }
 
-/// Puts values until the tier takes no more.
+/// Puts values until the tier refuses one.
 fn put_all(tiers: &Tiers, kept: &mut Vec<(Place, Vec<u8>)>) -> Refused {
     loop {
         let value = value(kept.len());
@@ -106,7 +107,7 @@ fn a_disk_that_others_fill_is_named_and_taken_again_when_it_has_room() {
     );
     check(&tiers, &kept);
     std::fs::remove_file(&filler).unwrap();
-    // The system gives the room of a file back a little later.
+    // The system frees the room of a file with some delay.
     let deadline = Instant::now() + Duration::from_secs(10);
     let error = loop {
         match put_all(&tiers, &mut kept) {

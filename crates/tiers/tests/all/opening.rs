@@ -1,8 +1,8 @@
-//! Tiers that cannot be opened, and what is said of them.
+//! Tests of tiers that cannot be opened, and of their error messages.
 
 use nearfield_tiers::{Specification, Tiers};
 
-/// Why tiers of these words cannot be opened.
+/// Returns the error of parsing or opening tiers of these words.
 fn error_of(words: &[&str]) -> String {
     let parsed: Result<Vec<Specification>, _> = words.iter().map(|word| word.parse()).collect();
     match parsed {

@@ -1,5 +1,5 @@
-//! What policies make of loads: the share of requests that the fast tier serves, and the bytes that
-//! move for it.
+//! Tests of policies under loads: the share of requests that the fast tier serves, and the bytes
+//! that move for it.
 
 use nearfield_tiers::policy::{Adaptive, Adm, AdmSettings, PairCosts, Policy, Simulation, Use};
 use rand::rngs::SmallRng;
@@ -8,14 +8,14 @@ use rand::{RngExt, SeedableRng};
 use std::time::Duration;
 
 const OBJECTS: usize = 50_000;
-/// Requests, and in a second as many.
+/// Number of requests that is one per object, and the number of requests in a second.
 const ONE_EACH: u64 = OBJECTS as u64;
 
-/// A number of requests for each object, by which they are drawn.
+/// A load that draws requests by the weight of each object.
 struct Load {
     /// The sum of the weights of objects 0 to i.
     cumulative: Vec<f64>,
-    /// Which object has which weight.
+    /// The object of each weight.
     order: Vec<usize>,
 }
 
@@ -37,7 +37,7 @@ impl Load {
         Load::of(weights.collect(), random)
     }
 
-    /// The deviation is a part of the number of keys.
+    /// Creates a Gaussian load. The deviation is a part of the number of keys.
     fn gaussian(deviation: f64, random: &mut SmallRng) -> Load {
         let weight = |key: usize| {
             let from_middle = (key as f64 + 0.5) / OBJECTS as f64 - 0.5;
@@ -52,8 +52,8 @@ impl Load {
         self.order[self.cumulative.partition_point(|&sum| sum <= at)]
     }
 
-    /// The share of requests to the objects that are best in the fast tier: the greatest weights,
-    /// as reads take time in proportion to the bytes.
+    /// Returns the share of requests to the objects that are best in the fast tier: the greatest
+    /// weights, because reads take time in proportion to the bytes.
     fn ideal(&self, bytes: impl Fn(usize) -> u64, capacity: u64) -> f64 {
         let weight = |at: usize| {
             self.cumulative[at]
@@ -85,7 +85,7 @@ struct Run<P> {
     capacity: u64,
     moved_bytes: u64,
     moves: u64,
-    /// Requests between two walks of ADM; 0 for a walk that goes on all the time.
+    /// Number of requests between two walks of ADM; 0 for a walk that never pauses.
     interval: u64,
 }
 
@@ -98,7 +98,7 @@ impl<P: Policy> Run<P> {
         let capacity = (sizes.iter().sum::<u64>() as f64 * part) as u64;
         let mut store = Simulation::new(policy(capacity), &[capacity, u64::MAX], OBJECTS);
         for size in sizes {
-            // First come, first served.
+            // The first objects fill the fast tier.
             store.insert(size, 0);
         }
         Run {
@@ -123,7 +123,7 @@ impl<P: Policy> Run<P> {
             moves += 1;
         };
         match self.interval {
-            // Eight times as fast while the fast tier has to send objects out.
+            // Walks eight times as fast while the fast tier must demote objects.
             0 if self.store.policy().deficit(0) > 0 => self.store.walk(1, count),
             0 if self.requests.is_multiple_of(8) => self.store.walk(1, count),
             0 => {}
@@ -134,7 +134,7 @@ impl<P: Policy> Run<P> {
         self.moves += moves;
     }
 
-    /// A use of an object; true if the fast tier serves it.
+    /// Uses an object; returns true if the fast tier serves it.
     fn request(&mut self, object: usize, by: Use) -> bool {
         let played = self.store.request(object, by);
         if played.moved_to.is_some() {
@@ -146,7 +146,7 @@ impl<P: Policy> Run<P> {
         played.served_by == 0
     }
 
-    /// The share that the fast tier serves.
+    /// Returns the share that the fast tier serves.
     fn play(&mut self, load: &Load, requests: u64) -> f64 {
         let served = (0..requests).filter(|_| {
             let object = load.draw(&mut self.random);
@@ -173,9 +173,10 @@ fn adm(part: f64) -> Run<Adm> {
     Run::new(|_| Adm::new(AdmSettings::default()), part, 10 * ONE_EACH)
 }
 
-/// What a policy makes of a load that stays as it is, from a store that was filled first come,
-/// first served: the share after a warm-up of 40 uses an object, as a part of the ideal, and the
-/// bytes that move after it. ADM needs so long: it moves nothing before its first walk.
+/// Returns the results of a policy under a stable load. The fast tier holds the first objects at
+/// the start. The results are the share after a warm-up of 40 uses per object, relative to the
+/// ideal, and the bytes that move after it. ADM needs that long: it moves nothing before its first
+/// walk.
 fn warm<P: Policy>(mut run: Run<P>, load: &Load) -> (f64, u64, Run<P>) {
     let ideal = run.ideal(load);
     run.play(load, 40 * ONE_EACH);
@@ -235,7 +236,7 @@ fn ours_follows_a_hot_set_that_moves_every_minute() {
     }
 }
 
-/// One read in five goes over all objects, in their order.
+/// One read in five passes over all objects, in order.
 #[test]
 fn a_pass_over_all_objects_costs_less_than_three_points() {
     let random = &mut SmallRng::seed_from_u64(4);
@@ -256,14 +257,14 @@ fn a_pass_over_all_objects_costs_less_than_three_points() {
     assert!(during > before - 0.03 && after > before - 0.03);
 }
 
-/// New objects come first into the fast tier, as in a store whose values are written in memory.
+/// New objects are first in the fast tier, as in a store whose values are written in memory.
 #[test]
 fn a_burst_of_new_objects_does_not_push_hot_ones_out() {
     let random = &mut SmallRng::seed_from_u64(5);
     let load = Load::zipf(random);
     let (_, _, mut run) = warm(ours(0.2), &load);
     let before = run.play(&load, 5 * ONE_EACH);
-    // As many bytes as all objects have, beside one read for each.
+    // Inserts as many bytes as all objects have, with one read for each.
     let mut served = 0;
     for _ in 0..OBJECTS {
         run.store.insert(1000, 0);
@@ -278,7 +279,7 @@ fn a_burst_of_new_objects_does_not_push_hot_ones_out() {
     );
 }
 
-/// The canary of the tests above: the fast tier serves as little as chance gives without moves.
+/// The canary of the tests above: without moves, the fast tier serves as little as chance gives.
 #[test]
 fn without_moves_the_fast_tier_serves_its_part() {
     let random = &mut SmallRng::seed_from_u64(6);

@@ -1,5 +1,5 @@
-//! A check of a map waits for the value that is on its way, which would be counted in its new tier
-//! and not in the index.
+//! A test that a check of a map waits for the value that is being moved, which would be counted in
+//! its new tier and not in the index.
 
 use nearfield_core::{Batch, Bytes, Error, OrderedIndex};
 use nearfield_testkit::model::Reference;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where the mover waits before it puts a new record into the index.
+/// The gate at which the mover waits before it puts a new record into the index.
 #[derive(Debug, Default)]
 struct Gate {
     state: Mutex<State>,
@@ -35,7 +35,7 @@ impl Gate {
     }
 }
 
-/// An index whose updates wait at a gate. The map makes none but those of moves.
+/// An index that delays updates at a gate. The map makes no updates except those of moves.
 #[derive(Debug)]
 struct Gated {
     entries: Reference<Bytes>,
@@ -63,7 +63,7 @@ impl OrderedIndex<Bytes> for Gated {
     }
 }
 
-/// The memory that the index says it takes.
+/// The memory that the index reports.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
@@ -83,7 +83,7 @@ fn a_check_waits_for_the_value_that_is_on_its_way() {
     }
     map.check_invariants();
     gate.change(|state| state.is_shut = true);
-    // There is too much in memory, so that values move.
+    // The memory tier exceeds its capacity, so values move.
     USED.store(2 << 20, Ordering::Relaxed);
     gate.wait_while(|state| !state.waits);
     let lies_there = |number: &u32| map.tier_of(&number.to_be_bytes()) == Ok(Some(1));
@@ -95,7 +95,7 @@ fn a_check_waits_for_the_value_that_is_on_its_way() {
     );
     std::thread::scope(|scope| {
         let check = scope.spawn(|| map.check_invariants());
-        // Time to find that, for a check that does not wait.
+        // Gives a check that does not wait the time to fail.
         std::thread::sleep(Duration::from_millis(100));
         let waits = !check.is_finished();
         USED.store(0, Ordering::Relaxed);

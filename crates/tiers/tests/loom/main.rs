@@ -1,9 +1,9 @@
-//! A value that moves while it is read, changed in its slot, overwritten or deleted, in every
-//! interleaving that the memory model allows, as far as three preemptions reach.
+//! Tests of a value that moves while it is read, changed in its slot, overwritten or deleted, in
+//! every interleaving that the memory model allows with at most three preemptions.
 //!
 //! The protocol is that of [`nearfield_tiers::claim`]. Here it runs over a small model of a store:
 //! one key, two places in tiers, one slot, a phase and a lock for the key. Each scenario has a
-//! canary, the same with a step left out, that must be caught.
+//! canary, the same with a step left out, which must be caught.
 //!
 //! ```console
 //! $ RUSTFLAGS="--cfg loom" cargo test -p nearfield-tiers --release --test loom
@@ -20,15 +20,15 @@ use store::{Flaw, Record, Store};
 const FIRST: usize = 7;
 const SECOND: usize = 8;
 
-/// Runs a scenario in all interleavings with up to three preemptions, or as many as
-/// `LOOM_MAX_PREEMPTIONS` says.
+/// Runs a scenario in all interleavings with up to three preemptions, or up to
+/// `LOOM_MAX_PREEMPTIONS`.
 fn check(scenario: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(scenario);
 }
 
-/// The same of a scenario that must fail.
+/// Runs a scenario that must fail.
 fn check_fails(scenario: impl Fn() + Sync + Send + 'static) {
     let found = catch_unwind(AssertUnwindSafe(|| check(scenario)));
     assert!(found.is_err(), "the flaw was not noticed");
@@ -45,8 +45,8 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
         .for_each(|thread| thread.join().expect("a thread of the scenario"));
 }
 
-/// A reader meets the value whole, wherever it is, while it moves and what was given up is freed
-/// and used for another value.
+/// Reads the value while it moves and retired memory is freed and reused. The reader must see it
+/// whole, wherever it is.
 fn read_while_it_moves(from: Record, flaw: Flaw) {
     let store = Arc::new(Store::new(from, FIRST, flaw));
     let mover = spawn(&store, Store::move_value);
@@ -75,8 +75,8 @@ fn a_place_that_is_freed_while_readers_may_be_at_it_is_noticed() {
     check_fails(|| read_while_it_moves(Record::PLACE, Flaw::FreedAtOnce));
 }
 
-/// The key is overwritten while its value moves, and the place of the old value may become that of
-/// a new value of the key.
+/// Overwrites the key while its value moves. The place of the old value may be reused for a new
+/// value of the key.
 fn overwritten_while_it_moves(flaw: Flaw) {
     let store = Arc::new(Store::new(Record::PLACE, FIRST, flaw));
     let mover = spawn(&store, Store::move_value);
@@ -102,7 +102,7 @@ fn a_place_that_is_not_held_is_noticed() {
     check_fails(|| overwritten_while_it_moves(Flaw::NotHeld));
 }
 
-/// The object is changed in its slot while it moves. The record stays the same.
+/// Changes the object in its slot while it moves. The record stays the same.
 fn changed_while_it_moves(flaw: Flaw) {
     let store = Arc::new(Store::new(Record::SLOT, FIRST, flaw));
     let mover = spawn(&store, Store::move_value);
@@ -138,7 +138,7 @@ fn a_watch_does_not_stand_for_an_earlier_one() {
     });
 }
 
-/// The key is deleted while its value moves.
+/// Deletes the key while its value moves.
 fn deleted_while_it_moves(from: Record, flaw: Flaw) {
     let store = Arc::new(Store::new(from, FIRST, flaw));
     let mover = spawn(&store, Store::move_value);

@@ -1,18 +1,18 @@
-//! A small model of a store: one key, whose value lies in a place of a tier or in a slot.
+//! A small model of a store: one key, with a value in a place of a tier or in a slot.
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Mutex, RwLock};
 use nearfield_tiers::claim::{self, Claim, Holds, Outside, Retired, Watched};
 
-/// What the index says of the key: nothing, or where its value lies.
+/// The index's record of the key: absent, or the position of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record(usize);
 
 impl Record {
     const ABSENT: Record = Record(0);
-    /// In the slot.
+    /// The record of a value in the slot.
     pub const SLOT: Record = Record(1);
-    /// In the first place.
+    /// The record of a value in the first place.
     pub const PLACE: Record = Record(2);
 
     fn place(number: usize) -> Record {
@@ -28,27 +28,27 @@ impl Record {
     }
 }
 
-/// What is left out.
+/// The step that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     None,
     /// The record is published before the value is whole in its new place.
     PublishedEarly,
-    /// What is given up is freed though readers may be at it.
+    /// Retired memory is freed though readers may use it.
     FreedAtOnce,
-    /// The new record takes the place of any other.
+    /// The new record replaces any other.
     NotCompared,
     /// The old place is not held while the value moves.
     NotHeld,
-    /// Nobody looks whether the object was changed.
+    /// The mover does not check if the object was changed.
     NotWatched,
     /// The new place is not released when a move is abandoned.
     Lost,
 }
 
-/// The places of tiers.
+/// Number of places of tiers.
 const PLACES: usize = 3;
-/// What a place holds that was given up.
+/// Content of a place that was released.
 const FREE: usize = usize::MAX;
 
 /// The two halves of a value in a place, which are written one after the other.
@@ -88,7 +88,7 @@ pub struct Store {
     stripe: Mutex<()>,
     index: AtomicUsize,
     places: [Cell; PLACES],
-    /// The places that no value has.
+    /// The free places.
     free: Mutex<Vec<usize>>,
     slot: Mutex<usize>,
     watched: Watched<usize>,
@@ -178,7 +178,7 @@ impl Store {
         })
     }
 
-    /// What a reader without the key's lock meets.
+    /// Reads the value as a reader without the key's lock.
     pub fn read(&self) -> Option<usize> {
         let _phase = self.phase.read().expect("a phase");
         self.value_of(self.record())
@@ -223,12 +223,12 @@ impl Store {
             Ok(false) if self.flaw != Flaw::Lost => self.release(place),
             _ => {}
         }
-        // As in the store, the claim ends in the phase.
+        // As in the store, the claim ends within the phase.
         drop(claim);
         drop(stripe);
     }
 
-    /// Has the key refer to another record, with its lock.
+    /// Replaces the key's record. The caller holds the key's lock.
     fn replace(&self, record: Record) {
         let old = Record(self.index.swap(record.0, Ordering::AcqRel));
         if let Some(outside) = old.outside() {
@@ -236,8 +236,8 @@ impl Store {
         }
     }
 
-    /// Overwrites the key by a value in a tier, after what was given up was freed: the old place
-    /// may be that of the new value.
+    /// Overwrites the key with a value in a tier, after retired memory was freed: the new value may
+    /// reuse the old place.
     pub fn overwrite(&self, value: usize) {
         self.delete();
         self.free();
@@ -247,7 +247,7 @@ impl Store {
         self.replace(Record::place(place));
     }
 
-    /// Changes the object: in its slot, or once it has been brought back there.
+    /// Changes the object in its slot, or brings it back there first.
     pub fn change(&self, value: usize) {
         let _phase = self.phase.read().expect("a phase");
         let _stripe = self.stripe.lock().expect("a lock");
@@ -267,7 +267,7 @@ impl Store {
         self.replace(Record::ABSENT);
     }
 
-    /// Frees what was given up.
+    /// Frees what was retired.
     pub fn free(&self) {
         let taken = {
             let _phase = self.phase.write().expect("a phase");
@@ -281,7 +281,7 @@ impl Store {
         }
     }
 
-    /// Each place is free or has the value of the key, and nothing is held.
+    /// Checks that each place is free or has the value of the key, and that nothing is held.
     pub fn check_accounts(&self) {
         assert_eq!(self.retired.count(), 0);
         let free = self.free.lock().expect("a lock").len();
