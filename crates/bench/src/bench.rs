@@ -1,4 +1,4 @@
-//! `nearfield bench`: flags to a plan, and the plan to the lab.
+//! `nearfield bench`: turns flags into a plan and lets the lab run it.
 
 use crate::measuring::{fail, interrupt, interrupted, reject};
 use clap::Args;
@@ -13,15 +13,15 @@ use nearfield_lab::workload::{Distribution, KeySpec, Mix};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// The hidden subcommand that contestants' processes run.
+/// The hidden subcommand that the processes of contestants run.
 pub(crate) const CONTESTANT_COMMAND: &str = "bench-contestant";
 
-/// Measure Nearfield beside other ordered maps on this machine.
+/// Measure Nearfield and other ordered maps on this machine.
 ///
-/// Without flags: a suite of four key sets and four mixes that takes about two minutes. With
-/// flags: every combination of the values given; each flag but the files takes a list. Rates are
+/// Without flags: a suite of four key sets and four mixes that takes about two minutes. With flags:
+/// every combination of the values given; each flag except the files takes a list. Rates are
 /// millions of operations for each second of CPU time, the median of five slices that the
-/// contestants run in turn. Every answer is checked.
+/// contestants run in turn. Every result is checked.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MIX,…", value_delimiter = ',')]
     mix: Vec<Mix>,
 
-    /// How keys are chosen: uniform, zipf:THETA or latest [default: as the mix's authors did]
+    /// Distribution of the keys: uniform, zipf:THETA or latest [default: as the mix's authors did]
     #[arg(long, value_name = "DIST,…", value_delimiter = ',')]
     distribution: Vec<Distribution>,
 
@@ -67,7 +67,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PEER,…", value_delimiter = ',')]
     peers: Vec<Contestant>,
 
-    /// Also count the accesses of Nearfield's operations, beside executing them one after the other
+    /// Also count the accesses of Nearfield's operations, besides executing them one after the
+    /// other
     #[arg(long)]
     counters: bool,
 
@@ -140,7 +141,7 @@ impl Arguments {
     }
 }
 
-/// The values of a flag, or the default where it was not given.
+/// Returns the values of a flag, or the default if the flag was not given.
 fn or_default<T: Clone>(given: &[T], default: Vec<T>) -> Vec<T> {
     if given.is_empty() {
         default
@@ -149,14 +150,14 @@ fn or_default<T: Clone>(given: &[T], default: Vec<T>) -> Vec<T> {
     }
 }
 
-/// Measures, and answers how it ended: 0, 1 for a failure, 2 for a bad flag, 130 for Ctrl-C.
+/// Measures and returns the exit code: 0, 1 for a failure, 2 for a bad flag, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let plan = arguments.plan().unwrap_or_else(|error| reject(error));
     let session = Session::open(arguments.json.as_deref(), arguments.html.as_deref());
     let mut session = session.unwrap_or_else(|error| reject(error));
     let interrupt = interrupt("the table at hand");
     let command = || {
-        // Finds this very program, even after a new build has taken its name.
+        // Finds this very program, even if a new build has taken its name.
         let mut command = Command::new("/proc/self/exe");
         command.arg(CONTESTANT_COMMAND);
         command
@@ -168,7 +169,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Serves a conductor.
+/// Serves a conductor as a contestant's process.
 pub(crate) fn serve() -> ExitCode {
     match serve_contestant() {
         Ok(()) => ExitCode::SUCCESS,

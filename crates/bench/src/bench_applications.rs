@@ -1,4 +1,4 @@
-//! `nearfield bench-applications`: applications on traversal programs, and on their rivals.
+//! `nearfield bench-applications`: applications on traversal programs and on competing deployments.
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
@@ -11,13 +11,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure applications whose data lies at a memory node: a web service, an ordered table and a
-/// time series, on traversal programs, on paging, and on calls of native code.
+/// Measure applications whose data is stored at a memory node: a web service, an ordered table and
+/// a time series, on traversal programs, on paging, and on calls of native code.
 ///
 /// The memory nodes are in this process, and all requests go to them by UDP on the loopback
-/// interface. On several, data lies in slabs at each of them in turn, programs go from node to node
-/// through a switch, "programs, returning" by way of the caller, and so do RPC's calls. Every
-/// answer is checked. "RPC on a slow core" is modelled; all else is measured.
+/// interface. On several nodes, data is stored in slabs at each of them in turn; programs go from
+/// node to node through a switch, "programs, returning" by way of the caller, and so do the calls
+/// of RPC. Every result is checked. "RPC on a slow core" is modelled; all else is measured.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "2M", value_parser = keys)]
     keys: u64,
 
-    /// Memory nodes that have the data; in front of several is a switch
+    /// Memory nodes that hold the data; several are behind a switch
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=16))]
     nodes: u16,
@@ -35,16 +35,16 @@ pub(crate) struct Arguments {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     callers: u16,
 
-    /// How often each contestant has its turn
+    /// Number of turns of each contestant
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
-    /// How long a turn is
+    /// Length of a turn
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     seconds: Duration,
 
-    /// 100,000 keys and short turns: a look at the command in less than a minute
+    /// 100,000 keys and short turns: tries the command in less than a minute
     #[arg(long, conflicts_with_all = ["keys", "rounds", "seconds"])]
     quick: bool,
 
@@ -70,7 +70,7 @@ const QUICK: ApplicationsPlan = ApplicationsPlan {
     turn: Duration::from_millis(300),
 };
 
-/// The content of the file.
+/// The content of the JSON report.
 #[derive(Debug, Serialize)]
 struct Report {
     commit: String,
@@ -95,7 +95,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Measures, and answers how it ended: 0, 1 for a failure, 130 for Ctrl-C.
+/// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let interrupt = interrupt("the rows of the present application");
     match report(arguments, &interrupt) {

@@ -20,12 +20,12 @@ use std::time::Duration;
 /// pool, and hops from node to node.
 ///
 /// Look-ups in a hash table and in a binary tree run as native code, one at a time and interleaved,
-/// beside interleaved code that was written by hand for the structure; their times are CPU times of
-/// the thread. An aggregate over 10,000 entries of a map over UCX runs at the memory node, beside
-/// reading the entries. Scans of an ordered table on two nodes hop through the switch, beside the
-/// variant that returns to the caller; as root the machines are network namespaces. The contestants
-/// have their turns one after the other, with the same keys; the median of the rounds counts, of
-/// ratios too.
+/// and are compared with interleaved code that was written by hand for the structure; their times
+/// are CPU times of the thread. An aggregate over 10,000 entries of a map over UCX runs at the
+/// memory node, and is compared with reading the entries. Scans of an ordered table on two nodes
+/// hop through the switch, and are compared with the variant that returns to the caller; as root
+/// the machines are network namespaces. The contestants have their turns one after the other, with
+/// the same keys; the median of the rounds counts, of ratios too.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -33,21 +33,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "4Gi", value_parser = count)]
     bytes: u64,
 
-    /// How many traversals are interleaved
+    /// Traversals that are interleaved
     #[arg(long, value_name = "N", default_value_t = nearfield_lab::offload::SLOTS as u16)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     slots: u16,
 
-    /// How often each contestant has its turn
+    /// Number of turns of each contestant
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
-    /// How long a turn is
+    /// Length of a turn
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     seconds: Duration,
 
-    /// 64 MiB and short turns: a look at the command in seconds, mostly in the processor's caches
+    /// 64 MiB and short turns: tries the command in seconds, mostly in the processor's caches
     #[arg(long, conflicts_with_all = ["bytes", "rounds", "seconds"])]
     quick: bool,
 
@@ -64,28 +64,28 @@ Examples:
       A look at the command; mostly in the processor's caches, so the ratios say little.";
 
 const QUICK_TURN: Duration = Duration::from_millis(50);
-/// Entries of the map in the pool, and of a range.
+/// Number of entries of the map in the pool, and of a range.
 const POOL_ENTRIES: u64 = 200_000;
 const AGGREGATED: u64 = 10_000;
-/// Keys of the ordered table on two nodes.
+/// Number of keys of the ordered table on two nodes.
 const TABLE_KEYS: u64 = 200_000;
-/// Hops in a rack, and between racks.
+/// Delays of a hop on this machine, in a rack, and between racks, in microseconds.
 const DELAYS_US: [u64; 3] = [0, 5, 50];
 
-/// The content of the file.
+/// The content of the JSON report.
 #[derive(Debug, Serialize)]
 struct Report {
     commit: String,
     machine: Machine,
     lookups: Vec<Row<Lookups>>,
-    /// Null where something that it takes is not there.
+    /// Null if something that the measurement needs is missing.
     pool_aggregate: Option<Row<PoolAggregate>>,
     hops: Vec<Row<Hops>>,
     claims: Vec<Claim>,
     complete: bool,
 }
 
-/// As elsewhere `1G` is 10^9; `1Gi` is 2^30.
+/// Parses a count. As elsewhere `1G` is 10^9; `1Gi` is 2^30.
 fn count(text: &str) -> Result<u64, LabError> {
     match text.strip_suffix("Gi") {
         Some(gibibytes) => parse_quantity("count", gibibytes).map(|count| count << 30),
@@ -98,7 +98,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Measures, and answers how it ended: 0, 1 for a failure, 130 for Ctrl-C.
+/// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let interrupt = interrupt("all rows");
     match report(arguments, &interrupt) {
@@ -178,7 +178,8 @@ fn report(arguments: &Arguments, interrupt: &Interrupt) -> Result<(), Box<dyn st
     Ok(())
 }
 
-/// A measurement; none, and a reason printed, if something that it takes is not there.
+/// Returns a measurement, or prints the reason and returns `None` if something that the measurement
+/// needs is missing.
 fn present<T>(measured: Result<T, OffloadError>) -> Result<Option<T>, OffloadError> {
     match measured {
         Ok(measured) => Ok(Some(measured)),

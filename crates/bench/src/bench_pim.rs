@@ -1,4 +1,5 @@
-//! `nearfield bench-pim`: a map in modules that are threads, beside a skip list that threads share.
+//! `nearfield bench-pim`: a map in modules that are threads, compared with a skip list that threads
+//! share.
 
 use crate::measuring::{fail, interrupt, interrupted, print};
 use clap::Args;
@@ -13,18 +14,17 @@ use std::time::Duration;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Measure a map of words in modules that are worker threads, beside a skip list that threads
-/// share.
+/// Measure a map of words in modules that are worker threads, and a skip list that threads share.
 ///
 /// Both are loaded with the same random keys of 8 bytes, in no order: the map by batches,
-/// crossbeam's skip list by as many threads as there are cores. Then they run the same operations
-/// in turns: uniform gets; and half gets, half updates in place, of keys that are hot by Zipf's
+/// crossbeam's skip list by one thread for each core. Then they run the same operations in turns:
+/// uniform gets; and half gets, half updates in place, of keys whose popularity follows Zipf's
 /// distribution, over 2048 segments of the sorted keys (seg-fixed:ALPHA) or over single keys,
-/// scattered (key-zipf:ALPHA). The median of the turns counts. Every answer is checked.
+/// scattered (key-zipf:ALPHA). The median of the turns counts. Every result is checked.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How many keys, such as 300k or 20M
+    /// Number of keys, such as 300k or 20M
     #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
     keys: u64,
 
@@ -33,12 +33,12 @@ pub(crate) struct Arguments {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     batch: u32,
 
-    /// How often each of the two has its turn, in each workload
+    /// Number of turns of each of the two, in each workload
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// How long a turn is
+    /// Length of a turn
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     seconds: Duration,
 
@@ -65,7 +65,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Measures, and answers how it ended: 0, 1 for a failure, 130 for Ctrl-C.
+/// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match measure(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Returns false if it was interrupted.
+/// Measures and prints all rows. Returns false if it was interrupted.
 fn measure(arguments: &Arguments) -> Result<bool, Failure> {
     let sink = Sink::open(arguments.json.as_deref(), None)?;
     let interrupt = interrupt("all rows");

@@ -25,8 +25,8 @@ type Failure = Box<dyn std::error::Error>;
 /// Measure a map in the memory of memory nodes, by one client thread.
 ///
 /// Loads random keys of 8 bytes with values of 8 bytes, and reads and writes uniformly random ones
-/// of them: one operation at a time, and in batches of which many operations are in flight at once.
-/// Every answer is checked. The map is left at the nodes.
+/// of them: one operation at a time, and in batches that have many operations in flight at once.
+/// Every result is checked. The map is left at the nodes.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "100mb", value_parser = bytes)]
     cache: u64,
 
-    /// How long each row is measured
+    /// Duration of the measurement of each row
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
 
@@ -70,12 +70,12 @@ Examples:
   nearfield bench-pool --in-flight 1
       What is gained by having many operations under way.";
 
-/// The memory of a leaf for an entry, with a third of its slots empty, and as much again for leaves
-/// that are divided during the load.
+/// Bytes of a leaf for each entry, with a third of its slots empty, and the same again for leaves
+/// that are split during the load.
 const BYTES_PER_KEY: u64 = 100;
-/// The other memory of a node.
+/// Bytes of a node for everything else.
 const NODE_BYTES: u64 = 64 << 20;
-/// Entries of a scan.
+/// Number of entries of a scan.
 const SCANNED: u32 = 100;
 
 fn count(text: &str) -> Result<u64, String> {
@@ -86,7 +86,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     memory(text).ok_or_else(|| "is no amount of memory such as 8gb or 500mb".to_owned())
 }
 
-/// Measures, and answers how it ended.
+/// Measures and returns the exit code.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match measure(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,18 +97,18 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 /// A row of the table.
 type Row = report::Row<Calls>;
 
-/// What was called, and for how long.
+/// The calls that a row measures: which operation, on which nodes, and for how long.
 #[derive(Debug, Serialize)]
 struct Calls {
     operation: &'static str,
-    /// Operations in a batch; 1 for single calls.
+    /// Number of operations in a batch; 1 for single calls.
     batch: usize,
     operations: u64,
     seconds: f64,
     millions_per_second: f64,
 }
 
-/// The measurements.
+/// The content of the JSON report.
 #[derive(Debug, Serialize)]
 struct Report {
     nodes: Vec<String>,
@@ -195,13 +195,13 @@ impl Drop for Own {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread's result carries no information.
             let _ = thread.join();
         }
     }
 }
 
-/// A map that is measured.
+/// A map that is measured, and the rows so far.
 struct Bench {
     map: Map<Words, Pool>,
     keys: u64,
@@ -210,7 +210,8 @@ struct Bench {
     rows: Vec<Row>,
 }
 
-/// A different key for each number, in no order (the finisher of SplitMix64, which is a bijection).
+/// Returns a different key for each number, in no order. This is the finisher of SplitMix64, which
+/// is a bijection.
 fn key(number: u64) -> u64 {
     let mut bits = number;
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -218,7 +219,7 @@ fn key(number: u64) -> u64 {
     bits ^ bits >> 31
 }
 
-/// The value of a key.
+/// Returns the value of a key.
 fn value(key: u64) -> u64 {
     key.rotate_left(17)
 }
@@ -266,7 +267,7 @@ impl Bench {
         })
     }
 
-    /// Executes batches of keys, each by an operation that answers the value of its key.
+    /// Measures batches. `add` adds an operation whose outcome is the value of its key.
     fn batches(
         &mut self,
         operation: &'static str,
@@ -291,7 +292,8 @@ impl Bench {
         })
     }
 
-    /// Loads the missing keys.
+    /// Loads the missing keys. Keys are loaded in order, so none is missing if the last one is
+    /// there.
     fn load(&mut self, batch: usize) -> Result<(), Failure> {
         let last = self.keys.saturating_sub(1);
         if self.map.get(key(last))?.is_some() {
@@ -309,13 +311,14 @@ impl Bench {
         Ok(())
     }
 
-    /// One of the keys.
+    /// Draws one of the keys.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         key(((u128::from(key(self.random)) * u128::from(self.keys)) >> 64) as u64)
     }
 
-    /// Does something until the time is over; it answers how many operations it has done.
+    /// Calls `act` until the time has passed, and adds a row. `act` returns the number of
+    /// operations that it has done.
     fn row(
         &mut self,
         operation: &'static str,

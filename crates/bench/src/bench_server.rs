@@ -1,4 +1,4 @@
-//! `nearfield bench-server`: the server beside Redis and its like, under the same load.
+//! `nearfield bench-server`: the server, Redis and similar servers under the same load.
 
 use crate::measuring::{fail, interrupt};
 use clap::Args;
@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure the server beside its rivals: processor time for an operation, and latency.
+/// Measure the server and its rivals: processor time for an operation, and latency.
 ///
-/// All servers run as processes on this machine, without persistence, and are loaded in turn
-/// within the same minute. Processor times are comparable on a machine whose cores are shared;
-/// throughput is comparable only if the load generator does not limit it.
+/// All servers run as processes on this machine, without persistence, and are loaded in turn within
+/// the same minute. Processor times are comparable on a machine whose cores are shared; throughput
+/// is comparable only if the load generator does not limit it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -51,8 +51,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "32")]
     value_bytes: Vec<usize>,
 
-    /// Have all servers log changes, and sync the log each second. The logs lie in the temporary
-    /// folder, TMPDIR, and are not rewritten while they grow
+    /// Make all servers log changes, and sync the log each second. The logs are written to the
+    /// temporary folder, TMPDIR, and are not rewritten while they grow
     #[arg(long)]
     appendonly: bool,
 
@@ -73,11 +73,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1")]
     threads: Vec<usize>,
 
-    /// How often each server is measured
+    /// Number of measurements of each server
     #[arg(long, value_name = "N", default_value_t = 5)]
     repetitions: usize,
 
-    /// How long it is measured each time, in seconds
+    /// Duration of each measurement, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     slice: f64,
 
@@ -114,7 +114,7 @@ Examples:
   nearfield bench-server --task set --appendonly
       What the log of changes takes.";
 
-/// The content of the file.
+/// The content of the JSON report.
 #[derive(Debug, Serialize)]
 struct Report {
     commit: String,
@@ -134,7 +134,7 @@ fn key_bytes(text: &str) -> Result<usize, String> {
     Ok(bytes)
 }
 
-/// Measures, and answers how it ended.
+/// Measures and returns the exit code.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match measure(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -172,7 +172,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What is measured, one contest after the other.
+/// Returns the contests, one for each task, number of keys and size of values.
 fn plans(arguments: &Arguments) -> Vec<Contest> {
     let mut plans = Vec::new();
     for &task in &arguments.task {
@@ -199,7 +199,7 @@ fn plans(arguments: &Arguments) -> Vec<Contest> {
     plans
 }
 
-/// Shows the present step in place of the former one, on a terminal.
+/// Shows the present step in place of the former one if standard error is a terminal.
 fn show(what: String) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{what}");

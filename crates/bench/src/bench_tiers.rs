@@ -14,25 +14,25 @@ use std::time::Duration;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Measure tiers: how much smaller values are in compressed memory, what a read of them takes more
-/// than one of values in memory, how fast cold values in files are read beside a bare loop of reads
-/// of the same disk, and what clients of the server see of both.
+/// Measure tiers: how much smaller values are in compressed memory, how much more a read of them
+/// takes than one of values in memory, how fast cold values in files are read compared with a bare
+/// loop of reads of the same disk, and how both look to clients of the server.
 ///
 /// The values are records of JSON of 256 bytes, and the pieces of a text if there is one. The two
 /// sides of each comparison are measured in turns; the median counts.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A text, which is cut into values of 200 to 2,000 bytes, and whose words records are made
-    /// of; gzip is accepted. Without it, records have words that are made up
+    /// A text, which is cut into values of 200 to 2,000 bytes, and whose words records are made of;
+    /// gzip is accepted. Without it, records consist of invented words
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
 
-    /// How many records
+    /// Number of records
     #[arg(long, value_name = "N", default_value = "100k", value_parser = count)]
     records: u64,
 
-    /// Where files lie, on the disk that is to be measured; a temporary folder if not given
+    /// Folder for files, on the disk that will be measured; a temporary folder if not given
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
@@ -40,17 +40,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "500M", value_parser = count)]
     file_bytes: u64,
 
-    /// Reads of the disk that are under way at once
+    /// Reads of the disk that are in flight at once
     #[arg(long, value_name = "N", default_value_t = 32)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     depth: u16,
 
-    /// How often each side has its turn
+    /// Number of turns of each side
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
-    /// How long a turn is
+    /// Length of a turn
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     seconds: Duration,
 
@@ -66,7 +66,7 @@ Examples:
   nearfield bench-tiers --values documents.txt.gz --folder /mnt/ssd --file-bytes 4G
       A text of one's own, on a certain disk.";
 
-/// The content of the file.
+/// The content of the JSON report.
 #[derive(Debug, Serialize)]
 struct Report {
     commit: String,
@@ -87,7 +87,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Measures, and answers how it ended: 0, 1 for a failure, 130 for Ctrl-C.
+/// Measures and returns the exit code: 0, 1 for a failure, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match measure(arguments) {
         Ok(true) => ExitCode::SUCCESS,
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// A folder that is removed if it is ours.
+/// A folder that is removed on drop if this program has created it.
 struct Folder {
     path: PathBuf,
     ours: bool,
@@ -117,13 +117,13 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.ours {
-            // What is left is found in the temporary folder.
+            // A leftover folder does no harm: it is in the temporary folder.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Returns false if it was interrupted.
+/// Measures and prints all rows. Returns false if it was interrupted.
 fn measure(arguments: &Arguments) -> Result<bool, Failure> {
     let sink = Sink::open(arguments.json.as_deref(), None)?;
     let interrupt = interrupt("all rows");
@@ -233,7 +233,7 @@ fn rows(
     Ok(())
 }
 
-/// What clients of the server see.
+/// Measures both tiers as clients of the server see them.
 fn served(
     plan: &Plan,
     all: &[Values],

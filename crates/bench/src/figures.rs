@@ -19,7 +19,7 @@ use std::process::ExitCode;
 /// modelled, and the same on any machine, unless a figure is marked as measured. ADM: policies move
 /// objects without contents between models of HBM and DRAM. pulse: verified programs run in models
 /// of its accelerator, of processors and of a rack. DCART: a real tree executes operations, and a
-/// model of its accelerator says how long that takes; rivals are measured on this machine.
+/// model of its accelerator computes how long that takes; rivals are measured on this machine.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -66,12 +66,12 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 
-    /// Keys in place of the paper's 60M, 500M, 100k or 50M [default: as for --quick, else those of
-    /// CHIME and ADM, as --modules says for RADAR, and 10M for DCART]
+    /// Number of keys in place of the paper's 60M, 500M, 100k or 50M [default: as for --quick, else
+    /// those of CHIME and ADM, as --modules says for RADAR, and 10M for DCART]
     ///
-    /// Of pulse, requests of each point; its tables always have the paper's keys. CHIME's caches
-    /// shrink with the keys. With fewer keys than --modules says, RADAR's hot subranges are divided
-    /// into single keys, which favours indexes that read equal keys once.
+    /// For pulse, the requests of each point; its tables always have the paper's keys. CHIME's
+    /// caches shrink with the keys. With fewer keys than --modules says, RADAR's hot subranges are
+    /// divided into single keys, which favours indexes that read equal keys once.
     #[arg(long, value_name = "N", value_parser = count)]
     count: Option<u64>,
 
@@ -94,7 +94,7 @@ pub(crate) struct Arguments {
     /// also compressed by gzip
     ///
     /// A key is the rest of its line. One in quotation marks has `\xNN` in it for other bytes, as
-    /// in the output of Redis' MONITOR. Keys are there before the first operation, but for those
+    /// in the output of Redis' MONITOR. Keys are there before the first operation, except those
     /// whose first operation inserts them. 2a, 2d, 2e, 12a and 12b need a workload of the paper's.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "count"])]
     trace: Option<PathBuf>,
@@ -103,7 +103,7 @@ pub(crate) struct Arguments {
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = assignment, num_args = 1..)]
     parameters: Vec<(String, String)>,
 
-    /// Change parameters of DCART's accelerator as this file says: NAME=VALUE a line
+    /// File of parameters of DCART's accelerator to change: NAME=VALUE a line
     #[arg(long, value_name = "FILE")]
     parameter_file: Option<PathBuf>,
 
@@ -125,7 +125,7 @@ enum Paper {
     Radar,
     /// ADM, Micromachines 2022: objects in HBM and DRAM
     Adm,
-    /// pulse, ASPLOS 2025: traversals that run beside remote memory
+    /// pulse, ASPLOS 2025: traversals that run at remote memory
     Pulse,
     /// DCART, DAC 2025: an accelerator of operations on an adaptive radix tree
     Dcart,
@@ -267,7 +267,7 @@ impl Arguments {
     }
 }
 
-/// A file of parameters.
+/// Reads a file of parameters.
 fn read(path: &Path) -> Result<String, LabError> {
     std::fs::read_to_string(path).map_err(|source| LabError::File {
         path: path.to_owned(),
@@ -284,7 +284,7 @@ fn only(paper: &str, what: &'static str, given: impl ToString) -> Result<(), Lab
     })
 }
 
-/// Runs figures, and answers how it ended: 0, 1 for a failure, 2 for a bad flag, 130 for Ctrl-C.
+/// Runs figures and returns the exit code: 0, 1 for a failure, 2 for a bad flag, 130 for Ctrl-C.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let request = arguments.request().unwrap_or_else(|error| reject(error));
     let session = FigureSession::open(arguments.json.as_deref(), arguments.html.as_deref());

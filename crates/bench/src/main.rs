@@ -1,5 +1,5 @@
 //! The `nearfield-bench` command: measurements and figures, one subcommand a file. They are a
-//! program of their own because they bring maps of other people, models of hardware and plots, and
+//! program of their own because they bring other projects' maps, models of hardware and plots, and
 //! the server needs none of these.
 
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure Nearfield beside its peers, and print figures of papers.
+/// Measure Nearfield and its peers, and print figures of papers.
 #[derive(Debug, Parser)]
 #[command(name = "nearfield-bench", version, arg_required_else_help = true)]
 struct Cli {
@@ -40,7 +40,7 @@ enum Command {
     BenchServer(bench_server::Arguments),
     BenchTiers(bench_tiers::Arguments),
     Figures(figures::Arguments),
-    /// A contestant's process of `bench`: orders on the standard input.
+    /// A contestant's process of `bench`, which reads orders from standard input.
     #[command(name = bench::CONTESTANT_COMMAND, hide = true)]
     BenchContestant,
     /// A contestant's process of `bench-server`.

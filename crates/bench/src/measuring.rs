@@ -1,4 +1,4 @@
-//! What the commands that measure share: how they stop early, and how they end.
+//! Interrupts and exit codes that the measuring commands share.
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -7,10 +7,11 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// What a shell reports for a program ended by Ctrl-C.
+/// The exit code that a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// An interrupt that Ctrl-C raises; says what is lost where it cannot.
+/// Creates an interrupt that Ctrl-C raises. If that is impossible, prints that Ctrl-C will lose
+/// `lost`.
 pub(crate) fn interrupt(lost: &str) -> Interrupt {
     let interrupt = Interrupt::default();
     let handler = interrupt.clone();
@@ -26,19 +27,19 @@ pub(crate) fn print(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Ends with 1.
+/// Prints the error and returns exit code 1.
 pub(crate) fn fail(error: impl Display) -> ExitCode {
     eprintln!("error: {error}");
     ExitCode::FAILURE
 }
 
-/// Ends with 130, and says what was finished before.
+/// Prints which results were finished before, and returns exit code 130.
 pub(crate) fn interrupted(kept: &str) -> ExitCode {
     eprintln!("interrupted; {kept}");
     ExitCode::from(INTERRUPTED)
 }
 
-/// Refuses a flag, as clap refuses those that it understands itself.
+/// Refuses a flag in the same format as clap, and ends the process.
 pub(crate) fn reject(message: impl Display) -> ! {
     crate::Cli::command()
         .error(ErrorKind::ValueValidation, message)

@@ -1,4 +1,4 @@
-//! The server as a contestant: as `nearfield serve` runs it, with the options that contests need.
+//! The server as a contestant: runs as `nearfield serve` does, with the options that contests need.
 
 use crate::measuring::fail;
 use clap::Args;
@@ -52,7 +52,7 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
             policy: Some(Policy::EverySecond),
             ..options.persistence
         };
-        // Rivals do not rewrite theirs either.
+        // The rivals do not rewrite their logs either.
         let never = "0".to_owned();
         let added = options.settings.add("auto-aof-rewrite-percentage", never);
         added.map_err(|why| why.to_string())?;

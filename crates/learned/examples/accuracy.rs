@@ -6,11 +6,11 @@
 //!
 //! 256 modules, batches of 250 thousand reads, Zipf (0.99) over 256 segments of the keys: with one
 //! permutation of segments (`seg-fixed`), with another for each batch (`seg-jump`), and with one
-//! that is rotated by 16 segments every 8 batches (`drift`). Prints the share of sampled subranges
-//! whose class was predicted right, by the GRU and by both simple predictors, in the second half of
-//! the batches and, by the GRU, window by window, and the pointers that a read follows in a module
-//! in the last four batches, including changes of heights. `sweep` has other numbers of samples,
-//! and of batches of a window, each of which is an epoch.
+//! that is rotated by 16 segments every 8 batches (`drift`). In the second half of the batches it
+//! prints the share of sampled subranges whose class was predicted right, by the GRU and by both
+//! simple predictors, and for the GRU window by window. It also prints the pointers that a read
+//! follows in a module in the last four batches, including changes of heights. `sweep` has other
+//! numbers of samples, and of batches of a window, each of which is an epoch.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;
@@ -37,7 +37,7 @@ enum Workload {
     Drift,
 }
 
-/// Draws segments by Zipf's law.
+/// A workload that draws segments by Zipf's law.
 struct Draw {
     sums: Vec<f64>,
     order: Vec<usize>,
@@ -63,7 +63,7 @@ impl Draw {
         }
     }
 
-    /// The keys of a batch.
+    /// Creates the next batch with its keys.
     fn batch(&mut self, number: u64) -> Batch<Words> {
         match self.workload {
             Workload::Fixed => {}
@@ -121,7 +121,7 @@ fn hops(index: &Radar<Model>, workload: Workload, batches: u64) -> f64 {
     (hops() - before) as f64 / (counted as f64 * BATCH as f64)
 }
 
-/// Shares of right predictions in some batches.
+/// Returns the shares of right predictions in some batches.
 fn shares(report: &Report, batches: Range<u64>) -> [f64; 3] {
     let all = report.accuracy.iter();
     let mut sums = Accuracy::default();
@@ -135,7 +135,7 @@ fn shares(report: &Report, batches: Range<u64>) -> [f64; 3] {
         .map(|right| 100.0 * right as f64 / sums.samples.max(1) as f64)
 }
 
-/// The mean length of a phase, in milliseconds.
+/// Returns the mean length of a phase, in milliseconds.
 fn mean(report: &Report, clock: Clock, phase: Phase) -> f64 {
     let spans = report.spans.iter();
     let of = spans.filter(|span| (span.clock, span.phase) == (clock, phase));
@@ -149,7 +149,7 @@ fn run(each: usize, workload: Workload, window: Window, windows: u64) {
     let index = Radar::with_predictor(model, options(each), window, Box::new(gru));
     let hops = hops(&index, workload, windows * window.batches);
     let report = index.heights().expect("heights");
-    // The first batch is that with which the index was filled, in parts.
+    // The first batch is the last part of the load: the index is loaded in parts.
     let first = report.accuracy.first().map_or(0, |accuracy| accuracy.batch);
     let end = report.accuracy.last().map_or(0, |accuracy| accuracy.batch) + 1;
     let [gru, last, share] = shares(&report, (first + end) / 2..end);
@@ -180,7 +180,7 @@ fn run(each: usize, workload: Workload, window: Window, windows: u64) {
     );
 }
 
-/// A window without help by the simple predictors, as in the paper.
+/// Creates a window that never falls back on the simple predictors, as in the paper.
 fn alone(samples: usize, batches: u64) -> Window {
     Window {
         samples,
@@ -189,7 +189,7 @@ fn alone(samples: usize, batches: u64) -> Window {
     }
 }
 
-/// The same without heights, and with those of the simple predictors.
+/// Prints the same measurement without heights, and with those of the simple predictors.
 fn compare(each: usize, workload: Workload, windows: u64) {
     let window = alone(8192, 4);
     for heights in [

@@ -1,4 +1,4 @@
-//! A gated recurrent unit, and the layer behind it, on tensors that hold a subrange to a column.
+//! A gated recurrent unit, and the layer behind it, on tensors with one subrange in each column.
 //!
 //! ```text
 //! z = σ(Wz x + Uz h + bz)    r = σ(Wr x + Ur h + br)    n = tanh(Wn x + bn + r ∘ (Un h + cn))
@@ -10,7 +10,7 @@ use candle_nn::ops::sigmoid;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
-/// The weights of one gate for an input and a state.
+/// The weights of one gate, for the input and for the state.
 #[derive(Debug)]
 struct Gate {
     input: Var,
@@ -18,19 +18,19 @@ struct Gate {
     bias: Var,
 }
 
-/// The weights.
+/// The weights of the unit and of the output layer.
 #[derive(Debug)]
 pub struct Cell {
     update: Gate,
     reset: Gate,
     new: Gate,
-    /// The bias within the reset gate's reach.
+    /// The bias of the new state's gate that the reset gate scales (`cn`).
     reset_bias: Var,
     output: Var,
     output_bias: Var,
 }
 
-/// A matrix of weights between plus and minus one over the root of `states`.
+/// Draws a matrix of weights between plus and minus one over the square root of `states`.
 fn weights(rows: usize, columns: usize, states: usize, random: &mut SmallRng) -> Result<Var> {
     let bound = (states as f32).sqrt().recip();
     let values = (0..rows * columns).map(|_| random.random_range(-bound..bound));
@@ -46,7 +46,7 @@ impl Gate {
         })
     }
 
-    /// The input's part of the gate.
+    /// Computes the input's part of the gate.
     fn of_input(&self, input: &Tensor) -> Result<Tensor> {
         self.input
             .matmul(input)?
@@ -55,7 +55,7 @@ impl Gate {
 }
 
 impl Cell {
-    /// A cell with random weights, of this many inputs, states and outputs.
+    /// Creates a cell with random weights for these numbers of inputs, states and outputs.
     pub fn new([inputs, states, outputs]: [usize; 3], random: &mut SmallRng) -> Result<Cell> {
         Ok(Cell {
             update: Gate::new(inputs, states, random)?,
@@ -67,7 +67,7 @@ impl Cell {
         })
     }
 
-    /// All weights, for the trainer.
+    /// Returns all weights, for the trainer.
     pub fn variables(&self) -> Vec<Var> {
         let gates = [&self.update, &self.reset, &self.new];
         let gates = gates
@@ -77,7 +77,8 @@ impl Cell {
         gates.chain(others).cloned().collect()
     }
 
-    /// From inputs of some steps, a subrange to a column, to scores, a subrange to a row.
+    /// Computes scores, one subrange in each row, from the inputs of some steps, one subrange in
+    /// each column.
     pub fn scores(&self, steps: &[Tensor]) -> Result<Tensor> {
         let mut state: Option<Tensor> = None;
         for input in steps {
@@ -92,7 +93,8 @@ impl Cell {
         }
     }
 
-    /// The state after an input; it begins with zero, of which no gate has anything.
+    /// Computes the state after an input. `None` is the zero state before the first input, which
+    /// adds nothing to any gate.
     fn step(&self, input: &Tensor, state: Option<Tensor>) -> Result<Tensor> {
         let [update, reset, new] =
             [&self.update, &self.reset, &self.new].map(|gate| gate.of_input(input));

@@ -10,13 +10,13 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use std::fmt;
 
-/// As in the paper.
+/// Number of states, as in the paper.
 const STATES: usize = 32;
-/// Subranges that are learnt from at once.
+/// Number of subranges that the unit learns from at once.
 const AT_ONCE: usize = 256;
 const LEARNING_RATE: f64 = 1e-3;
 
-/// The library has refused something.
+/// Error of the library for machine learning.
 #[derive(Debug)]
 pub struct Error(candle_core::Error);
 
@@ -34,12 +34,12 @@ impl std::error::Error for Error {
 
 /// A gated recurrent unit of 32 states with one layer behind it, over the hexadecimal digits of the
 /// features of the last 4 batches. It learns by cross entropy and Adam with a rate of 0.001, 256
-/// subranges at once, in an order drawn from its seed: with the same seed and the same samples it
-/// says the same. Source: RADAR, section V-A. An epoch of 8192 samples takes about 0.13 s of one
+/// subranges at once, in an order drawn from its seed: the same seed and the same samples give the
+/// same predictions. Source: RADAR, section V-A. An epoch of 8192 samples takes about 0.13 s of one
 /// processor.
 ///
-/// It has an output for each height that there can be, and those of classes that there are not at
-/// present are not looked at, so that it need not be made anew when the number of classes changes.
+/// It has an output for each possible height. Outputs of classes that do not exist at present are
+/// ignored, so it need not be built again when the number of classes changes.
 pub struct Gru {
     cell: Cell,
     adam: AdamW,
@@ -56,10 +56,10 @@ impl fmt::Debug for Gru {
 }
 
 impl Gru {
-    /// One that has learnt nothing.
+    /// Creates a unit that has learnt nothing.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// The library cannot allocate its memory.
     pub fn new(seed: u64) -> Result<Gru, Error> {
         let random = SmallRng::seed_from_u64(seed);
         Gru::drawn(random).map_err(Error)
@@ -67,7 +67,7 @@ impl Gru {
 
     fn drawn(mut random: SmallRng) -> candle_core::Result<Gru> {
         let cell = Cell::new([INPUTS, STATES, HEIGHT_MAX], &mut random)?;
-        // Without decay of weights this is Adam.
+        // Without weight decay this is Adam.
         let parameters = ParamsAdamW {
             lr: LEARNING_RATE,
             weight_decay: 0.0,
@@ -77,7 +77,7 @@ impl Gru {
         Ok(Gru { cell, adam, random })
     }
 
-    /// Learns from some samples at once.
+    /// Learns from some samples in one step.
     fn learn(&mut self, samples: &[&Sample]) -> candle_core::Result<()> {
         let labels: Vec<u32> = samples.iter().map(|sample| sample.label as u32).collect();
         let labels = Tensor::new(labels, &Device::Cpu)?;
@@ -88,7 +88,7 @@ impl Gru {
     }
 }
 
-/// The digits of subranges, one to a column, for each batch.
+/// Returns the digits of subranges, one subrange in each column, for each batch.
 fn inputs(sequences: &[&Sequence]) -> candle_core::Result<Vec<Tensor>> {
     let count = sequences.len();
     let step = |step: usize| {

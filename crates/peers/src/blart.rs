@@ -4,18 +4,18 @@ use crate::peer::{only_session, visit_values};
 use crate::{Peer, Session, Source, Text};
 use blart::{AsBytes, TreeMap};
 
-/// See the module. Keys are big-endian bytes, or strings with their NUL byte, as no key may be a
-/// prefix of another.
+/// The peer of this module. Keys are big-endian bytes, or strings with their NUL byte, because no
+/// key may be a prefix of another.
 pub struct Blart<K>(TreeMap<K, u64>);
 
-/// A key as blart wants it.
+/// A key in the form that blart takes.
 pub trait BlartKey: Copy + AsBytes + Send + Sync + 'static {}
 impl BlartKey for [u8; 8] {}
 impl BlartKey for &'static [u8] {}
 
-/// Which blart key stands for a key of the lab.
+/// The blart key that stands for a key of the lab.
 pub trait BlartSource: Source {
-    /// The key as blart wants it.
+    /// The key in the form that blart takes.
     type Bytes: BlartKey;
     /// Converts the key.
     fn prefix_free(self) -> Self::Bytes;

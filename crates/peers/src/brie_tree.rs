@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 type Map = BTree<NonMaxU64, u64>;
 
-/// See the module.
+/// The peer of this module.
 pub struct BrieTree(Map);
 
 impl Peer<u64> for BrieTree {

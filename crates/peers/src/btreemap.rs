@@ -1,4 +1,4 @@
-//! The standard library's `BTreeMap`: one thread, the baseline everybody knows.
+//! The standard library's `BTreeMap`: one thread, the best-known baseline.
 
 use crate::peer::{only_session, visit_values};
 use crate::{Peer, Session, Source};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 type Map<S> = BTreeMap<<S as Source>::Native, u64>;
 
-/// See the module.
+/// The peer of this module.
 pub struct StdBTreeMap<S: Source>(Map<S>);
 
 impl<S: Source> Peer<S> for StdBTreeMap<S> {

@@ -4,7 +4,7 @@ use crate::{Peer, Session};
 use congee::Congee as Map;
 use crossbeam_epoch::Guard;
 
-/// See the module.
+/// The peer of this module.
 pub struct Congee(Map<usize, usize>);
 
 /// One thread's access, with the buffer that congee writes scans into.
@@ -66,7 +66,8 @@ impl Session for CongeeSession<'_> {
         self.map.remove(&key, guard).is_some()
     }
 
-    /// The upper bound of congee's ranges is exclusive, so the greatest key of all is never met.
+    /// Scans entries. The upper bound of congee's ranges is exclusive, so no scan visits the
+    /// greatest key, `usize::MAX`.
     #[inline]
     fn scan(
         &mut self,

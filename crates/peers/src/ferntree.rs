@@ -5,7 +5,7 @@ use crossbeam_epoch::Guard;
 use ferntree::{OptimisticRead, Tree};
 use std::ops::Bound;
 
-/// See the module.
+/// The peer of this module.
 pub struct Ferntree<K: OptimisticRead>(Tree<K, u64>);
 
 /// One thread's access.
@@ -13,7 +13,7 @@ pub struct FerntreeSession<'p, K: OptimisticRead>(&'p Tree<K, u64>);
 
 /// A key that ferntree can read while it is being written.
 pub trait FerntreeSource: Source {
-    /// The key as ferntree wants it.
+    /// The key in the form that ferntree takes.
     type Optimistic: OptimisticRead + Copy + Ord + Send + Sync;
     /// Converts the key.
     fn optimistic(self) -> Result<Self::Optimistic, &'static str>;
@@ -54,7 +54,8 @@ impl<S: FerntreeSource> Peer<S> for Ferntree<S::Optimistic> {
 
 impl<K: OptimisticRead + Copy + Ord + Send + Sync> Session for FerntreeSession<'_, K> {
     type Key = K;
-    /// ferntree pins crossbeam's epoch in each call; under this guard that is a counter.
+    /// ferntree pins crossbeam's epoch in each call; while this guard is held that only increments
+    /// a counter.
     type Guard = Guard;
 
     fn pin(&self) -> Guard {

@@ -6,7 +6,7 @@ use indexset::BTreeMap;
 
 type Map<S> = BTreeMap<<S as Source>::Native, u64>;
 
-/// See the module. Node size is the crate's default, 1024.
+/// The peer of this module. Node size is the crate's default, 1024.
 pub struct Indexset<S: Source>(Map<S>);
 
 impl<S: Source> Peer<S> for Indexset<S> {

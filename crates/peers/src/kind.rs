@@ -40,12 +40,12 @@ pub enum PeerKind {
     Heart,
 }
 
-/// What is done with a map once it has been chosen, compiled for each map.
+/// An action on a map that is chosen at run time, compiled for each map.
 pub trait Visitor<S: Source> {
-    /// What comes of it.
+    /// The result of the action.
     type Output;
 
-    /// Called with the map as a type.
+    /// Runs the action; the map is a type parameter.
     fn visit<P: Peer<S> + 'static>(self) -> Self::Output;
 }
 
@@ -70,7 +70,7 @@ impl PeerKind {
         PeerKind::Heart,
     ];
 
-    /// The name that command lines and reports use.
+    /// Returns the name that command lines and reports use.
     pub fn name(self) -> &'static str {
         match self {
             PeerKind::BTreeMap => "btreemap",
@@ -91,12 +91,12 @@ impl PeerKind {
         }
     }
 
-    /// The peer of a name.
+    /// Finds the peer of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|peer| peer.name() == name)
     }
 
-    /// Whether threads may share the map.
+    /// Returns true if threads may share the map.
     pub fn is_shared(self) -> bool {
         !matches!(
             self,
@@ -104,12 +104,12 @@ impl PeerKind {
         )
     }
 
-    /// Whether the map keeps its keys in order, and so has scans.
+    /// Returns true if the map keeps its keys in order, and so has scans.
     pub fn is_ordered(self) -> bool {
         !matches!(self, PeerKind::Papaya | PeerKind::Dashmap)
     }
 
-    /// Whether the map takes strings as keys.
+    /// Returns true if the map takes strings as keys.
     pub fn takes_text(self) -> bool {
         !matches!(self, PeerKind::BrieTree | PeerKind::Congee)
     }
@@ -135,7 +135,7 @@ impl PeerKind {
         }
     }
 
-    /// Calls `visitor` with the map for strings; `None` if there is none.
+    /// Calls `visitor` with the map for strings; returns `None` if the peer has none.
     pub fn visit_text<V: Visitor<Text>>(self, visitor: V) -> Option<V::Output> {
         Some(match self {
             PeerKind::BTreeMap => visitor.visit::<StdBTreeMap<Text>>(),

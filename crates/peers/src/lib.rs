@@ -1,9 +1,9 @@
-//! Other people's maps behind one trait, so that the lab can measure them beside Nearfield.
+//! Other projects' maps behind one trait, so that the lab can measure them and Nearfield together.
 //!
-//! Every map is used through the calls its documentation recommends for speed, and no call in a
-//! hot loop goes through a pointer: [`PeerKind`] chooses a map once, and calls a [`Visitor`] that
-//! is compiled for that map. `docs/benchmarks.md` lists each peer with its configuration and what
-//! it does not do.
+//! Every map is used through the calls its documentation recommends for speed, and no call in a hot
+//! loop goes through a pointer: [`PeerKind`] chooses a map once, and calls a [`Visitor`] that is
+//! compiled for that map. `docs/benchmarks.md` lists each peer with its configuration and its
+//! missing features.
 //!
 //! Keys are either `u64` or [`Text`]; values are `u64`.
 

@@ -4,10 +4,10 @@ use crate::{Peer, Session, Source, Text};
 use masstree::{MassTree, RangeBound};
 use seize::LocalGuard;
 
-/// The longest key: masstree panics above.
+/// The longest key in bytes: masstree panics above.
 const MAX_KEY_BYTES: usize = 256;
 
-/// See the module.
+/// The peer of this module.
 pub struct Masstree(MassTree<u64>);
 
 /// One thread's access, with the type of key it takes.
@@ -16,7 +16,7 @@ pub struct MasstreeSession<'p, K> {
     key: std::marker::PhantomData<K>,
 }
 
-/// Which bytes stand for a key of the lab.
+/// The bytes that stand for a key of the lab.
 pub trait MasstreeSource: Source {
     /// The key in bytes.
     type Bytes: AsRef<[u8]> + Copy + Send + Sync + 'static;

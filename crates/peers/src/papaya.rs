@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 type Map<K> = HashMap<K, u64, FixedState>;
 
-/// See the module. Hashed by foldhash.
+/// The peer of this module, hashed by foldhash.
 pub struct Papaya<S: Source>(Map<S::Native>);
 
 /// One thread's access.

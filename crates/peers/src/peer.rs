@@ -1,13 +1,13 @@
-//! What a map must offer to be compared.
+//! The interface of a map that can be compared.
 
 use crate::Source;
 
-/// A map of others, seen by the lab.
+/// A map of another project, with the interface that the lab uses.
 ///
 /// Maps that are not shared between threads lend one [`Session`], which borrows them mutably;
-/// shared ones lend as many as there are threads.
+/// shared ones lend one session for each thread.
 pub trait Peer<S: Source>: Sized {
-    /// A key as this map wants it. Operations are converted before the clock starts.
+    /// A key in the form that this map takes. Operations are converted before the clock starts.
     type Key: Copy + Send + Sync;
     /// One thread's access to the map.
     type Session<'p>: Session<Key = Self::Key> + Send
@@ -20,7 +20,7 @@ pub trait Peer<S: Source>: Sized {
     /// Converts a key.
     ///
     /// # Errors
-    /// Says why this map cannot hold the key.
+    /// The reason why this map cannot hold the key.
     fn key(source: S) -> Result<Self::Key, &'static str>;
 
     /// Lends `count` sessions.
@@ -32,10 +32,10 @@ pub trait Peer<S: Source>: Sized {
 
 /// One thread's access to a map.
 pub trait Session {
-    /// A key as the map wants it.
+    /// A key in the form that the map takes.
     type Key: Copy;
-    /// What keeps removed entries alive while it is held. It is taken anew every few hundred
-    /// operations, as a user would, so that neither pinning nor garbage dominates.
+    /// A guard that keeps removed entries alive while it is held. It is taken again every few
+    /// hundred operations, as a user would, so that neither pinning nor garbage dominates.
     type Guard;
 
     /// Takes a guard.
@@ -47,14 +47,14 @@ pub trait Session {
     /// Sets the value of a key, present or not.
     fn insert(&mut self, guard: &Self::Guard, key: Self::Key, value: u64);
 
-    /// Sets the value of a key that is present; answers whether it was.
+    /// Sets the value of a key that is present; returns whether it was.
     fn update(&mut self, guard: &Self::Guard, key: Self::Key, value: u64) -> bool;
 
-    /// Removes a key; answers whether it was present.
+    /// Removes a key; returns whether it was present.
     fn remove(&mut self, guard: &Self::Guard, key: Self::Key) -> bool;
 
     /// Calls `visit` with the values of the first `limit` keys at or above `start`, in order of
-    /// keys; answers how many there were. Maps without order answer 0.
+    /// keys; returns the number of values. Maps without order return 0.
     fn scan(
         &mut self,
         guard: &Self::Guard,
@@ -78,7 +78,7 @@ pub(crate) fn visit_values(
     count
 }
 
-/// Checks that a map for one thread is asked for one session.
+/// Returns the only session of a map for one thread; panics if more were requested.
 pub(crate) fn only_session<T>(session: T, count: usize) -> Vec<T> {
     assert_eq!(count, 1, "this map is for one thread");
     vec![session]

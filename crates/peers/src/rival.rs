@@ -6,14 +6,14 @@ use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Words};
 use nearfield_radix::rivals::{Design, Rival, RivalForm};
 
-/// See the module. `D` is the design, `F` the form of its entries.
+/// A rival of this module. `D` is the design, `F` the form of its entries.
 pub struct RivalMap<F, D>(Rival<F, D>);
 
 /// A form of entries whose values stand for numbers. Keys live as long as the program.
 pub trait NumberForm: RivalForm {
-    /// The form's value of a number, lent.
+    /// Calls `lend` with the form's value of a number.
     fn lend<R>(number: u64, lend: impl FnOnce(Self::Value<'_>) -> R) -> R;
-    /// The number of a value.
+    /// Returns the number of a value.
     fn number(value: Self::Value<'_>) -> u64;
 }
 
@@ -41,11 +41,11 @@ impl NumberForm for Bytes {
     }
 }
 
-/// Which form holds the keys of the lab.
+/// The form that holds the keys of the lab.
 pub trait RivalSource: Source {
     /// The form.
     type Form: NumberForm;
-    /// The key in the form.
+    /// Returns the key in the form.
     fn form_key(self) -> <Self::Form as nearfield_core::Form>::Key<'static>;
 }
 

@@ -4,7 +4,7 @@ use crate::peer::visit_values;
 use crate::{Peer, Session, Source};
 use scc::{Guard, TreeIndex};
 
-/// See the module.
+/// The peer of this module.
 pub struct Scc<S: Source>(TreeIndex<S::Native, u64>);
 
 /// One thread's access.
@@ -45,7 +45,8 @@ impl<K: Copy + Ord + 'static> Session for SccSession<'_, K> {
         self.0.upsert_sync(key, value);
     }
 
-    /// scc's upsert does not tell an update from an insert, so every update answers true.
+    /// Sets a value. scc's upsert does not tell an update from an insert, so every update returns
+    /// true.
     #[inline]
     fn update(&mut self, _: &Guard, key: K, value: u64) -> bool {
         self.0.upsert_sync(key, value);

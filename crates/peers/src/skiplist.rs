@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 type Map<K> = SkipMap<K, AtomicU64>;
 
-/// See the module. Values are atomic and updated in place, because an insert of a key that exists
-/// removes it first, and a get at that moment misses it.
+/// The peer of this module. Values are atomic and updated in place, because an insert of a key that
+/// exists removes it first, and a get at that moment misses it.
 pub struct Skiplist<S: Source>(Map<S::Native>);
 
 /// One thread's access.
@@ -34,7 +34,8 @@ impl<S: Source> Peer<S> for Skiplist<S> {
 
 impl<K: Copy + Ord + Send + 'static> Session for SkiplistSession<'_, K> {
     type Key = K;
-    /// The skip list pins crossbeam's epoch in each call; under this guard that is a counter.
+    /// The skip list pins crossbeam's epoch in each call; while this guard is held that only
+    /// increments a counter.
     type Guard = Guard;
 
     fn pin(&self) -> Guard {

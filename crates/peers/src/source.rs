@@ -1,9 +1,9 @@
-//! Keys as the lab has them.
+//! Keys of the lab.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A key as the lab has it: `u64` or [`Text`].
+/// A key of the lab: `u64` or [`Text`].
 pub trait Source: Copy + Send + Sync + 'static {
     /// The key for maps that are generic over their keys.
     type Native: Copy + Ord + Hash + Debug + Send + Sync + 'static;
@@ -38,19 +38,19 @@ pub struct Text {
 }
 
 impl Text {
-    /// Wraps a byte string that ends with its only NUL byte; `None` if it does not.
+    /// Wraps a byte string that ends with its only NUL byte; returns `None` for other strings.
     pub fn from_terminated(terminated: &'static [u8]) -> Option<Self> {
         let first = terminated.iter().position(|&byte| byte == 0);
         (first.is_some() && first == terminated.len().checked_sub(1)).then_some(Text { terminated })
     }
 
-    /// The byte string without the NUL byte.
+    /// Returns the byte string without the NUL byte.
     #[inline]
     pub fn bytes(self) -> &'static [u8] {
         &self.terminated[..self.terminated.len() - 1]
     }
 
-    /// The byte string with the NUL byte.
+    /// Returns the byte string with the NUL byte.
     #[inline]
     pub fn terminated(self) -> &'static [u8] {
         self.terminated

@@ -1,17 +1,17 @@
-//! Every peer against the standard library's map, on both kinds of keys.
+//! Tests of every peer against the standard library's map, on both kinds of keys.
 
 use nearfield_peers::{Peer, PeerKind, Session, Source, Text, Visitor};
 use std::collections::BTreeMap;
 
 const KEYS: u64 = 3000;
 
-/// Runs the same operations on a peer and on the model.
+/// A visitor that runs the same operations on a peer and on the model.
 struct Compare<S: Source> {
     kind: PeerKind,
     keys: Vec<S>,
 }
 
-/// A step of a fixed pseudo-random sequence.
+/// Returns the next step of a fixed pseudo-random sequence.
 fn step(state: &mut u64) -> u64 {
     *state = state
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -32,7 +32,7 @@ impl<S: Source> Visitor<S> for Compare<S> {
         let guard = session.pin();
         let mut state = 1;
         for round in 0..40_000_u64 {
-            // All 64 bits are the caller's: no peer may keep some for itself.
+            // All 64 bits belong to the caller: no peer may keep some for itself.
             let round = round.reverse_bits() ^ round;
             let index = step(&mut state) as usize % self.keys.len();
             let native = self.keys[index].native();
@@ -85,7 +85,7 @@ fn words() -> Vec<u64> {
     (0..KEYS).chain(sparse).collect()
 }
 
-/// Strings of 1 to 40 bytes, some of them prefixes of others.
+/// Returns strings of 1 to 40 bytes, some of them prefixes of others.
 fn texts() -> Vec<Text> {
     let mut state = 7;
     let mut texts: Vec<String> = (0..KEYS)
@@ -130,7 +130,7 @@ fn texts_agree_with_the_model() {
     }
 }
 
-/// Threads load disjoint keys and then read everything.
+/// A visitor in which threads load disjoint keys and then read everything.
 struct Share(PeerKind);
 
 impl Visitor<u64> for Share {

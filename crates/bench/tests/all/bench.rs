@@ -1,4 +1,4 @@
-//! `nearfield bench` as a user meets it.
+//! `nearfield bench`, run as a user runs it.
 
 use serde_json::Value;
 use std::fs;
@@ -50,7 +50,7 @@ fn json(path: &str) -> Value {
     serde_json::from_str(&text).expect("the report is valid")
 }
 
-/// All of an array's `peer` fields.
+/// Returns the `peer` fields of an array's elements.
 fn peers(rows: &Value) -> Vec<&str> {
     let rows = rows.as_array().expect("an array");
     rows.iter()
@@ -245,7 +245,7 @@ fn counters_stand_in_rows_of_their_own() {
     assert_eq!(counters["operations"], 500_000);
 }
 
-/// Waits until `is_so`, for at most half a minute.
+/// Waits until `is_so` returns true, for at most half a minute.
 fn wait_until(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

@@ -1,4 +1,4 @@
-//! Tests of the `nearfield-bench` command: each starts the program and looks at what it answers.
+//! Tests of the `nearfield-bench` command: each starts the program and checks its output.
 //!
 //! One program has all modules, so that generic code is compiled once.
 

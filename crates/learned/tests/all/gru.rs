@@ -1,4 +1,4 @@
-//! The unit learns a learnable pattern, and learns the same from the same seed.
+//! Tests that the unit learns a learnable pattern, and learns the same from the same seed.
 
 use nearfield_learned::Gru;
 use nearfield_pim::radar::heights::{Features, Predictor, Sample, Scale, Sequence, best};
@@ -15,8 +15,8 @@ fn scale() -> Scale {
     }
 }
 
-/// Subranges whose hotness alternates from batch to batch between that of two classes: a model that
-/// predicts no change is always wrong.
+/// Creates samples of subranges whose hotness alternates from batch to batch between that of two
+/// classes: a model that predicts no change is always wrong.
 fn alternating(count: usize, seed: u64) -> Vec<Sample> {
     let random = &mut SmallRng::seed_from_u64(seed);
     let hot = [0x20, 0xf00];

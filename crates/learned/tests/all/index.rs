@@ -1,4 +1,4 @@
-//! An index whose heights the unit predicts answers as one without.
+//! Tests that an index whose heights the unit predicts returns the same as one without.
 
 use nearfield_core::Words;
 use nearfield_hardware::modules::Preset;
