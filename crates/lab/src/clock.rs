@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time that the calling thread has used so far (`CLOCK_THREAD_CPUTIME_ID`).
+/// Returns the CPU time that the calling thread has used so far (`CLOCK_THREAD_CPUTIME_ID`).
 ///
-/// Unlike wall-clock time it stands still while the thread is not on a core, so that other work
-/// on the machine does not count; neither does time asleep on a lock.
+/// Unlike wall-clock time it stands still while the thread is not on a core, so that other work on
+/// the machine does not count; neither does time asleep on a lock.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

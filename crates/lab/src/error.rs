@@ -10,18 +10,18 @@ pub enum LabError {
     /// A name that the lab does not know.
     #[error("unknown {what} {given:?}; allowed: {allowed}")]
     UnknownName {
-        /// What was named: "key set", "distribution", "mix".
+        /// The kind of name: "key set", "distribution", "mix".
         what: &'static str,
-        /// What was given, shortened.
+        /// The name given, shortened.
         given: String,
-        /// Everything that is accepted.
+        /// All accepted names.
         allowed: &'static str,
     },
 
-    /// A traversal program of ours that is none: a mistake.
+    /// A built-in traversal program that is invalid: a bug of the lab.
     #[error("a program of an application is refused: {error}")]
     Program {
-        /// Why.
+        /// The reason.
         error: String,
     },
 
@@ -45,7 +45,7 @@ pub enum LabError {
     Trace {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and in which line.
+        /// The fault, with its line.
         error: nearfield_hardware::accelerator::dcart::Error,
     },
 
@@ -54,7 +54,7 @@ pub enum LabError {
     KeyFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         fault: KeyFileFault,
     },
 
@@ -63,7 +63,7 @@ pub enum LabError {
     File {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
@@ -74,11 +74,11 @@ pub enum LabError {
         crate::text::display_bytes(*available_bytes)
     )]
     OutOfMemory {
-        /// What the memory was for.
+        /// The purpose of the memory.
         what: String,
-        /// Bytes that it would take.
+        /// Bytes that are needed.
         needed_bytes: u64,
-        /// Bytes that may be taken at this moment.
+        /// Bytes that are available at this moment.
         available_bytes: u64,
     },
 
@@ -90,46 +90,46 @@ pub enum LabError {
     TooFewKeys {
         /// The mix.
         mix: &'static str,
-        /// Operations asked for.
+        /// Operations requested.
         operations: u64,
         /// Inserts among them.
         inserts: u64,
         /// Keys of the whole set.
         keys: u64,
-        /// How many of them may be held out.
+        /// The most keys that may be held out.
         inserts_max: u64,
     },
 
     /// The operating system refused something.
     #[error("{what}: {source}")]
     System {
-        /// What was attempted.
+        /// The attempted operation.
         what: &'static str,
-        /// The system's answer.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }
 
-/// Why a file cannot serve as a key set.
+/// Reason why a file cannot serve as a key set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileFault {
-    /// It cannot be opened, read or decompressed.
+    /// A file that cannot be opened, read or decompressed.
     #[error("cannot be read: {0}")]
     Unreadable(#[source] std::io::Error),
-    /// It is a directory.
+    /// A directory.
     #[error("is a directory")]
     Directory,
-    /// It holds no line with a byte in it.
+    /// A file without a line that has a byte in it.
     #[error("holds no keys")]
     Empty,
-    /// It is no text: a line holds a NUL byte.
+    /// A file that is not text: a line holds a NUL byte.
     #[error("is not a text file: NUL byte in line {line}")]
     NulByte {
         /// The line, counted from 1.
         line: u64,
     },
-    /// A line exceeds the longest key.
+    /// A line that exceeds the longest key.
     #[error("line {line} is longer than {limit} bytes, the longest key")]
     LongLine {
         /// The line, counted from 1.

@@ -1,9 +1,9 @@
-//! The lab of Nearfield: experiments, each of which has [workloads](workload) run by contestants in
-//! the same [harness], and comes to a [report].
+//! The lab of Nearfield: experiments, each of which runs [workloads](workload) on contestants in
+//! the same [harness] and produces a [report].
 //!
-//! The experiments are a [benchmark](mod@bench) against other maps, beside the machine's own
+//! The experiments are a [benchmark](mod@bench) against other maps and against the machine's own
 //! [limit]; [servers](server) under the same load; traversal programs ([offload]); and the
-//! [figures] of papers. Measured, counted and modelled numbers never meet in one figure without
+//! [figures] of papers. Measured, counted and modelled numbers never appear in one figure without
 //! their label.
 
 #![deny(unsafe_code)]

@@ -4,9 +4,9 @@ use std::fs;
 
 use crate::error::LabError;
 
-/// Memory that can be taken without swapping, in bytes: the kernel's `MemAvailable`, or what the
-/// control group (version 2) of this process still grants if that is less. `None` where neither
-/// can be read.
+/// Returns the memory that can be taken without swapping, in bytes: the kernel's `MemAvailable`, or
+/// the rest of the limit of this process's control group (version 2) if that is less. Returns
+/// `None` if neither can be read.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo")
@@ -19,7 +19,7 @@ pub fn available_bytes() -> Option<u64> {
     }
 }
 
-/// Refuses what would take more memory than is available.
+/// Checks that an experiment fits into the available memory.
 ///
 /// # Errors
 /// `OutOfMemory` naming `what`, its need and the memory available.
@@ -34,8 +34,8 @@ pub fn check_available(what: impl FnOnce() -> String, needed_bytes: u64) -> Resu
     }
 }
 
-/// The sum of all `name  <number> kB` lines of a text in the manner of `/proc/meminfo`; `None`
-/// when there is no such line.
+/// Sums all `name  <number> kB` lines of a text in the format of `/proc/meminfo`; returns `None` if
+/// there is no such line.
 pub(crate) fn kibibytes_after(text: &str, name: &str) -> Option<u64> {
     text.lines()
         .filter_map(|line| line.strip_prefix(name))

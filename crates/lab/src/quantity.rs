@@ -1,4 +1,4 @@
-//! Counts in the notation of people, such as 10M.
+//! Counts in a short notation, such as 10M.
 
 use crate::error::LabError;
 use crate::text::shortened;

@@ -1,6 +1,6 @@
-//! Numbers and names in the notation of people.
+//! Numbers and names in a readable notation.
 
-/// A count of bytes in the largest binary unit that keeps it at or above one, for example
+/// Formats a count of bytes in the largest binary unit that keeps it at or above one, for example
 /// `1.5 GiB`.
 #[must_use]
 pub fn display_bytes(bytes: u64) -> String {
@@ -13,7 +13,7 @@ pub fn display_bytes(bytes: u64) -> String {
     format!("{scaled:.1} {}", UNITS[power as usize - 1])
 }
 
-/// Three digits that matter.
+/// Formats a rate with three significant digits.
 pub(crate) fn rate(mops: f64) -> String {
     let decimals = match mops {
         100.0.. => 0,
@@ -24,7 +24,7 @@ pub(crate) fn rate(mops: f64) -> String {
     format!("{mops:.decimals$}")
 }
 
-/// A ratio with its sign, as in `9.1x`.
+/// Formats a ratio with its sign, as in `9.1x`.
 pub(crate) fn ratio(ratio: f64) -> String {
     match ratio {
         10.0.. => format!("{ratio:.0}x"),
@@ -33,7 +33,7 @@ pub(crate) fn ratio(ratio: f64) -> String {
     }
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Formats nanoseconds in the unit that suits them.
 pub(crate) fn duration(nanoseconds: u64) -> String {
     match nanoseconds {
         0..10_000 => format!("{nanoseconds} ns"),
@@ -42,7 +42,7 @@ pub(crate) fn duration(nanoseconds: u64) -> String {
     }
 }
 
-/// A count with commas between thousands.
+/// Formats a count with commas between thousands.
 pub(crate) fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Runs a plan, table by table.
+//! The conductor, which runs a plan table by table.
 
 use super::field::{Stage, Starter};
 use super::plan::{Plan, Table};
@@ -13,39 +13,39 @@ use crate::workload::{KeySet, Mix, StreamSpec};
 use std::convert::Infallible;
 use std::process::Command;
 
-/// Determines all keys and operations.
+/// The seed of all keys and operations.
 const SEED: u64 = 1;
-/// Loads that count, each in a process of its own.
+/// Number of loads that count, each in a process of its own.
 const LOADS: usize = 3;
 const LINE_BYTES: u64 = 64;
-/// The smallest buffer that the limit can be measured with is a huge page.
+/// The smallest buffer that the limit can be measured with, in cache lines: a huge page.
 const LIMIT_LINES_MIN: usize = 1 << 15;
-/// Keys up to which a slice has the smaller number of operations.
+/// The most keys for which a slice has the smaller number of operations.
 const SMALL_KEYS: usize = 4_000_000;
 
-/// Something that a user who waits wants to know.
+/// Progress that a waiting user wants to see.
 #[derive(Debug)]
 pub enum Event<'e> {
-    /// A step of the work has begun.
+    /// A step of the work that has begun.
     Step(String),
-    /// Slices done and to do, of the table at hand.
+    /// Slices done and in total, of the table at hand.
     Slice(usize, usize),
-    /// A table is finished.
+    /// A table that is finished.
     Table(&'e TableResult),
     /// A circumstance that matters to the figures.
     Note(String),
 }
 
-/// Told about events as they happen.
+/// Callback that receives events as they happen.
 pub(super) type Observer<'o> = dyn FnMut(Event<'_>) + 'o;
 
-/// Runs plans. `command` starts a process that calls [`serve`](super::serve).
+/// The conductor of plans. `command` starts a process that calls [`serve`](super::serve).
 pub struct Conductor<'c> {
     starter: Starter<'c>,
 }
 
 impl<'c> Conductor<'c> {
-    /// A conductor that starts contestants with `command`.
+    /// Creates a conductor that starts contestants with `command`.
     pub fn new(command: &'c dyn Fn() -> Command, interrupt: &'c Interrupt) -> Self {
         Conductor {
             starter: Starter { command, interrupt },
@@ -55,8 +55,8 @@ impl<'c> Conductor<'c> {
     /// Measures all tables of a plan.
     ///
     /// # Errors
-    /// A key set that cannot be made, or a mix that does not fit its keys. What contestants do
-    /// wrong is theirs, and reported with the table.
+    /// A key set that cannot be made, or a mix that does not fit its keys. Failures of contestants
+    /// are no errors: they are reported with the table.
     pub fn run(
         &self,
         plan: &Plan,
@@ -152,17 +152,17 @@ impl<'c> Conductor<'c> {
     }
 }
 
-/// What the machine allows at most.
+/// The machine's limit for a number of threads.
 #[derive(Clone, Copy)]
 struct Limit {
     threads: usize,
-    /// Millions of lines for each second of CPU time.
+    /// Millions of cache lines read per second of CPU time.
     lines_mops: f64,
     huge_page_share: f64,
 }
 
-/// The limit for `threads` threads, each with a line for each of its share of the keys; measured
-/// unless it is among those `known`.
+/// Returns the limit for `threads` threads, each with a cache line for each key of its share;
+/// measures it unless `known` contains it.
 fn limit_of(known: &mut Vec<Limit>, keys: usize, threads: usize) -> Result<Limit, LabError> {
     if let Some(limit) = known.iter().find(|limit| limit.threads == threads) {
         return Ok(*limit);
@@ -184,8 +184,8 @@ fn limit_of(known: &mut Vec<Limit>, keys: usize, threads: usize) -> Result<Limit
     Ok(sum)
 }
 
-/// How many operations to make for a table of `keys` keys: enough for a slice of some tenths of
-/// a second, at least a batch, and no more insertions than there are keys for.
+/// Chooses the number of operations for a table of `keys` keys: enough for a slice of some tenths
+/// of a second, at least a batch, and not more insertions than there are keys for.
 fn stream_spec(table: &Table, keys: usize) -> StreamSpec {
     let shares = table.mix.shares();
     let slice = match (shares.scan > 0, keys <= SMALL_KEYS) {
@@ -195,7 +195,7 @@ fn stream_spec(table: &Table, keys: usize) -> StreamSpec {
         (false, false) => 1_000_000,
     };
     let operations = slice.max(table.batch) * PARTS * table.threads;
-    // At one insertion in twenty operations this holds out less than half of the keys.
+    // One operation in twenty inserts, so this holds out less than half of the keys.
     let insertable = if shares.insert > 0 {
         keys.saturating_mul(8)
     } else {
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_crash_costs_each_contestant_its_row_and_nothing_else() {
-        // Takes the keys, then dies while it loads.
+        // The script takes the keys, then dies while it loads.
         let script = r#"read l; head -c 800 >/dev/null; echo '{"answer":"ready"}'; read l;
                         echo no room >&2; exit 9"#;
         let (completion, results) = run(&[Mix::DcartA, Mix::Load], script);

@@ -12,30 +12,31 @@ use std::str::FromStr;
 pub enum Contestant {
     /// Nearfield's radix tree, in batches or one operation at a time.
     Nearfield,
-    /// The same tree with techniques of the engine chosen beforehand.
+    /// Nearfield's radix tree with explicitly chosen techniques of the engine.
     Chosen(Techniques),
     /// A map of another project, one operation at a time.
     Peer(PeerKind),
 }
 
-/// Techniques of the engine, each with those before it but for the last.
+/// A set of the engine's techniques. Each includes those before it, except the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Techniques {
-    /// None: one operation after the other inside a batch, each from the root. The baseline.
+    /// No technique: one operation after the other inside a batch, each from the root. The
+    /// baseline.
     OperationCentric,
-    /// Walks are interleaved, in the batch's order.
+    /// Interleaved walks, in the batch's order.
     Interleaved,
-    /// Operations are sorted, and those of one key combined.
+    /// Sorted operations, of which those of one key are combined.
     Combined,
-    /// Sorted operations walk shared paths together.
+    /// Sorted operations that walk shared paths together.
     Shared,
-    /// Operations of one node are triggered under one lock.
+    /// Operations of one node that are triggered under one lock.
     Triggered,
-    /// Everything that the DCART paper describes, with 4 MiB of shortcuts.
+    /// All techniques of the DCART paper, with 4 MiB of shortcuts.
     DataCentric,
 }
 
-/// What the data-centric mode has for shortcuts.
+/// Bytes of the data-centric mode's shortcuts.
 const SHORTCUT_BYTES: usize = 4 << 20;
 
 impl Techniques {
@@ -59,7 +60,7 @@ impl Techniques {
         }
     }
 
-    /// The engine's options.
+    /// Returns the engine's options.
     pub(super) fn options(self) -> EngineOptions {
         let none = EngineOptions::operation_centric();
         let interleaved = EngineOptions {
@@ -88,7 +89,7 @@ impl Techniques {
     }
 }
 
-/// What `Contestant` reads.
+/// The names that `Contestant` parses.
 const ALLOWED: &str = "nearfield, nearfield-interleaved, nearfield-combined, nearfield-shared, \
                        nearfield-triggered, nearfield-data-centric, \
                        nearfield-operation-centric, btreemap, brie-tree, congee, blart, ferntree, \
@@ -96,7 +97,7 @@ const ALLOWED: &str = "nearfield, nearfield-interleaved, nearfield-combined, nea
                        art-rowex, smart, heart";
 
 impl Contestant {
-    /// The name in command lines and reports.
+    /// Returns the name in command lines and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -106,7 +107,7 @@ impl Contestant {
         }
     }
 
-    /// All contestants.
+    /// Lists all contestants.
     pub fn all() -> impl Iterator<Item = Contestant> {
         let chosen = Techniques::ALL.map(Contestant::Chosen);
         let peers = PeerKind::ALL.map(Contestant::Peer);
@@ -116,13 +117,13 @@ impl Contestant {
             .chain(peers)
     }
 
-    /// Whether the map is Nearfield's, in whatever mode, and so counts what it does.
+    /// Returns true if the map is Nearfield's, in any mode, and so counts its work.
     #[must_use]
     pub fn is_ours(self) -> bool {
         !matches!(self, Contestant::Peer(_))
     }
 
-    /// Whether threads may share the map.
+    /// Returns true if threads may share the map.
     pub(super) fn is_shared(self) -> bool {
         match self {
             Contestant::Nearfield | Contestant::Chosen(_) => true,
@@ -130,7 +131,7 @@ impl Contestant {
         }
     }
 
-    /// Whether the map has scans.
+    /// Returns true if the map has scans.
     #[must_use]
     pub fn is_ordered(self) -> bool {
         match self {
@@ -139,7 +140,7 @@ impl Contestant {
         }
     }
 
-    /// Whether the map takes strings as keys.
+    /// Returns true if the map takes strings as keys.
     pub(super) fn takes_text(self) -> bool {
         match self {
             Contestant::Nearfield | Contestant::Chosen(_) => true,

@@ -1,4 +1,4 @@
-//! The running processes of the contestants, each with its map loaded.
+//! The running processes of the contestants, each with its loaded map.
 
 use super::contestant::Contestant;
 use super::process::Process;
@@ -23,22 +23,22 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// The contestant's map with the first `loaded` keys, if there is one.
+    /// Finds the contestant's map with the first `loaded` keys.
     pub(super) fn seat(&self, contestant: Contestant, loaded: usize) -> Option<&Seat> {
         let mut seats = self.seats.iter();
         seats.find(|seat| (seat.contestant, seat.loaded) == (contestant, loaded))
     }
 }
 
-/// Starts processes that can become contestants.
+/// A starter of processes that can become contestants.
 pub(super) struct Starter<'c> {
     pub(super) command: &'c dyn Fn() -> Command,
     pub(super) interrupt: &'c Interrupt,
 }
 
 impl Starter<'_> {
-    /// Starts a process for each contestant and lets all of them load the first `loaded` keys
-    /// at the same time; nothing is measured meanwhile but memory.
+    /// Starts a process for each contestant and makes all of them load the first `loaded` keys at
+    /// the same time; only memory is measured meanwhile.
     pub(super) fn seat_all(
         &self,
         contestants: &[Contestant],
@@ -114,13 +114,14 @@ fn loaded_answer(answer: Answer) -> Result<(Slice, Memory), String> {
     }
 }
 
-/// An answer to another order than was given.
+/// Formats the error for a reply of the wrong kind.
 pub(super) fn out_of_turn(answer: &Answer) -> String {
     format!("answered out of turn: {answer:?}")
 }
 
-/// Memory that a contestant takes for `keys` keys of `key_bytes` bytes together and for
-/// `operations` operations, roughly and rather too much: as measured at 1M to 50M sparse keys.
+/// Estimates the memory that a contestant takes for `keys` keys of `key_bytes` bytes together and
+/// for `operations` operations. The estimate is rough and rather too high; it follows measurements
+/// at 1M to 50M sparse keys.
 pub(super) fn memory_estimate(
     contestant: Contestant,
     keys: usize,

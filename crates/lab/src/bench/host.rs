@@ -1,4 +1,4 @@
-//! The process of a contestant. It reads orders, answers them, and ends when its input ends.
+//! The process of a contestant. It reads orders, replies to them, and ends when its input ends.
 
 use super::contestant::Contestant;
 use super::engine::{Engine, NearfieldEngine, PeerEngine};
@@ -19,7 +19,7 @@ use std::io::{self, BufRead, Write};
 /// # Errors
 /// A broken pipe, or input that no conductor sends.
 pub fn serve() -> io::Result<()> {
-    // A load takes long; nobody would see its end without the conductor.
+    // A load takes long. If the conductor died, this process would run on unnoticed.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     obey_all(io::stdin().lock(), io::stdout().lock())
 }
@@ -63,7 +63,7 @@ fn obey(
             },
             Some(runner),
         ) => {
-            // What threads and their records of durations take is not the map's.
+            // The memory of threads and their records of durations is not the map's.
             let empty = runner.load(0, threads, batch);
             let before = Resident::now();
             let load = empty.and_then(|_| runner.load(loaded, threads, batch));
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::workload::{Distribution, KeySpec, Mix, StreamSpec};
 
-    /// Lets a contestant load and run two parts of a mix, and gives its answers.
+    /// Makes a contestant load and run two parts of a mix, and returns its replies.
     fn answers(contestant: Contestant, keys: &KeySpec, mix: Mix, threads: usize) -> Vec<Answer> {
         let set = keys.generate(Some(3000), 1).unwrap();
         let spec = StreamSpec {

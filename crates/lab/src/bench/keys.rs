@@ -1,4 +1,4 @@
-//! The keys of a contestant's process. It holds them until it ends.
+//! The keys of a contestant's process, which holds them until it ends.
 
 use super::wire::{KeyForm, read_words};
 use nearfield_peers::Text;
@@ -11,8 +11,8 @@ pub(super) enum Keys {
 }
 
 impl Keys {
-    /// Reads what [`write_keys`](super::wire::write_keys) has written. Allocates the final size at
-    /// once, so that no freed memory is left that a map could grow into unnoticed.
+    /// Reads keys that [`write_keys`](super::wire::write_keys) has written. Allocates the final
+    /// size at once, so that no freed memory is left that a map could grow into unnoticed.
     pub(super) fn read(
         source: &mut impl Read,
         form: KeyForm,

@@ -1,10 +1,10 @@
-//! Measuring Nearfield beside other maps.
+//! Measures Nearfield against other maps.
 //!
 //! A [`Plan`] is a list of [tables](Table): one key set, mix, distribution, number of threads and
-//! batch size each, with the contestants to measure. The [`Conductor`] starts each contestant in
-//! a process of its own, lets it load its map, and then has all of them run slices of the same
-//! stream of operations in turn, so that what else happens on the machine meets all of them
-//! alike. A contestant that dies costs one failed row.
+//! batch size each, with the contestants to measure. The [`Conductor`] starts each contestant in a
+//! process of its own and makes it load its map. Then all contestants run slices of the same stream
+//! of operations in turn, so that other load on the machine affects all of them alike. A contestant
+//! that dies costs one failed row.
 //!
 //! ```text
 //!   conductor ── orders, keys, operations on stdin ──▶ host (one process a contestant)

@@ -6,7 +6,7 @@ use super::show;
 use crate::report::{LIMIT, Lines, Setting, bar_chart, escaped, frame, line_chart};
 use crate::text::grouped;
 
-/// The page of a report; `results` are its tables.
+/// Renders the page of a report; `results` are its tables.
 pub(super) fn page(report: &Report, results: &[TableResult]) -> String {
     let mut body = String::new();
     for sweep in sweeps(results) {
@@ -51,7 +51,7 @@ pub(super) fn page(report: &Report, results: &[TableResult]) -> String {
     )
 }
 
-/// A bar for each rate of a table, the limit left out where it would flatten the others.
+/// Draws a bar for each rate of a table, without the limit if it would flatten the others.
 fn chart(result: &TableResult) -> String {
     let is_map = |row: &Row| row.peer != LIMIT;
     let maps = result.rates().filter(|(row, _)| is_map(row));
@@ -69,7 +69,7 @@ struct Sweep {
     svg: String,
 }
 
-/// One plot for each number (threads, batch, count) and each group of tables in which nothing
+/// Draws one plot for each number (threads, batch, count) and each group of tables in which nothing
 /// else varies.
 fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
     let axes: [(&str, Axis); 3] = [
@@ -107,7 +107,7 @@ fn sweeps(results: &[TableResult]) -> Vec<Sweep> {
     sweeps
 }
 
-/// Where a setting holds the number that varies.
+/// Accessor of the varying number in a setting.
 type Axis = fn(&mut Setting) -> &mut usize;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What is to be measured: the combinations that a request asks for, checked before anything
-//! is measured.
+//! The plan of measurements: the combinations that a request asks for, checked before anything is
+//! measured.
 
 use super::contestant::Contestant;
 use crate::error::{KeyFileFault, LabError};
@@ -12,12 +12,12 @@ use std::fs::File;
 
 /// The most operations in a batch.
 pub const BATCH_MAX: u64 = 1 << 24;
-/// More threads than any machine has cores.
+/// The most threads that may be requested: more than any machine has cores.
 const THREADS_MAX: u64 = 1024;
-/// What a key takes at least: its 8 bytes here and with a contestant, and an entry there.
+/// The least bytes that a key takes: its 8 bytes here and with a contestant, and an entry there.
 const BYTES_PER_KEY_MIN: u64 = 8 + 8 + 16;
 
-/// What a user asks for; each list is swept.
+/// The user's request; each list is swept.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Key sets.
@@ -32,15 +32,15 @@ pub struct Request {
     pub threads: Vec<u64>,
     /// Operations in a batch; 1 for one operation at a time.
     pub batches: Vec<u64>,
-    /// Who takes part.
+    /// Contestants that take part.
     pub contestants: Vec<Contestant>,
-    /// Whether Nearfield also counts what its operations take.
+    /// True if Nearfield also counts the work of its operations.
     pub counters: bool,
 }
 
 impl Default for Request {
-    /// Gets on 10 million sparse keys by one thread, Nearfield in batches of 4096 beside the
-    /// radix trees, the two B-trees that people know best and the fastest hash map.
+    /// Gets on 10 million sparse keys by one thread. The contestants are Nearfield in batches of
+    /// 4096, the radix trees, the two best-known B-trees and the fastest hash map.
     fn default() -> Self {
         let peers = [
             PeerKind::Congee,
@@ -63,7 +63,7 @@ impl Default for Request {
     }
 }
 
-/// One combination, and who is measured in it.
+/// One combination and the contestants that are measured in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// The key set.
@@ -72,26 +72,26 @@ pub struct Table {
     pub count: Option<u64>,
     /// The mix of operations.
     pub mix: Mix,
-    /// How keys are chosen.
+    /// The distribution of the keys.
     pub distribution: Distribution,
     /// Threads that share the map.
     pub threads: usize,
     /// Operations in a batch.
     pub batch: usize,
-    /// Who is measured.
+    /// Contestants that are measured.
     pub contestants: Vec<Contestant>,
-    /// Whether those of them that can also count what their operations take.
+    /// True if those of them that can also count the work of their operations.
     pub counters: bool,
-    /// Who is not, and why.
+    /// Contestants that are left out, with the reason.
     pub skips: Vec<(Contestant, &'static str)>,
 }
 
-/// Tables in the order in which they are measured: those of one key set together.
+/// Tables in the order of measurement: those of one key set together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The tables.
     pub tables: Vec<Table>,
-    /// What the user should know before it starts.
+    /// Notes that the user should read before the start.
     pub notes: Vec<String>,
 }
 
@@ -205,7 +205,7 @@ fn notes(request: &Request) -> Vec<String> {
         .collect()
 }
 
-/// Who can be measured, and who cannot.
+/// Divides the contestants into those that can be measured and those that cannot.
 fn divide(
     request: &Request,
     keys: &KeySpec,

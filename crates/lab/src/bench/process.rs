@@ -10,10 +10,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 
-/// A pipe holds 64 KiB; larger writes than this gain nothing.
+/// The buffer of a pipe. A pipe holds 64 KiB; larger writes gain nothing.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// The slowest slice takes seconds, the slowest load of 50 million keys some minutes.
+/// Timeout for a reply. The slowest slice takes seconds, the slowest load of 50 million keys some
+/// minutes.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 20 * 60,
     tv_nsec: 0,
@@ -62,7 +63,7 @@ impl Process {
     /// Sends an order and the block of bytes that belongs to it.
     ///
     /// # Errors
-    /// Says how the process ended.
+    /// The way in which the process ended.
     pub(super) fn tell(
         &mut self,
         order: &Order,
@@ -74,10 +75,10 @@ impl Process {
         sent.map_err(|error| self.obituary(&error))
     }
 
-    /// Waits for the answer to the last order, for up to [`PATIENCE`].
+    /// Waits for the reply to the last order, for up to [`PATIENCE`].
     ///
     /// # Errors
-    /// Says how the process ended, or why it refused.
+    /// The way in which the process ended, or its reason for a refusal.
     pub(super) fn hear(&mut self) -> Result<Answer, String> {
         if let Err(error) = self.await_answer() {
             // A process that hangs would never end by itself.
@@ -92,7 +93,7 @@ impl Process {
         }
     }
 
-    /// Waits until there is something to read. Answers are read whole, so nothing is buffered.
+    /// Waits until there is something to read. Replies are read whole, so nothing is buffered.
     fn await_answer(&self) -> io::Result<()> {
         let pipe = self.answers.get_ref();
         loop {
@@ -107,7 +108,7 @@ impl Process {
         }
     }
 
-    /// [`tell`](Self::tell) and [`hear`](Self::hear) for orders without a block.
+    /// Calls [`tell`](Self::tell) and [`hear`](Self::hear), for orders without a block.
     pub(super) fn ask(&mut self, order: &Order) -> Result<Answer, String> {
         self.tell(order, |_| Ok(()))?;
         self.hear()
@@ -115,15 +116,15 @@ impl Process {
 
     fn end(&mut self) -> io::Result<ExitStatus> {
         self.interrupt.leave(self.pid);
-        // Fails only if it has ended already.
+        // Killing fails only if the process has ended already.
         let _ = self.child.kill();
         self.child.wait()
     }
 
-    /// How the process ended, after its pipe failed with `error`.
+    /// Describes how the process ended, after its pipe failed with `error`.
     fn obituary(&mut self, error: &io::Error) -> String {
         self.interrupt.leave(self.pid);
-        // Its output is closed, so it is ending; killing it would hide why.
+        // Its output is closed, so it is ending; killing it would hide the cause.
         let status = self.child.wait();
         let words = self.complaints.take().and_then(|thread| thread.join().ok());
         let words = words.filter(|words| !words.is_empty());
@@ -143,12 +144,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // There is nobody left to tell.
+        // No caller is left that could receive the status.
         let _ = self.end();
     }
 }
 
-/// The message of a panic, or else the last line, of what a process wrote to its errors.
+/// Returns the message of a panic, or else the last line, of the standard error of a process.
 fn last_words(stderr: impl Read) -> String {
     let lines = BufReader::new(stderr).split(b'\n').map_while(Result::ok);
     let mut last = String::new();

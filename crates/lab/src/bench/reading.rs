@@ -1,4 +1,4 @@
-//! One line under a table that sums it up.
+//! The line under a table that sums it up.
 
 use super::contestant::Contestant;
 use super::report::TableResult;
@@ -6,15 +6,15 @@ use crate::report::LIMIT;
 use crate::text::ratio;
 use crate::workload::Mix;
 
-/// Rates closer than this are told as equal; the machine itself varies by as much.
+/// The ratio up to which rates count as equal; the machine itself varies by as much.
 const EQUAL_WITHIN: f64 = 1.1;
-/// Slices further apart than this deserve a warning.
+/// The spread of slices above which a warning is printed.
 const SPREAD_MAX: f64 = 0.5;
 
 /// The name and the rate of a row.
 type Bar<'r> = (&'r str, f64);
 
-/// The reading of a table; empty when there is nothing to compare.
+/// Returns the summary of a table; empty if there is nothing to compare.
 pub(super) fn reading(result: &TableResult) -> String {
     let bars: Vec<Bar<'_>> = result
         .rates()
@@ -39,7 +39,8 @@ pub(super) fn reading(result: &TableResult) -> String {
     line.trim().to_owned()
 }
 
-/// Nearfield beside congee, the fastest ordered peer and the limit. `peers` are sorted by rate.
+/// Compares Nearfield with congee, the fastest ordered peer and the limit. `peers` are sorted by
+/// rate.
 fn about_nearfield(ours: f64, peers: &[Bar<'_>], limit: Option<f64>, what: &str) -> String {
     let mut parts = Vec::new();
     let ordered = peers
@@ -82,7 +83,7 @@ fn compared(ours: f64, (name, rate): &Bar<'_>, what: &str) -> String {
     format!("answers {} {name}'s {what}", ratio(factor))
 }
 
-/// Whether a contestant of this name is so.
+/// Returns true if `so` holds for the contestant of this name.
 fn is(name: &str, so: fn(Contestant) -> bool) -> bool {
     name.parse().is_ok_and(so)
 }

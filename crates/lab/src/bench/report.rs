@@ -6,61 +6,61 @@ use crate::harness::{Counts, Machine};
 use crate::report::{self, Kind, Setting};
 use serde::{Deserialize, Serialize};
 
-/// What a contestant achieved in a table.
+/// The result of a contestant in a table.
 pub type Row = report::Row<Slices>;
 
-/// What is known of the slices beside their rate.
+/// Details of the slices besides their rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slices {
-    /// Greatest less least rate, as a share of the median.
+    /// Difference of the greatest and the least rate, as a share of the median.
     pub rate_spread: Option<f64>,
-    /// The share of the growth of memory that lies in huge pages.
+    /// The share of the memory growth that is in huge pages.
     pub huge_page_share: Option<f64>,
-    /// What a slice of the operations took, where it was counted.
+    /// Counters of a slice of the operations, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<Counts>,
 }
 
-/// A contestant that did not get through.
+/// A contestant whose measurement failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
-    /// What was to be measured.
+    /// The setting of the measurement.
     #[serde(flatten)]
     pub setting: Setting,
     /// The contestant.
     pub peer: String,
-    /// How it ended, or why it refused.
+    /// The cause of its end, or its reason for a refusal.
     pub error: String,
 }
 
 /// A contestant that cannot be measured with these flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// What was asked for.
+    /// The requested setting.
     #[serde(flatten)]
     pub setting: Setting,
     /// The contestant.
     pub peer: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 /// A finished table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableResult {
-    /// What was measured.
+    /// The table that was measured.
     pub table: Table,
     /// The number of keys in the set.
     pub keys: usize,
-    /// Contestants that got through, in the table's order; then the most that the machine allows
-    /// where each operation must read a cache line of its own; then what was counted.
+    /// Rows of contestants that succeeded, in the table's order; then the most that the machine
+    /// allows if each operation must read a cache line of its own; then rows of counters.
     pub rows: Vec<Row>,
-    /// Contestants that did not.
+    /// Contestants that failed.
     pub failed: Vec<Failed>,
 }
 
 impl TableResult {
-    /// The result of a table of which nothing is measured yet.
+    /// Creates the result of a table before anything is measured.
     pub(super) fn of(table: &Table, keys: usize) -> Self {
         TableResult {
             table: table.clone(),
@@ -81,7 +81,7 @@ impl TableResult {
         }
     }
 
-    /// An empty row of this table.
+    /// Creates an empty row of this table.
     pub(super) fn row(&self, peer: &str, kind: Kind) -> Row {
         Row {
             setting: Some(self.setting()),
@@ -102,32 +102,32 @@ impl TableResult {
         });
     }
 
-    /// The rows that have a rate, with it.
+    /// Returns the rows that have a rate, with the rate.
     pub(super) fn rates(&self) -> impl Iterator<Item = (&Row, f64)> {
         let rows = self.rows.iter();
         rows.filter_map(|row| Some((row, row.rate_mops?)))
     }
 }
 
-/// A report: everything measured so far by one call of `nearfield bench`.
+/// The report: everything measured so far by one call of `nearfield bench`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The commit that was measured, with `-dirty` when files differed from it.
+    /// The commit that was measured, with `-dirty` if files differed from it.
     pub commit: String,
-    /// Where it was measured.
+    /// The machine of the measurements.
     pub machine: Machine,
-    /// Whether all tables were measured.
+    /// True if all tables were measured.
     pub complete: bool,
     /// The measurements.
     pub rows: Vec<Row>,
-    /// Contestants that did not get through.
+    /// Contestants that failed.
     pub failed: Vec<Failed>,
     /// Contestants that cannot be measured with these flags.
     pub skipped: Vec<Skipped>,
 }
 
 impl Report {
-    /// A report of nothing yet.
+    /// Creates an empty report.
     #[must_use]
     pub fn new(commit: String, machine: Machine) -> Self {
         Report {
@@ -161,7 +161,7 @@ pub(super) mod tests {
     use crate::report::LIMIT;
     use crate::workload::{Distribution, KeySpec, Mix};
 
-    /// A table with Nearfield, congee, dashmap and the limit at the rates given.
+    /// Creates a table with Nearfield, congee, dashmap and the limit at the rates given.
     pub(in crate::bench) fn result(mix: Mix, rates: [f64; 4]) -> TableResult {
         let contestant = |name: &str| name.parse::<Contestant>().unwrap();
         let names = ["nearfield", "congee", "dashmap", LIMIT];

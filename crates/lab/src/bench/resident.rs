@@ -3,7 +3,7 @@
 use crate::memory::kibibytes_after;
 use std::fs;
 
-/// Memory of this process that is in RAM, and how much of it in huge pages.
+/// Memory of this process that is in RAM, and the part of it in huge pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resident {
     pub(super) bytes: u64,
@@ -11,7 +11,7 @@ pub(super) struct Resident {
 }
 
 impl Resident {
-    /// Reads `/proc/self/smaps_rollup`; zeros where there is none.
+    /// Reads `/proc/self/smaps_rollup`; all zeros if the file is missing.
     pub(super) fn now() -> Self {
         let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
         let bytes = |name| kibibytes_after(&text, name).unwrap_or(0) * 1024;

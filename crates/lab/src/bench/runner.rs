@@ -1,4 +1,4 @@
-//! Executes the conductor's orders on one map.
+//! Execution of the conductor's orders on one map.
 
 use super::engine::{Engine, Lane};
 use super::task::{Digest, Task, Verb, tasks};
@@ -8,7 +8,7 @@ use crate::harness::{Counts, Durations, together};
 use crate::workload::Op;
 use std::time::Duration;
 
-/// Keys that are converted at once while the clock stands, when loading.
+/// Number of keys that are converted at once while the clock is stopped, during a load.
 const LOAD_CHUNK: usize = 4096;
 
 /// A map with its keys and operations. Calls are rare: the loops inside are compiled for the map.
@@ -17,13 +17,13 @@ pub(super) trait Runner {
     fn load(&mut self, loaded: usize, threads: usize, batch: usize) -> Result<Slice, String>;
     /// Takes the streams of operations, one a thread.
     fn prepare(&mut self, streams: &[Vec<Op>], batch: usize) -> Result<(), String>;
-    /// Runs part `part` of `parts` of the streams, where part 0 is to warm up.
+    /// Runs part `part` of `parts` of the streams. Part 0 is the warm-up.
     fn slice(&mut self, part: usize, parts: usize, version: u16) -> Result<Slice, String>;
-    /// Runs a part and counts what it takes.
+    /// Runs a part and counts its work.
     fn count(&mut self, part: usize, parts: usize, version: u16) -> Result<Counts, String>;
 }
 
-/// See [`Runner`].
+/// The [`Runner`] of an engine.
 pub(super) struct EngineRunner<S, E: Engine<S>> {
     engine: E,
     keys: Vec<S>,
@@ -32,7 +32,7 @@ pub(super) struct EngineRunner<S, E: Engine<S>> {
     durations: Durations,
 }
 
-/// What one thread did.
+/// The result of one thread.
 struct Tally {
     operations: usize,
     cpu: Duration,
@@ -51,7 +51,7 @@ impl<S: Digest, E: Engine<S>> EngineRunner<S, E> {
         }
     }
 
-    /// Turns what the threads did into a slice, unless some answer was wrong.
+    /// Turns the results of the threads into a slice; fails if any outcome was wrong.
     fn sum(&mut self, tallies: Vec<Result<Tally, String>>) -> Result<f64, String> {
         let mut rate_mops = 0.0;
         let (mut wrong, mut operations) = (0, 0);
@@ -127,7 +127,7 @@ impl<S: Digest, E: Engine<S>> Runner for EngineRunner<S, E> {
     }
 }
 
-/// Part `part` of `parts`, as equal as can be.
+/// Returns part `part` of `parts` that are as equal as possible.
 fn share<T>(tasks: &[T], part: usize, parts: usize) -> &[T] {
     let bound = |part: usize| tasks.len() * part / parts;
     &tasks[bound(part)..bound(part + 1)]
@@ -146,7 +146,7 @@ fn run<L: Lane>(lane: &mut L, tasks: &[Task<L::Key>], version: u16) -> Result<Ta
     })
 }
 
-/// Inserts `keys`, converting them in chunks of whole batches while the clock stands.
+/// Inserts `keys`, converting them in chunks of whole batches while the clock is stopped.
 fn load_share<S: Digest, E: Engine<S>>(
     lane: &mut E::Lane<'_>,
     keys: &[S],
@@ -180,7 +180,7 @@ fn load_share<S: Digest, E: Engine<S>>(
 mod tests {
     use super::*;
 
-    /// Forgets every tenth key.
+    /// An engine that forgets every tenth key.
     struct Forgetful;
 
     impl Engine<u64> for Forgetful {

@@ -12,7 +12,7 @@ use crate::text::display_bytes;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Reports that are kept up to date, table by table.
+/// The reports, which are written again after each table.
 #[derive(Debug)]
 pub struct Session {
     report: Report,
@@ -20,13 +20,13 @@ pub struct Session {
     sink: Sink,
 }
 
-/// Why a session ended early.
+/// Reason why a session ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// What was asked for cannot be measured.
+    /// A request that cannot be measured.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A report cannot be written.
+    /// A report that cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
 }

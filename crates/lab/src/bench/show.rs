@@ -5,7 +5,7 @@ use crate::harness::Latency;
 use crate::report::{LIMIT, table};
 use crate::text::{duration, grouped, rate, ratio};
 
-/// The table of a result, with a title above and what was left out below.
+/// Renders the table of a result, with a title above and the contestants left out below.
 pub(super) fn render(result: &TableResult) -> String {
     let reference = result.rates().find(|(row, _)| row.peer == "nearfield");
     let mut header = vec![
@@ -44,7 +44,7 @@ pub(super) fn render(result: &TableResult) -> String {
     text
 }
 
-/// The setting in words.
+/// Formats the setting in words.
 pub(super) fn title(result: &TableResult) -> String {
     let table = &result.table;
     let threads = if table.threads == 1 {
@@ -89,7 +89,7 @@ fn cells(row: &Row, rate_mops: f64) -> Vec<String> {
     ]
 }
 
-/// What an operation took on average, where it was counted.
+/// Formats the mean counters of an operation, if they were counted.
 fn counted(row: &Row) -> String {
     let Some(counts) = &row.detail.counters else {
         return String::new();

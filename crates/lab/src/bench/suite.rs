@@ -4,10 +4,11 @@ use super::plan::{Plan, Request};
 use crate::error::LabError;
 use crate::workload::{KeySpec, Mix};
 
-/// The default suite: generated and real-like keys, small enough for two minutes on two cores.
+/// Creates the default suite: generated and real-like keys, small enough for two minutes on two
+/// cores.
 ///
 /// # Errors
-/// As [`Plan::new`], where memory is very short.
+/// As [`Plan::new`], if memory is very short.
 pub fn default_suite() -> Result<Plan, LabError> {
     let sets = [
         (KeySpec::Sparse, 2_000_000),

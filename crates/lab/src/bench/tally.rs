@@ -7,12 +7,12 @@ use super::wire::Memory;
 use crate::harness::{Counts, Latency, Sample};
 use crate::report::Kind;
 
-/// What is known of a contestant while its table is being measured.
+/// The results of a contestant while its table is being measured.
 pub(super) struct Tally {
     pub(super) contestant: Contestant,
     pub(super) rates: Vec<f64>,
     pub(super) latency: Option<Latency>,
-    /// With the number of keys that it is for.
+    /// The memory, and the number of keys that it holds.
     pub(super) memory: Option<(Memory, usize)>,
     pub(super) counts: Option<Counts>,
     pub(super) failure: Option<String>,
@@ -30,7 +30,7 @@ impl Tally {
         }
     }
 
-    /// Calls `act` with the contestant's seat; one that fails loses it.
+    /// Calls `act` with the contestant's seat; removes the seat if that fails.
     pub(super) fn on_seat(
         &mut self,
         seats: &mut Vec<Seat>,
@@ -48,7 +48,7 @@ impl Tally {
         }
     }
 
-    /// Adds what came of it to the table.
+    /// Adds the contestant's row or failure to the table.
     pub(super) fn close(self, result: &mut TableResult) {
         let name = self.contestant.name();
         let (None, Some(rates)) = (&self.failure, Sample::new(self.rates)) else {

@@ -3,10 +3,10 @@
 use crate::workload::Op;
 use nearfield_peers::{Source, Text};
 
-/// The bits of a value that follow from its key; the others say who wrote it.
+/// Number of bits of a value that follow from its key; the other bits identify the writer.
 const DIGEST_BITS: u32 = 48;
 
-/// What to do with a key.
+/// The kind of operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -16,7 +16,7 @@ pub(super) enum Verb {
     ReadModifyWrite,
 }
 
-/// One operation: what, on which key, and what the key's value must look like.
+/// One operation: its kind, its key, and the digest that the key's value must contain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task<K> {
     pub(super) key: K,
@@ -25,13 +25,13 @@ pub(super) struct Task<K> {
 }
 
 impl<K> Task<K> {
-    /// The value to write; `version` tells writers apart.
+    /// Returns the value to write; `version` distinguishes writers.
     #[inline]
     pub(super) fn value(&self, version: u16) -> u64 {
         self.digest | u64::from(version) << DIGEST_BITS
     }
 
-    /// Whether a value read is one that was written for this key.
+    /// Returns true if `value` was written for this key.
     #[inline]
     pub(super) fn is_answered_by(&self, value: Option<u64>) -> bool {
         value.is_some_and(|value| (value ^ self.digest) << (u64::BITS - DIGEST_BITS) == 0)
@@ -40,11 +40,11 @@ impl<K> Task<K> {
 
 /// Keys that values can be checked against.
 pub(super) trait Digest: Source {
-    /// 48 bits that follow from the key.
+    /// Returns 48 bits that follow from the key.
     fn digest(self) -> u64;
 
-    /// Copies of keys, side by side in the order of the operations, as a server would find them
-    /// in its read buffer. Kept for the life of the process: once for each stream.
+    /// Copies keys side by side in the order of the operations, as a server would find them in its
+    /// read buffer. The copies live as long as the process: one set for each stream.
     fn queries(keys: &[Self], positions: impl Iterator<Item = usize>) -> Vec<Self>;
 }
 
@@ -83,10 +83,10 @@ impl Digest for Text {
     }
 }
 
-/// Turns operations on positions into tasks on keys as a map wants them.
+/// Turns operations on positions into tasks on keys in the map's form.
 ///
 /// # Errors
-/// Says why the map cannot hold one of the keys.
+/// The reason why the map cannot hold one of the keys.
 pub(super) fn tasks<S: Digest, K>(
     keys: &[S],
     ops: &[Op],

@@ -12,20 +12,20 @@ use crate::text::display_bytes;
 use crate::workload::{OpStream, Streams};
 use std::convert::Infallible;
 
-/// Slices that count.
+/// Number of slices that count.
 const SLICES: usize = 5;
-/// What the operations are cut into: one part to warm up, the slices, and one to count.
+/// Number of parts of the operations: one to warm up, the slices, and one to count.
 pub(super) const PARTS: usize = SLICES + 2;
 
-/// Measures contestants on the same operations.
+/// A measurement of contestants on the same operations.
 pub(super) struct Turns<'t> {
     pub(super) starter: &'t Starter<'t>,
     pub(super) streams: &'t Streams,
 }
 
 impl Turns<'_> {
-    /// Measures all contestants of a table: together where their maps fit in memory together,
-    /// else one after the other.
+    /// Measures all contestants of a table: together if their maps fit in memory together, else one
+    /// after the other.
     pub(super) fn measure(
         &self,
         stage: &mut Stage,
@@ -53,7 +53,7 @@ impl Turns<'_> {
         }
     }
 
-    /// Memory that a contestant is going to take beyond what it has.
+    /// Estimates the memory that a contestant needs in addition to what it has.
     fn need(&self, contestant: Contestant, stage: &Stage) -> u64 {
         let operations = self.streams.threads().iter().map(OpStream::len).sum();
         match stage.seat(contestant, self.streams.loaded()) {
@@ -65,7 +65,7 @@ impl Turns<'_> {
         }
     }
 
-    /// Seats the contestants that are not seated yet, and has all run slices in turn.
+    /// Starts the contestants that are not running yet, and makes all run slices in turn.
     fn take_turns(
         &self,
         contestants: &[Contestant],

@@ -1,12 +1,12 @@
-//! What the conductor and a contestant's process say to each other: lines of JSON, and after two
-//! of the orders a block of bytes for what is large.
+//! The protocol between the conductor and a contestant's process: lines of JSON, and after two of
+//! the orders a block of bytes with the large data.
 
 use crate::harness::{Counts, Latency};
 use crate::workload::KeySet;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
 
-/// What the conductor asks for. Each order is answered by one [`Answer`].
+/// An order of the conductor. The process replies to each with one [`Answer`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub(super) enum Order {
@@ -49,13 +49,13 @@ pub(super) enum KeyForm {
     Text,
 }
 
-/// What a contestant's process answers.
+/// The reply of a contestant's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// Done, nothing to tell.
+    /// Done, without further data.
     Ready,
-    /// The map cannot do this, or did it wrongly.
+    /// The map cannot do this, or has done it wrongly.
     Refused { reason: String },
     /// The load is done.
     Loaded { slice: Slice, memory: Memory },
@@ -65,16 +65,16 @@ pub(super) enum Answer {
     Counted { counts: Counts },
 }
 
-/// How fast a slice was.
+/// The speed of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Slice {
-    /// Operations for each second of CPU time, in millions, summed over the threads.
+    /// Millions of operations per second of CPU time, summed over the threads.
     pub(super) rate_mops: f64,
     /// Latencies since the streams arrived, the first slice (which warms up) left out.
     pub(super) latency: Option<Latency>,
 }
 
-/// What the load did to the process's memory.
+/// The memory that a load has added to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Memory {
     /// Growth of resident memory by the load.
@@ -88,7 +88,7 @@ pub(super) fn write_line(target: &mut impl Write, message: &impl Serialize) -> i
     target.write_all(b"\n")
 }
 
-/// Reads one message; `None` at the end of input.
+/// Reads one message; returns `None` at the end of input.
 pub(super) fn read_line<M: for<'de> Deserialize<'de>>(
     source: &mut impl BufRead,
 ) -> io::Result<Option<M>> {
@@ -99,7 +99,7 @@ pub(super) fn read_line<M: for<'de> Deserialize<'de>>(
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-/// The order that announces `keys`.
+/// Creates the order that announces `keys`.
 pub(super) fn keys_order(contestant: &str, keys: &KeySet) -> Order {
     let (form, bytes) = match keys {
         KeySet::Words(words) => (KeyForm::Words, words.len() * size_of::<u64>()),

@@ -1,9 +1,9 @@
-//! Numbers of papers and goals of this project, beside the results.
+//! Claims of papers and goals of this project, compared with the results.
 
 use super::row::{Claim, Row};
 use crate::report::Kind;
 
-/// A claim before anything was run; `S` says which number of ours follows from which rows.
+/// A claim before any run; `S` describes how our number follows from rows.
 pub(super) struct Stated<S: 'static> {
     pub id: &'static str,
     pub text: &'static str,
@@ -25,8 +25,8 @@ impl<S> Stated<S> {
     }
 }
 
-/// A table of claims: a name, the paper's number with its unit, where ours comes from, and what it
-/// says.
+/// Creates a table of claims: a name, the paper's number with its unit, the source of our number,
+/// and the text.
 macro_rules! stated {
     ($($id:literal ($paper:expr, $unit:literal) $source:expr => $text:expr;)*) => {
         &[$(Stated { id: $id, text: $text, paper: $paper, unit: $unit, source: $source }),*]
@@ -35,7 +35,7 @@ macro_rules! stated {
 
 pub(super) use stated;
 
-/// The rows of a peer in a figure.
+/// Returns the rows of a peer in a figure.
 pub(super) fn of<'r>(
     rows: &'r [Row],
     figure: &'r str,
@@ -45,8 +45,8 @@ pub(super) fn of<'r>(
     of_figure.filter(move |row| row.peer == peer)
 }
 
-/// Whether a claim of this name may have a number of the paper: what is ours, or varies a model,
-/// has none.
+/// Returns true if a claim of this name may have a number from the paper. Claims about our designs
+/// and about varied models have none.
 #[cfg(test)]
 pub(super) fn is_stated_by_paper(id: &str) -> bool {
     let of_ours = ["ours.", "lowest.", "highest."];

@@ -1,4 +1,4 @@
-//! What has to be done for figures, in pieces that can be done at the same time.
+//! Jobs: the work for figures, in pieces that can run at the same time.
 
 use super::kept::Kept;
 use super::row::Row;
@@ -7,26 +7,26 @@ use crate::harness::Interrupt;
 use crate::server::ServerError;
 use nearfield_pool::PoolError;
 
-/// Some of the points of a figure, or of several that show the same run.
+/// The work for some points of a figure, or of several figures that show the same run.
 pub(super) struct Job {
     pub figures: Vec<&'static str>,
-    /// Whose points they are.
+    /// The contender of the points.
     pub peer: String,
-    /// The memory that they take, in bytes.
+    /// The memory that the job takes, in bytes.
     pub bytes: usize,
-    /// How many phases it has.
+    /// Number of phases.
     pub phases: usize,
-    /// Why it cannot be done, if it cannot.
+    /// Reason why the job cannot run, if it cannot.
     pub missing: Option<String>,
-    /// Whether no other may run meanwhile, as a clock measures it.
+    /// True if no other job may run at the same time, because a clock measures this one.
     pub alone: bool,
     pub work: Work,
 }
 
-/// Adds its rows to a run, also those before an error.
+/// The work: adds its rows to a run, including those before an error.
 type Work = Box<dyn FnOnce(&mut Run<'_>) -> Result<(), PointError> + Send>;
 
-/// A job that is being done.
+/// A job that is running.
 pub(super) struct Run<'r> {
     pub interrupt: &'r Interrupt,
     pub kept: &'r Kept,
@@ -35,53 +35,53 @@ pub(super) struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// Says that a phase has ended.
+    /// Reports that a phase has ended.
     pub(super) fn end_phase(&mut self) {
         (self.phase_ended)();
     }
 }
 
-/// Why there is no outcome.
+/// Reason why a point has no outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PointError {
-    /// An index of the pool refused or did not do an operation.
+    /// An operation that an index of the pool refused or failed.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// An index of modules refused a batch.
+    /// A batch that an index of modules refused.
     #[error(transparent)]
     Batch(#[from] nearfield_core::Error),
-    /// The workload cannot be made.
+    /// A workload that cannot be made.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A server does not do what it is asked.
+    /// A server that does not do what it is asked to.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// Answers were wrong.
+    /// Wrong outcomes.
     #[error("{wrong} of {operations} operations had a wrong answer; the first: {first}")]
     Wrong {
-        /// How many.
+        /// Number of wrong outcomes.
         wrong: u64,
-        /// Of how many.
+        /// Number of operations.
         operations: u64,
-        /// What was asked, and what was answered.
+        /// The first wrong outcome, with its operation.
         first: String,
     },
-    /// Clients wait for what never comes.
+    /// Clients that wait for an event that never comes.
     #[error("{clients} clients have not ended their operations")]
     Hangs {
-        /// How many tasks of clients.
+        /// Number of waiting client tasks.
         clients: usize,
     },
-    /// What is to be compared is not there.
+    /// A program or file that is missing, so that nothing can be compared.
     #[error("{0}")]
     Missing(String),
-    /// The user asked to stop.
+    /// A request of the user to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// What a job without an index takes.
+/// Memory of a job without an index, in bytes.
 const BYTES_MIN: usize = 1 << 20;
 
 impl Job {
@@ -102,7 +102,7 @@ impl Job {
         }
     }
 
-    /// Computed without clients.
+    /// Creates a job that computes its rows without clients.
     pub(super) fn count(
         figure: &'static str,
         peer: &str,
@@ -115,13 +115,13 @@ impl Job {
         })
     }
 
-    /// What it is, for people.
+    /// Describes the job in words.
     pub(super) fn title(&self) -> String {
         format!("figure {}: {}", self.figures.join(", "), self.peer)
     }
 
-    /// Does it, and answers its rows, also those before an error. `kept` is what jobs before have
-    /// left.
+    /// Runs the job and returns its rows, including those before an error. `kept` holds the results
+    /// of earlier jobs.
     pub(super) fn run(
         self,
         interrupt: &Interrupt,
@@ -138,7 +138,7 @@ impl Job {
         (run.rows, done)
     }
 
-    /// Does it with nothing that others have left.
+    /// Runs the job without results of earlier jobs.
     #[cfg(test)]
     pub(super) fn run_by_itself(self, interrupt: &Interrupt) -> (Vec<Row>, Result<(), PointError>) {
         self.run(interrupt, &Kept::new(0), || {})

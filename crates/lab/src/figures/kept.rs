@@ -1,15 +1,15 @@
-//! What jobs leave for later ones.
+//! Results that jobs leave for later jobs.
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Results that more than one job needs, by a description of what they are. Those that were not
-/// used for longest go when there are too many bytes.
+/// A cache of results that more than one job needs, by description. Evicts the least recently used
+/// ones when they have too many bytes.
 #[derive(Debug)]
 pub(super) struct Kept {
     bytes_max: usize,
-    /// The last used ones last.
+    /// The results; the most recently used is the last.
     results: Mutex<VecDeque<Entry>>,
 }
 
@@ -21,7 +21,7 @@ struct Entry {
 }
 
 impl Kept {
-    /// Nothing yet, and never more than this number of bytes.
+    /// Creates an empty cache of at most this number of bytes.
     pub(super) fn new(bytes_max: usize) -> Kept {
         Kept {
             bytes_max,
@@ -29,7 +29,7 @@ impl Kept {
         }
     }
 
-    /// The result of a description, if it is there and of this type.
+    /// Finds the result of a description, if it is present and of this type.
     pub(super) fn find<T: Any + Send + Sync>(&self, what: &str) -> Option<Arc<T>> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         let place = results.iter().position(|result| result.what == what)?;
@@ -39,7 +39,7 @@ impl Kept {
         value.downcast().ok()
     }
 
-    /// The one result that there is, and what it is.
+    /// Returns the only result and its description.
     #[cfg(test)]
     pub(super) fn only<T: Any + Send + Sync>(&self) -> (String, Arc<T>) {
         let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,8 +48,8 @@ impl Kept {
         (results[0].what.clone(), value.downcast().unwrap())
     }
 
-    /// Keeps a result that takes this number of bytes, unless it alone is too large. Then it is not
-    /// made.
+    /// Stores a result that takes this number of bytes. A result that alone exceeds the limit is
+    /// not made.
     pub(super) fn keep<T: Any + Send + Sync>(
         &self,
         what: String,

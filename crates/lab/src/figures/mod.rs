@@ -1,8 +1,8 @@
 //! The figures of papers, from models of their hardware.
 //!
-//! What has to be done is cut into *jobs*, which are independent of each other and of the machine:
-//! the same scale and seed give the same rows, whatever runs beside. Each paper says what its
-//! figures are, what it claims, and how large its experiments are (`paper::Paper`).
+//! The work is cut into *jobs*, which are independent of each other and of the machine: the same
+//! scale and seed give the same rows, whatever runs at the same time. Each paper defines its
+//! figures, its claims, and the size of its experiments (`paper::Paper`).
 
 mod adm;
 mod chime;

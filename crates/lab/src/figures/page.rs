@@ -1,11 +1,11 @@
-//! One page with every figure. It refers to no other file.
+//! The page with every figure. It refers to no other file.
 
 use super::report::FigureReport;
 use super::row::{LASTS, Row};
 use super::show;
 use crate::report::{Lines, bar_chart, escaped, frame, line_chart, span_chart};
 
-/// The page of a report.
+/// Renders the page of a report.
 pub(super) fn page(report: &FigureReport) -> String {
     let paper = report.scale.paper();
     let head = paper.head(&report.commit);
@@ -43,7 +43,8 @@ pub(super) fn page(report: &FigureReport) -> String {
     frame("Nearfield figures", &title, &body)
 }
 
-/// The rows of each panel, in their order, and what the panel shows and how that came to be.
+/// Groups the rows by panel and kind, in their order, with a caption of the panel's title, its axis
+/// and the kind.
 fn panels<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
     let mut panels: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in rows {
@@ -60,7 +61,7 @@ fn panels<'r>(rows: &[&'r Row]) -> Vec<(String, Vec<&'r Row>)> {
     panels
 }
 
-/// Lines, or bars where no peer has more than a point, or spans.
+/// Draws lines, or bars if no peer has more than a point, or spans.
 fn plot(rows: &[&Row]) -> String {
     if rows.iter().all(|row| row.detail.y.name == LASTS) {
         let span = |row: &&'_ Row| (row.detail.x.value, row.detail.x.value + row.detail.y.value);

@@ -3,14 +3,14 @@
 use super::job::Job;
 use super::row::{Claim, Device, Network, Row};
 
-/// A figure: what it is called, what it shows, and what has to be done for it at a scale.
+/// A figure: its name, its title, and its jobs at a scale.
 pub(super) struct Figure<S> {
     pub name: &'static str,
     pub title: &'static str,
     pub jobs: fn(&Figure<S>, &S) -> Vec<Job>,
 }
 
-/// A figure's name and what it shows.
+/// A figure's name and title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Title {
     pub name: &'static str,
@@ -19,37 +19,37 @@ pub(super) struct Title {
 
 /// A paper at a scale.
 pub(super) trait Paper {
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> &'static str;
 
-    /// All figures, in its order.
+    /// Returns all figures, in the paper's order.
     fn titles(&self) -> Vec<Title>;
 
-    /// All names of figures, for people.
+    /// Returns the names of all figures as text.
     fn allowed(&self) -> &'static str;
 
-    /// What has to be done for some figures.
+    /// Returns the jobs of some figures.
     fn jobs(&self, figures: &[&'static str]) -> Vec<Job>;
 
-    /// What the networks are modelled by, where there are some.
+    /// Returns the models of its networks; none by default.
     fn networks(&self) -> Vec<Network> {
         Vec::new()
     }
 
-    /// What modules are modelled by, where there are some.
+    /// Returns the models of its modules; none by default.
     fn devices(&self) -> Vec<Device> {
         Vec::new()
     }
 
-    /// The rows of a figure of which all are there, as they are shown.
+    /// Turns the complete rows of a figure into the rows that are shown.
     fn finish(&self, _figure: &str, rows: Vec<Row>) -> Vec<Row> {
         rows
     }
 
-    /// All claims, with ours as far as it follows from rows.
+    /// Returns all claims, with our number if it follows from `rows`.
     fn claims(&self, rows: &[Row]) -> Vec<Claim>;
 
-    /// How large a run is and what it is modelled by, for people.
+    /// Describes the size of a run and its models as text.
     fn head(&self, commit: &str) -> String;
 }
 
@@ -62,12 +62,12 @@ impl<S> Figure<S> {
     }
 }
 
-/// The jobs of a figure whose points come from runs that several figures share: none of its own.
+/// Returns no jobs: the points of this figure come from runs that several figures share.
 pub(super) fn shared<S>(_: &Figure<S>, _: &S) -> Vec<Job> {
     Vec::new()
 }
 
-/// A table of figures: a name, what makes its jobs, and what it shows.
+/// Creates a table of figures: a name, the function that makes its jobs, and a title.
 macro_rules! figures {
     ($($name:literal $jobs:path => $title:literal;)*) => {
         &[$(Figure { name: $name, title: $title, jobs: $jobs }),*]

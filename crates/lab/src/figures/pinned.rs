@@ -1,7 +1,7 @@
-//! Figures that a change must not move unseen. Small runs in virtual time give the same numbers on
-//! every machine, and `pinned.txt` has those of the last commit. A change that moves one has to
-//! write them anew (`NEARFIELD_UPDATE_PINS=1`, `docs/testing.md`), so its commit shows which ones,
-//! and by how much. What is measured is not among them.
+//! Tests that a change does not move figures unnoticed. Small runs in virtual time give the same
+//! numbers on every machine, and `pinned.txt` has those of the last commit. A change that moves one
+//! has to write them again (`NEARFIELD_UPDATE_PINS=1`, `docs/testing.md`), so its commit shows
+//! which ones, and by how much. Measured numbers are not among them.
 
 use super::claim::is_stated_by_paper;
 use super::job::Job;
@@ -25,7 +25,7 @@ const HEAD: &str = "\
 struct Runs {
     paper: Box<dyn Paper + Sync>,
     jobs: Vec<Job>,
-    /// Whether each point is pinned, too, and not only claims.
+    /// True if each point is pinned, too, besides the claims.
     has_points: bool,
 }
 
@@ -58,7 +58,7 @@ fn all_runs() -> Vec<Runs> {
             has_points: false,
         },
         Runs {
-            // The others have rivals that are measured.
+            // The other figures have rivals that are measured.
             jobs: dcart.jobs(&["10", "units"]),
             paper: Box::new(dcart),
             has_points: true,
@@ -66,7 +66,7 @@ fn all_runs() -> Vec<Runs> {
     ]
 }
 
-/// A line for each number, by name.
+/// Runs the jobs and returns a line for each number, by name.
 fn lines(runs: Vec<Runs>) -> Vec<String> {
     let (mut papers, mut queue) = (Vec::new(), VecDeque::new());
     for (
@@ -127,14 +127,14 @@ fn line_of_claim(paper: &str, claim: &Claim) -> Option<String> {
     ))
 }
 
-/// A point by its figure, panel, peer and place, and the numbers that explain its height.
+/// Formats a point: its figure, panel, peer and x, and the numbers that explain its y.
 fn line_of_row(paper: &str, row: &Row) -> Option<String> {
     let detail = &row.detail;
     if row.kind == Kind::Measured {
         return None;
     }
     let clients = row.setting.as_ref().map_or(0, |setting| setting.threads);
-    // Of latency over throughput neither is a place.
+    // In a plot of latency over throughput neither is an identity.
     let place = match (&*detail.x.name, &*detail.x.unit) {
         (_, "Mops") => format!("clients {clients}"),
         (name, _) => format!("{name} {}", digits(detail.x.value)),
@@ -172,7 +172,7 @@ fn line_of_row(paper: &str, row: &Row) -> Option<String> {
     ))
 }
 
-/// A number by four digits, which tell any change of a model from none.
+/// Formats a number with four digits, which show any change of a model.
 fn digits(number: f64) -> String {
     if number == 0.0 {
         return "0".to_owned();
@@ -181,12 +181,12 @@ fn digits(number: f64) -> String {
     format!("{number:.*}", (3 - whole).max(0) as usize)
 }
 
-/// The name of a line: all but its numbers.
+/// Returns the name of a line: all except its numbers.
 fn name(line: &str) -> &str {
     line.rsplit_once(" | ").map_or(line, |(name, _)| name)
 }
 
-/// The lines that differ: those that were pinned, and those that were found.
+/// Returns the lines that differ, pinned and found.
 fn differences(pinned: &[String], found: &[String]) -> Vec<String> {
     let missing = |ours: &[String], line: &String| !ours.contains(line);
     let gone = pinned.iter().filter(|line| missing(found, line));
@@ -255,7 +255,8 @@ fn lines_that_come_or_go_or_change_are_told() {
     assert_eq!(rounded, ["0", "0.01234", "1.234", "123457"]);
 }
 
-/// The field `paper` is a number of a paper: what is ours, or varies a model, has none.
+/// The field `paper` is a number of a paper. Claims about our designs and about varied models have
+/// none.
 #[test]
 fn papers_numbers_are_of_papers() {
     for run in all_runs() {

@@ -1,4 +1,4 @@
-//! The report of figures for programs.
+//! The report of figures as a file for programs.
 
 use super::row::{Claim, Device, Network, Omitted, Row};
 use super::scale::Scale;
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 pub struct FigureReport {
     /// The commit, with `-dirty` when files differed from it.
     pub commit: String,
-    /// Where the models were computed, which has no influence on them.
+    /// The machine that computed the models, which has no influence on them.
     pub machine: Machine,
-    /// Whether all points of all figures were run.
+    /// True if all points of all figures were run.
     pub complete: bool,
-    /// How large it was.
+    /// The size of the run.
     pub scale: Scale,
-    /// What the networks are modelled by, where there are some.
+    /// Models of networks, if there are any.
     pub networks: Vec<Network>,
-    /// What modules are modelled by, where there are some.
+    /// Models of modules, if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// The points of the figures.
     pub rows: Vec<Row>,
-    /// What the paper says, and what came out here.
+    /// Claims of the paper, with the results here.
     pub claims: Vec<Claim>,
-    /// Points that did not get through.
+    /// Points that failed.
     pub failed: Vec<Omitted>,
-    /// Who could not take part.
+    /// Contenders that could not take part.
     pub skipped: Vec<Omitted>,
 }
 
 impl FigureReport {
-    /// A report of nothing yet.
+    /// Creates an empty report.
     #[must_use]
     pub fn new(commit: String, machine: Machine, scale: Scale) -> FigureReport {
         let paper = scale.paper();

@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 /// A model of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Network {
-    /// Its name in rows.
+    /// The name in rows.
     pub name: String,
-    /// Where its figures are from.
+    /// The source of its figures.
     pub source: String,
-    /// From a request to its answer, in nanoseconds.
+    /// Time from a request to its response, in nanoseconds.
     pub round_trip_ns: f64,
-    /// What the link of a memory node carries, in bytes a second in each direction.
+    /// Bandwidth of a memory node's link, in bytes a second in each direction.
     pub bytes_per_second: f64,
-    /// What a message adds to its bytes.
+    /// Bytes that a message adds to its payload.
     pub header_bytes: u64,
-    /// Reads, writes, atomics, and atomics on one word, a second.
+    /// Reads a second at a memory node.
     pub reads_per_second: f64,
-    /// See above.
+    /// Writes a second at a memory node.
     pub writes_per_second: f64,
-    /// See above.
+    /// Atomics a second at a memory node.
     pub atomics_per_second: f64,
-    /// See above.
+    /// Atomics a second on one word.
     pub same_word_per_second: f64,
 }
 
@@ -48,27 +48,28 @@ impl Network {
 /// A model of modules and their host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its name in rows.
+    /// The name in rows.
     pub name: String,
-    /// Where its figures are from.
+    /// The source of its figures.
     pub source: String,
     /// Cycles of a processor in a second.
     pub cycles_per_second: f64,
     /// Threads of a processor.
     pub tasklets: usize,
-    /// What a thread waits for a word of its bank, in nanoseconds.
+    /// Latency of a word of the thread's bank, in nanoseconds.
     pub word_ns: f64,
-    /// What each transfer takes besides its bytes, in nanoseconds.
+    /// Fixed cost of each transfer besides its bytes, in nanoseconds.
     pub transfer_ns: f64,
-    /// What it takes to start modules in each round, in nanoseconds.
+    /// Cost of starting modules in each round, in nanoseconds.
     pub launch_ns: f64,
-    /// Between the host and all of 2048 modules, in bytes a second: there, and back.
+    /// Bandwidth between the host and all of 2048 modules, in bytes a second: to the modules, and
+    /// back.
     pub bytes_per_second: [f64; 2],
     /// The memory of a module, in bytes.
     pub bank_bytes: u64,
-    /// Watts of a processor that runs.
+    /// Power of a running processor, in watts.
     pub watts_per_module: f64,
-    /// Joules of a byte between host and modules.
+    /// Energy of a byte between host and modules, in joules.
     pub joules_per_byte: f64,
 }
 
@@ -100,12 +101,12 @@ impl Device {
     }
 }
 
-/// A number with what it is of.
+/// A number with its name and unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
-    /// What it is of.
+    /// The name of the quantity.
     pub name: String,
-    /// Its unit; empty for what has none.
+    /// The unit; empty if there is none.
     pub unit: String,
     /// The number.
     pub value: f64,
@@ -120,7 +121,7 @@ impl Quantity {
         }
     }
 
-    /// The axis that it lies on.
+    /// Returns the label of its axis.
     pub(super) fn axis(&self) -> String {
         match &*self.unit {
             "" => self.name.clone(),
@@ -129,56 +130,56 @@ impl Quantity {
     }
 }
 
-/// What lies on the vertical axis of spans: how long something lasts that begins where it lies on
-/// the other.
+/// Name of the vertical quantity of spans: the duration of an activity whose start is on the
+/// horizontal axis.
 pub(super) const LASTS: &str = "lasts";
 
 /// One point of a figure. `threads` of its setting are clients, of all compute nodes together, with
-/// two operations under way each.
+/// two operations in flight each.
 pub type Row = report::Row<Point>;
 
-/// Where a point lies, and what is known of it beside its rate.
+/// The position of a point, and its details besides its rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The figure of the paper.
     pub figure: String,
-    /// The part of it; empty where it has one.
+    /// The panel of the figure; empty if there is only one.
     pub panel: String,
-    /// Where it lies on the horizontal axis.
+    /// The horizontal coordinate.
     pub x: Quantity,
-    /// And on the vertical one.
+    /// The vertical coordinate.
     pub y: Quantity,
-    /// The network, where there was one.
+    /// The network, if there was one.
     pub network: Option<String>,
     /// Compute nodes.
     pub compute_nodes: Option<usize>,
     /// Memory nodes.
     pub memory_nodes: Option<usize>,
-    /// What a compute node may keep; null where there is no limit.
+    /// Limit of a compute node's cache, in bytes; null if there is none.
     pub cache_bytes_max: Option<usize>,
-    /// What it keeps, hotspots included.
+    /// Bytes in the cache of a compute node, hotspots included.
     pub cache_bytes: Option<f64>,
-    /// Messages that ports of memory nodes have taken for each operation: reads, writes, atomics.
+    /// Messages at the ports of memory nodes for each operation: reads, writes, atomics.
     pub messages_per_operation: Option<[f64; 3]>,
-    /// Bytes that they have carried for each operation, in both directions, without headers.
+    /// Bytes through these ports for each operation, in both directions, without headers.
     pub bytes_per_operation: Option<f64>,
     /// The share of speculative reads that were right.
     pub hit_rate: Option<f64>,
     /// The number of keys as a part of that in the paper; caches are this part of the paper's.
     pub scale: Option<f64>,
-    /// Where keys come from, if that was to be chosen: `generated`, or a file.
+    /// The source of the keys, if it could be chosen: `generated`, or a file.
     #[serde(default)]
     pub key_source: Option<String>,
-    /// The modules, where there were some: by which figures they are modelled.
+    /// The model of the modules, if there were any.
     pub device: Option<String>,
-    /// How many modules.
+    /// Number of modules.
     pub modules: Option<usize>,
-    /// What batches took of them.
+    /// The work of batches in the modules.
     pub work: Option<Work>,
 }
 
 impl Row {
-    /// A point that no clients have worked for.
+    /// Creates a point that is computed without clients.
     pub(super) fn counted(figure: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
         let detail = Point {
             figure: figure.to_owned(),
@@ -197,7 +198,7 @@ impl Row {
         }
     }
 
-    /// A point whose height is its rate.
+    /// Creates a point whose height is its rate.
     pub(super) fn rated(figure: &str, peer: &str, x: Quantity, mops: f64, kind: Kind) -> Row {
         Row {
             rate_mops: Some(mops),
@@ -206,19 +207,19 @@ impl Row {
         }
     }
 
-    /// The point in a part of its figure.
+    /// Moves the point into a panel of its figure.
     pub(super) fn in_panel(mut self, panel: impl Into<String>) -> Row {
         self.detail.panel = panel.into();
         self
     }
 
-    /// The same at another height.
+    /// Replaces the vertical coordinate.
     pub(super) fn at(mut self, y: Quantity) -> Row {
         self.detail.y = y;
         self
     }
 
-    /// Another number of the same run, which is no rate and takes no work.
+    /// Turns the point into another number of the same run, without rate and work.
     pub(super) fn aside(self, y: Quantity, kind: Kind) -> Row {
         let mut row = self.at(y);
         (row.rate_mops, row.kind) = (None, kind);
@@ -227,18 +228,18 @@ impl Row {
     }
 }
 
-/// What batches took of modules and of their host. Counts depend on no model but that of what a
-/// program copies.
+/// The work of batches in modules and on their host. Counts depend on no model except that of the
+/// bytes a program copies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// Batches that counted.
+    /// Number of batches that counted.
     pub batches: u64,
     /// Rounds of a batch: data to all modules, a program in each, data back.
     pub rounds: f64,
-    /// Of those, rounds whose input is what modules have put out in the batch: what goes from
-    /// module to module, through the host.
+    /// Rounds among those whose input is output of modules in the same batch: data that goes from
+    /// module to module through the host.
     pub rounds_between: f64,
-    /// Rounds of the batch that had most, also of those before any counted.
+    /// Rounds of the batch that had most, including batches that did not count.
     pub rounds_max: u64,
     /// Pointers followed for each operation.
     pub hops: f64,
@@ -246,35 +247,35 @@ pub struct Work {
     pub compares: f64,
     /// Copies between banks and processors for each operation.
     pub copies: f64,
-    /// Bytes of them.
+    /// Bytes of these copies for each operation.
     pub copied_bytes: f64,
     /// Instructions of modules for each operation.
     pub instructions: f64,
-    /// Bytes between host and modules for each operation that mean something: there, and back.
+    /// Useful bytes between host and modules for each operation: to the modules, and back.
     pub useful_bytes: [f64; 2],
-    /// Bytes that were moved for that, as all modules of a transfer are sent as much.
+    /// Bytes moved for that; more, because all modules of a transfer are sent equally many.
     pub moved_bytes: [f64; 2],
-    /// How long modules ran in a batch, in nanoseconds: in each round that which ran longest.
+    /// Time that modules ran in a batch, in nanoseconds: in each round that of the slowest.
     pub modules_ns: f64,
-    /// How long data were moved.
+    /// Time of data transfers in a batch, in nanoseconds.
     pub transfer_ns: f64,
-    /// How long it took to start modules and see that they were done.
+    /// Time to start modules and notice that they were done.
     pub launch_ns: f64,
-    /// How long the host worked by itself.
+    /// Time that the host worked by itself.
     pub host_ns: f64,
-    /// How long a batch was on its way between clients and the index, where a protocol is between,
-    /// measured on this machine: the median of the batches. No throughput has it in it.
+    /// Time of a batch between clients and the index, if there is a protocol between them, measured
+    /// on this machine: the median of the batches. No throughput includes it.
     #[serde(default)]
     pub on_the_way_ns: f64,
-    /// How long the host had nothing to do.
+    /// Time that the host was idle.
     pub host_idle_ns: f64,
-    /// How long no module ran.
+    /// Time that no module ran.
     pub modules_idle_ns: f64,
-    /// What the module that was sent most was sent, over what each was sent on the average.
+    /// Bytes sent to the module that was sent most, divided by the mean of all modules.
     pub imbalance: f64,
-    /// How long the module ran that ran longest, over how long each ran on the average.
+    /// Running time of the slowest module, divided by the mean of all modules.
     pub imbalance_ns: f64,
-    /// Microjoules for each operation, of modules that run and of transfers.
+    /// Microjoules for each operation, of running modules and of transfers.
     pub microjoules: f64,
     /// Contention nodes pulled to the host in a batch.
     pub pulled: f64,
@@ -282,36 +283,36 @@ pub struct Work {
     pub divided: f64,
     /// Keys moved in a batch.
     pub moved_keys: f64,
-    /// What is in use of all banks, in bytes.
+    /// Bytes in use in all banks.
     pub modules_bytes: u64,
-    /// What the host keeps to find things.
+    /// Bytes of the host's structures for finding keys.
     pub host_bytes: u64,
 }
 
-/// A number that the paper states, or that is asked of this project, and what came out here.
+/// A number that the paper states, or a goal of this project, with the result here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// Its name.
     pub id: String,
-    /// What it says.
+    /// The text of the claim.
     pub text: String,
-    /// The paper's number; null where the paper has none.
+    /// The paper's number; null if the paper has none.
     pub paper: Option<f64>,
-    /// The number here; null where what it follows from was not run.
+    /// The number here; null if the rows that it follows from were not run.
     pub ours: Option<f64>,
     /// The unit of both: `x` for a ratio.
     pub unit: String,
-    /// How ours came to be.
+    /// The kind of our number: modelled, measured or counted.
     pub kind: Kind,
 }
 
-/// What is not in a figure, and why.
+/// A point that is missing in a figure, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Omitted {
     /// The figure.
     pub figure: String,
-    /// What was to be run.
+    /// The contender.
     pub peer: String,
-    /// Why it is not there.
+    /// The reason.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! One call of `nearfield figures`, from the figures to the last report.
+//! One call of `nearfield figures`, from the request to the last report.
 
 use super::job::{Job, PointError};
 use super::kept::Kept;
@@ -17,21 +17,21 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock, mpsc};
 
-/// What jobs leave for later ones takes no more memory than this, in bytes.
+/// The most bytes of results that jobs keep for later jobs.
 const KEPT_BYTES_MAX: usize = 1 << 30;
 
-/// What is to be done: figures of a paper, at a scale.
+/// A request: figures of a paper, at a scale.
 pub struct Request {
     figures: Vec<Title>,
     scale: Scale,
 }
 
 impl Request {
-    /// The figures of these names, in the order of the paper; all if there are none. `3` means all
-    /// parts of figure 3.
+    /// Creates a request of the figures of these names, in the order of the paper; of all figures
+    /// if there are no names. `3` means all parts of figure 3.
     ///
     /// # Errors
-    /// `UnknownName` for a figure that is not there.
+    /// `UnknownName` for a figure that does not exist.
     pub fn new(names: &[String], scale: Scale) -> Result<Request, LabError> {
         let is_named = |figure: &Title, name: &str| {
             let part = figure.name.strip_prefix(name);
@@ -53,20 +53,20 @@ impl Request {
         Ok(Request { figures, scale })
     }
 
-    /// The names of the figures.
+    /// Returns the names of the figures.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.figures.iter().map(|figure| figure.name).collect()
     }
 }
 
-/// A report that is kept up to date, figure by figure.
+/// A report that is written again after each figure.
 #[derive(Debug)]
 pub struct FigureSession {
     sink: Sink,
 }
 
-/// What a worker says.
+/// A message of a worker.
 enum News {
     Begins(String),
     Phase,
@@ -84,7 +84,7 @@ impl FigureSession {
         })
     }
 
-    /// Runs figures, has each printed as it is finished, and brings the reports up to date.
+    /// Runs figures, prints each as it is finished, and brings the reports up to date.
     ///
     /// # Errors
     /// A report can no longer be written.
@@ -124,7 +124,7 @@ impl FigureSession {
             drop(sender);
             let mut figures = request.figures.iter().copied().peekable();
             loop {
-                // Those whose jobs have all ended, in their order.
+                // Prints the figures whose jobs have all ended, in the order of the figures.
                 while let Some(figure) = figures.next_if(|figure| board.has_ended(figure.name)) {
                     board.collect(figure.name, &mut report);
                     report.claims = paper.claims(&report.rows);
@@ -160,7 +160,8 @@ impl FigureSession {
     }
 }
 
-/// As many workers as there are cores, and as the memory of the largest job allows.
+/// Returns the number of workers: one for each core, as far as memory for as many of the largest
+/// job is available.
 fn workers(waiting: &VecDeque<(usize, Job)>) -> usize {
     let largest = waiting.iter().map(|(_, job)| job.bytes).max().unwrap_or(1);
     let available = available_bytes().unwrap_or(u64::MAX);
@@ -168,10 +169,10 @@ fn workers(waiting: &VecDeque<(usize, Job)>) -> usize {
     cores.min(available as usize / largest.max(1)).max(1)
 }
 
-/// Jobs that nobody has begun.
+/// Jobs that no worker has started.
 struct Queue {
     jobs: Mutex<VecDeque<(usize, Job)>>,
-    /// Who holds it alone is the only one who works.
+    /// Lock that a job which must run alone holds for writing, and any other for reading.
     alone: RwLock<()>,
     kept: Kept,
 }
@@ -183,7 +184,7 @@ impl Queue {
     }
 }
 
-/// Does jobs until none is left.
+/// Runs jobs until none is left.
 fn work(queue: &Queue, interrupt: &Interrupt, sender: &mpsc::Sender<News>) {
     while !interrupt.is_raised() {
         let Some((number, job)) = queue.next() else {
@@ -194,7 +195,7 @@ fn work(queue: &Queue, interrupt: &Interrupt, sender: &mpsc::Sender<News>) {
             .then(|| queue.alone.write().unwrap_or_else(PoisonError::into_inner));
         let _beside =
             (!job.alone).then(|| queue.alone.read().unwrap_or_else(PoisonError::into_inner));
-        // Nobody listens any more if the reports cannot be written.
+        // The receiver is gone if the reports cannot be written.
         let _ = sender.send(News::Begins(job.title()));
         let phase = || {
             let _ = sender.send(News::Phase);
@@ -206,7 +207,7 @@ fn work(queue: &Queue, interrupt: &Interrupt, sender: &mpsc::Sender<News>) {
     }
 }
 
-/// An entry for each of the figures for which something is not there.
+/// Creates an entry for each of the figures in which `peer` is missing.
 fn omitted(figures: &[&'static str], peer: &str, reason: &str) -> Vec<Omitted> {
     let entry = |figure: &&str| Omitted {
         figure: (*figure).to_owned(),
@@ -216,13 +217,13 @@ fn omitted(figures: &[&'static str], peer: &str, reason: &str) -> Vec<Omitted> {
     figures.iter().map(entry).collect()
 }
 
-/// What has become of jobs, by their numbers, in whatever order they end.
+/// The outcomes of jobs, by number. Jobs end in any order.
 struct Board(Vec<Entry>);
 
 struct Entry {
     figures: Vec<&'static str>,
     peer: String,
-    /// Rows that no figure has yet, and how it has ended.
+    /// The rows that no figure has taken yet, and the result; `None` until the job ends.
     end: Option<(Vec<Row>, Result<(), PointError>)>,
 }
 
@@ -247,7 +248,7 @@ impl Board {
         entries.all(|entry| entry.end.is_some() || !entry.figures.contains(&figure))
     }
 
-    /// Moves what has become of a figure into the report.
+    /// Moves the rows and the failures of a figure into the report.
     fn collect(&mut self, figure: &'static str, report: &mut FigureReport) {
         let mut own = Vec::new();
         for entry in &mut self.0 {

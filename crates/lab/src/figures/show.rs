@@ -5,7 +5,7 @@ use super::report::FigureReport;
 use super::row::{Claim, Omitted, Row};
 use crate::text::rate;
 
-/// Its name and what it shows.
+/// Formats the figure's name and title.
 pub(super) fn title(figure: Title, report: &FigureReport) -> String {
     let paper = report.scale.paper().name();
     let Title { name, text } = figure;
@@ -15,7 +15,7 @@ pub(super) fn title(figure: Title, report: &FigureReport) -> String {
     }
 }
 
-/// A figure with all its points.
+/// Formats a figure with all its points.
 pub(super) fn figure(figure: Title, report: &FigureReport) -> String {
     let of_figure = |row: &&Row| row.detail.figure == figure.name;
     let rows: Vec<&Row> = report.rows.iter().filter(of_figure).collect();
@@ -52,10 +52,10 @@ pub(super) fn figure(figure: Title, report: &FigureReport) -> String {
     text
 }
 
-/// A column: its title, and what stands in it for a row.
+/// A column: its title, and the function that formats its cell of a row.
 type Column = (String, Box<dyn Fn(&Row) -> Option<String>>);
 
-/// The points of a panel, with the columns that have something in them.
+/// Formats the points of a panel, with the columns that have a value in some row.
 pub(super) fn table(rows: &[&Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();
@@ -117,7 +117,7 @@ pub(super) fn table(rows: &[&Row]) -> String {
         column("host ms", |row| {
             Some(rate(row.detail.work.as_ref()?.host_ns / 1e6))
         }),
-        // In no throughput: it is another domain than the row's.
+        // No throughput includes it: this time is measured, the row is modelled.
         column("on the way ms, measured", |row| {
             let milliseconds = row.detail.work.as_ref()?.on_the_way_ns / 1e6;
             (milliseconds > 0.0).then(|| rate(milliseconds))
@@ -125,7 +125,7 @@ pub(super) fn table(rows: &[&Row]) -> String {
         column("keys", |row| row.detail.key_source.clone()),
         column("kind", |row| Some(row.kind.name().to_owned())),
     ];
-    // Nothing twice, and nothing that nobody has.
+    // Leaves out columns that repeat an axis, and columns without any value.
     let on_axes = [&*first.detail.x.name, &*first.detail.y.name];
     let twice = [
         ("clients", "clients"),
@@ -150,7 +150,7 @@ fn micros(nanoseconds: u64) -> String {
     rate(nanoseconds as f64 / 1e3)
 }
 
-/// What the paper states and what came out.
+/// Formats the claims of the paper and our results.
 pub(super) fn claims(report: &FigureReport) -> String {
     let number = |value: Option<f64>, unit: &str| match value {
         Some(value) if unit == "x" => format!("{value:.2}x"),

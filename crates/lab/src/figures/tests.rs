@@ -1,4 +1,4 @@
-//! All figures, very small: each has its points, and a second run repeats them.
+//! Tests of all figures at a very small size: each has its points, and a second run repeats them.
 
 use super::paper::Paper;
 use super::report::FigureReport;
@@ -56,7 +56,7 @@ fn every_figure_has_points_or_says_why_not() {
             ];
             assert!(numbers.iter().all(|number| number.is_finite()), "{row:?}");
             assert!(row.rate_mops.is_none_or(|rate| rate > 0.0), "{row:?}");
-            // What comes from a model of hardware says so.
+            // Rates that come from a model of hardware are labelled as modelled.
             assert_eq!(row.rate_mops.is_some(), row.kind == Kind::Modelled);
         }
     }
@@ -71,7 +71,7 @@ fn every_figure_has_points_or_says_why_not() {
     of_the_schema(&report);
 }
 
-/// The names of fields in files.
+/// Checks the names of fields in the JSON report.
 fn of_the_schema(report: &FigureReport) {
     let json = serde_json::to_value(report).unwrap();
     for field in [
@@ -82,7 +82,7 @@ fn of_the_schema(report: &FigureReport) {
     let is_simulated = |row: &&serde_json::Value| row["figure"] == "12";
     let row = json["rows"].as_array().unwrap().iter().find(is_simulated);
     let row = row.unwrap();
-    // As those of `nearfield bench`.
+    // The same names as in the report of `nearfield bench`.
     for field in [
         "keys",
         "count",
@@ -134,8 +134,7 @@ fn every_figure_of_modules_has_points_or_says_why_not() {
             let expected: &[Kind] = match figure.name {
                 "cpu" => &[Kind::Measured],
                 "8" | "15" => &[Kind::Counted],
-                // A model is trained on this machine.
-                // So are servers, beside indexes in modules.
+                // A model is trained on this machine, and servers and indexes in modules run on it.
                 "7" | "9" | "14" => &[Kind::Modelled, Kind::Measured],
                 _ => &[Kind::Modelled],
             };
@@ -152,7 +151,7 @@ fn every_figure_of_modules_has_points_or_says_why_not() {
         .iter()
         .filter_map(|row| row.detail.device.as_deref());
     assert_eq!(used.collect::<BTreeSet<&str>>(), presets);
-    // Each contender that is there has each operation at each degree of skew.
+    // Each contender that takes part has each operation at each degree of skew.
     let of_ten = report.rows.iter().filter(|row| row.detail.figure == "10");
     let (long, of_ten): (Vec<_>, Vec<_>) =
         of_ten.partition(|row| row.detail.panel.starts_with("Get, "));
@@ -168,7 +167,7 @@ fn every_figure_of_modules_has_points_or_says_why_not() {
     }
     let peers: BTreeSet<&str> = points.iter().map(|(peer, ..)| &**peer).collect();
     assert!(peers.contains("radar") && peers.contains("range-partition"));
-    // One that differs from another in its gets is run with nothing else.
+    // This contender differs from another only in its gets, so it runs nothing else.
     let operations = |peer: &&str| if *peer == "pim-tree, table" { 1 } else { 6 };
     let operations: usize = peers.iter().map(operations).sum();
     assert_eq!(points.len(), operations * 4);
@@ -193,7 +192,7 @@ fn every_figure_of_modules_has_points_or_says_why_not() {
         "{saved:?}"
     );
     assert!(claim("radar.rounds").ours <= Some(2.0) && claim("ours.rounds").ours <= Some(2.0));
-    // Of Range-partition, the fullest module is what the distribution says.
+    // The load of Range-partition's fullest module is the one computed from the distribution.
     let closed = claim("radar.imbalance.range-partition").ours.unwrap();
     assert!((0.8..1.25).contains(&closed), "{closed}");
     of_the_schema_of_modules(&report);
@@ -222,7 +221,7 @@ fn of_the_schema_of_modules(report: &FigureReport) {
             "docs/pim-figures.md lacks {field}"
         );
     }
-    // The same fields as of the other paper.
+    // The same fields as in the rows of CHIME.
     let (other, ..) = run(&["16"], &Interrupt::default());
     let other = serde_json::to_value(&other.rows[0]).unwrap();
     let of_setting = ["keys", "count", "mix", "distribution", "threads", "batch"];
@@ -311,7 +310,7 @@ fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
         assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
     }
     assert!(printed.contains("ADM, figure 6a:") && printed.contains("modelled"));
-    // What everything in one memory serves is certain.
+    // With everything in one memory, the share that it serves is known.
     let shares = |peer: &str| {
         let of_peer = move |row: &&Row| row.peer == peer && row.detail.figure == "6a";
         let rows: Vec<&Row> = report.rows.iter().filter(of_peer).collect();
@@ -319,15 +318,15 @@ fn every_figure_of_tiers_has_points_and_every_claim_a_number() {
         rows.iter().map(|row| row.detail.y.value).sum::<f64>() / 20.0
     };
     assert_eq!((shares("DRAM"), shares("HBM")), (0.0, 100.0));
-    // First come has its capacity's part of the requests, the ideal what the keys' distribution
-    // gives the hottest 30 %: 86.6 %.
+    // First come serves its capacity's part of the requests. The ideal placement serves the part
+    // that the keys' distribution gives the hottest 30 %: 86.6 %.
     assert!(
         (shares("first come") - 30.0).abs() < 5.0,
         "{}",
         shares("first come")
     );
     assert!((shares("ideal") - 86.6).abs() < 3.0, "{}", shares("ideal"));
-    // The same again, from the same seed; and from a file.
+    // A run with the same seed repeats the rows, and a report read from a file is the same.
     let (again, _, _) = run_at(scale(), &["6a", "moved"], &Interrupt::default());
     let of_both = |row: &&Row| ["6a", "moved"].contains(&&*row.detail.figure);
     let rows: Vec<&Row> = report.rows.iter().filter(of_both).collect();
@@ -360,7 +359,7 @@ fn every_figure_of_traversals_has_points_and_every_claim_a_number() {
         assert!(claim.ours.is_some_and(f64::is_finite), "{claim:?}");
     }
     assert!(printed.contains("pulse, TABLE4:") && printed.contains("modelled"));
-    // Both are the same on one node.
+    // Both systems are the same on one node.
     let latency = |peer: &str| {
         let is_it = |row: &&Row| {
             let detail = &row.detail;
@@ -373,7 +372,7 @@ fn every_figure_of_traversals_has_points_and_every_claim_a_number() {
     };
     assert_eq!(latency("pulse"), latency("pulse-acc"));
     assert_eq!(latency("pulse").len(), 6);
-    // The same again, from the same seed; and from a file.
+    // A run with the same seed repeats the rows, and a report read from a file is the same.
     let (again, _, _) = run_at(scale(), &["table4", "2b"], &Interrupt::default());
     let of_both = |row: &&Row| ["2b", "table4"].contains(&&*row.detail.figure);
     let rows: Vec<&Row> = report.rows.iter().filter(of_both).collect();

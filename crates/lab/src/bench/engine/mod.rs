@@ -1,4 +1,4 @@
-//! Executes tasks on a map.
+//! Execution of tasks on a map.
 
 mod nearfield;
 mod peer;
@@ -9,34 +9,34 @@ pub(super) use peer::PeerEngine;
 use super::task::Task;
 use crate::harness::{Counts, Durations};
 
-/// A map and the way its operations are carried out.
+/// A map and the code that carries out its operations.
 pub(super) trait Engine<S>: Sized {
-    /// A key as the map wants it.
+    /// A key in the form that the map takes.
     type Key: Copy + Send + Sync;
     /// One thread's access to the map.
     type Lane<'e>: Lane<Key = Self::Key> + Send
     where
         Self: 'e;
 
-    /// Converts a key, or says why the map cannot hold it.
+    /// Converts a key, or returns the reason why the map cannot hold it.
     fn key(source: S) -> Result<Self::Key, &'static str>;
 
-    /// One lane for each of `threads` threads, for batches of `batch` operations where the map
+    /// Creates one lane for each of `threads` threads, for batches of `batch` operations if the map
     /// takes batches.
     fn lanes(&mut self, threads: usize, batch: usize) -> Vec<Self::Lane<'_>>;
 }
 
-/// One thread's access to a map. This is what is measured: everything in
-/// [`run`](Lane::run) counts.
+/// One thread's access to a map. The time of [`run`](Lane::run), with everything in it, is
+/// measured.
 pub(super) trait Lane {
-    /// A key as the map wants it.
+    /// A key in the form that the map takes.
     type Key: Copy;
 
-    /// Carries out `tasks` in order and answers how many had a wrong answer. Writes values of
+    /// Carries out `tasks` in order and returns the number of wrong outcomes. Writes values of
     /// `version`, and records latencies.
     ///
     /// # Errors
-    /// Says why the map refused.
+    /// The map's reason for a refusal.
     fn run(
         &mut self,
         tasks: &[Task<Self::Key>],
@@ -44,7 +44,7 @@ pub(super) trait Lane {
         durations: &mut Durations,
     ) -> Result<u64, String>;
 
-    /// Carries out `tasks` and counts what that takes; `None` for maps that do not count.
+    /// Carries out `tasks` and counts their work; returns `None` for maps that do not count.
     fn count(&mut self, _tasks: &[Task<Self::Key>], _version: u16) -> Option<Counts> {
         None
     }

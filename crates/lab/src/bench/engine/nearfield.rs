@@ -1,4 +1,4 @@
-//! Nearfield: in batches, or one operation at a time.
+//! Nearfield as a contestant: in batches, or one operation at a time.
 
 use super::{Engine, Lane};
 use crate::bench::task::{Task, Verb};
@@ -10,12 +10,12 @@ use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 use std::time::Instant;
 
-/// One single operation of so many is timed, and a pin is taken for so many, as for the peers.
+/// One in this many single operations is timed, and a pin is taken as often, as for the peers.
 const STRIDE: usize = 64;
 
 /// A form of entries for the lab's keys and values.
 pub(in crate::bench) trait LabForm: RadixForm {
-    /// The key as the lab has it.
+    /// A key of the lab.
     type Source;
 
     /// Converts a key.
@@ -62,10 +62,10 @@ impl LabForm for Bytes {
     }
 }
 
-/// See the module.
+/// The engine of this module.
 pub(in crate::bench) struct NearfieldEngine<F: LabForm> {
     index: Radix<F>,
-    /// One batch a thread, used again and again: its memory stays.
+    /// One batch a thread, reused so that its memory stays allocated.
     batches: Vec<Batch<F>>,
 }
 
@@ -102,7 +102,7 @@ impl<F: LabForm> Engine<F::Source> for NearfieldEngine<F> {
     }
 }
 
-/// What one thread works with.
+/// One thread's view of the index and its batch.
 pub(in crate::bench) struct NearfieldLane<'e, F: LabForm> {
     index: &'e Radix<F>,
     batch: &'e mut Batch<F>,
@@ -190,7 +190,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
         Ok(wrong)
     }
 
-    /// Carries out one task by itself; answers whether the map did.
+    /// Carries out one task by itself; returns true if its outcome was right.
     #[inline]
     fn perform(
         &self,
@@ -212,7 +212,7 @@ impl<F: LabForm> NearfieldLane<'_, F> {
         task.is_answered_by(self.index.read_pinned(pinned, task.key, F::read))
     }
 
-    /// Sets a value; answers whether there was one for the key before.
+    /// Sets a value; returns true if the key had one before.
     #[inline]
     fn insert(&self, task: &Task<F::Key<'static>>, version: u16) -> Result<bool, Error> {
         let before = F::written(task.value(version), |value| {
@@ -261,7 +261,7 @@ fn push<F: LabForm>(batch: &mut Batch<F>, task: &Task<F::Key<'static>>, version:
     }
 }
 
-/// Reads the outcomes of a batch and counts the tasks that were answered wrongly.
+/// Reads the outcomes of a batch and counts the wrong ones.
 #[inline]
 fn wrong_answers<F: LabForm>(batch: &Batch<F>, tasks: &[Task<F::Key<'static>>]) -> u64 {
     let mut wrong = 0;

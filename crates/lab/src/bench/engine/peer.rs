@@ -8,11 +8,11 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::time::Instant;
 
-/// One operation of so many is timed (reading the clock twice takes about as long as a fast
-/// get), and as often the guard is taken anew.
+/// One in this many operations is timed (reading the clock twice takes about as long as a fast
+/// get), and the guard is taken again as often.
 const STRIDE: usize = 64;
 
-/// See the module.
+/// The engine of this module.
 pub(in crate::bench) struct PeerEngine<S, P> {
     peer: P,
     source: PhantomData<S>,
@@ -75,7 +75,7 @@ impl<Q: Session> Lane for PeerLane<Q> {
 }
 
 impl<Q: Session> PeerLane<Q> {
-    /// Carries out one task; answers whether the map did.
+    /// Carries out one task; returns true if its outcome was right.
     #[inline]
     fn perform(&mut self, guard: &Q::Guard, task: &Task<Q::Key>, version: u16) -> bool {
         match task.verb {

@@ -1,5 +1,5 @@
-//! Where objects lie in a memory: size classes, eight in each doubling, and the freed blocks of
-//! each. Blocks are lines of 64 bytes.
+//! Addresses of objects in a memory: size classes, eight in each doubling, and the freed blocks of
+//! each. Blocks are multiples of lines of 64 bytes.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(super) struct Addresses {
 
 const LINE: u64 = 64;
 
-/// The bytes of the block that an object of so many gets.
+/// Returns the size of the block for an object of this size.
 fn class(bytes: u64) -> u64 {
     let lines = bytes.div_ceil(LINE).max(1);
     let step = (lines.next_power_of_two() / 16).max(1);

@@ -1,13 +1,13 @@
-//! The paper's benches, and how objects of each type lie in memory.
+//! The paper's benches, and the layout of each type of objects in memory.
 
 /// A load of the paper (Table 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bench {
-    /// Its number in the paper.
+    /// The bench's number in the paper.
     pub number: u32,
-    /// Values have 1 to so many bytes.
+    /// The longest value in bytes; the shortest has 1.
     pub bytes_max: u64,
-    /// Of ten requests, so many are sets; the first of each ten.
+    /// Number of sets among ten requests; they are the first of each ten.
     pub sets: usize,
 }
 
@@ -36,9 +36,9 @@ pub(super) enum Type {
     Hash,
 }
 
-/// The longest element of a list, set or hash.
+/// The longest element of a list, set or hash, in bytes.
 const ELEMENT: u64 = 64;
-/// What an object has besides its value: the header of Redis's objects.
+/// Bytes of an object besides its value: the header of Redis's objects.
 const HEADER: u64 = 16;
 
 impl Type {
@@ -53,8 +53,8 @@ impl Type {
         }
     }
 
-    /// What each element has besides its bytes, packed in one block as Redis packs small ones:
-    /// lengths; a score of 8 bytes; a name of 7. *Assumed.*
+    /// Returns the bytes of each element besides its content, packed in one block as Redis packs
+    /// small ones: lengths; a score of 8 bytes; a name of 7. *Assumed.*
     fn element_bytes(self) -> u64 {
         match self {
             Type::String => 0,
@@ -68,12 +68,13 @@ impl Type {
         value.div_ceil(ELEMENT)
     }
 
-    /// The bytes of an object of so large a value.
+    /// Returns the bytes of an object with a value of this size.
     pub(super) fn bytes(self, value: u64) -> u64 {
         HEADER + value + self.elements(value) * self.element_bytes()
     }
 
-    /// Where an element lies in its object: the first byte, and the one after the last.
+    /// Returns the position of an element in its object: the first byte, and the one after the
+    /// last.
     pub(super) fn element(self, value: u64, number: u64) -> (u64, u64) {
         let each = ELEMENT + self.element_bytes();
         let begin = HEADER + number * each;

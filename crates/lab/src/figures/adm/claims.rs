@@ -1,4 +1,4 @@
-//! What the paper states and what is asked of our policy, beside what came out.
+//! Claims of the paper and goals of our policy, compared with the results.
 
 use super::placement::Placement;
 use crate::figures::claim::{Stated, of, stated};
@@ -6,26 +6,26 @@ use crate::figures::row::{Claim, Row};
 use crate::report::Kind;
 use Source::*;
 
-/// Where a number of ours comes from.
+/// The source of our number. `one` and `other` are the two placements of a variant, in this order.
 #[derive(Clone, Copy)]
 enum Source {
-    /// The least difference in points of the shares of one and another that the fast memory
-    /// serves, over benches and types.
+    /// The least difference in points between the shares of requests that the fast memory serves,
+    /// over benches and types.
     Points(Placement, Placement),
-    /// The least ratio of two shares, over benches and types.
+    /// The least ratio of the two shares, over benches and types.
     Share(Placement, Placement),
-    /// By how much one is less than another in the panels of a figure whose names begin so: the
-    /// mean over benches and types.
+    /// The relative difference by which `one` is below `other`, in the panels of a figure whose
+    /// names begin with the second string: the mean over benches and types.
     Less(&'static str, &'static str, Placement, Placement),
-    /// The ratio of the latencies of one and another, the mean over benches and types, in a panel
-    /// of figure `memories`.
+    /// The ratio of `other`'s latency to `one`'s in a panel of figure `memories`: the mean over
+    /// benches and types.
     Speed(&'static str, Placement, Placement),
-    /// The ratio of the shares of one and another after the first minute, where the hot set moves.
+    /// The ratio of the two shares after the first minute, with a moving hot set.
     Moving(Placement, Placement),
-    /// The ratio of the bytes that two policies move: the mean over benches and types.
+    /// The ratio of the bytes that the two policies move: the mean over benches and types.
     Moved(Placement, Placement),
-    /// How much of a placement's gain over DRAM is lost from the smallest to the largest values,
-    /// in a quantity of figure 7.
+    /// The part of a placement's gain over DRAM that is lost from the smallest to the largest
+    /// values, in a quantity of figure 7.
     Lost(&'static str, Placement),
 }
 
@@ -114,8 +114,8 @@ fn ours(rows: &[Row], source: Source) -> Option<f64> {
     }
 }
 
-/// A number for each point that two placements have in the panels of a figure whose names begin so;
-/// of latency, where a figure has energies, too.
+/// Computes a number for each point that two placements have in the panels of a figure whose names
+/// begin with `panel`. Figure `memories` has energies, too; only its latencies count.
 fn pairs(
     rows: &[Row],
     figure: &str,

@@ -1,4 +1,4 @@
-//! What a run is, for people.
+//! The description of a run, as text.
 
 use super::hybrid::{SLOW, VARIANTS};
 use super::placement::ADM_INTERVAL;

@@ -10,7 +10,7 @@ pub(super) struct Variant {
     pub map: AddressMap,
 }
 
-/// The first is the one of the paper's figures.
+/// The variants; the first is that of the paper's figures.
 pub(super) const VARIANTS: [Variant; 4] = [
     Variant {
         name: "paper's HBM, rows",
@@ -37,7 +37,7 @@ pub(super) const VARIANTS: [Variant; 4] = [
 /// The slow memory: the paper's has two channels with eight banks each.
 pub(super) const SLOW: Preset = Preset::Ddr4X16;
 
-/// Lines under way at a time.
+/// Number of lines in flight at a time.
 const WINDOW: u64 = 10;
 const LINE: u64 = 64;
 
@@ -48,15 +48,15 @@ pub(super) struct Hybrid {
     picoseconds: u64,
 }
 
-/// What a run has cost.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     /// The mean latency of a read of a line.
     pub latency_ns: f64,
-    /// Energies of columns.
+    /// Energy of column accesses for reads; the next field is that for writes.
     pub read_uj: f64,
     pub write_uj: f64,
-    /// Rows and columns; and with refresh and background.
+    /// Energy of rows and columns; the next field includes refresh and background.
     pub dynamic_uj: f64,
     pub total_uj: f64,
 }
@@ -70,8 +70,7 @@ impl Hybrid {
         })
     }
 
-    /// Reads or writes the lines of some bytes, ten at a time: the next ten when these have been
-    /// answered.
+    /// Reads or writes the lines of some bytes, ten at a time: the next ten when these are done.
     pub(super) fn access(&mut self, tier: usize, begin: u64, end: u64, access: Access) {
         let Some(memory) = self.memories.get_mut(tier) else {
             return;
@@ -89,7 +88,7 @@ impl Hybrid {
         }
     }
 
-    /// What it has cost, of the memories that there are.
+    /// Returns the cost of the run, of the memories that are powered.
     pub(super) fn finish(self, powered: [bool; 2]) -> Cost {
         let time = self.picoseconds;
         let reports = self.memories.map(|memory| {

@@ -1,4 +1,4 @@
-//! Runs, and the points of figures from them.
+//! The runs, and the points of figures from them.
 
 use super::bench::{BENCHES, Bench, Type};
 use super::hybrid::{Cost, VARIANTS};
@@ -13,7 +13,7 @@ use crate::report::Kind;
 /// The figures that share the runs of five benches and four types.
 const SHARED: [&str; 8] = ["6a", "6b", "6c", "6d", "8", "9", "memories", "moved"];
 
-/// An energy or latency, and what it is called.
+/// The name of a latency or energy, and its value in a cost.
 type Part = (&'static str, fn(&Cost) -> f64);
 
 const LATENCY: Part = ("latency", |cost| cost.latency_ns);
@@ -22,7 +22,7 @@ const WRITES: Part = ("write energy", |cost| cost.write_uj);
 const DYNAMIC: Part = ("dynamic energy", |cost| cost.dynamic_uj);
 const TOTAL: Part = ("total energy", |cost| cost.total_uj);
 
-/// Outcomes of all placements under a load.
+/// The outcomes of all placements under a load.
 type Outcomes = Vec<(Placement, Outcome)>;
 
 fn job(
@@ -44,7 +44,7 @@ fn job(
     job
 }
 
-/// The runs that figures share.
+/// Creates the jobs for the runs that figures share.
 pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
     let wanted: Vec<_> = SHARED
         .into_iter()
@@ -84,7 +84,7 @@ fn percent(name: &str, share: f64) -> Quantity {
     Quantity::new(name, "%", 100.0 * share)
 }
 
-/// A cost as a part of that of the placement with everything in DRAM.
+/// Returns a cost of each placement, relative to that of the placement with everything in DRAM.
 fn of_dram(outcomes: &Outcomes, variant: usize, part: Part) -> Vec<(Placement, Quantity)> {
     let cost = |outcome: &Outcome| outcome.costs.get(variant).map_or(0.0, part.1);
     let dram = outcomes
@@ -136,7 +136,8 @@ fn shared(load: &Load, outcomes: &Outcomes) -> Vec<Row> {
     rows
 }
 
-/// Values of up to 2000, 3000 and 4000 bytes in a fast memory that is as large as the first needs.
+/// Creates the jobs of figure 7: values of up to 2000, 3000 and 4000 bytes in a fast memory of the
+/// size that the first need.
 pub(super) fn sizes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let benches = BENCHES.into_iter().filter(|bench| bench.sets == 1);
@@ -165,11 +166,13 @@ pub(super) fn sizes(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// Requests for each object in a minute, at one a second.
 const MINUTE: usize = 60;
 
-/// Strings, and a hot set that moves by two deviations every minute.
+/// Creates the job of figure `moving`: strings, and a hot set that moves by two deviations every
+/// minute.
 pub(super) fn moving(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut scale = scale.clone();
-    // Five minutes, of which the first finds the hot objects; only shares are of interest.
+    // The first of the five minutes finds the hot objects. Only shares are used, so no lines are
+    // modelled.
     scale.requests_per_object = 5 * MINUTE;
     scale.lines = 0;
     let load = Load {
@@ -183,8 +186,8 @@ pub(super) fn moving(figure: &Figure, scale: &Scale) -> Vec<Job> {
         move |_, outcomes| {
             let mut rows = Vec::new();
             for (placement, outcome) in outcomes {
-                // The ideal placement does not follow: the ideal of the first minute is that of
-                // each.
+                // The ideal placement does not follow the hot set: the ideal share of the first
+                // minute stands for every minute.
                 let ideal = *placement == Placement::Ideal;
                 let first = &outcome.parts[..PARTS / 5];
                 let first = first.iter().sum::<f64>() / first.len() as f64;

@@ -12,7 +12,7 @@ pub(super) struct Load {
     pub kind: Type,
     /// The bytes of the fast memory.
     pub capacity: u64,
-    /// The hot set moves by two deviations after so many requests.
+    /// Number of requests after which the hot set moves by two deviations.
     pub moves_after: Option<usize>,
     pub scale: Scale,
 }
@@ -20,11 +20,11 @@ pub(super) struct Load {
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
-    /// The whole object is read.
+    /// A read of the whole object.
     Get(usize),
-    /// The object gets a value of this size.
+    /// A write of a value of this size.
     Set(usize, u64),
-    /// An element of the object is written: one of all, as a fraction.
+    /// A write of one element of the object; the fraction selects it among all.
     SetElement(usize, f64),
 }
 
@@ -44,28 +44,29 @@ impl Load {
         load
     }
 
-    /// The bytes of the fast memory that are its part of all objects.
+    /// Returns the bytes of the fast memory: its configured part of all objects.
     pub(super) fn part(&self) -> u64 {
         let values = self.values();
         let bytes: u64 = values.into_iter().map(|value| self.kind.bytes(value)).sum();
         (bytes as f64 * self.scale.capacity) as u64
     }
 
-    /// The size of each object's value at the beginning, by its key.
+    /// Draws the size of each object's value at the beginning, by its key.
     pub(super) fn values(&self) -> Vec<u64> {
         let mut random = random(self.scale.seed, SIZES);
         let size = |_| random.random_range(1..=self.bench.bytes_max);
         (0..self.scale.objects).map(size).collect()
     }
 
-    /// All keys in the order in which they are loaded: nothing to do with how hot they are.
+    /// Returns all keys in the order in which they are loaded, which is independent of their
+    /// hotness.
     pub(super) fn order(&self) -> Vec<usize> {
         let count = self.scale.objects as u64;
         let order = Permutation::new(count, self.scale.seed);
         (0..count).map(|place| order.at(place) as usize).collect()
     }
 
-    /// All keys, the hottest first.
+    /// Returns all keys, the hottest first.
     pub(super) fn by_heat(&self) -> Vec<usize> {
         let middle = self.scale.objects as f64 / 2.0 - 0.5;
         let mut keys: Vec<usize> = (0..self.scale.objects).collect();

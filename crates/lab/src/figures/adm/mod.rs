@@ -1,10 +1,10 @@
-//! ADM (Micromachines 2022): its figures, from policies on objects without contents and memories
-//! that are modelled.
+//! ADM (Micromachines 2022): its figures, from policies on objects without contents and from
+//! modelled memories.
 //!
-//! A job plays one load on all placements: which objects lie in the fast memory, which requests it
-//! serves, which bytes move. Of windows over the whole run, the lines of requests and copies go
-//! through the model of DRAM (`nearfield_hardware::dram`), for two sets of timings and two address
-//! maps at once. All of it is modelled.
+//! A job plays one load on all placements. It finds out which objects are in the fast memory, which
+//! requests that memory serves, and which bytes move. In windows over the whole run, the lines of
+//! requests and copies also go through the model of DRAM (`nearfield_hardware::dram`), for two sets
+//! of timings and two address maps at once. All of it is modelled.
 
 mod addresses;
 mod bench;

@@ -1,4 +1,4 @@
-//! Where objects lie, and what moves them.
+//! Placements: the policies that decide in which memory objects are, and move them.
 
 use super::load::Load;
 use super::scale::Scale;
@@ -11,11 +11,11 @@ use std::time::Duration;
 pub(super) enum Placement {
     /// Everything in the slow memory.
     Dram,
-    /// Into the fast memory while it has room.
+    /// Objects go into the fast memory while it has room.
     FirstCome,
     /// ADM's policy as published.
     Adm,
-    /// Ours.
+    /// Our policy.
     Ours,
     /// The hottest objects in the fast memory, from the beginning and for ever.
     Ideal,
@@ -44,7 +44,7 @@ impl Placement {
         }
     }
 
-    /// The bytes that the fast memory takes.
+    /// Returns the bytes that the fast memory has room for.
     pub(super) fn capacity(self, load: &Load) -> u64 {
         match self {
             Placement::Dram => 0,
@@ -53,7 +53,7 @@ impl Placement {
         }
     }
 
-    /// The keys in the order in which objects are loaded.
+    /// Returns the keys in the order in which objects are loaded.
     pub(super) fn order(self, load: &Load) -> Vec<usize> {
         match self {
             Placement::Ideal => load.by_heat(),
@@ -61,15 +61,15 @@ impl Placement {
         }
     }
 
-    /// Whether there is a fast memory, and a slow one.
+    /// Returns whether there is a fast memory, and a slow one.
     pub(super) fn powered(self) -> [bool; 2] {
         [self != Placement::Dram, self != Placement::Hbm]
     }
 }
 
 /// A placement that does not follow the load: the objects that the fast memory has room for at the
-/// beginning belong into it. Values change their sizes, so some have to leave. They come back with
-/// a later use, if there is room.
+/// beginning belong to it. Values change their sizes, so some have to leave. They come back with a
+/// later use, if there is room.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fixed {
     belongs: HashSet<u64>,
@@ -98,11 +98,12 @@ impl Policy for Fixed {
     fn passed(&mut self, _: Duration) {}
 }
 
-/// The requests between two walks of ADM, for each object: *assumed*, as the paper gives none.
+/// Number of requests between two walks of ADM, for each object: *assumed*, because the paper gives
+/// none.
 pub(super) const ADM_INTERVAL: usize = 10;
 
-/// Each object is requested once a second on the average: 100,000 requests a second at the paper's
-/// size.
+/// Returns the time of a request. Each object is requested once a second on average, which makes
+/// 100,000 requests a second at the paper's size.
 pub(super) fn time(scale: &Scale, request: usize) -> Duration {
     Duration::from_secs_f64(request as f64 / scale.objects as f64)
 }
@@ -114,8 +115,8 @@ pub(super) fn adm(scale: &Scale) -> Adm {
     })
 }
 
-/// Ours, by the times in which each memory answers a line; no more than 1 KiB for each object moves
-/// in a second.
+/// Creates our policy. It knows each memory's latency of a line, and moves at most 1 KiB for each
+/// object in a second.
 pub(super) fn ours(load: &Load) -> Adaptive {
     let costs = [PairCosts::of_lines(25.0, 50.0)];
     let bytes_per_second = load.scale.objects as u64 * 1024;

@@ -1,4 +1,4 @@
-//! One placement under one load.
+//! The run of one placement under one load.
 
 use super::addresses::Addresses;
 use super::hybrid::{Cost, Hybrid, VARIANTS};
@@ -10,26 +10,27 @@ use nearfield_hardware::dram::Access;
 use nearfield_tiers::policy::{Policy, Simulation, Use};
 use std::collections::VecDeque;
 
-/// What a placement does under a load.
+/// The outcome of a placement under a load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// Requests that the fast memory served, of those of the second half, when policies have found
-    /// the hot objects; and of each part of the run, as many as `PARTS`.
+    /// Share of the requests of the second half that the fast memory served, when policies have
+    /// found the hot objects. The next field has the share of each of the `PARTS` parts of the run.
     pub served: f64,
     pub parts: Vec<f64>,
-    /// Bytes that moved, and those that requests read and wrote, over the whole run.
+    /// Bytes that moved. The next field is the bytes that requests read and wrote. Both are of the
+    /// whole run.
     pub moved_bytes: u64,
     pub request_bytes: u64,
-    /// Lines that the model of memory has executed: of the fast memory and the slow one, reads
-    /// and writes, copies included.
+    /// Lines that the model of memory has executed: of the fast memory and the slow one, reads and
+    /// writes, copies included.
     pub lines: [[u64; 2]; 2],
-    /// By variant.
+    /// The costs by variant.
     pub costs: Vec<Cost>,
 }
 
-/// Parts of a run of which each has a share of its own.
+/// Number of parts of a run for which a share is recorded.
 pub(super) const PARTS: usize = 20;
-/// Requests in a row whose lines the model of memory executes.
+/// Number of successive requests whose lines the model of memory executes.
 const WINDOW: usize = 100;
 const READ: usize = 0;
 const WRITE: usize = 1;
@@ -47,7 +48,7 @@ pub(super) fn play(
     }
 }
 
-/// Copies of an object that policies have decided, and the memory has not executed yet.
+/// A copy of an object that a policy has decided, and the memory has not executed yet.
 struct Copy {
     from: (usize, u64),
     to: (usize, u64),
@@ -61,13 +62,13 @@ struct Run<'l, P> {
     /// The object of each key, and the key of each object.
     object: Vec<usize>,
     key: Vec<usize>,
-    /// By object: the size of its value, where it lies.
+    /// The size of each object's value; the next field is its memory and address.
     value: Vec<u64>,
     place: Vec<(usize, u64)>,
     addresses: [Addresses; 2],
     memories: Vec<Hybrid>,
     copies: VecDeque<Copy>,
-    /// Those of ADM's walk, which are spread over the requests to the next.
+    /// Copies that ADM's walk has decided, which are spread over the requests until the next walk.
     walked: VecDeque<Copy>,
     walked_each: f64,
     walked_due: f64,
@@ -117,7 +118,7 @@ impl<'l, P: Policy> Run<'l, P> {
     fn play(mut self, interrupt: &Interrupt) -> Result<Outcome, PointError> {
         let load = self.load;
         let requests = load.scale.requests();
-        // As many windows as give the wanted lines.
+        // Chooses the number of windows that gives the wanted number of lines.
         let lines_each = load.kind.bytes(load.bench.bytes_max / 2).div_ceil(64) as usize;
         let windows = (load.scale.lines / (lines_each * WINDOW)).max(1);
         let period = (requests / windows).max(WINDOW);
@@ -145,7 +146,7 @@ impl<'l, P: Policy> Run<'l, P> {
         Ok(self.outcome)
     }
 
-    /// Does a request, and answers which memory served it.
+    /// Executes a request and returns the memory that served it.
     fn request(&mut self, request: Request, sampled: bool) -> usize {
         let (key, by) = match request {
             Request::Get(key) => (key, Use::Read),
@@ -181,8 +182,8 @@ impl<'l, P: Policy> Run<'l, P> {
         tier
     }
 
-    /// An object has another value: it gets another block where its size needs one, or where it
-    /// had to leave the fast memory.
+    /// Gives an object another value. It gets another block if its size needs one, or if it had to
+    /// leave the fast memory.
     fn resettle(&mut self, object: usize, value: u64) {
         let before = self.load.kind.bytes(self.value[object]);
         let bytes = self.store.bytes(object);
@@ -193,14 +194,14 @@ impl<'l, P: Policy> Run<'l, P> {
         self.value[object] = value;
     }
 
-    /// An object has moved to another memory.
+    /// Records that an object has moved to another memory.
     fn moved(&mut self, object: usize, target: usize) {
         let bytes = self.store.bytes(object);
         let from = self.place[object];
         self.addresses[from.0].give_back(from.1, bytes);
         let to = (target, self.addresses[target].take(bytes));
         self.place[object] = to;
-        // The fixed placements do not copy: they are where they are for nothing.
+        // Moves of the fixed placements cost nothing, so they are not copied.
         if matches!(self.placement, Placement::Adm | Placement::Ours) {
             self.outcome.moved_bytes += bytes;
             self.copies.push_back(Copy { from, to, bytes });
@@ -215,7 +216,8 @@ impl<'l, P: Policy> Run<'l, P> {
             Placement::Adm if (number + 1).is_multiple_of(interval) => {
                 self.store.walk_tier(0, tell)
             }
-            // As the policy asks: all objects in eight requests each, sooner while it needs room.
+            // As the policy demands: it walks all objects within eight requests for each, sooner
+            // while the fast memory lacks room.
             Placement::Ours if self.store.policy().deficit(0) > 0 || number.is_multiple_of(8) => {
                 self.store.walk(1, tell);
             }
@@ -230,7 +232,7 @@ impl<'l, P: Policy> Run<'l, P> {
         }
     }
 
-    /// Copies that are due after a request.
+    /// Executes the copies that are due after a request.
     fn copy(&mut self, sampled: bool) {
         self.walked_due += self.walked_each;
         while self.walked_due >= 1.0 {

@@ -1,13 +1,13 @@
-//! How large a run is.
+//! The size of a run.
 
 use crate::error::LabError;
 use crate::figures::paper;
 use serde::{Deserialize, Serialize};
 
-/// Objects, requests, and the share of them whose lines the model of memory executes.
+/// Number of objects and requests, and the share of them whose lines the model of memory executes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Objects in place of the paper's 100,000.
+    /// Number of objects, in place of the paper's 100,000.
     pub objects: usize,
     /// Requests for each object; the paper has 100. Intervals are in requests for each object, too.
     pub requests_per_object: usize,
@@ -17,7 +17,7 @@ pub struct Scale {
     pub capacity: f64,
     /// The deviation of the keys as a part of their number.
     pub deviation: f64,
-    /// Determines everything random.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
@@ -28,7 +28,7 @@ pub(super) type Figure = paper::Figure<Scale>;
 const OBJECTS_MAX: u64 = 10_000_000;
 
 impl Scale {
-    /// Minutes: a fifth of the paper's objects and requests.
+    /// Creates a scale for minutes: a fifth of the paper's objects and requests.
     #[must_use]
     pub fn quick() -> Scale {
         Scale {
@@ -38,7 +38,7 @@ impl Scale {
         }
     }
 
-    /// As the paper.
+    /// Creates the scale of the paper.
     #[must_use]
     pub fn full() -> Scale {
         Scale {
@@ -51,7 +51,7 @@ impl Scale {
         }
     }
 
-    /// A second or so, for tests.
+    /// Creates a scale for a second or so, for tests.
     #[cfg(test)]
     pub(in crate::figures) fn tiny() -> Scale {
         Scale {
@@ -61,7 +61,7 @@ impl Scale {
         }
     }
 
-    /// With another number of objects.
+    /// Changes the number of objects.
     ///
     /// # Errors
     /// `OutOfRange` for less than a thousand objects or more than 10 million.
@@ -77,7 +77,7 @@ impl Scale {
         Ok(Scale { objects, ..self })
     }
 
-    /// The requests of a run.
+    /// Returns the number of requests of a run.
     pub(super) fn requests(&self) -> usize {
         self.objects * self.requests_per_object
     }

@@ -30,7 +30,7 @@ fn rows(figure: &'static str, name: &str, deviation: f64, scale: &Scale) -> Vec<
     for _ in 0..scale.requests() {
         requests[keys.draw(&mut random) as usize] += 1;
     }
-    // By the requests that they got, as the paper counts them.
+    // Sorted by the requests that they got, because the paper counts so.
     requests.sort_unstable_by(|one, other| other.cmp(one));
     let row = |tenth: usize| {
         let hottest = scale.objects * tenth / 10;

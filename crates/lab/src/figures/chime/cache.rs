@@ -10,8 +10,8 @@ use crate::figures::row::{Quantity, Row};
 use crate::workload::Mix;
 use nearfield_pool::layout::Shape;
 
-/// A compute node that has met all keys: what it keeps, in megabytes at as many keys as the
-/// paper's.
+/// Creates a job that warms a compute node with all keys and reports the size of its cache, in
+/// megabytes, scaled to the paper's number of keys.
 fn kept(
     figure: &Figure,
     scale: &Scale,
@@ -44,7 +44,7 @@ fn kept(
     Job::simulate(figure.name, &scale, contender, setup, vec![point])
 }
 
-/// Sizes without a limit for caches, and without hotspots.
+/// Returns sizes without a limit for caches, and without hotspots.
 fn unlimited(scale: &Scale) -> Sizes {
     Sizes {
         cache_bytes: None,
@@ -53,7 +53,8 @@ fn unlimited(scale: &Scale) -> Sizes {
     }
 }
 
-/// Figure 3a: bytes that are read for those that are wanted, and what is kept.
+/// Creates the jobs of figure 3a: bytes that are read for each byte that is wanted, and the size of
+/// the cache.
 pub(super) fn amplification(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = unlimited(scale);
     let spans = scale.points(&[2, 4, 8, 16, 32, 64, 128]);
@@ -81,17 +82,17 @@ pub(super) fn amplification(figure: &Figure, scale: &Scale) -> Vec<Job> {
         .collect()
 }
 
-/// Figure 14.
+/// Creates the jobs of figure 14.
 pub(super) fn keys(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = unlimited(scale);
-    // With hotspots, which CHIME sets aside.
+    // CHIME reserves memory for hotspots, so its sizes include them.
     let with_hotspots = Sizes {
         hotspot_bytes: scale.megabytes(30),
         ..sizes
     };
     let mut jobs = Vec::new();
     let millions: &[usize] = match scale.coarse {
-        // The paper's number is among them.
+        // The coarse axis includes the paper's number, 60.
         true => &[40, 60, 120],
         false => &[40, 60, 80, 100, 120],
     };
@@ -113,7 +114,7 @@ pub(super) fn keys(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Figure 19a: what is kept, and how full leaves get.
+/// Creates the jobs of figure 19a: the size of the cache, and the load factor of leaves.
 pub(super) fn span(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = unlimited(scale);
     let spans = scale.points(&[16, 32, 64, 128, 256, 512]);

@@ -1,4 +1,4 @@
-//! The paper's claims and the goals of our variant, beside the results.
+//! Claims of the paper and goals of our variant, compared with the results.
 
 use crate::figures::claim::{Stated, of, stated};
 use crate::figures::row::{Claim, Row};
@@ -8,7 +8,7 @@ use End::*;
 use Source::*;
 use std::collections::BTreeMap;
 
-/// Where a number of ours comes from.
+/// The source of our number.
 #[derive(Clone, Copy)]
 enum Source {
     /// The greatest ratio of one peer to another over the workloads of figure 12, each at its best
@@ -21,12 +21,12 @@ enum Source {
     /// The least ratio over some workloads of a figure, to the best of all others with the same
     /// cache.
     BesideBest(&'static str, &'static [&'static str], &'static [Mix]),
-    /// The least, or the most, that [`Most`] or the ratio for one workload is over the constants of
-    /// figure `sensitivity`.
+    /// The minimum or maximum, over all constants of figure `sensitivity`, of [`Most`] or of the
+    /// ratio for one workload.
     Over(End, Option<Mix>, &'static str, &'static str),
-    /// What a peer keeps of the paper's 60 million keys, in megabytes: figure 14.
+    /// The cache of a peer for the paper's 60 million keys, in megabytes: figure 14.
     Kept(&'static str),
-    /// How much more one peer keeps than another.
+    /// The ratio of one peer's cache to another's.
     KeptRatio(&'static str, &'static str),
 }
 
@@ -120,7 +120,7 @@ const STATED: &[Stated<Source>] = stated! {
         "our variant beside Sherman, scans, memory attached by CXL";
 };
 
-/// All claims, with ours as far as it follows from `rows`.
+/// Returns all claims, with our number if it follows from `rows`.
 pub(super) fn claims(rows: &[Row]) -> Vec<Claim> {
     let claim = |stated: &Stated<Source>| stated.claim(ours(rows, stated.source), Kind::Modelled);
     STATED.iter().map(claim).collect()
@@ -134,7 +134,7 @@ fn ours(rows: &[Row], source: Source) -> Option<f64> {
             ratios.max_by(f64::total_cmp)
         }
         Least(one, other, mixes) => {
-            // One that is missing might be the least.
+            // The least ratio is unknown if one is missing.
             let ratios: Option<Vec<f64>> = mixes.iter().map(|mix| ratio(mix, one, other)).collect();
             ratios?.into_iter().min_by(f64::total_cmp)
         }
@@ -156,8 +156,8 @@ fn ours(rows: &[Row], source: Source) -> Option<f64> {
     }
 }
 
-/// The best throughput of some peers divided by that of all others with a limited cache, in the
-/// panels of a workload: the least of these.
+/// Returns the best throughput of some peers divided by that of all others with a limited cache, in
+/// the panels of a workload: the least of these ratios.
 fn beside_best(rows: &[Row], figure: &str, mix: &str, ours: &[&str]) -> Option<f64> {
     let mut panels: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     let of_figure = rows.iter().filter(|row| row.detail.figure == figure);
@@ -174,8 +174,8 @@ fn beside_best(rows: &[Row], figure: &str, mix: &str, ours: &[&str]) -> Option<f
     ratios.min_by(f64::total_cmp)
 }
 
-/// The ratio of one peer to another for each value of each constant of figure `sensitivity`: for a
-/// workload, or the greatest of all.
+/// Returns the ratio of one peer to another for each value of each constant of figure
+/// `sensitivity`: for a workload, or the greatest of all workloads.
 fn over_constants(rows: &[Row], mix: Option<Mix>, one: &str, other: &str) -> Vec<f64> {
     let mut rates: BTreeMap<(&str, u64, &str), [Option<f64>; 2]> = BTreeMap::new();
     for (side, peer) in [one, other].into_iter().enumerate() {
@@ -199,7 +199,7 @@ fn over_constants(rows: &[Row], mix: Option<Mix>, one: &str, other: &str) -> Vec
     most.into_values().collect()
 }
 
-/// The best throughput of one peer divided by that of another.
+/// Returns the best throughput of one peer divided by that of another.
 fn ratio(rows: &[Row], figure: &str, mix: Mix, one: &str, other: &str) -> Option<f64> {
     let best = |peer: &str| {
         let rates = of(rows, figure, peer).filter(|row| row.detail.panel == mix.name());
@@ -208,7 +208,7 @@ fn ratio(rows: &[Row], figure: &str, mix: Mix, one: &str, other: &str) -> Option
     Some(best(one)? / best(other)?)
 }
 
-/// What a peer keeps of 60 million keys: figure 14's point, or the one nearest to it.
+/// Returns a peer's cache for 60 million keys: figure 14's point, or the one nearest to it.
 fn kept(rows: &[Row], peer: &str) -> Option<f64> {
     let rows = of(rows, "14", peer);
     let nearest = rows.min_by_key(|row| (row.detail.x.value - 60.0).abs() as u64)?;
@@ -264,7 +264,7 @@ mod tests {
         for mix in ["B", "C", "D", "E"] {
             rows.push(limited(mix, "nearfield", 50.0));
             rows.push(limited(mix, "chime", 40.0));
-            // One without a limit is none of them.
+            // A peer without a limit does not count.
             rows.push(rate("cxl", mix, "smart-opt", 90.0));
         }
         assert_eq!(of(&rows, "ours.cxl.beside-best"), Some(1.25));

@@ -1,5 +1,5 @@
-//! Not in the paper: what the constants of the network's model decide. Each is varied over its
-//! plausible range, the others as they are.
+//! Figure `sensitivity`, which is not in the paper: the influence of the constants of the network's
+//! model. Each is varied over its plausible range, the others stay as they are.
 
 use super::contender::{Contender, Sizes};
 use super::point::{Point, warming};
@@ -11,17 +11,17 @@ use crate::workload::Mix;
 use nearfield_hardware::Time;
 use nearfield_hardware::network::{Parameters, Preset};
 
-/// Clients of the paper: the port is the limit.
+/// Number of clients of the paper at which the port is the limit.
 const CLIENTS: usize = 640;
-/// A point inserts this part of the keys.
+/// The divisor of the keys that gives the operations which warm a point.
 const LOAD_PART: usize = 6;
-/// The workloads whose ratios are claims, those that lie between others last: B has the requests
-/// of C and of A, D those of C and of LOAD.
+/// The workloads whose ratios are claims. Those that are mixtures of others come last: B has the
+/// requests of C and of A, D those of C and of LOAD.
 const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbA, Mix::YcsbE, Mix::YcsbB, Mix::YcsbD];
-/// The workloads of a coarse run.
+/// Number of workloads of a coarse run, the first ones.
 const COARSE_WORKLOADS: usize = 3;
 
-/// A constant, its unit, its other plausible values, and how it is set.
+/// A constant, its unit, its other plausible values, and the function that sets it.
 struct Constant {
     name: &'static str,
     unit: &'static str,
@@ -29,8 +29,8 @@ struct Constant {
     set: fn(&mut Parameters, f64),
 }
 
-/// With too many requests in flight a port falls to 55 to 73 million messages a second; the peak is
-/// 110. The ranges of the others are guesses around what is published.
+/// The constants. With too many requests in flight a port falls to 55 to 73 million messages a
+/// second; the peak is 110. The ranges of the others are guesses around published values.
 const CONSTANTS: &[Constant] = &[
     Constant {
         name: "messages a second",
@@ -74,7 +74,7 @@ const CONSTANTS: &[Constant] = &[
     },
 ];
 
-/// The networks: that of the other figures first.
+/// Returns the networks: that of the other figures first.
 fn networks() -> Vec<(Quantity, Parameters)> {
     let as_is = Preset::ConnectX6.parameters();
     let mut networks = vec![(Quantity::new("as it is", "", 0.0), as_is)];
@@ -88,7 +88,7 @@ fn networks() -> Vec<(Quantity, Parameters)> {
     networks
 }
 
-/// A panel for each workload and constant.
+/// Creates jobs with a panel for each workload and constant.
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let contenders = [
@@ -135,7 +135,8 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
         if contender.cannot_load() {
             continue;
         }
-        // All keys are there: the tree grows little meanwhile, so that points can be compared.
+        // All keys are loaded: the tree grows little during the run, so that points can be
+        // compared.
         let mut setup = Setup::of_paper(scale, &sizes);
         setup.make_room(scale.keys * 4, 0);
         let warming = Warming::Operations(scale.keys / LOAD_PART);

@@ -11,14 +11,14 @@ use nearfield_pool::chime;
 use nearfield_pool::layout::{Arrangement, Geometry, Metadata, Shape, Validation};
 use nearfield_pool::rivals::{rolex, smart};
 
-/// An index under the name that figures show.
+/// An index with the name that figures show.
 #[derive(Clone, Debug)]
 pub(super) struct Contender {
     pub name: &'static str,
     pub index: Index,
-    /// What a compute node may keep; `None` where there is no limit.
+    /// Limit of a compute node's cache, in bytes; `None` for no limit.
     pub cache_bytes: Option<usize>,
-    /// Whether values lie beside the index, which has pointers to them.
+    /// True if values are stored outside the index, which has pointers to them.
     pub values_beside: bool,
 }
 
@@ -28,24 +28,25 @@ pub(super) enum Index {
     Tree(chime::Options),
     Smart(smart::Options),
     Rolex(rolex::Options),
-    /// Not there, and why.
+    /// An index that is missing, with the reason.
     Missing(&'static str),
 }
 
-/// What a cache may hold that has no limit: more than there is memory, and far from overflow.
+/// The limit of a cache without a limit: more than there is memory, and far from overflow.
 const UNLIMITED: usize = 1 << 50;
-/// What SMART takes from a memory node at once for each client. The paper's megabyte for each of
-/// hundreds of clients is more than a small run fills.
+/// Bytes that SMART allocates from a memory node at once for each client. The paper's megabyte for
+/// each of hundreds of clients is more than a small run fills.
 const CHUNK_BYTES: u64 = 1 << 16;
-/// Entries of a leaf of ROLEX that is a hash table, as in the artifact.
+/// Number of entries of a leaf of ROLEX that is a hash table, as in the artifact.
 const LEARNED_SPAN: usize = 64;
 
-/// Entries of a leaf of CHIME and of ours that are tuned to the budget of the paper: inner nodes of
-/// smaller leaves do not fit beside hotspots.
+/// Number of entries of a leaf of CHIME and of ours, tuned to the budget of the paper: the inner
+/// nodes of smaller leaves do not fit in the cache together with hotspots.
 const TUNED_SPAN: usize = 32;
-/// Those of Sherman, whose inner nodes then do not all fit, but those above hot keys do.
+/// Number of entries of a leaf of Sherman, tuned likewise: not all inner nodes fit then, but those
+/// above hot keys do.
 const SHERMAN_SPAN: usize = 16;
-/// Entries of a leaf of ROLEX that is tuned, and by how many positions predictions may be wrong.
+/// Number of entries of a leaf of tuned ROLEX, and the error bound of its predictions in positions.
 const TUNED_LEARNED: (usize, u32) = (8, 2);
 
 /// The sizes that a figure chooses.
@@ -53,14 +54,15 @@ const TUNED_LEARNED: (usize, u32) = (8, 2);
 pub(super) struct Sizes {
     pub key_bytes: usize,
     pub value_bytes: usize,
-    /// What a compute node may keep; `None`: all it wants.
+    /// Limit of a compute node's cache, in bytes; `None` for no limit.
     pub cache_bytes: Option<usize>,
-    /// Of that, for hotspots.
+    /// Bytes of the cache for hotspots.
     pub hotspot_bytes: usize,
 }
 
 impl Sizes {
-    /// The paper's: keys and values of 8 bytes, 100 MB at 60 million keys, 30 of them for hotspots.
+    /// Returns the paper's sizes: keys and values of 8 bytes, a cache of 100 MB at 60 million keys,
+    /// 30 of them for hotspots.
     pub(super) fn of_paper(scale: &Scale) -> Sizes {
         Sizes {
             key_bytes: 8,
@@ -109,7 +111,7 @@ impl Contender {
         }
     }
 
-    /// CHIME.
+    /// Creates CHIME.
     pub(super) fn chime(sizes: &Sizes) -> Contender {
         Contender::tree("chime", sizes, chime::Options::chime(), |_| {})
     }
@@ -121,7 +123,7 @@ impl Contender {
         })
     }
 
-    /// CHIME whose clients wait for locks as ours do.
+    /// Creates CHIME whose clients wait for locks as ours do.
     pub(super) fn chime_backing_off(sizes: &Sizes) -> Contender {
         let name = "chime, back-off";
         Contender::tree(name, sizes, chime::Options::chime(), |options| {
@@ -129,28 +131,28 @@ impl Contender {
         })
     }
 
-    /// CHIME with the sizes that suit the budget best (figure `tuning`), and back-off.
+    /// Creates CHIME with the sizes that suit the budget best (figure `tuning`), and back-off.
     pub(super) fn chime_tuned(sizes: &Sizes) -> Contender {
         Contender::chime_backing_off(sizes)
             .of_span(TUNED_SPAN)
             .named("chime, tuned")
     }
 
-    /// Our own variant of the tree, with the sizes that suit the budget best.
+    /// Creates our own variant of the tree, with the sizes that suit the budget best.
     pub(super) fn ours_tuned(sizes: &Sizes) -> Contender {
         Contender::ours(sizes)
             .of_span(TUNED_SPAN)
             .named("nearfield, tuned")
     }
 
-    /// Sherman with the sizes that suit the budget best.
+    /// Creates Sherman with the sizes that suit the budget best.
     pub(super) fn sherman_tuned(sizes: &Sizes) -> Contender {
         Contender::sherman(sizes)
             .of_span(SHERMAN_SPAN)
             .named("sherman, tuned")
     }
 
-    /// ROLEX with the sizes that suit the budget best.
+    /// Creates ROLEX with the sizes that suit the budget best.
     pub(super) fn rolex_tuned(sizes: &Sizes) -> Contender {
         Contender::rolex(sizes)
             .of_span(TUNED_LEARNED.0)
@@ -158,22 +160,22 @@ impl Contender {
             .named("rolex, tuned")
     }
 
-    /// Under another name.
+    /// Changes the name.
     pub(super) fn named(self, name: &'static str) -> Contender {
         Contender { name, ..self }
     }
 
-    /// Our own variant of the tree.
+    /// Creates our own variant of the tree.
     pub(super) fn ours(sizes: &Sizes) -> Contender {
         Contender::tree("nearfield", sizes, chime::Options::nearfield(), |_| {})
     }
 
-    /// Our own variant of the tree, for attached memory.
+    /// Creates our own variant of the tree, for attached memory.
     pub(super) fn ours_attached(sizes: &Sizes) -> Contender {
         Contender::tree("nearfield", sizes, chime::Options::attached(), |_| {})
     }
 
-    /// Sherman as it is in CHIME's figures.
+    /// Creates Sherman as it is in CHIME's figures.
     pub(super) fn sherman(sizes: &Sizes) -> Contender {
         Contender::tree("sherman", sizes, chime::Options::sherman(), |_| {})
     }
@@ -196,7 +198,7 @@ impl Contender {
         }
     }
 
-    /// SMART with as large a cache as it wants.
+    /// Creates SMART with an unlimited cache.
     pub(super) fn smart_opt(sizes: &Sizes) -> Contender {
         let sizes = Sizes {
             cache_bytes: None,
@@ -208,7 +210,7 @@ impl Contender {
         }
     }
 
-    /// ROLEX as it is in CHIME's figures.
+    /// Creates ROLEX as it is in CHIME's figures.
     pub(super) fn rolex(sizes: &Sizes) -> Contender {
         let options = rolex::Options::default();
         let shape = Shape {
@@ -219,7 +221,7 @@ impl Contender {
         let options = rolex::Options {
             geometry: Geometry::new(shape).unwrap_or_default(),
             cache_bytes: sizes.cache_bytes.unwrap_or(UNLIMITED),
-            // As its rivals do.
+            // Its rivals do so, too.
             delegates_reads: true,
             combines_writes: true,
             ..options
@@ -232,7 +234,8 @@ impl Contender {
         }
     }
 
-    /// The techniques of CHIME, each with those before it, from Sherman on.
+    /// Returns CHIME's techniques step by step, starting from Sherman; each contender has all steps
+    /// before it.
     pub(super) fn steps_from_sherman(sizes: &Sizes) -> Vec<Contender> {
         let hopscotch = chime::Options {
             shape: Shape {
@@ -270,8 +273,8 @@ impl Contender {
         steps.map(step).into()
     }
 
-    /// The techniques of CHIME that suit a learned index, from ROLEX on. Leaves have 64 entries as
-    /// the tree's once they are hash tables.
+    /// Returns CHIME's techniques that suit a learned index step by step, starting from ROLEX.
+    /// Leaves have 64 entries, as the tree's, once they are hash tables.
     pub(super) fn steps_from_rolex(sizes: &Sizes) -> Vec<Contender> {
         let step = |name, metadata, vacancy_piggyback| {
             let mut contender = Contender::rolex(sizes);
@@ -299,7 +302,7 @@ impl Contender {
         ]
     }
 
-    /// Those that figure 12 compares by six workloads.
+    /// Returns the contenders that figure 12 compares by six workloads.
     pub(super) fn of_workloads(sizes: &Sizes) -> [Contender; 11] {
         [
             Contender::chime(sizes),
@@ -316,7 +319,7 @@ impl Contender {
         ]
     }
 
-    /// The indexes whose values lie beside their leaves.
+    /// Returns the indexes whose values are stored outside their leaves.
     pub(super) fn of_variable_length(sizes: &Sizes) -> Vec<Contender> {
         let sizes = Sizes {
             value_bytes: POINTER_BYTES,
@@ -340,7 +343,7 @@ impl Contender {
         ]
     }
 
-    /// With leaves of this number of entries.
+    /// Sets the number of entries of a leaf.
     pub(super) fn of_span(mut self, span: usize) -> Contender {
         let of_span = |shape: Shape| Shape {
             leaf_span: span,
@@ -352,7 +355,7 @@ impl Contender {
             Index::Rolex(options) => {
                 let shape = of_span(*options.geometry.shape());
                 options.geometry = Geometry::new(shape).unwrap_or_default();
-                // As the artifact: predictions may be wrong by a leaf.
+                // As in the artifact: predictions may be wrong by a leaf.
                 options.error = span as u32;
             }
             Index::Smart(_) | Index::Missing(_) => {}
@@ -360,7 +363,7 @@ impl Contender {
         self
     }
 
-    /// Whose predictions may be wrong by this number of positions.
+    /// Sets the error bound of predictions, in positions.
     pub(super) fn of_error(mut self, error: u32) -> Contender {
         if let Index::Rolex(options) = &mut self.index {
             options.error = error;
@@ -368,7 +371,7 @@ impl Contender {
         self
     }
 
-    /// Whether what it keeps depends on which keys are hot.
+    /// Returns true if the content of its cache depends on which keys are hot.
     pub(super) fn learns(&self) -> bool {
         match &self.index {
             Index::Smart(_) => self.cache_bytes.is_some(),
@@ -376,12 +379,12 @@ impl Contender {
         }
     }
 
-    /// Whether its clients look up where a key was found before.
+    /// Returns true if its clients look up the last known position of a key.
     pub(super) fn speculates(&self) -> bool {
         matches!(&self.index, Index::Tree(options) if options.hotspot_bytes > 0)
     }
 
-    /// With neighborhoods of this number of slots.
+    /// Sets the number of slots of a neighborhood.
     pub(super) fn of_neighborhood(mut self, slots: usize) -> Contender {
         if let Index::Tree(options) = &mut self.index {
             options.shape.neighborhood = slots;
@@ -389,7 +392,7 @@ impl Contender {
         self
     }
 
-    /// Why it cannot take part, if it cannot.
+    /// Returns the reason why the index is missing, if it is.
     pub(super) fn is_missing(&self) -> Option<&'static str> {
         match self.index {
             Index::Missing(why) => Some(why),
@@ -397,13 +400,13 @@ impl Contender {
         }
     }
 
-    /// Whether it cannot grow to many times what it was loaded with, as ROLEX, which is trained
+    /// Returns true if it cannot grow to many times its loaded size, as ROLEX, which is trained
     /// once.
     pub(super) fn cannot_load(&self) -> bool {
         matches!(self.index, Index::Rolex(_))
     }
 
-    /// Loads it and runs phases; `report` gets each outcome as it comes.
+    /// Loads it and runs phases; calls `report` with each outcome as soon as it is known.
     ///
     /// # Errors
     /// As [`Stage::run`], or that the contender is missing.
@@ -457,7 +460,7 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::Arc;
 
-    /// So jobs may take what others have loaded.
+    /// The image does not depend on the caches, so a job may use an index that another has loaded.
     #[test]
     fn an_index_is_the_same_whatever_the_caches() {
         let scale = Scale::tiny();

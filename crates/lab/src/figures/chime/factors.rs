@@ -8,9 +8,9 @@ use crate::figures::job::Job;
 use crate::figures::row::Quantity;
 use crate::workload::Mix;
 
-/// Clients of the paper.
+/// Number of clients of the paper.
 const CLIENTS: usize = 320;
-/// The workloads on keys that are there.
+/// The workloads on keys that are loaded.
 const WORKLOADS: [Mix; 4] = [Mix::YcsbC, Mix::YcsbB, Mix::YcsbA, Mix::YcsbD];
 
 fn steps(figure: &Figure, scale: &Scale, sizes: &Sizes, contenders: Vec<Contender>) -> Vec<Job> {
@@ -47,13 +47,13 @@ fn steps(figure: &Figure, scale: &Scale, sizes: &Sizes, contenders: Vec<Contende
     jobs
 }
 
-/// Figure 15a.
+/// Creates the jobs of figure 15a.
 pub(super) fn from_sherman(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     steps(figure, scale, &sizes, Contender::steps_from_sherman(&sizes))
 }
 
-/// Figure 15b.
+/// Creates the jobs of figure 15b.
 pub(super) fn from_rolex(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     steps(figure, scale, &sizes, Contender::steps_from_rolex(&sizes))

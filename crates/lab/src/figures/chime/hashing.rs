@@ -8,22 +8,23 @@ use nearfield_pool::layout::Shape;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// Slots of a table of figure 3d.
+/// Number of slots of a table of figure 3d.
 const SLOTS: usize = 128;
 
-/// A table that takes keys until one finds no room; no more of it is known than who lies where.
+/// A table that takes keys until there is no room for one. It only records which slots are taken.
 trait Scheme {
-    /// Slots that a reader of a key reads.
+    /// The name in the figure.
     const NAME: &'static str;
-    /// A table for reads of this number of slots.
+    /// Creates a table in which a reader of a key reads this number of slots.
     fn new(read: usize) -> Self;
-    /// The slots that it has: whole buckets, so not quite as many as there could be.
+    /// Returns the number of slots: whole buckets, so possibly less than `SLOTS`.
     fn slots(&self) -> usize;
-    /// Takes a key, for which two hashes were drawn. False if there is no room.
+    /// Inserts a key, for which two hashes were drawn. Returns false if there is no room.
     fn insert(&mut self, hashes: [usize; 2]) -> bool;
 }
 
-/// Buckets of as many slots as are read.
+/// A table of buckets. A reader reads one bucket. The fields are the keys in each bucket, and the
+/// slots of a bucket.
 struct Associative(Vec<usize>, usize);
 
 impl Scheme for Associative {
@@ -45,8 +46,8 @@ impl Scheme for Associative {
     }
 }
 
-/// RACE: groups of a bucket, one that overflows, and another bucket. A key lies in one of two
-/// buckets or the bucket next to it that takes what overflows; so four are read.
+/// RACE: groups of two main buckets that share an overflow bucket. A key is in one of two main
+/// buckets or in the overflow bucket next to it; so a reader reads four.
 struct Race {
     buckets: Vec<usize>,
     slots: usize,
@@ -89,8 +90,9 @@ impl Scheme for Race {
     }
 }
 
-/// Hopscotch hashing: a key lies in the slots from its home on, which are multiples of `STRIDES`
-/// parts of what is read: 1 of FaRM's two buckets, or any slot.
+/// Hopscotch hashing: a key is in one of the `read` slots from its home on. With `FARM` a home is
+/// the first slot of a bucket of half that size, so a reader reads FaRM's two buckets; without it
+/// any slot can be a home.
 struct Hops<const FARM: bool> {
     /// The homes of the keys in the slots.
     homes: Vec<Option<usize>>,
@@ -101,7 +103,7 @@ impl<const FARM: bool> Scheme for Hops<FARM> {
     const NAME: &'static str = if FARM { "FaRM" } else { "hopscotch" };
 
     fn new(read: usize) -> Self {
-        // Whole buckets, where there are buckets.
+        // FaRM has whole buckets only.
         let slots = if FARM {
             SLOTS / (read / 2) * (read / 2)
         } else {
@@ -125,7 +127,8 @@ impl<const FARM: bool> Scheme for Hops<FARM> {
         let Some(mut distance) = free else {
             return false;
         };
-        // The free slot is moved closer, by the first that may lie there.
+        // Hops move the free slot closer: each moves the farthest key whose neighborhood includes
+        // it.
         while distance >= self.read {
             let target = (home + distance) % slots;
             let source = (distance - self.read + 1..distance).find(|&source| {
@@ -143,7 +146,7 @@ impl<const FARM: bool> Scheme for Hops<FARM> {
     }
 }
 
-/// How full tables get, on average.
+/// Computes the mean load factor of tables that have just refused a key.
 fn load<S: Scheme>(read: usize, tables: usize, seed: u64) -> f64 {
     let random = &mut SmallRng::seed_from_u64(seed);
     let (mut entries, mut slots) = (0, 0);
@@ -165,7 +168,7 @@ fn load_factor(value: f64) -> Quantity {
     Quantity::new("load factor", "", value)
 }
 
-/// Figure 3d.
+/// Creates the jobs of figure 3d.
 pub(super) fn schemes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     fn job<S: Scheme>(figure: &Figure, scale: &Scale) -> Job {
         let (name, tables, seed) = (figure.name, tables(scale), scale.seed);
@@ -186,7 +189,7 @@ pub(super) fn schemes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     ]
 }
 
-/// Figure 19b: the leaves of the index themselves.
+/// Creates the job of figure 19b, with the leaves of the index themselves.
 pub(super) fn neighborhoods(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (name, leaves, seed) = (figure.name, tables(scale), scale.seed);
     vec![Job::count(name, "chime", move || {
@@ -207,8 +210,8 @@ pub(super) fn neighborhoods(figure: &Figure, scale: &Scale) -> Vec<Job> {
 mod tests {
     use super::*;
 
-    /// Against an independent count: of so many tables, RACE's and those with buckets only come out
-    /// a little fuller here, where a key goes to the emptier of its places.
+    /// The load factors agree with an independent count. RACE's are a little higher here, because a
+    /// key goes to the emptier of its two places.
     #[test]
     fn schemes_fill_as_far_as_counted_elsewhere() {
         let reads = [4, 8, 12, 16, 20];
@@ -229,8 +232,9 @@ mod tests {
         }
     }
 
-    /// Some buckets' loads follow from counting: with one slot in each of 128 buckets, keys find
-    /// room until two hash to the same, which is after 13.7 on average (the birthday problem).
+    /// Some load factors of buckets follow from counting: with one slot in each of 128 buckets,
+    /// keys find room until two hash to the same, which is after 13.7 on average (the birthday
+    /// problem).
     #[test]
     fn buckets_of_one_slot_fill_as_birthdays_collide() {
         let load = load::<Associative>(1, 2000, 1);

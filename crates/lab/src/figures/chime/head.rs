@@ -4,7 +4,7 @@ use super::scale::Scale;
 use crate::figures::paper::Paper;
 use crate::text::grouped;
 
-/// How large it is and what it is modelled by.
+/// Describes the size of the run and its models.
 pub(super) fn head(scale: &Scale, commit: &str) -> String {
     let mut text = format!(
         "commit {}\n{} keys in place of 60,000,000, caches in proportion ({:.4}); {} clients at \

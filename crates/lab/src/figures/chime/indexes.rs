@@ -134,7 +134,7 @@ impl System for rolex::Options {
         node.learn_from(other);
     }
 
-    /// Models are trained over all keys at once.
+    /// Loads all entries at once, because models are trained over all keys.
     async fn load(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,

@@ -1,13 +1,13 @@
-//! An index whose values lie beside it, each in a block of its own that an entry points to. So do
-//! values of any length in the paper's figures 13 and 18d.
+//! An index whose values are stored outside it, each in a block of its own that an entry points to.
+//! The paper's figures 13 and 18d store values of any length like this.
 //!
 //! ```text
 //! block | length of the rest of the key 8 | length of the value 8 | value |
 //! ```
 //!
-//! A read takes one round trip more, of a message of 16 bytes and the value. A write puts the value
-//! into a new block first, one round trip more, before it takes any lock. Blocks are not used
-//! again.
+//! A read takes one more round trip, with a message of 16 bytes and the value. A write first puts
+//! the value into a new block, before it takes any lock; that is one more round trip, too. Blocks
+//! are not reused.
 
 use super::system::{Entries, System, Values};
 use nearfield_fabric::transport::sim::SimEndpoint;
@@ -15,26 +15,26 @@ use nearfield_fabric::{Arena, Endpoint, GlobalAddress, NodeId, Verb};
 use nearfield_pool::{Entry, PoolError, PoolIndex};
 use std::sync::Arc;
 
-/// What the index has for a value.
+/// Bytes of a pointer, which the index stores as the value.
 pub(super) const POINTER_BYTES: usize = 8;
-/// The lengths at the beginning of a block.
+/// Bytes of the lengths at the beginning of a block.
 const HEADER_BYTES: usize = 16;
-/// What a client takes from a node at once, in bytes.
+/// Bytes that a client allocates from a node at once.
 const CHUNK_BYTES: u64 = 1 << 16;
 
-/// An index of pointers, and how long values are.
+/// An index of pointers, and the length of values.
 pub(super) struct Indirect<S> {
     pub index: S,
     pub value_bytes: usize,
 }
 
-/// What the clients of a compute node share.
+/// The state that the clients of a compute node share.
 pub(super) struct IndirectNode<N> {
     node: Arc<N>,
     value_bytes: usize,
 }
 
-/// One client's view.
+/// One client's view of the index.
 pub(super) struct IndirectIndex<I> {
     index: I,
     endpoint: SimEndpoint,
@@ -112,7 +112,7 @@ fn block(value: &[u8]) -> Vec<u8> {
     [lengths.as_flattened(), value].concat()
 }
 
-/// Where an index says that a value lies; `None` if what it says is no pointer.
+/// Decodes the address of a value from the index; returns `None` if it is no pointer.
 fn pointer(value: &[u8]) -> Option<GlobalAddress> {
     let bits = value.first_chunk()?;
     Some(GlobalAddress::from_bits(u64::from_le_bytes(*bits)))
@@ -127,7 +127,7 @@ impl<I> IndirectIndex<I> {
         Ok(at.to_bits().to_le_bytes())
     }
 
-    /// Reads what pointers lead to, in one round trip.
+    /// Reads the blocks that pointers point to, in one round trip.
     async fn follow<'v>(
         &self,
         pointers: impl Iterator<Item = &'v [u8]>,
@@ -150,8 +150,8 @@ impl<I> IndirectIndex<I> {
     }
 }
 
-/// A write answers the pointer before, as reading the block would be a round trip that none of the
-/// paper's indexes takes.
+/// Writes return the previous pointer instead of the previous value: reading the block would be a
+/// round trip that none of the paper's indexes takes.
 impl<I: PoolIndex> PoolIndex for IndirectIndex<I> {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, PoolError> {
         let found = self.index.get(key).await?;

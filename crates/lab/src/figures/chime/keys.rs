@@ -2,7 +2,7 @@
 
 use crate::workload::Permutation;
 
-/// Random distinct integers of 64 bits as keys, and values by which a wrong answer shows.
+/// Random distinct integers of 64 bits as keys, and values that reveal a wrong outcome.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keys {
     permutation: Permutation,
@@ -10,7 +10,7 @@ pub(super) struct Keys {
     value_bytes: usize,
 }
 
-/// The bits of a value that say which writing it is of; the others are of its key.
+/// The bits of a value that identify the write; the others depend on its key.
 const WRITING: u64 = 0xffff;
 
 impl Keys {
@@ -22,20 +22,20 @@ impl Keys {
         }
     }
 
-    /// The number of which the key at a position is made; keys are in the order of their numbers.
+    /// Returns the number of the key at a position; keys are in the order of their numbers.
     pub(super) fn word(&self, position: usize) -> u64 {
-        // A key of zeros is none.
+        // A key of zeros is invalid.
         self.permutation.at(position as u64).max(1)
     }
 
-    /// The key at a position: big-endian, followed by zeros where keys are longer.
+    /// Returns the key at a position: big-endian, followed by zeros if keys are longer.
     pub(super) fn key(&self, position: usize) -> Vec<u8> {
         let mut key = vec![0; self.key_bytes];
         key[..8].copy_from_slice(&self.word(position).to_be_bytes());
         key
     }
 
-    /// A value of the key at a position.
+    /// Returns the value of the key at a position for a write.
     pub(super) fn value(&self, position: usize, writing: usize) -> Vec<u8> {
         let word = self.of_key(position) | writing as u64 & WRITING;
         let mut value = vec![0; self.value_bytes];
@@ -43,14 +43,14 @@ impl Keys {
         value
     }
 
-    /// Whether something is a value of the key at a position.
+    /// Returns true if `value` was written for the key at a position.
     pub(super) fn is_value(&self, position: usize, value: Option<&[u8]>) -> bool {
         let word = value.and_then(|value| value.first_chunk());
         word.is_some_and(|word| u64::from_le_bytes(*word) & !WRITING == self.of_key(position))
     }
 
     fn of_key(&self, position: usize) -> u64 {
-        // Not the key itself: an index that mixes them up has to fail.
+        // Not the key itself: an index that mixes up keys and values must fail.
         self.permutation.at(position as u64).rotate_left(29) & !WRITING
     }
 }

@@ -5,7 +5,7 @@ use nearfield_pool::layout::{self, Geometry, Leaf, LeafLayout, Shape, Slots};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// How full leaves of the tree get when the first random key finds no room, on average.
+/// Computes the mean load factor of the tree's leaves when the first random key finds no room.
 pub(super) fn leaf_load(shape: Shape, leaves: usize, seed: u64) -> f64 {
     let layout = LeafLayout::new(Geometry::new(shape).unwrap_or_default());
     let random = &mut SmallRng::seed_from_u64(seed);

@@ -1,4 +1,4 @@
-//! The metadata of leaves, beside keys and values.
+//! The metadata of leaves: their bytes besides keys and values.
 
 use super::scale::{Figure, Scale};
 use crate::figures::job::Job;
@@ -8,7 +8,7 @@ use nearfield_pool::rivals::{rolex, smart};
 
 const KEYS: [usize; 6] = [8, 16, 32, 64, 128, 256];
 
-/// Whose leaves.
+/// The leaves of an index.
 #[derive(Clone, Copy)]
 enum Leaves {
     Tree(Arrangement, Validation),
@@ -17,8 +17,8 @@ enum Leaves {
 }
 
 impl Leaves {
-    /// Bytes of a leaf that are neither key nor value, for each slot. Of what lies between leaves,
-    /// so that they begin at a line, nothing counts.
+    /// Returns the bytes of a leaf that are neither key nor value, for each slot. Padding between
+    /// leaves, which makes them begin at a line, does not count.
     fn metadata(self, key_bytes: usize) -> f64 {
         let mut shape = Shape {
             key_bytes,
@@ -45,7 +45,7 @@ impl Leaves {
     }
 }
 
-/// Figure 16: the layouts themselves.
+/// Creates the job of figure 16, from the layouts themselves.
 pub(super) fn metadata(figure: &Figure, _: &Scale) -> Vec<Job> {
     let name = figure.name;
     let hopscotch = |validation| Leaves::Tree(Arrangement::Hopscotch, validation);

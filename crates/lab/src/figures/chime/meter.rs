@@ -1,4 +1,4 @@
-//! Counts the operations of a phase when they end.
+//! A meter that counts the operations of a phase when they end.
 
 use crate::figures::job::PointError;
 use crate::harness::{Durations, Latency};
@@ -6,8 +6,8 @@ use nearfield_pool::PoolError;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// Counts operations and takes their time, between the moments when a fifth and nine tenths of them
-/// have ended: at first clients begin all at once, and in the end not all have something to do.
+/// A meter of operations and their time between the moments when a fifth and nine tenths of them
+/// have ended: initially all clients begin at once, and in the end not all have work.
 pub(super) struct Meter {
     operations: u64,
     ended: Cell<u64>,
@@ -35,7 +35,7 @@ impl Meter {
         }
     }
 
-    /// The number of the operation with which counting begins, and of that with which it ends.
+    /// Returns the number of the operation at which counting begins, and of that at which it ends.
     fn window(&self) -> (u64, u64) {
         (self.operations / 5, (self.operations * 9 / 10).max(1))
     }
@@ -46,8 +46,8 @@ impl Meter {
         self.last.set(now);
     }
 
-    /// Notes an operation that has ended, with whether its answer was right. False if no more are
-    /// to be done.
+    /// Records an operation that has ended, and whether its outcome was right. Returns false if no
+    /// more operations must be done.
     pub(super) fn note(
         &self,
         begin: Duration,
@@ -83,17 +83,17 @@ impl Meter {
         self.error.borrow().is_none()
     }
 
-    /// Whether nothing more is to be waited for.
+    /// Returns true if there is no operation left to wait for.
     pub(super) fn is_over(&self) -> bool {
         self.error.borrow().is_some() || self.ended.get() == self.operations
     }
 
-    /// When the last operation has ended.
+    /// Returns the time at which the last operation ended.
     pub(super) fn last(&self) -> Duration {
         self.last.get()
     }
 
-    /// Millions of operations a second, and latencies; `waiting` tasks have not ended.
+    /// Returns millions of operations a second, and latencies; `waiting` tasks have not ended.
     pub(super) fn result(&self, waiting: usize) -> Result<(f64, Latency), PointError> {
         if let Some(error) = self.error.take() {
             return Err(error.into());
@@ -111,7 +111,7 @@ impl Meter {
         let (first, last) = self.window();
         let seconds = (self.end.get() - self.begin.get()).as_secs_f64();
         let latency = self.durations.borrow().percentiles();
-        // With less than a few operations there is nothing between.
+        // With less than a few operations the window is empty.
         let latency = latency.ok_or(PointError::Hangs { clients: 0 })?;
         Ok(((last - first) as f64 / seconds.max(1e-12) / 1e6, latency))
     }

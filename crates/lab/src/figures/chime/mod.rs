@@ -5,9 +5,9 @@
 //! *phases*, each of which is a point of a figure or several. Loading and warming take no virtual
 //! time.
 //!
-//! The model is the way to the memory nodes, and their ports (`nearfield_hardware::network`). The
-//! time of a compute node itself is left out for networks and bounded in figure `sensitivity`; for
-//! memory that is attached by CXL it is modelled.
+//! The model covers the route to the memory nodes, and their ports (`nearfield_hardware::network`).
+//! The time of a compute node itself is left out for networks and bounded in figure `sensitivity`;
+//! for memory that is attached by CXL it is modelled.
 
 mod cache;
 mod claims;

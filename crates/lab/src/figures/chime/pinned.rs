@@ -1,4 +1,4 @@
-//! The small runs whose results are pinned.
+//! Small runs whose results are pinned.
 
 use super::contender::{Contender, Sizes};
 use super::point::{Point, warming};
@@ -11,16 +11,17 @@ use crate::harness::Interrupt;
 use crate::workload::Mix;
 use std::collections::BTreeMap;
 
-/// Clients of the paper that fill a port. More would wait for each other, as keys are few.
+/// Number of clients of the paper that fill a port. More would wait for each other, because keys
+/// are few.
 const CLIENTS: usize = 160;
-/// So many that every message counts.
+/// Number of clients at which every message counts.
 const MANY: usize = 640;
-/// Clients of one compute node.
+/// Number of clients of one compute node.
 const OF_ONE_NODE: usize = 4;
-/// The name under which the point is shown whose constants are varied.
+/// Name of the figure whose point is run with changed constants.
 const READS: &str = "reads";
 
-/// Few keys and operations.
+/// Returns a scale with few keys and operations.
 pub(in crate::figures) fn pinned_scale() -> Scale {
     Scale {
         keys: 8000,
@@ -31,7 +32,7 @@ pub(in crate::figures) fn pinned_scale() -> Scale {
     }
 }
 
-/// What the claims of throughput and caches follow from.
+/// Returns the jobs that the claims of throughput and caches follow from.
 pub(in crate::figures) fn pinned(scale: &Scale) -> Vec<Job> {
     let named = |name: &str| {
         let mut figures = FIGURES.iter();
@@ -46,7 +47,8 @@ pub(in crate::figures) fn pinned(scale: &Scale) -> Vec<Job> {
     jobs.chain([reads]).collect()
 }
 
-/// Reads of ours over a port that takes this part of the messages and bytes of the model's.
+/// Creates a job of reads of our index over a port with this part of the model's messages and bytes
+/// a second.
 pub(in crate::figures) fn reads_at(scale: &Scale, part: f64) -> Job {
     let sizes = Sizes::of_paper(scale);
     let contender = Contender::ours(&sizes);
@@ -65,10 +67,11 @@ pub(in crate::figures) fn reads_at(scale: &Scale, part: f64) -> Job {
     )
 }
 
-/// A study of CHIME's code on the memory of another socket, with one compute node, has Sherman
-/// ahead of CHIME: in reads by a hundredth to a tenth, in scans by half. The model has the ranking
-/// where processors are the limit; at 64 threads that study's machine carries less than the link.
-/// Ours is ahead of both in reads.
+/// Sherman is faster than CHIME, and ours is faster than both in reads, if memory is attached. A
+/// study of CHIME's code on the memory of another socket, with one compute node, measured the same
+/// ranking: Sherman leads by a hundredth to a tenth in reads, by half in scans. The model has this
+/// ranking while processors are the limit; at 64 threads that study's machine carries less than the
+/// link.
 #[test]
 fn sherman_is_ahead_of_chime_where_memory_is_attached() {
     let scale = Scale {
@@ -92,7 +95,7 @@ fn sherman_is_ahead_of_chime_where_memory_is_attached() {
         for clients in [4, 16] {
             let place = (format!("{mix}, one compute node"), clients);
             let [chime, sherman, ours] = peers.map(|peer| rates[&(peer.to_owned(), place.clone())]);
-            // Its scans read as many lines as Sherman's, up to a twentieth.
+            // Our scans read as many lines as Sherman's, up to a twentieth.
             let least = if mix == "E" { 0.95 } else { 1.0 };
             assert!(ours > least * sherman, "{mix}, {clients}: {ours} {sherman}");
             assert!(sherman > chime, "{mix}, {clients}: {sherman} {chime}");

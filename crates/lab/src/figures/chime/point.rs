@@ -1,4 +1,5 @@
-//! Points of a figure: what clients do on an index, and where what comes of it lies.
+//! Points of a figure: the work of clients on an index, and the position of its outcome in the
+//! figure.
 
 use super::contender::{Contender, Sizes};
 use super::scale::{POOL_BYTES_PER_KEY, Scale};
@@ -9,10 +10,10 @@ use crate::report::{Kind, Setting};
 use crate::workload::{Distribution, Mix};
 use nearfield_hardware::network::{Parameters, Preset};
 
-/// Where an outcome lies.
+/// The function that turns an outcome into points of the figure.
 pub(super) type Places = Box<dyn Fn(&Outcome) -> Vec<Place> + Send>;
 
-/// A phase, and where what comes of it lies in the figure.
+/// A phase and its points in the figure.
 pub(super) struct Point {
     pub phase: Phase,
     pub places: Places,
@@ -25,7 +26,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A rate over something.
+    /// Creates a point whose height is the throughput.
     pub(super) fn rate(panel: impl Into<String>, x: Quantity, outcome: &Outcome) -> Place {
         Place {
             panel: panel.into(),
@@ -36,7 +37,7 @@ impl Place {
 }
 
 impl Point {
-    /// A phase whose rate lies over a quantity that is known before.
+    /// Creates a phase whose throughput is plotted over a quantity that is known beforehand.
     pub(super) fn rate(panel: impl Into<String>, x: Quantity, phase: Phase) -> Point {
         let panel = panel.into();
         Point {
@@ -46,11 +47,12 @@ impl Point {
     }
 }
 
-/// The artifact's figures have two coroutines a client.
+/// Number of coroutines of a client, as in the artifact's figures.
 const TASKS: usize = 2;
 
 impl Setup {
-    /// The paper's: ten compute nodes, one memory node behind a 100 Gb/s link, all keys loaded.
+    /// Creates the paper's setup: ten compute nodes, one memory node behind a 100 Gb/s link, all
+    /// keys loaded.
     pub(super) fn of_paper(scale: &Scale, sizes: &Sizes) -> Setup {
         let entry = sizes.key_bytes + sizes.value_bytes - 16;
         let mut setup = Setup {
@@ -68,14 +70,14 @@ impl Setup {
         setup
     }
 
-    /// Makes room for so many keys, which with their values have so many bytes more than 16.
+    /// Makes room for this number of keys, each of which takes `entry_more` bytes besides 16.
     pub(super) fn make_room(&mut self, keys: usize, entry_more: usize) {
         self.pool_bytes = keys * (POOL_BYTES_PER_KEY + 4 * entry_more);
     }
 }
 
 impl Phase {
-    /// So many clients of the paper doing a mix.
+    /// Creates a phase in which this number of the paper's clients do a mix.
     pub(super) fn of(scale: &Scale, mix: Mix, clients_of_paper: usize) -> Phase {
         // A scan is as much work as tens of other operations.
         let share = if mix.shares().scan > 0 { 8 } else { 1 };
@@ -111,8 +113,8 @@ impl Phase {
     }
 }
 
-/// What warms the cache of a contender: where it keeps all it can, everything is read. `operations`
-/// of a compute node teach it what is hot, if it learns that.
+/// Chooses the warming of a contender's cache: without a limit everything is read. If the cache
+/// depends on hotness, `operations` of a compute node train it.
 pub(super) fn warming(contender: &Contender, scale: &Scale, operations: usize) -> Warming {
     match (contender.cache_bytes, contender.learns()) {
         (Some(_), true) => Warming::Operations(operations),
@@ -122,7 +124,7 @@ pub(super) fn warming(contender: &Contender, scale: &Scale, operations: usize) -
     }
 }
 
-/// Where LOAD begins: with a twelfth of the keys.
+/// Creates the setup of LOAD, which begins with a twelfth of the keys.
 pub(super) fn load_setup(scale: &Scale, sizes: &Sizes) -> Setup {
     let mut setup = Setup {
         loaded: scale.keys / 12,
@@ -132,8 +134,8 @@ pub(super) fn load_setup(scale: &Scale, sizes: &Sizes) -> Setup {
     setup
 }
 
-/// LOAD in this number of parts of equal length: twice as many keys as the paper's, or as many
-/// where axes are coarse.
+/// Creates a part of LOAD, one of `parts` of equal length: twice as many keys as the paper's, or as
+/// many if axes are coarse.
 pub(super) fn load_phase(scale: &Scale, clients: usize, parts: usize) -> Phase {
     Phase {
         operations: scale.keys * (2 - usize::from(scale.coarse)) / parts,
@@ -142,7 +144,7 @@ pub(super) fn load_phase(scale: &Scale, clients: usize, parts: usize) -> Phase {
 }
 
 impl Job {
-    /// Clients on an index, in virtual time, in one phase after the other.
+    /// Creates a job that runs clients on an index in virtual time, one phase after the other.
     pub(super) fn simulate(
         figure: &'static str,
         scale: &Scale,

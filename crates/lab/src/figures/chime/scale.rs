@@ -5,42 +5,42 @@ use crate::figures::paper;
 use crate::memory::available_bytes;
 use serde::{Deserialize, Serialize};
 
-/// Keys, clients and operations. Caches, hotspot buffers and numbers of keys of the paper are all
-/// multiplied by the same number, so that what fits where stays as it is.
+/// Number of keys, clients and operations. The paper's caches, hotspot buffers and numbers of keys
+/// are all scaled by the same factor, so that the same parts of an index fit into a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Keys in place of the paper's 60 million.
+    /// Number of keys, in place of the paper's 60 million.
     pub keys: usize,
-    /// Clients in place of the paper's 640.
+    /// Number of clients, in place of the paper's 640.
     pub clients: usize,
-    /// Compute nodes; the paper has 10.
+    /// Number of compute nodes; the paper has 10.
     pub compute_nodes: usize,
-    /// Operations of a point.
+    /// Number of operations of a point.
     pub operations: usize,
-    /// Operations of a compute node for each key by which caches are warmed before throughput
-    /// is compared: hotspot buffers learn slowly.
+    /// Operations of a compute node for each key that warm its cache before throughput is compared:
+    /// hotspot buffers learn slowly.
     pub warming: usize,
-    /// Whether axes have a few points only.
+    /// True if axes have a few points only.
     pub coarse: bool,
-    /// Determines everything random.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
 /// A figure of this paper.
 pub(super) type Figure = paper::Figure<Scale>;
 
-/// What the paper loads.
+/// Number of keys that the paper loads.
 const PAPER_KEYS: usize = 60_000_000;
-/// Clients of the paper at most.
+/// Greatest number of clients of the paper.
 const PAPER_CLIENTS: usize = 640;
-/// The most that an index takes of the pool for a key: SMART gives a leaf 256 bytes, and has
+/// The most bytes of the pool that an index takes for a key: SMART gives a leaf 256 bytes, and has
 /// internal nodes of 2304.
 pub(super) const POOL_BYTES_PER_KEY: usize = 600;
-/// What a cache takes beside what it counts, and a run beside its pool.
+/// Bytes that a cache takes besides its counted ones, and a run besides its pool.
 const OVERHEAD_BYTES: u64 = 1 << 30;
 
 impl Scale {
-    /// Minutes: 300,000 keys.
+    /// Creates a scale for minutes: 300,000 keys.
     #[must_use]
     pub fn quick() -> Scale {
         Scale {
@@ -54,13 +54,13 @@ impl Scale {
         }
     }
 
-    /// As the paper, as far as memory allows.
+    /// Creates the scale of the paper, as far as memory allows.
     #[must_use]
     pub fn full() -> Scale {
         let available = available_bytes().unwrap_or(u64::MAX / 2);
         let room = available.saturating_sub(OVERHEAD_BYTES) as usize / POOL_BYTES_PER_KEY;
         Scale {
-            // Twice as many keys are there in the largest points of figure 14.
+            // The largest points of figure 14 have twice as many keys.
             keys: (room / 2).clamp(100_000, PAPER_KEYS),
             operations: 2_000_000,
             warming: 1,
@@ -69,7 +69,7 @@ impl Scale {
         }
     }
 
-    /// Milliseconds a point, for tests.
+    /// Creates a scale for milliseconds a point, for tests.
     #[cfg(test)]
     pub(in crate::figures) fn tiny() -> Scale {
         Scale {
@@ -82,7 +82,7 @@ impl Scale {
         }
     }
 
-    /// With another number of keys.
+    /// Changes the number of keys.
     ///
     /// # Errors
     /// `OutOfRange` for less than a thousand keys or more than the paper's.
@@ -98,33 +98,34 @@ impl Scale {
         Ok(Scale { keys, ..self })
     }
 
-    /// The number of keys as a part of the paper's.
+    /// Returns the number of keys as a part of the paper's.
     #[must_use]
     pub fn part(&self) -> f64 {
         self.keys as f64 / PAPER_KEYS as f64
     }
 
-    /// So many of what the paper has at 60 million keys, at this number of keys.
+    /// Scales a number that the paper has at 60 million keys to this number of keys.
     pub(super) fn scaled(&self, of_paper: usize) -> usize {
         (of_paper as f64 * self.part()).round() as usize
     }
 
-    /// So many megabytes of the paper, in bytes.
+    /// Scales megabytes of the paper, and returns bytes.
     pub(super) fn megabytes(&self, of_paper: usize) -> usize {
         self.scaled(of_paper * 1_000_000)
     }
 
-    /// Bytes at this number of keys, in megabytes at that of the paper.
+    /// Scales bytes at this number of keys to megabytes at the paper's.
     pub(super) fn paper_megabytes(&self, bytes: f64) -> f64 {
         bytes / self.part() / 1e6
     }
 
-    /// A number of clients of the paper.
+    /// Scales a number of clients of the paper.
     pub(super) fn clients(&self, of_paper: usize) -> usize {
         (of_paper * self.clients / PAPER_CLIENTS).max(1)
     }
 
-    /// The points of an axis: all, or where it is coarse the first, the last and one between.
+    /// Returns the points of an axis: all, or for a coarse scale the first, the last and one
+    /// between.
     pub(super) fn points(&self, all: &[usize]) -> Vec<usize> {
         if !self.coarse || all.len() <= 3 {
             return all.to_vec();

@@ -1,5 +1,5 @@
-//! What the sizes that one may choose are worth, each alone. Where the paper's text does not say
-//! which workload it is, it is C.
+//! The effect of each size that one may choose, each alone. The workload is C if the paper's text
+//! does not name it.
 
 use super::contender::{Contender, Sizes};
 use super::point::{Place, Point, warming};
@@ -9,10 +9,10 @@ use crate::figures::job::Job;
 use crate::figures::row::Quantity;
 use crate::workload::{Distribution, Mix};
 
-/// Clients of the paper.
+/// Number of clients of the paper.
 const CLIENTS: usize = 640;
 
-/// The contenders that the paper varies sizes of.
+/// Returns the contenders whose sizes the paper varies.
 fn contenders(sizes: &Sizes) -> [Contender; 5] {
     [
         Contender::chime(sizes),
@@ -23,7 +23,7 @@ fn contenders(sizes: &Sizes) -> [Contender; 5] {
     ]
 }
 
-/// A point by itself, of a contender with sizes of its own.
+/// Creates a job of one point, for a contender with sizes of its own.
 fn point(figure: &Figure, scale: &Scale, sizes: &Sizes, contender: Contender, x: Quantity) -> Job {
     let phase =
         Phase::of(scale, Mix::YcsbC, CLIENTS).warmed(warming(&contender, scale, scale.keys / 2));
@@ -32,7 +32,7 @@ fn point(figure: &Figure, scale: &Scale, sizes: &Sizes, contender: Contender, x:
     Job::simulate(figure.name, scale, contender, setup, points)
 }
 
-/// Figure 18a: half reads, half updates.
+/// Creates the jobs of figure 18a: half reads, half updates.
 pub(super) fn skew(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let hundredths = scale.points(&[50, 60, 70, 80, 90, 99]);
@@ -40,7 +40,7 @@ pub(super) fn skew(figure: &Figure, scale: &Scale) -> Vec<Job> {
         let phase = |&hundredths: &usize| {
             let theta = hundredths as f64 / 100.0;
             let warming = match warming(&contender, scale, scale.keys / 2) {
-                // The others differ in what is hot only.
+                // The first point has read everything; at the next ones only the hot keys differ.
                 Warming::All(_) if hundredths > 50 => Warming::Operations(scale.keys / 4),
                 warming => warming,
             };
@@ -55,7 +55,7 @@ pub(super) fn skew(figure: &Figure, scale: &Scale) -> Vec<Job> {
     contenders(&sizes).map(job).into()
 }
 
-/// A point for each size on an axis, of all contenders that `make` has with it.
+/// Creates a job for each size on an axis and each contender that `make` returns for it.
 fn sweep<C: IntoIterator<Item = Contender>>(
     (figure, scale): (&Figure, &Scale),
     (name, unit): (&str, &str),
@@ -72,7 +72,7 @@ fn sweep<C: IntoIterator<Item = Contender>>(
     points.collect()
 }
 
-/// Figure 18b.
+/// Creates the jobs of figure 18b.
 pub(super) fn cache(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let axis = [0, 25, 50, 75, 100, 200, 300, 400, 500];
     sweep(
@@ -83,7 +83,7 @@ pub(super) fn cache(figure: &Figure, scale: &Scale) -> Vec<Job> {
             let of_paper = Sizes::of_paper(scale);
             let sizes = Sizes {
                 cache_bytes: Some(scale.megabytes(megabytes)),
-                // As the artifact: only where 20 MB are left for nodes.
+                // As in the artifact: only if 20 MB are left for nodes.
                 hotspot_bytes: if megabytes > 50 {
                     of_paper.hotspot_bytes
                 } else {
@@ -106,14 +106,14 @@ fn of_values(scale: &Scale, value_bytes: usize) -> Sizes {
     }
 }
 
-/// Figure 18c.
+/// Creates the jobs of figure 18c.
 pub(super) fn values(figure: &Figure, scale: &Scale) -> Vec<Job> {
     sweep((figure, scale), VALUE, &VALUES, |bytes| {
         (of_values(scale, bytes), |sizes, _| contenders(sizes))
     })
 }
 
-/// Figure 18d.
+/// Creates the jobs of figure 18d.
 pub(super) fn indirect_values(figure: &Figure, scale: &Scale) -> Vec<Job> {
     sweep((figure, scale), VALUE, &VALUES, |bytes| {
         let contenders = |sizes: &Sizes, _| Contender::of_variable_length(sizes);
@@ -121,7 +121,7 @@ pub(super) fn indirect_values(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })
 }
 
-/// Figure 18e.
+/// Creates the jobs of figure 18e.
 pub(super) fn span(figure: &Figure, scale: &Scale) -> Vec<Job> {
     sweep((figure, scale), ("entries of a leaf", ""), &VALUES, |_| {
         (Sizes::of_paper(scale), |sizes, span| {
@@ -130,7 +130,7 @@ pub(super) fn span(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })
 }
 
-/// Figure 18f.
+/// Creates the jobs of figure 18f.
 pub(super) fn neighborhood(figure: &Figure, scale: &Scale) -> Vec<Job> {
     sweep(
         (figure, scale),
@@ -144,7 +144,7 @@ pub(super) fn neighborhood(figure: &Figure, scale: &Scale) -> Vec<Job> {
     )
 }
 
-/// Figure 19c: throughput, and how often speculation is right.
+/// Creates the jobs of figure 19c: throughput, and the share of right speculations.
 pub(super) fn hotspots(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let mut jobs = Vec::new();
     for megabytes in scale.points(&[0, 10, 20, 30, 40, 50]) {

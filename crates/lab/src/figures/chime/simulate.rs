@@ -18,17 +18,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the index is, and how large.
+/// The size of an index, and the nodes and the network that it runs on.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub network: Parameters,
     pub memory_nodes: usize,
     pub compute_nodes: usize,
-    /// Tasks of a client, each with an operation under way: "coroutines".
+    /// Number of tasks ("coroutines") of a client, each with one operation in flight.
     pub tasks: usize,
-    /// Keys that are there before clients begin.
+    /// Number of keys that are loaded before clients begin.
     pub loaded: usize,
-    /// What the index may take of all nodes together, in bytes.
+    /// Limit of the bytes that the index takes of all nodes together.
     pub pool_bytes: usize,
     pub key_bytes: usize,
     pub value_bytes: usize,
@@ -36,7 +36,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// What is in the pool after loading, beside the choice of the index.
+    /// Describes the content of the pool after loading, except for the choice of the index.
     fn pool(&self) -> String {
         let Setup {
             memory_nodes,
@@ -54,60 +54,60 @@ impl Setup {
     }
 }
 
-/// What clients do.
+/// The work of clients.
 #[derive(Clone, Debug)]
 pub(super) struct Phase {
     pub mix: Mix,
-    /// `None`: as the mix's authors did.
+    /// The distribution of keys; `None` for that of the mix's authors.
     pub distribution: Option<Distribution>,
-    /// Clients, of all compute nodes together.
+    /// Number of clients, of all compute nodes together.
     pub clients: usize,
-    /// Operations, of all clients together.
+    /// Number of operations, of all clients together.
     pub operations: usize,
-    /// Operations of a compute node by which caches are warmed before.
+    /// Operations of a compute node that warm the caches before.
     pub warming: Warming,
     /// Another model of the network than the setup's.
     pub network: Option<Parameters>,
 }
 
-/// How the cache of a compute node is warmed.
+/// The warming of a compute node's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Warming {
-    /// It is as the phase before has left it.
+    /// No warming: the cache is as the phase before has left it.
     None,
-    /// By this number of reads or scans of keys that are chosen as in the phase.
+    /// This number of reads or scans of keys that are chosen as in the phase.
     Operations(usize),
-    /// By reading each key, then by this number of reads as above.
+    /// A read of each key, and then this number of reads as above.
     All(usize),
 }
 
-/// What came of a phase.
+/// The outcome of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outcome {
     /// Millions of operations a second, in virtual time.
     pub rate_mops: f64,
     pub latency: Latency,
-    /// What the ports of the memory nodes have served for each operation: reads, writes, atomics,
-    /// and the bytes of all of them.
+    /// Messages at the ports of the memory nodes for each operation: reads, writes, atomics. The
+    /// next field has the bytes of all of them.
     pub messages_per_operation: [f64; 3],
     pub bytes_per_operation: f64,
-    /// What the caches of the compute nodes hold, on average.
+    /// Mean bytes in the cache of a compute node.
     pub cache_bytes: f64,
     /// Bytes of the pool for each key.
     pub pool_bytes_per_key: f64,
-    /// The share of speculative reads that were right, where the index has some.
+    /// The share of speculative reads that were right, if the index has some.
     pub hit_rate: Option<f64>,
 }
 
-/// Chunks and records of clients, of which hundreds have some megabytes each at most. Only what is
-/// written takes memory.
+/// Bytes for the chunks and records of clients: hundreds of clients have some megabytes each at
+/// most. Only written pages take memory.
 const CLIENTS_BYTES: usize = 4 << 30;
-/// A compute node has met all inner nodes after it has read this part of the keys.
+/// Divisor of the keys: after reading this part of them a compute node has cached all inner nodes.
 pub(super) const WARM_PART: usize = 4;
-/// When no operation ends for so long, in virtual time, clients hang.
+/// Timeout in virtual time: clients hang if no operation ends for so long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// An index over a simulation.
+/// An index on a simulated fabric.
 pub(super) struct Stage<'s, S: System> {
     setup: &'s Setup,
     interrupt: &'s Interrupt,
@@ -116,15 +116,15 @@ pub(super) struct Stage<'s, S: System> {
     compute_nodes: Vec<Arc<S::ComputeNode>>,
     clients: Vec<Rc<S::Index>>,
     keys: Keys,
-    /// Keys that phases have inserted.
+    /// Number of keys that phases have inserted.
     inserted: usize,
 }
 
 impl<'s, S: System> Stage<'s, S> {
-    /// Makes an index and loads it, or takes the nodes of one that was loaded before and kept.
+    /// Creates an index and loads it, or takes the nodes of one that was loaded before and kept.
     ///
     /// # Errors
-    /// What the index answers, or `Interrupted`.
+    /// The error of the index, or `Interrupted`.
     pub(super) fn load(
         system: &'s S,
         setup: &'s Setup,
@@ -164,7 +164,8 @@ impl<'s, S: System> Stage<'s, S> {
     }
 
     fn fill(&mut self, system: &S) -> Result<(), PointError> {
-        // The cache of who loads is not that of a compute node that is looked at.
+        // The loader has a compute node of its own, so that loading does not warm the caches that
+        // are measured.
         let loader = system.compute_node()?;
         let endpoint = self.simulation.instant_endpoint(0);
         let entries = Entries {
@@ -176,7 +177,7 @@ impl<'s, S: System> Stage<'s, S> {
         self.at_once(S::load(endpoint, self.nodes.clone(), loader, entries))
     }
 
-    /// What is allocated of all nodes.
+    /// Returns the bytes that are allocated on all nodes.
     fn allocated_bytes(&self) -> u64 {
         let nodes = self.nodes.iter();
         nodes
@@ -209,7 +210,7 @@ impl<'s, S: System> Stage<'s, S> {
         Ok(())
     }
 
-    /// What the caches of the compute nodes hold, on average.
+    /// Returns the mean bytes in the cache of a compute node.
     fn cache_bytes(&self) -> f64 {
         let bytes = self
             .compute_nodes
@@ -218,7 +219,7 @@ impl<'s, S: System> Stage<'s, S> {
         bytes.sum::<f64>() / self.compute_nodes.len() as f64
     }
 
-    /// The guesses of all compute nodes so far that were right, and that were wrong.
+    /// Returns the numbers of right and wrong guesses of all compute nodes so far.
     fn guesses(&self) -> Option<[u64; 2]> {
         let nodes = self.compute_nodes.iter();
         nodes
@@ -238,12 +239,13 @@ impl<'s, S: System> Stage<'s, S> {
         })
     }
 
-    /// Opens the index for clients that have none yet. They take turns in their compute nodes.
+    /// Opens the index for clients that have not opened it yet. They are distributed over the
+    /// compute nodes in turn.
     fn open(&mut self, clients: usize) -> Result<(), PointError> {
         while self.clients.len() < clients {
             let number = self.clients.len();
             let node = Arc::clone(&self.compute_nodes[number % self.compute_nodes.len()]);
-            // 0 is who loads and warms.
+            // Client 0 is the one that loads and warms.
             let endpoint = self.simulation.endpoint(number as u32 + 1);
             let opening = S::open(endpoint, self.nodes.clone(), node);
             let opened = Rc::new(RefCell::new(None));
@@ -258,8 +260,8 @@ impl<'s, S: System> Stage<'s, S> {
         Ok(())
     }
 
-    /// Warms the cache of a compute node. The others are told what it keeps, as what is hot for one
-    /// is so for all.
+    /// Warms the cache of one compute node. The others learn its content, because the same keys are
+    /// hot for all.
     fn warm(&mut self, phase: &Phase) -> Result<(), PointError> {
         let (all, operations) = match phase.warming {
             Warming::None => return Ok(()),
@@ -276,10 +278,10 @@ impl<'s, S: System> Stage<'s, S> {
             threads: 1,
             operations: operations.max(1),
             seed: self.setup.seed + 1,
-            // What is hot stays so.
+            // The same keys are hot as in the phase.
             hot_seed: self.setup.seed,
         };
-        // Scans come with inserts, which here would have to be held out.
+        // Scans come with inserts, which would have to be held out here.
         let spec = StreamSpec {
             keys: spec.keys + spec.inserts(),
             ..spec
@@ -321,10 +323,10 @@ impl<'s, S: System> Stage<'s, S> {
         Ok(())
     }
 
-    /// Lets clients work. The first fifth of the operations and the last tenth do not count.
+    /// Runs the clients. The first fifth of the operations and the last tenth do not count.
     ///
     /// # Errors
-    /// What the index answers, wrong answers, clients that hang, `Interrupted`.
+    /// The error of the index, wrong outcomes, clients that hang, `Interrupted`.
     pub(super) fn run(&mut self, phase: &Phase) -> Result<Outcome, PointError> {
         self.warm(phase)?;
         self.open(phase.clients)?;
@@ -404,18 +406,19 @@ impl<'s, S: System> Stage<'s, S> {
     }
 }
 
-/// What the tasks of a phase have in common.
+/// The state that the tasks of a phase share.
 #[derive(Clone)]
 struct Shared {
     keys: Keys,
     loaded: usize,
-    /// Keys that earlier phases have inserted.
+    /// Number of keys that earlier phases have inserted.
     inserted: usize,
     meter: Rc<Meter>,
 }
 
 impl Shared {
-    /// The key at a position of the workload: those behind the loaded ones were not there before.
+    /// Returns the key at a position of the workload: positions behind the loaded keys are new
+    /// keys.
     fn position(&self, position: usize) -> usize {
         if position < self.loaded {
             position
@@ -425,7 +428,7 @@ impl Shared {
     }
 }
 
-/// Does operations one after the other, and checks the answers.
+/// Executes operations one after the other, and checks their outcomes.
 async fn work(index: &impl PoolIndex, endpoint: &SimEndpoint, stream: &OpStream, shared: &Shared) {
     let Shared { keys, meter, .. } = shared;
     for (number, operation) in stream.iter().enumerate() {

@@ -8,37 +8,37 @@ use nearfield_pool::{Entry, PoolError, PoolIndex};
 use std::future::Future;
 use std::sync::Arc;
 
-/// The word that says where an index begins.
+/// The address of the word that points to the root of an index.
 pub(super) const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 
 /// An index with its sizes and techniques chosen.
 pub(super) trait System {
-    /// What the clients of one compute node share.
+    /// The state that the clients of one compute node share.
     type ComputeNode;
     /// One client's view.
     type Index: PoolIndex + 'static;
 
-    /// What [`load`](System::load) writes depends on this, on the setup and on nothing else: the
-    /// sizes and techniques without what compute nodes keep.
+    /// Describes all that [`load`](System::load) depends on besides the setup: the sizes and
+    /// techniques, without the caches of compute nodes.
     fn tree(&self) -> String;
 
-    /// A compute node whose cache is empty.
+    /// Creates a compute node whose cache is empty.
     ///
     /// # Errors
     /// The index is not possible.
     fn compute_node(&self) -> Result<Arc<Self::ComputeNode>, PoolError>;
 
-    /// The bytes that its cache holds.
+    /// Returns the bytes in its cache.
     fn cache_bytes(node: &Self::ComputeNode) -> usize;
 
-    /// Guesses of the clients of a compute node so far that were right, and that were wrong; `None`
-    /// of an index that does not guess.
+    /// Returns the numbers of right and wrong guesses of a compute node's clients so far; `None`
+    /// for an index that does not guess.
     fn guesses(node: &Self::ComputeNode) -> Option<[u64; 2]>;
 
-    /// Has a compute node know what another one does.
+    /// Copies another compute node's cached knowledge into a compute node.
     fn learn_from(node: &Self::ComputeNode, other: &Self::ComputeNode);
 
-    /// Makes an index of entries.
+    /// Loads entries into a new index.
     fn load(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
@@ -46,7 +46,7 @@ pub(super) trait System {
         entries: Entries,
     ) -> impl Future<Output = Result<(), PoolError>> + 'static;
 
-    /// Opens the index that was made, for one client.
+    /// Opens the loaded index for one client.
     fn open(
         endpoint: SimEndpoint,
         nodes: Vec<NodeId>,
@@ -54,7 +54,7 @@ pub(super) trait System {
     ) -> impl Future<Output = Result<Self::Index, PoolError>> + 'static;
 }
 
-/// What an index is loaded with.
+/// The entries that an index is loaded with.
 pub(super) struct Entries {
     pub keys: Keys,
     pub count: usize,
@@ -62,12 +62,12 @@ pub(super) struct Entries {
     pub interrupt: Interrupt,
 }
 
-/// What an entry has for its value.
+/// The form of an entry's value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Values {
-    /// The value.
+    /// The value itself.
     Inline,
-    /// Where it lies: blocks of this size, in the order of positions.
+    /// The value's address: blocks of this size, in the order of positions.
     At { first: GlobalAddress, stride: u64 },
 }
 
@@ -84,7 +84,7 @@ impl Entries {
         Ok(())
     }
 
-    /// All of them, in ascending order of their keys. Stops early when interrupted.
+    /// Returns all of them, in ascending order of their keys; none if interrupted.
     pub(super) fn sorted(self) -> impl Iterator<Item = Entry> {
         let count = if self.interrupt.is_raised() {
             0

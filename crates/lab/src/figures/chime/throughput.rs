@@ -9,13 +9,13 @@ use crate::figures::row::Quantity;
 use crate::workload::Mix;
 use nearfield_hardware::network::Preset;
 
-/// Clients of the paper, of all compute nodes together.
+/// Numbers of clients of the paper, of all compute nodes together.
 const CLIENTS: [usize; 8] = [80, 160, 240, 320, 400, 480, 560, 640];
 fn clients(phase: &Phase) -> Quantity {
     Quantity::new("clients", "", phase.clients as f64)
 }
 
-/// Reads by numbers of clients.
+/// Creates jobs of reads by these numbers of clients.
 fn reads(
     figure: &Figure,
     scale: &Scale,
@@ -37,7 +37,7 @@ fn reads(
     contenders.map(job).into()
 }
 
-/// The indexes that the paper looks at before it has one of its own.
+/// Returns the indexes that the paper compares before it presents its own.
 fn rivals(sizes: &Sizes) -> [Contender; 3] {
     [
         Contender::sherman(sizes),
@@ -46,7 +46,7 @@ fn rivals(sizes: &Sizes) -> [Contender; 3] {
     ]
 }
 
-/// Figure 3b: a gigabyte of cache, one memory node.
+/// Creates the jobs of figure 3b: a gigabyte of cache, one memory node.
 pub(super) fn narrow_link(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes {
         cache_bytes: Some(scale.megabytes(1000)),
@@ -56,7 +56,7 @@ pub(super) fn narrow_link(figure: &Figure, scale: &Scale) -> Vec<Job> {
     reads(figure, scale, rivals(&sizes), &setup, &CLIENTS[..6])
 }
 
-/// Figure 3c: 100 MB of cache, ten memory nodes.
+/// Creates the jobs of figure 3c: 100 MB of cache, ten memory nodes.
 pub(super) fn small_caches(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let setup = Setup {
@@ -66,7 +66,8 @@ pub(super) fn small_caches(figure: &Figure, scale: &Scale) -> Vec<Job> {
     reads(figure, scale, rivals(&sizes), &setup, &CLIENTS[..6])
 }
 
-/// Figure 17: CHIME with and without speculation, beside SMART that keeps everything.
+/// Creates the jobs of figure 17: CHIME with and without speculation, and SMART that caches
+/// everything.
 pub(super) fn speculation(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let contenders = [
@@ -78,7 +79,7 @@ pub(super) fn speculation(figure: &Figure, scale: &Scale) -> Vec<Job> {
     reads(figure, scale, contenders, &setup, &CLIENTS)
 }
 
-/// A workload whose latency lies over its throughput.
+/// Creates a point of a workload's latency over its throughput.
 fn latency(mix: Mix, phase: Phase) -> Point {
     Point {
         phase,
@@ -92,15 +93,15 @@ fn latency(mix: Mix, phase: Phase) -> Point {
     }
 }
 
-/// The workloads that work on keys that are there, those that change the index last.
+/// The workloads on loaded keys; those that change the index come last.
 const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbB, Mix::YcsbA, Mix::YcsbD, Mix::YcsbE];
 
-/// Figure 12: six workloads by numbers of clients.
+/// Creates the jobs of figure 12: six workloads by numbers of clients.
 pub(super) fn workloads(figure: &Figure, scale: &Scale) -> Vec<Job> {
     workloads_of(figure, scale, &scale.points(&CLIENTS))
 }
 
-/// The same for some numbers of clients.
+/// Creates the jobs of figure 12 for some numbers of clients.
 pub(super) fn workloads_of(figure: &Figure, scale: &Scale, numbers: &[usize]) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let mut jobs = Vec::new();
@@ -109,7 +110,8 @@ pub(super) fn workloads_of(figure: &Figure, scale: &Scale, numbers: &[usize]) ->
         let mut points = Vec::new();
         for mix in WORKLOADS {
             for (place, &number) in numbers.iter().enumerate() {
-                // Caches are as warm as they get, but what is hot differs by distribution.
+                // The first workload has warmed the caches as far as possible. Only D's
+                // distribution makes other keys hot.
                 let again = match mix {
                     Mix::YcsbC => warming,
                     Mix::YcsbD => Warming::Operations(scale.keys / 8),
@@ -133,7 +135,8 @@ pub(super) fn workloads_of(figure: &Figure, scale: &Scale, numbers: &[usize]) ->
     jobs
 }
 
-/// LOAD: a twelfth of the keys is there, and twice as many as the paper's are inserted.
+/// Creates the job of LOAD: a twelfth of the keys is loaded, and twice as many as the paper's are
+/// inserted.
 fn load(
     figure: &Figure,
     scale: &Scale,
@@ -157,7 +160,7 @@ fn load(
     Some(Job::simulate(figure.name, scale, contender, setup, points))
 }
 
-/// Figure 13.
+/// Creates the jobs of figure 13.
 pub(super) fn variable_length(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let mut jobs = Vec::new();
@@ -175,18 +178,19 @@ pub(super) fn variable_length(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Clients of one compute node in the study of CHIME on another socket's memory.
+/// Numbers of clients of one compute node in the study of CHIME on another socket's memory.
 const OF_ONE_NODE: [usize; 3] = [4, 16, 64];
 
-/// Not in the paper: where memory is attached by CXL, so that clients load and store. One compute
-/// node, as in a study of CHIME's code on the memory of another socket, and those of the paper.
+/// Creates the jobs of figure `cxl`, which is not in the paper: memory is attached by CXL, so that
+/// clients load and store. It has one compute node, as in a study of CHIME's code on the memory of
+/// another socket, and as many as the paper.
 pub(super) fn cxl(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let ends = [OF_ONE_NODE[0], OF_ONE_NODE[OF_ONE_NODE.len() - 1]];
     let of_one: &[usize] = if scale.coarse { &ends } else { &OF_ONE_NODE };
     cxl_of(figure, scale, of_one, &scale.points(&CLIENTS))
 }
 
-/// The same for some numbers of clients, of one compute node and of those of the paper.
+/// Creates the same jobs for some numbers of clients, of one compute node and of the paper's.
 pub(super) fn cxl_of(
     figure: &Figure,
     scale: &Scale,
@@ -223,7 +227,7 @@ pub(super) fn cxl_of(
             let setup = Setup {
                 network: Preset::Cxl.parameters(),
                 compute_nodes,
-                // A processor waits for what it loads.
+                // A processor waits for its loads, so a second task would not overlap.
                 tasks: 1,
                 ..Setup::of_paper(scale, &sizes)
             };

@@ -1,4 +1,5 @@
-//! Not in the paper: which sizes suit the budget of caches best, for each index.
+//! Figure `tuning`, which is not in the paper: the sizes that suit the budget of caches best, for
+//! each index.
 
 use super::contender::{Contender, Sizes};
 use super::point::{Point, warming};
@@ -8,11 +9,12 @@ use crate::figures::job::Job;
 use crate::figures::row::Quantity;
 use crate::workload::Mix;
 
-/// Clients of the paper.
+/// Number of clients of the paper.
 const CLIENTS: usize = 640;
-/// Entries of leaves of trees.
+/// Numbers of entries of leaves of trees.
 const SPANS: [usize; 4] = [8, 16, 32, 64];
-/// Entries of leaves of ROLEX, and by how many positions its predictions may be wrong.
+/// Numbers of entries of leaves of ROLEX. The next constant has the error bounds of its
+/// predictions, in positions.
 const LEARNED_SPANS: [usize; 2] = [8, 16];
 const ERRORS: [(u32, &str); 4] = [
     (2, "rolex, error 2"),
@@ -21,7 +23,7 @@ const ERRORS: [(u32, &str); 4] = [
     (16, "rolex, error 16"),
 ];
 
-/// Reads and scans, by entries of a leaf.
+/// Creates the jobs of reads and scans, by entries of a leaf.
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let sizes = Sizes::of_paper(scale);
     let trees = [

@@ -9,17 +9,17 @@ use nearfield_fabric::{Endpoint, GlobalAddress, NodeId, Verb};
 use nearfield_hardware::network::Preset;
 use nearfield_pool::layout::{Geometry, LeafLayout, Shape, Slots};
 
-/// Operations of a client under way, as in the paper's measurements of verbs.
+/// Number of a client's operations in flight, as in the paper's measurements of verbs.
 const TASKS: usize = 6;
-/// Operations of each task.
+/// Number of operations of each task.
 const EACH: usize = 40;
 /// Bytes of the memory node.
 const MEMORY: usize = 1 << 24;
 
-/// What an operation reads: posts one after the other, each with reads of so many bytes.
+/// The reads of an operation: posts one after the other, each with reads of these sizes in bytes.
 type Posts = Vec<Vec<usize>>;
 
-/// Millions of operations a second of clients that do nothing else.
+/// Measures millions of operations a second of clients that do nothing else.
 fn rate(scale: &Scale, posts: &Posts) -> f64 {
     let network = Preset::ConnectX6.parameters();
     let mut simulation = Simulation::new(scale.seed, network, Delivery::Whole);
@@ -35,7 +35,7 @@ fn rate(scale: &Scale, posts: &Posts) -> f64 {
                         let spot = (client as usize * 7919 + task * 104_729 + number) * 64;
                         let from = GlobalAddress::new(NodeId(0), (spot % (MEMORY / 2)) as u64);
                         let reads = buffers.iter_mut().map(|into| Verb::Read { from, into });
-                        // What is not read is not counted.
+                        // A failed operation is not counted.
                         if endpoint.post(&mut reads.collect::<Vec<_>>()).await.is_err() {
                             return;
                         }
@@ -57,7 +57,7 @@ fn layout(key_bytes: usize, neighborhood: usize) -> LeafLayout {
     LeafLayout::new(Geometry::new(shape).unwrap_or_default())
 }
 
-/// The bytes of this number of entries, from the first slot on.
+/// Returns the bytes of this number of entries, from the first slot on.
 fn entries(layout: &LeafLayout, count: usize) -> usize {
     let slots = Slots::new(0, count, layout.span());
     layout.entries(slots).wire_bytes()
@@ -83,7 +83,8 @@ fn job(
     })
 }
 
-/// Figure 4a: an insert that reads the vacancy bitmap before it knows what to read.
+/// Creates the jobs of figure 4a: an insert that reads the vacancy bitmap before it knows which
+/// slots to read.
 pub(super) fn vacancy(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let ranges = scale.points(&[8, 16, 24, 32, 40, 48, 56, 64]);
     let layout = layout(8, 8);
@@ -111,7 +112,8 @@ pub(super) fn vacancy(figure: &Figure, scale: &Scale) -> Vec<Job> {
 const KEYS: [usize; 4] = [8, 16, 32, 64];
 const KEY: (&str, &str) = ("length of a key", "bytes");
 
-/// Figure 4b: a read of a neighborhood, with one of metadata that lie elsewhere in the leaf.
+/// Creates the jobs of figure 4b: a read of a neighborhood, with a second read of metadata
+/// elsewhere in the leaf.
 pub(super) fn metadata(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let alone = |key_bytes| (key_bytes, vec![vec![entries(&layout(key_bytes, 8), 8)]]);
     let both = |key_bytes| {
@@ -131,7 +133,7 @@ pub(super) fn metadata(figure: &Figure, scale: &Scale) -> Vec<Job> {
     ]
 }
 
-/// Figure 4c: what the size of a neighborhood costs a reader.
+/// Creates the jobs of figure 4c: the cost of a neighborhood's size for a reader.
 pub(super) fn neighborhoods(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let peers = [(1, "1 entry"), (4, "4 entries"), (8, "8 entries")];
     let line = |(count, peer)| {

@@ -1,4 +1,4 @@
-//! What the paper states beside what came out.
+//! Claims of the paper and our results.
 
 use super::designs::{BLOCKS, DCART, OURS};
 use super::measured::Contender;
@@ -9,14 +9,14 @@ use crate::report::Kind;
 use Pick::*;
 use Source::*;
 
-/// Where a number of ours comes from.
+/// The source of our number.
 #[derive(Clone, Copy)]
 enum Source {
-    /// A quantity of the first peer as a part of that of the second, over workloads, in percent.
+    /// A quantity of the first peer relative to that of the second, over workloads, in percent.
     Part(&'static str, Number, [&'static str; 2], Pick),
     /// The same as a ratio.
     Ratio(&'static str, Number, [&'static str; 2], Pick),
-    /// Visits that 5 % of the nodes get.
+    /// The share of visits to the most visited 5 % of the nodes.
     Hottest(Pick),
 }
 
@@ -113,7 +113,7 @@ fn pick(values: impl Iterator<Item = f64>, pick: Pick) -> Option<f64> {
     })
 }
 
-/// Ratios of a quantity of two peers, over the workloads that both have.
+/// Computes the ratios of a quantity of two peers, over the workloads that both have.
 fn ratios<'r>(
     rows: &'r [Row],
     figure: &'r str,

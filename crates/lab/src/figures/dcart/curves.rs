@@ -10,7 +10,7 @@ use crate::figures::row::Quantity;
 use crate::workload::Mix;
 use nearfield_hardware::accelerator::dcart::Parameters;
 
-/// Operations of a batch.
+/// Numbers of operations of a batch.
 const BATCHES: [usize; 6] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20];
 
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {

@@ -9,36 +9,37 @@ pub(super) type Design = (&'static str, Parameters);
 
 /// The paper's name of its accelerator, in all figures.
 pub(super) const DCART: &str = "DCART, modelled";
-/// Ours.
+/// The name of our design.
 pub(super) const OURS: &str = "interleaved units, modelled";
 
-/// Ours on Nearfield's tree.
+/// The name of our design on Nearfield's tree.
 pub(super) const BLOCKS: &str = "interleaved units on blocks, modelled";
 
-/// The paper's, with what the user has changed.
+/// Returns the paper's design, with the user's changes.
 pub(super) fn published(scale: &Scale) -> Parameters {
     let mut parameters = Parameters::published();
-    // A scale has no others than those that were accepted, see `check`.
+    // `check` has accepted the parameters of a scale.
     let accepted = parameters.set_all(&scale.parameters);
     debug_assert!(accepted.is_ok(), "{accepted:?}");
     parameters
 }
 
-/// Whether all designs can be built.
+/// Checks that all designs can be built.
 pub(super) fn check(scale: &Scale) -> Result<(), Error> {
     Parameters::published().set_all(&scale.parameters)?;
     let all = [parts(scale), same_area(scale), on_blocks(scale)];
     all.iter().flatten().try_for_each(|(_, one)| one.check())
 }
 
-/// Ours: units have 16 operations under way each. A quarter of the units, and three quarters of
-/// the buffer of the tree, pay for their state. The memory latency that a unit hides, a buffer need
-/// not avoid.
+/// Returns our design. Each unit has 16 operations in flight. A quarter of the paper's units and
+/// three quarters of its buffer of the tree are given up for their state. The smaller buffer
+/// suffices, because the units hide the latency of memory.
 pub(super) fn ours(scale: &Scale) -> Parameters {
     interleaved(16, 12, scale)
 }
 
-/// Units with so many operations each, with a quarter of the paper's buffer of the tree.
+/// Returns units with this number of operations each, with a quarter of the paper's buffer of the
+/// tree.
 fn interleaved(operations: usize, units: usize, scale: &Scale) -> Parameters {
     Parameters {
         pipeline: Pipeline::Interleaved { operations },
@@ -49,7 +50,7 @@ fn interleaved(operations: usize, units: usize, scale: &Scale) -> Parameters {
     }
 }
 
-/// The paper's with each part left out.
+/// Returns the paper's design without each of its parts in turn.
 pub(super) fn parts(scale: &Scale) -> Vec<Design> {
     let with = |change: fn(&mut Parameters)| {
         let mut parameters = published(scale);
@@ -77,7 +78,7 @@ pub(super) fn parts(scale: &Scale) -> Vec<Design> {
     ]
 }
 
-/// Designs that take no more look-up tables and block memories than the paper's.
+/// Returns designs that take at most as many look-up tables and block memories as the paper's.
 pub(super) fn same_area(scale: &Scale) -> Vec<Design> {
     vec![
         (DCART, published(scale)),
@@ -88,7 +89,7 @@ pub(super) fn same_area(scale: &Scale) -> Vec<Design> {
     ]
 }
 
-/// Of these, those that walk Nearfield's tree, too.
+/// Returns the designs among these that also walk Nearfield's tree.
 pub(super) fn on_blocks(scale: &Scale) -> Vec<Design> {
     vec![
         ("DCART's units on blocks", published(scale)),
@@ -96,7 +97,7 @@ pub(super) fn on_blocks(scale: &Scale) -> Vec<Design> {
     ]
 }
 
-/// Memories of the card.
+/// Returns memories of the card.
 pub(super) fn memories(scale: &Scale) -> [(&'static str, dram::Parameters); 3] {
     [
         ("DDR4-3200, 2 channels", dram::Preset::Ddr4X8.parameters()),

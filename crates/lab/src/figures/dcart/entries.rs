@@ -1,4 +1,4 @@
-//! Entries of a load, as indexes of a form have them.
+//! Entries of a load in the form of an index.
 
 use nearfield_core::{Bytes, Words};
 use nearfield_radix::RadixForm;

@@ -1,4 +1,4 @@
-//! Rivals and Nearfield's engine on this machine.
+//! Measurements of rivals and Nearfield's engine on this machine.
 
 use super::entries::Entries;
 use super::workload::Load;
@@ -11,11 +11,11 @@ use nearfield_radix::rivals::{Art, ArtRowex, Design, Heart, Rival, Smart};
 use nearfield_radix::{Counters, EngineOptions, Radix};
 use std::time::Duration;
 
-/// Operations that are timed together, and a batch of the engine.
+/// Number of operations that are timed together, and of a batch of the engine.
 const CHUNK: usize = 4096;
-/// Repetitions, of which the median counts.
+/// Number of repetitions, of which the median counts.
 const REPETITIONS: usize = 3;
-/// Shortcuts of the data-centric engine, in bytes: those of the accelerator's buffer.
+/// Bytes of shortcuts of the data-centric engine, as many as in the accelerator's buffer.
 const SHORTCUT_BYTES: usize = 128 << 10;
 
 /// An index that is measured.
@@ -31,7 +31,7 @@ pub(super) enum Contender {
     Heart,
     /// The paper's processing model in software.
     DataCentric,
-    /// Nearfield's engine as it is.
+    /// Nearfield's engine with its default options.
     Engine,
 }
 
@@ -45,7 +45,7 @@ impl Contender {
         Contender::Engine,
     ];
 
-    /// Its name in figures.
+    /// Returns its name in figures.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Contender::Art => "ART, measured",
@@ -91,19 +91,19 @@ impl Contender {
     }
 }
 
-/// The threads of this machine.
+/// Returns the number of threads of this machine.
 pub(super) fn threads() -> usize {
     cores().len().max(1)
 }
 
-/// What came out.
+/// The result of a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
-    /// Operations in a second of all threads' processor time.
+    /// Operations per second of processor time, summed over the threads.
     pub(super) rate: f64,
     /// Partial key matches of an operation.
     pub(super) matches: f64,
-    /// Locks that were not had at the first attempt, restarts included, of an operation.
+    /// Locks that an operation did not get at the first attempt, restarts included.
     pub(super) contentions: f64,
 }
 
@@ -114,7 +114,7 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// The part of a thread: consecutive operations.
+    /// Returns the part of a thread: consecutive operations.
     fn part(&self, thread: usize) -> &[(u32, Action)] {
         let each = self.load.operations.len().div_ceil(self.threads);
         let all = &self.load.operations;
@@ -154,9 +154,9 @@ impl Run<'_> {
         }
     }
 
-    /// Repeats `chunk` over all operations, on all threads, and answers the median rate. `chunk`
-    /// answers the time that counts, and the operations whose key was absent: none may be, if the
-    /// load keeps its keys.
+    /// Repeats `chunk` over all operations, on all threads, and returns the median rate. `chunk`
+    /// returns the time that counts, and the number of operations whose key was absent. That number
+    /// must be 0 if the load keeps its keys.
     fn rate(
         &self,
         chunk: impl Fn(&[(u32, Action)]) -> Result<(Duration, u64), nearfield_core::Error> + Sync,
@@ -199,7 +199,8 @@ impl Run<'_> {
         Ok(rates[REPETITIONS / 2])
     }
 
-    /// Counts over all operations, on all threads.
+    /// Executes all operations on all threads, and returns partial key matches and lock contentions
+    /// of an operation.
     fn counts<F: Entries>(
         &self,
         execute: impl Fn(&mut Batch<F>, &mut Counters) -> Result<(), nearfield_core::Error> + Sync,
@@ -223,7 +224,7 @@ impl Run<'_> {
         Ok([matches as f64, contentions as f64].map(|count| count / operations))
     }
 
-    /// A rival: one operation after the other, by its shortest way.
+    /// Measures a rival: one operation after the other, by its fastest calls.
     fn rival<F: Entries, D: Design<F>>(&self, index: &Rival<F, D>) -> Result<Measured, PointError> {
         self.fill::<F>(index)?;
         let rate = self.rate(|operations| {
@@ -256,7 +257,7 @@ impl Run<'_> {
         })
     }
 
-    /// Nearfield's engine: in batches, whose making does not count.
+    /// Measures Nearfield's engine: in batches, without the time to fill them.
     fn engine<F: Entries>(&self, options: EngineOptions) -> Result<Measured, PointError> {
         let index = Radix::<F>::new()?;
         index.set_options(options);

@@ -2,10 +2,10 @@
 //! measured.
 //!
 //! A workload is a set of keys and a stream of reads and updates. A real tree executes it, and
-//! tells which bytes each operation reads and writes (`walker/`); the model of the accelerator
-//! (`nearfield_hardware::accelerator::dcart`) says how long that takes (`modelled.rs`). Rivals and
+//! records the bytes that each operation reads and writes (`walker/`); the model of the accelerator
+//! (`nearfield_hardware::accelerator::dcart`) computes the time of that (`modelled.rs`). Rivals and
 //! Nearfield's engine execute the same operations on this machine, and are timed (`measured.rs`).
-//! Every answer is checked.
+//! Every outcome is checked.
 
 mod claims;
 mod curves;
@@ -87,7 +87,8 @@ impl Paper for Scale {
     }
 }
 
-/// Figures of the paper's workload by its number of operations or its mix. A trace has its own.
+/// Figures that vary the number of operations or the mix of the paper's workload. A trace has its
+/// own, so it cannot be used there.
 const OF_MIXES: [&str; 5] = ["2a", "2d", "2e", "12a", "12b"];
 
 /// All figures, in the order of the paper; those with words for names are not in it.

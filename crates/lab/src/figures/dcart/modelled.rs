@@ -10,10 +10,11 @@ use nearfield_hardware::accelerator::dcart::{
     Accelerator, Action, Error, Operation, Parameters, Recording, Report,
 };
 
-/// Bytes of a record beside its key: length and kind, and a value.
+/// Bytes of a record besides its key: length and kind, and a value.
 const RECORD: usize = 16;
 
-/// A load as it is executed: what an accelerator is asked, and what the tree does then.
+/// A load that a tree has executed: the operations for an accelerator, and a recording of the
+/// tree's accesses.
 #[derive(Debug)]
 pub(super) struct Executed {
     operations: Vec<Operation>,
@@ -21,12 +22,12 @@ pub(super) struct Executed {
 }
 
 impl Executed {
-    /// Executes a load on the paper's tree, and checks all answers.
+    /// Executes a load on the paper's tree, and checks all outcomes.
     pub(super) fn new(load: &Load, interrupt: &Interrupt) -> Result<Executed, PointError> {
         Executed::by::<PaperTree>(load, interrupt)
     }
 
-    /// The same on Nearfield's tree.
+    /// Executes a load on Nearfield's tree.
     pub(super) fn on_blocks(load: &Load, interrupt: &Interrupt) -> Result<Executed, PointError> {
         match load.is_words() {
             true => Executed::by::<BlockTree<Words>>(load, interrupt),
@@ -51,7 +52,7 @@ impl Executed {
         })
     }
 
-    /// How an accelerator would have executed it.
+    /// Computes how an accelerator would have executed the load.
     pub(super) fn on(
         &self,
         parameters: Parameters,

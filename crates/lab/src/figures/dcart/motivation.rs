@@ -1,4 +1,5 @@
-//! Figures 2 and 3: what a tree does with operations, counted, and what writes cost, measured.
+//! Figures 2 and 3: the accesses of operations in a tree, counted, and the cost of writes,
+//! measured.
 
 use super::measured::{Contender, threads};
 use super::rows::{of_kind, throughput, workload};
@@ -15,12 +16,13 @@ use nearfield_hardware::accelerator::Span;
 use nearfield_hardware::accelerator::dcart::{Tree, Visit, Walk};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Operations under way at the same time, of which one may read what another has read.
+/// Number of operations in flight at the same time. Within them a visit of a node is redundant if
+/// another has visited it.
 const WINDOW: usize = 4096;
 /// The tree's name in figures.
 const ART: &str = "ART";
 
-/// Counts over the walks of a workload.
+/// Creates jobs that count over the walks of workloads.
 fn counted(
     figure: &'static str,
     scale: &Scale,
@@ -49,7 +51,8 @@ fn percent(name: &str, part: f64) -> Quantity {
     Quantity::new(name, "%", 100.0 * part)
 }
 
-/// Figure 2b: visits of nodes that an operation of the same window has visited before.
+/// Creates the jobs of figure 2b: visits of nodes that an operation of the same window has visited
+/// before.
 pub(super) fn redundant(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     counted(figure, scale, &Workload::ALL, move |one, load, walked| {
@@ -77,14 +80,14 @@ pub(super) fn redundant(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })
 }
 
-/// The lines of some bytes.
+/// Returns the cache lines of a span.
 fn lines(span: Span) -> std::ops::Range<u64> {
     let end = span.address + u64::from(span.bytes);
     span.address / 64..end.div_ceil(64)
 }
 
-/// The bytes of a node that an operation needs: a byte of the key and the pointer to the child, or
-/// a leaf; and the lines that it reads for them.
+/// Returns the bytes of a node that an operation needs (a byte of the key and the pointer to the
+/// child, or a leaf), and the number of lines that it reads for them.
 fn needed(visit: &Visit) -> (u64, u64) {
     let bytes = match visit.matches {
         true => 9,
@@ -99,7 +102,7 @@ fn needed(visit: &Visit) -> (u64, u64) {
     (bytes, all.len() as u64)
 }
 
-/// Figure 2c: bytes that are needed, of those of the lines that are read.
+/// Creates the jobs of figure 2c: needed bytes, as a part of the lines that are read.
 pub(super) fn useful(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     counted(figure, scale, &Workload::ALL, move |one, load, walked| {
@@ -124,7 +127,7 @@ pub(super) fn useful(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })
 }
 
-/// The trees of others.
+/// The trees of other projects.
 const RIVALS: [Contender; 4] = [
     Contender::Art,
     Contender::Rowex,
@@ -132,8 +135,9 @@ const RIVALS: [Contender; 4] = [
     Contender::Heart,
 ];
 
-/// The processor time of an operation, and the part of it that a read by a thread alone does not
-/// take: of writes, and of waiting for other threads. The paper measures phases of its programs.
+/// Measures the processor time of an operation, and the part of it that exceeds a read by a single
+/// thread: the cost of writes and of waiting for other threads. The paper instead measures phases
+/// of its programs.
 fn shares(
     one: Workload,
     threads: usize,
@@ -153,7 +157,7 @@ fn shares(
     ])
 }
 
-/// Figure 2a: where the time of rivals goes.
+/// Creates the jobs of figure 2a: the parts of the rivals' time.
 pub(super) fn times(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let job = |one: Workload| {
@@ -177,7 +181,7 @@ pub(super) fn times(figure: &Figure, scale: &Scale) -> Vec<Job> {
     Workload::REAL.map(job).into()
 }
 
-/// Figure 2d: the same by threads, which the paper calls concurrent operations.
+/// Creates the job of figure 2d: the same by threads, which the paper calls concurrent operations.
 pub(super) fn times_by_threads(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
     let phases = threads() * RIVALS.len();
@@ -198,7 +202,7 @@ pub(super) fn times_by_threads(figure: &Figure, scale: &Scale) -> Vec<Job> {
     vec![job]
 }
 
-/// Figure 2e: rivals by the share of writes.
+/// Creates the job of figure 2e: rivals by the share of writes.
 pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
     let phases = MIXES.len() * RIVALS.len();
@@ -220,7 +224,7 @@ pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     vec![job]
 }
 
-/// From reads alone to writes alone.
+/// The mixes from reads alone to writes alone.
 pub(super) const MIXES: [Mix; 5] = [
     Mix::DcartA,
     Mix::DcartB,
@@ -229,7 +233,7 @@ pub(super) const MIXES: [Mix; 5] = [
     Mix::DcartE,
 ];
 
-/// Figure 3: operations by the first byte of their key.
+/// Creates the jobs of figure 3: operations by the first byte of their key.
 pub(super) fn prefixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     counted(figure, scale, &Workload::REAL, move |one, load, _| {
@@ -252,7 +256,7 @@ pub(super) fn prefixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })
 }
 
-/// What of figure 3 is a number: the visits that the hottest nodes get.
+/// Creates the jobs of figure 3b, the number in figure 3: the visits of the most visited nodes.
 pub(super) fn hottest(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     counted(figure, scale, &Workload::ALL, move |one, load, walked| {
@@ -266,7 +270,7 @@ pub(super) fn hottest(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 nodes.insert(visit.node);
             }
         }
-        // Of all nodes of the tree, also of those that no operation visits.
+        // All nodes of the tree count, including those that no operation visits.
         for number in 0..load.keys() {
             nodes.extend(walked.nodes_of(number));
         }

@@ -22,7 +22,7 @@ const SHARED: [&str; 4] = ["7", "8", "9", "11"];
 pub(super) const CUART: &str = "CuART, modelled";
 
 /// Look-ups a second of CuART: twice those of GRT, which are 106 to 130 million (abstracts of both,
-/// on the GPUs of 2021 and 2016). That updates take as long is *assumed*.
+/// on the GPUs of 2021 and 2016). It is *assumed* that updates take as long.
 const CUART_RATE: f64 = 2.0 * 118e6;
 
 pub(super) fn contentions(each: f64) -> Quantity {
@@ -33,7 +33,7 @@ pub(super) fn matches(each: f64) -> Quantity {
     Quantity::new("partial key matches", "an operation", each)
 }
 
-/// The likely energy of an operation, and the range that the powers leave.
+/// Returns rows of the likely energy of an operation, and of the range that the powers leave.
 fn energies(kind: Kind, peer: &str, x: &Quantity, range: Range) -> Vec<Row> {
     let names = ["energy, least", "energy", "energy, most"];
     let row = |(name, nanojoules): (&str, f64)| {
@@ -43,7 +43,7 @@ fn energies(kind: Kind, peer: &str, x: &Quantity, range: Range) -> Vec<Row> {
     names.into_iter().zip(range).map(row).collect()
 }
 
-/// The runs.
+/// Creates the jobs for the runs.
 pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
     let wanted: Vec<_> = SHARED
         .into_iter()
@@ -69,7 +69,7 @@ pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
     jobs
 }
 
-/// The points of a run of the model, in all figures.
+/// Returns the points of a run of the model, in all figures.
 fn rows_of(name: &str, x: &Quantity, report: &Report) -> Vec<Row> {
     let each = |count: u64| count as f64 / report.operations as f64;
     let contended = contentions(each(report.locks.contended));
@@ -117,7 +117,7 @@ fn measured_job(one: Workload, scale: &Scale) -> Job {
     let mut job = Job::new("", &title, phases, move |job| {
         let load = Load::new(one, Mix::DcartC, ZIPF, scale.timed_operations, &scale)?;
         let threads = threads();
-        // The part of the paper's machine that as many of its cores are.
+        // The measured cores are this part of the paper's machine.
         let part = threads as f64 / HOST_CORES;
         let power = Power {
             watts: HOST.watts.map(|watts| watts * part),
@@ -133,7 +133,7 @@ fn measured_job(one: Workload, scale: &Scale) -> Job {
             push(Kind::Counted, "8", matches(measured.matches));
             push(Kind::Measured, "9", throughput(measured.rate));
             let energy = of_machine(&power, measured.rate);
-            // A measured rate and an assumed power.
+            // The rate is measured, but the power is assumed.
             job.rows.extend(energies(Kind::Modelled, name, &x, energy));
             job.end_phase();
         }

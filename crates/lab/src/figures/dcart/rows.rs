@@ -4,7 +4,7 @@ use super::workload::Workload;
 use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;
 
-/// The workload that a point is of, if it is of one.
+/// Finds the workload of a point, if it has one.
 pub(super) fn workload_of(row: &Row) -> Option<Workload> {
     let point = &row.detail;
     if point.x.name == WORKLOAD {
@@ -13,17 +13,17 @@ pub(super) fn workload_of(row: &Row) -> Option<Workload> {
     let named = [&*point.panel, &*row.peer]
         .into_iter()
         .find_map(|text| Workload::of_name(text.split(',').next().unwrap_or(text)));
-    // These figures are of one.
+    // These figures have one workload.
     let only = matches!(&*point.figure, "2d" | "2e" | "12a" | "12b").then_some(Workload::Ipgeo);
     named.or(only)
 }
 
-/// A modelled number.
+/// Creates a row of a modelled number.
 pub(super) fn modelled(figure: &str, panel: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
     of_kind(Kind::Modelled, figure, panel, peer, x, y)
 }
 
-/// A number of a kind.
+/// Creates a row of a number of this kind.
 pub(super) fn of_kind(
     kind: Kind,
     figure: &str,
@@ -37,7 +37,7 @@ pub(super) fn of_kind(
     row
 }
 
-/// The axis of workloads.
+/// The name of the axis of workloads.
 const WORKLOAD: &str = "workload";
 
 pub(super) fn workload(workload: Workload) -> Quantity {

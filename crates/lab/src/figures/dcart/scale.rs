@@ -1,4 +1,4 @@
-//! How large a run is.
+//! The size of a run.
 
 use super::designs;
 use super::trace;
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Keys and operations.
+/// Number of keys and operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Keys of a set that is generated in any size: 50M in the paper.
+    /// Number of keys of a set that is generated in any size: 50M in the paper.
     pub synthetic_keys: u64,
-    /// E-mail addresses.
+    /// Number of e-mail addresses.
     pub email_keys: u64,
-    /// Operations of a point.
+    /// Number of operations of a point.
     pub dcart_operations: usize,
-    /// Operations of rivals that are timed, for each of three repetitions.
+    /// Number of operations of rivals that are timed, for each of three repetitions.
     pub timed_operations: usize,
-    /// Determines everything random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// Files of keys, by workload. Keys of others are generated.
+    /// Files of keys, by workload. Keys of the others are generated.
     #[serde(default)]
     pub key_files: BTreeMap<String, PathBuf>,
-    /// A file of operations, which take the place of the workloads.
+    /// A file of operations, which replace the workloads.
     #[serde(default)]
     pub trace: Option<PathBuf>,
-    /// What differs from the paper's accelerator, as [`Parameters::set_all`] reads it.
+    /// Changes to the paper's accelerator, in the format of [`Parameters::set_all`].
     #[serde(default)]
     pub parameters: String,
 }
@@ -38,7 +38,7 @@ pub struct Scale {
 pub(super) type Figure = paper::Figure<Scale>;
 
 impl Scale {
-    /// Minutes.
+    /// Creates a scale for minutes.
     #[must_use]
     pub fn quick() -> Scale {
         Scale {
@@ -53,7 +53,7 @@ impl Scale {
         }
     }
 
-    /// A fifth of the paper's generated keys.
+    /// Creates a scale with a fifth of the paper's generated keys.
     #[must_use]
     pub fn full() -> Scale {
         Scale {
@@ -65,7 +65,7 @@ impl Scale {
         }
     }
 
-    /// Seconds, for tests.
+    /// Creates a scale for seconds, for tests.
     #[cfg(test)]
     pub(in crate::figures) fn tiny() -> Scale {
         Scale {
@@ -77,22 +77,22 @@ impl Scale {
         }
     }
 
-    /// With the keys of a workload from a file: a key a line, or the first column of a table.
+    /// Takes the keys of a workload from a file: a key a line, or the first column of a table.
     ///
     /// # Errors
-    /// `UnknownName` for a workload that there is not.
+    /// `UnknownName` for a workload that does not exist.
     pub fn with_key_file(mut self, workload: &str, file: PathBuf) -> Result<Scale, LabError> {
         let name = workload.parse::<Workload>()?.name().to_owned();
         self.key_files.insert(name, file);
         Ok(self)
     }
 
-    /// With recorded operations in place of the workloads, in the form that
-    /// [`Trace`](nearfield_hardware::accelerator::dcart::Trace) reads, also compressed by gzip.
+    /// Replaces the workloads by recorded operations, in the format of
+    /// [`Trace`](nearfield_hardware::accelerator::dcart::Trace), also compressed by gzip.
     ///
     /// # Errors
-    /// `File` for one that cannot be opened, `Trace` for what is wrong in it, `OutOfRange` for one
-    /// without operations or with too many, and `OutOfMemory`.
+    /// `File` if it cannot be opened, `Trace` if it does not parse, `OutOfRange` if it has no
+    /// operations or too many, and `OutOfMemory`.
     pub fn with_trace(self, path: PathBuf) -> Result<Scale, LabError> {
         trace::read(&path)?;
         Ok(Scale {
@@ -101,11 +101,11 @@ impl Scale {
         })
     }
 
-    /// With other parameters of the accelerator: a text, and single ones. All designs but those
-    /// whose purpose is another value have them.
+    /// Changes parameters of the accelerator: those of a text, then single ones. All designs have
+    /// them, except designs that vary the same parameter.
     ///
     /// # Errors
-    /// `Accelerator` for parameters that there are not, or that cannot be.
+    /// `Accelerator` for parameters that do not exist or have an impossible value.
     pub fn with_parameters(
         self,
         text: &str,
@@ -123,12 +123,12 @@ impl Scale {
         Ok(scale)
     }
 
-    /// The recorded operations, if there are some.
+    /// Returns the recorded operations, if there are any.
     pub(super) fn trace(&self) -> Option<&Path> {
         self.trace.as_deref()
     }
 
-    /// The workloads of a figure: these, or the trace in their place.
+    /// Returns the workloads of a figure: these, or the trace in their place.
     pub(super) fn workloads(&self, paper: &[Workload]) -> Vec<Workload> {
         match self.trace {
             Some(_) => vec![Workload::Trace],
@@ -136,12 +136,12 @@ impl Scale {
         }
     }
 
-    /// The file of a workload's keys, if it has one.
+    /// Returns the file of a workload's keys, if it has one.
     pub(super) fn key_file(&self, workload: Workload) -> Option<&Path> {
         self.key_files.get(workload.name()).map(PathBuf::as_path)
     }
 
-    /// With so many keys of each generated set, e-mail addresses no more than there were.
+    /// Sets the number of keys of each generated set. E-mail addresses are never more than before.
     ///
     /// # Errors
     /// `OutOfRange` for less than a thousand or more than 50 million.

@@ -1,4 +1,4 @@
-//! Figures 12a and 12b, and what assumed parameters change.
+//! Figures 12a and 12b, and the effect of assumed parameters.
 
 use super::designs::{DCART, OURS, ours, published};
 use super::measured::{Contender, threads};
@@ -13,7 +13,7 @@ use crate::report::Kind;
 use crate::workload::{Distribution, Mix};
 use nearfield_hardware::accelerator::dcart::Parameters;
 
-/// Figure 12a: operations of the run, as one batch each.
+/// Creates the jobs of figure 12a: runs by number of operations, each run as one batch.
 pub(super) fn operations(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let counts = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18];
@@ -40,7 +40,7 @@ pub(super) fn operations(figure: &Figure, scale: &Scale) -> Vec<Job> {
     designs.map(job).into()
 }
 
-/// Figure 12b: from reads alone to writes alone.
+/// Creates the jobs of figure 12b: from reads alone to writes alone.
 pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let x = |number: usize| Quantity::new("writes", "%", 25.0 * number as f64);
@@ -80,7 +80,7 @@ pub(super) fn mixes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// An assumed parameter, set to a part of itself.
+/// The name of an assumed parameter, and the function that scales it.
 type Assumed = (&'static str, fn(&mut Parameters, f64));
 
 fn scaled(value: u64, part: f64) -> u64 {
@@ -117,7 +117,8 @@ const ASSUMED: &[Assumed] = &[
     }),
 ];
 
-/// Each assumed parameter halved and doubled, and other distributions of keys.
+/// Creates the jobs that halve and double each assumed parameter, and vary the distribution of
+/// keys.
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = Vec::new();
@@ -125,7 +126,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
         for (name, parameters) in [(DCART, published(scale)), (OURS, ours(scale))] {
             let scale = scale.clone();
             let title = format!("{}, {name}", one.name());
-            // Recorded operations have their keys, and insert what they insert.
+            // Recorded operations bring their own keys and inserts, so these are not varied.
             let is_recorded = one == Workload::Trace;
             let others = if is_recorded {
                 0

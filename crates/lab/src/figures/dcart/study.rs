@@ -1,4 +1,4 @@
-//! Where the gain comes from.
+//! The sources of the gain: parts left out, units, memories, and other designs.
 
 use super::designs::{Design, OURS, memories, on_blocks, ours, parts, published, same_area};
 use super::modelled::Executed;
@@ -12,10 +12,10 @@ use crate::workload::Mix;
 use nearfield_hardware::accelerator::dcart::Parameters;
 use nearfield_hardware::accelerator::dcart::area::{Area, Logic};
 
-/// Executes the operations of a load on a tree.
+/// The function that executes the operations of a load on a tree.
 type Execute = fn(&Load, &Interrupt) -> Result<Executed, PointError>;
 
-/// A job for each workload, which runs all designs on the paper's tree.
+/// Creates a job for each workload, which runs all designs on the paper's tree.
 fn designs(
     figure: &'static str,
     scale: &Scale,
@@ -35,7 +35,7 @@ fn designs(
     scale.workloads(workloads).iter().map(job).collect()
 }
 
-/// A job that runs designs on one workload.
+/// Creates a job that runs designs on one workload.
 fn designs_on(
     execute: Execute,
     title: &str,
@@ -58,12 +58,12 @@ fn designs_on(
     })
 }
 
-/// One part after the other left out.
+/// Creates jobs of designs that lack one part each.
 pub(super) fn parts_left_out(figure: &Figure, scale: &Scale) -> Vec<Job> {
     designs(figure.name, scale, &Workload::ALL, parts(scale))
 }
 
-/// One to 64 units, with as many buckets.
+/// Creates jobs with one to 64 units, and as many buckets.
 pub(super) fn units(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let counts = [1, 2, 4, 8, 16, 32, 64];
@@ -97,7 +97,7 @@ pub(super) fn units(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Other memories of the card.
+/// Creates jobs with other memories of the card.
 pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let mut all = Vec::new();
     for (name, memory) in memories(scale) {
@@ -127,7 +127,7 @@ pub(super) fn memories_of_the_card(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Designs that take no more of the card than the paper's.
+/// Creates jobs of designs that take at most the paper's area of the card.
 pub(super) fn of_the_same_area(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let mut jobs = designs(figure, scale, &Workload::ALL, same_area(scale));

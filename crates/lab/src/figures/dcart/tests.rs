@@ -1,4 +1,4 @@
-//! The figures in seconds, and the model in a placement's tests.
+//! Tests that run the figures in seconds, and the model in the tests of a placement.
 
 use super::walker::{BlockTree, Changed, PaperTree, Walker};
 use super::workload::Workload;
@@ -36,7 +36,7 @@ fn all_figures_have_points_and_all_claims_numbers() {
     }
     let missing = ["dcart.contentions", "dcart.contentions.most"];
     for claim in scale.claims(&rows) {
-        // Two threads on few keys may never meet.
+        // Two threads on few keys may never contend.
         let may_miss = missing.contains(&&*claim.id);
         assert!(
             claim.ours.is_some() || may_miss,
@@ -92,7 +92,7 @@ fn bad_input_is_named() {
     assert!(set("memory.channels", "0").contains("channels"));
     let text = scale().with_parameters("units=4\nbatch\n", &[]);
     assert!(text.unwrap_err().to_string().contains("line 2"));
-    // A set of keys that does not fit the card's memory.
+    // A set of keys that does not fit into the card's memory.
     let small = [("memory.rows".to_owned(), "32".to_owned())];
     let small = scale().with_parameters("memory.channels=16\nbatch=64", &small);
     let small = small.and_then(|scale| scale.with_keys(400_000));
@@ -125,7 +125,7 @@ fn parameters_change_the_designs() {
     assert!(rate(&slow) < rate(&base) / 2.0);
 }
 
-/// A scale with a trace of these lines, and the file, which the caller removes.
+/// Creates a scale with a trace of these lines, and the file, which the caller removes.
 fn with_trace(name: &str, lines: &str) -> (Scale, std::path::PathBuf) {
     let file = format!("nearfield-dcart-{}-{name}", std::process::id());
     let path = std::env::temp_dir().join(file);
@@ -135,7 +135,7 @@ fn with_trace(name: &str, lines: &str) -> (Scale, std::path::PathBuf) {
 
 #[test]
 fn a_trace_takes_the_place_of_the_workloads() {
-    // All four operations, on keys that come and go; the walks check every answer.
+    // The trace has all four operations, on keys that come and go; the walks check every outcome.
     let names = ["get", "insert", "update", "remove"];
     let line = |number: u64| {
         let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -195,7 +195,7 @@ fn a_trace_is_walked_as_it_changes_the_tree() {
 #[derive(Debug, Default)]
 struct Accelerated<W>(Mutex<W>);
 
-/// The operations of a batch that was executed, for the model.
+/// The operations of an executed batch, for the model.
 struct Executed<'w, W> {
     walker: &'w mut W,
     changed: Vec<Option<Changed>>,
@@ -214,7 +214,7 @@ impl<W: Walker + Send> OrderedIndex<W::Form> for Accelerated<W> {
         walker.execute(batch)?;
         let input = batch.input()?;
         let one = |operation: &BatchOperation<W::Form>| {
-            // Of ordered operations the model has no walk.
+            // The model has no walk for ordered operations.
             let key = operation.point_key().map(|key| input.key(key));
             let bytes = key.map(W::Form::bytes);
             let bytes = bytes.as_ref().map_or(&[][..], AsRef::as_ref);
@@ -272,7 +272,7 @@ fn a_tree_behind_the_accelerator_answers_as_a_model_does() {
     answers_as_a_model_does::<BlockTree<Bytes>>();
 }
 
-/// The walks of one operation on a tree with some keys.
+/// Returns the walks of some operations on a tree with some keys.
 fn walks(keys: u64, fill: impl FnOnce(&mut Batch<Words>)) -> Vec<Walk> {
     let mut tree = BlockTree::<Words>::default();
     let mut batch = Batch::new();
@@ -303,7 +303,7 @@ fn a_walk_of_blocks_reads_and_writes_what_the_engine_does() {
     let [get, update] = &walks[..] else {
         panic!("{walks:?}")
     };
-    // The root's slot of four bytes, and both lines of a block: keys, and the value of one.
+    // The root's slot has four bytes. The block has two lines: the keys, and the value of one.
     let [root, block] = get.visits() else {
         panic!("{get:?}")
     };

@@ -1,4 +1,4 @@
-//! Operations that somebody has recorded, in place of the paper's workloads.
+//! Operations that the user has recorded, in place of the paper's workloads.
 
 use crate::error::LabError;
 use crate::memory::check_available;
@@ -7,9 +7,9 @@ use nearfield_hardware::accelerator::dcart::{Action, Error, Trace};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
-/// Operations between two checks of memory.
+/// Number of operations between two checks of memory.
 const CHECK_INTERVAL: usize = 1 << 16;
-/// The most operations: what trees report of them is counted in 32 bits.
+/// The most operations: trees count their records in 32 bits.
 const OPERATIONS_MAX: usize = 50_000_000;
 /// Bytes that an operation takes while a tree executes it and a model goes through it.
 const BYTES_OF_AN_OPERATION: usize = 1 << 10;
@@ -17,11 +17,12 @@ const BYTES_OF_AN_OPERATION: usize = 1 << 10;
 /// The operations of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Traced {
-    /// First those that are there before the first operation, then the others; each in order.
+    /// Keys: first those that exist before the first operation, then the others; each part in
+    /// order.
     pub(super) keys: Vec<Vec<u8>>,
-    /// How many are there before.
+    /// Number of keys that exist before the first operation.
     pub(super) loaded: u32,
-    /// The number of a key, and what happens to it.
+    /// The number of a key, and the action on it.
     pub(super) operations: Vec<(u32, Action)>,
 }
 
@@ -31,12 +32,12 @@ struct Key {
     is_loaded: bool,
 }
 
-/// Reads a trace. Keys are there before the first operation, but for those whose first operation
-/// inserts them.
+/// Reads a trace. Keys exist before the first operation, except those whose first operation inserts
+/// them.
 ///
 /// # Errors
-/// `File` for one that cannot be opened, `Trace` for what is wrong in it, `OutOfRange` for one
-/// without operations or with too many, and `OutOfMemory`.
+/// `File` if it cannot be opened, `Trace` if it does not parse, `OutOfRange` if it has no
+/// operations or too many, and `OutOfMemory`.
 pub(super) fn read(path: &Path) -> Result<Traced, LabError> {
     let text = opened(path).map_err(|source| LabError::File {
         path: path.to_owned(),
@@ -85,7 +86,8 @@ pub(super) fn read(path: &Path) -> Result<Traced, LabError> {
     Ok(ordered(keys, operations))
 }
 
-/// Numbers keys in their order, so that a run is the same in whichever order they are met first.
+/// Numbers keys in their order, so that a run does not depend on the order of their first
+/// operations.
 fn ordered(keys: Vec<Key>, mut operations: Vec<(u32, Action)>) -> Traced {
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     let rank = |number: &u32| {
@@ -114,7 +116,7 @@ fn ordered(keys: Vec<Key>, mut operations: Vec<(u32, Action)>) -> Traced {
 mod tests {
     use super::*;
 
-    /// What is read of a file with this content, and the error if there is one.
+    /// Reads a file with this content, and returns the trace or the error's text.
     fn traced(name: &str, content: &[u8]) -> Result<Traced, String> {
         let file = format!("nearfield-trace-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(file);

@@ -8,7 +8,7 @@ use crate::harness::Interrupt;
 use nearfield_core::{Batch, Bytes};
 use nearfield_hardware::accelerator::dcart::{Action, Tree, Walk};
 
-/// Operations that the tree executes at once; the model gets them one by one.
+/// Number of operations that the tree executes at once; the model gets them one by one.
 const CHUNK: usize = 4096;
 
 /// A tree that is loaded with the keys of a load, and executes its operations.
@@ -17,9 +17,9 @@ pub(super) struct Walked<'l, W> {
     walker: W,
     /// The first operation of the batch that was executed last.
     begin: usize,
-    /// What the operations of that batch have done.
+    /// Effects of the operations of that batch.
     changed: Vec<Option<Changed>>,
-    /// The last value that was written to each key, if the key is there.
+    /// The last value that was written to each key; `None` if the key is absent.
     values: Vec<Option<u64>>,
     wrong: u64,
     first_wrong: String,
@@ -70,7 +70,7 @@ impl<'l, W: Walker> Walked<'l, W> {
         })
     }
 
-    /// Executes the operations from this one on, and records them.
+    /// Executes a chunk of operations from `begin` on, and records them.
     fn execute_chunk(&mut self, begin: usize) -> Result<(), nearfield_core::Error> {
         let end = self.load.operations.len().min(begin + CHUNK);
         let operations = &self.load.operations[begin..end];
@@ -114,7 +114,7 @@ impl<'l, W: Walker> Walked<'l, W> {
         Ok(())
     }
 
-    /// Whether all answers were right.
+    /// Checks that all outcomes were right.
     pub(super) fn check(self) -> Result<(), PointError> {
         if let Some(error) = self.failed {
             return Err(error.into());
@@ -131,11 +131,11 @@ impl<'l, W: Walker> Walked<'l, W> {
 }
 
 impl Walked<'_, PaperTree> {
-    /// The inner nodes above a key.
+    /// Returns the inner nodes above a key.
     pub(super) fn nodes_of(&mut self, number: u32) -> Vec<u64> {
         let mut batch = Batch::<Bytes>::new();
         batch.get(self.load.key(number));
-        // What was recorded is gone.
+        // The walker records this read, so the recording of the last chunk is lost.
         self.begin = self.load.operations.len();
         if let Err(error) = self.walker.execute(&mut batch) {
             self.failed.get_or_insert(error);

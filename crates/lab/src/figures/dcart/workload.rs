@@ -23,12 +23,12 @@ pub(super) enum Workload {
     Rs,
     /// Dense integers in random order.
     Rd,
-    /// Operations that the user has recorded: none of the paper's.
+    /// Operations that the user has recorded: not a workload of the paper.
     Trace,
 }
 
 impl Workload {
-    /// Those of the paper.
+    /// The paper's workloads.
     pub(super) const ALL: [Workload; 6] = [
         Workload::Ipgeo,
         Workload::Dict,
@@ -38,10 +38,10 @@ impl Workload {
         Workload::Rd,
     ];
 
-    /// Those that come from the world.
+    /// The paper's workloads with real keys.
     pub(super) const REAL: [Workload; 3] = [Workload::Ipgeo, Workload::Dict, Workload::Ea];
 
-    /// As the paper calls it.
+    /// Returns the name in the paper.
     pub(super) fn name(self) -> &'static str {
         match self {
             Workload::Ipgeo => "IPGEO",
@@ -54,28 +54,28 @@ impl Workload {
         }
     }
 
-    /// Its place on an axis.
+    /// Returns its number on an axis.
     pub(super) fn number(self) -> f64 {
         let place = Workload::ALL.iter().position(|one| *one == self);
         place.unwrap_or(Workload::ALL.len()) as f64 + 1.0
     }
 
-    /// All, and a trace.
+    /// Returns all workloads of the paper, and the trace.
     fn any() -> impl Iterator<Item = Workload> {
         Workload::ALL.into_iter().chain([Workload::Trace])
     }
 
-    /// The workload at a place on an axis.
+    /// Finds the workload of a number on an axis.
     pub(super) fn of_number(number: f64) -> Option<Workload> {
         Workload::any().find(|one| one.number().total_cmp(&number).is_eq())
     }
 
-    /// The workload of a name in figures.
+    /// Finds the workload of a name in figures.
     pub(super) fn of_name(name: &str) -> Option<Workload> {
         Workload::any().find(|one| one.name() == name)
     }
 
-    /// Where its keys come from, for people.
+    /// Describes the source of its keys.
     pub(super) fn source(self, scale: &Scale) -> String {
         let file = match self {
             Workload::Trace => scale.trace(),
@@ -127,24 +127,24 @@ impl FromStr for Workload {
     }
 }
 
-/// How operations choose keys. *Assumed*: the paper shows that they are skewed, and by no law.
+/// The distribution of the keys. *Assumed*: the paper shows that they are skewed, but gives no law.
 pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
 
-/// Keys as bytes, and operations on them.
+/// The keys as bytes, and operations on them.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    /// Whether keys are integers.
+    /// True if keys are integers.
     is_words: bool,
     keys: Keys,
-    /// Keys that are there before the first operation.
+    /// Number of keys that exist before the first operation.
     loaded: u32,
-    /// The number of a key, and what happens to it.
+    /// The number of a key, and the action on it.
     pub(super) operations: Vec<(u32, Action)>,
-    /// The bytes with which all keys begin: they tell none from another.
+    /// Number of bytes that all keys have in common at their beginning.
     shared: usize,
 }
 
-/// Keys, one behind the other.
+/// Keys, stored one behind the other.
 #[derive(Clone, Debug)]
 struct Keys {
     bytes: Vec<u8>,
@@ -159,7 +159,8 @@ impl Keys {
 }
 
 impl Load {
-    /// A workload with a mix and a distribution; a trace has its own.
+    /// Creates a load from a workload, a mix and a distribution; a trace has its own mix and
+    /// distribution.
     pub(super) fn new(
         workload: Workload,
         mix: Mix,
@@ -222,13 +223,13 @@ impl Load {
         }
     }
 
-    /// Whether each key is there at any time.
+    /// Returns true if all keys exist at any time.
     pub(super) fn keeps_keys(&self) -> bool {
         let removes = |(_, action): &(u32, Action)| *action == Action::Remove;
         self.loaded == self.keys() && !self.operations.iter().any(removes)
     }
 
-    /// The same with writes that insert keys: the last tenth of them, as long as there are some.
+    /// Turns writes into inserts of the last tenth of the keys, as long as there are some.
     pub(super) fn inserting(mut self) -> Load {
         let keys = self.keys();
         self.loaded = keys - keys / 10;
@@ -245,7 +246,7 @@ impl Load {
         self
     }
 
-    /// Keys that are there before the first operation: all, or those below this number.
+    /// Returns the number of keys that exist before the first operation: those below this number.
     pub(super) fn loaded(&self) -> u32 {
         self.loaded
     }
@@ -254,7 +255,7 @@ impl Load {
         self.keys.get(number as usize)
     }
 
-    /// Whether keys are integers.
+    /// Returns true if keys are integers.
     pub(super) fn is_words(&self) -> bool {
         self.is_words
     }
@@ -263,8 +264,9 @@ impl Load {
         self.keys.ends.len() as u32
     }
 
-    /// The eight bits by which a key is combined: those behind what all keys share. *Assumed*: the
-    /// paper combines by the first eight bits, by which all dense integers have one bucket.
+    /// Returns the eight bits by which a key is combined: those behind the bytes that all keys
+    /// share. *Assumed*: the paper combines by the first eight bits, which would put all dense
+    /// integers into one bucket.
     pub(super) fn label(&self, number: u32) -> u8 {
         self.key(number).get(self.shared).copied().unwrap_or(0)
     }
