@@ -83,6 +83,14 @@ pub fn cursor(argument: &[u8]) -> Result<u64, CommandError> {
     cursor.ok_or(CommandError::text("ERR invalid cursor"))
 }
 
+/// Returns each of the keys once, in their order. A command for which a key that is named again
+/// changes nothing reads it once, as it may be long and be named a million times.
+pub fn different<'k>(keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
+    let mut seen = HashSet::with_capacity(keys.len());
+    let keys = keys.iter().copied();
+    keys.filter(|key| seen.insert(*key)).collect()
+}
+
 /// How many elements are to be drawn by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {

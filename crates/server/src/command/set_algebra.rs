@@ -1,12 +1,14 @@
 //! Sets: unions, intersections and differences.
 
 use super::arguments::counted_keys;
+use super::parts::different;
 use super::sorted_set_algebra::card_limit;
 use super::sorted_set_range::store;
 use super::{Answer, Call, Command, Group, integer, is};
 use crate::error::CommandError;
 use crate::keyspace::Found;
 use crate::object::{Container, Kind, Object, Set};
+use crate::steps;
 use hashbrown::HashSet;
 use nearfield_tiers::Heap;
 
@@ -73,8 +75,11 @@ fn run(
     operation: Operation,
     keys: &[&[u8]],
 ) -> Result<Vec<Vec<u8>>, CommandError> {
+    // The first set of a difference is also taken away if it is named again.
+    let (first, others) = keys.split_at(usize::from(operation == Operation::Diff).min(keys.len()));
+    let keys = [first, &different(others)].concat();
     let mut sets = Vec::with_capacity(keys.len());
-    for key in keys {
+    for key in &keys {
         let found = call.keys.find(key)?;
         if found.is_some_and(|found| found.kind != Kind::Set) {
             return Err(CommandError::WrongType);
@@ -154,6 +159,7 @@ fn load(call: &Call<'_>, set: &Input<'_>) -> Result<Vec<Vec<u8>>, CommandError> 
 fn read(call: &Call<'_>, (key, set): &Input<'_>, read: impl FnOnce(&Set<Heap>)) -> Answer {
     call.keys.read_object(key, set, |object| {
         if let Some(set) = Set::of(object) {
+            steps::count(set.len());
             read(set);
         }
     })?;

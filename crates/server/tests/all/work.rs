@@ -548,3 +548,49 @@ fn who_sends_many_long_commands_lets_others_be_served_in_between() {
     client.send(&requests).expect("the connection is open");
     assert_eq!(client.close(), b"+OK\r\n".repeat(10));
 }
+
+#[test]
+fn a_key_that_is_named_often_is_read_once() {
+    let server = UnservedServer::new(Options::default());
+    let mut counted = Counted::new(&server);
+    let mut client = counted.client(&["PING"]);
+    let members: Vec<String> = (0..1000).map(|number| format!("m{number}")).collect();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    counted.run(&mut client, &[&["SADD", "s"][..], &members].concat());
+    counted.run(&mut client, &[&["PFADD", "p"][..], &members].concat());
+    counted.run(&mut client, &["SET", "b", "bits", "EX", "100"]);
+    for (command, key) in [
+        (&["SUNION"][..], "s"),
+        (&["SUNIONSTORE", "d"], "s"),
+        (&["SINTER"], "s"),
+        (&["SINTERSTORE", "d"], "s"),
+        (&["SDIFF", "s"], "s"),
+        (&["SDIFFSTORE", "d", "s"], "s"),
+        (&["PFCOUNT"], "p"),
+        (&["PFMERGE", "d2"], "p"),
+        (&["BITOP", "AND", "d"], "b"),
+        (&["BITOP", "OR", "d"], "b"),
+        (&["BITOP", "XOR", "d"], "b"),
+    ] {
+        let taken = [2, 200].map(|times| {
+            let words = [command, &vec![key; times]].concat();
+            counted.steps(&mut client, &words)
+        });
+        assert_eq!(taken[0], taken[1], "{command:?}");
+        assert_eq!(taken[0] > 0, cfg!(debug_assertions), "{command:?}");
+    }
+    for (words, result) in [
+        ("BITOP XOR d b b", "\0\0\0\0"),
+        ("BITOP XOR d b b b", "bits"),
+        ("BITOP OR d b b", "bits"),
+        ("BITOP AND d b b x", "\0\0\0\0"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        assert_eq!(counted.run(&mut client, &words), ":4\r\n");
+        let read = counted.run(&mut client, &["GET", "d"]);
+        assert_eq!(read, format!("$4\r\n{result}\r\n"), "{words:?}");
+    }
+    assert!(counted.run(&mut client, &["SDIFF", "s", "s"]).contains("0"));
+    let union = counted.run(&mut client, &["SUNIONSTORE", "d", "s", "s"]);
+    assert_eq!(union, ":1000\r\n");
+}

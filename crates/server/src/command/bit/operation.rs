@@ -1,34 +1,83 @@
 //! Combining strings bit by bit.
 
+use crate::command::parts::different;
 use crate::command::{Answer, Call, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
+use crate::steps;
 
 pub(super) fn bitop(call: &mut Call<'_>) -> Answer {
     let (name, target, sources) = (call.args[1], call.args[2], call.rest(3));
-    let combine: fn(u8, u8) -> u8 = match name {
-        _ if is(name, "and") => |one, two| one & two,
-        _ if is(name, "or") => |one, two| one | two,
-        _ if is(name, "xor") => |one, two| one ^ two,
-        _ if is(name, "not") => |one, _| !one,
+    // A key that is named again changes nothing, except for XOR.
+    let once: Vec<(&[u8], bool)> = different(sources)
+        .into_iter()
+        .map(|source| (source, true))
+        .collect();
+    let result = match name {
+        _ if is(name, "and") => combined(call, &once, |one, two| one & two)?,
+        _ if is(name, "or") => combined(call, &once, |one, two| one | two)?,
+        _ if is(name, "xor") => combined(call, &odd(sources), |one, two| one ^ two)?,
+        _ if is(name, "not") => {
+            if sources.len() != 1 {
+                return Err(CommandError::text(
+                    "ERR BITOP NOT must be called with a single source key.",
+                ));
+            }
+            let mut result = combined(call, &once, |one, _| one)?;
+            result.iter_mut().for_each(|byte| *byte = !*byte);
+            result
+        }
         _ => return Err(CommandError::Syntax),
     };
-    if is(name, "not") && sources.len() != 1 {
-        return Err(CommandError::text(
-            "ERR BITOP NOT must be called with a single source key.",
-        ));
+    let length = result.len();
+    if length > 0 {
+        call.keys.set_string(target, &result, None)?;
+        call.keys.changed(target, Class::String, "set");
+    } else if call.keys.exists(target)? {
+        call.keys.remove(target)?;
+        call.keys.changed(target, Class::Generic, "del");
     }
-    // One source at a time, as a key may be named any number of times.
-    let mut result: Option<Vec<u8>> = None;
+    call.reply.count(length);
+    Ok(())
+}
+
+/// Returns each source once, and whether it is named an odd number of times. Others are zeros.
+fn odd<'k>(sources: &[&'k [u8]]) -> Vec<(&'k [u8], bool)> {
+    let mut times = hashbrown::HashMap::new();
     for source in sources {
+        *times.entry(*source).or_insert(0_usize) += 1;
+    }
+    let is_odd = |source: &[u8]| times.get(source).is_some_and(|times| times % 2 == 1);
+    different(sources)
+        .into_iter()
+        .map(|source| (source, is_odd(source)))
+        .collect()
+}
+
+/// Combines the strings of sources, one at a time. Those that are `false` count as zeros of their
+/// lengths.
+fn combined(
+    call: &mut Call<'_>,
+    sources: &[(&[u8], bool)],
+    combine: impl Fn(u8, u8) -> u8,
+) -> Result<Vec<u8>, CommandError> {
+    let mut result: Option<Vec<u8>> = None;
+    for &(source, counts) in sources {
         call.keys.read_string(source, |string| {
             let string = string.unwrap_or_default();
+            steps::count(string.len().div_ceil(64));
             let Some(result) = &mut result else {
-                result = Some(string.to_vec());
+                result = Some(match counts {
+                    true => string.to_vec(),
+                    false => vec![0; string.len()],
+                });
                 return;
             };
             if result.len() < string.len() {
                 result.resize(string.len(), 0);
+            }
+            if !counts {
+                return;
             }
             // The loop over bytes of two slices becomes one over vectors; what a string is too
             // short for counts as zeros.
@@ -41,18 +90,5 @@ pub(super) fn bitop(call: &mut Call<'_>) -> Answer {
             }
         })?;
     }
-    let mut result = result.unwrap_or_default();
-    if is(name, "not") {
-        result.iter_mut().for_each(|byte| *byte = combine(*byte, 0));
-    }
-    let length = result.len();
-    if length > 0 {
-        call.keys.set_string(target, &result, None)?;
-        call.keys.changed(target, Class::String, "set");
-    } else if call.keys.exists(target)? {
-        call.keys.remove(target)?;
-        call.keys.changed(target, Class::Generic, "del");
-    }
-    call.reply.count(length);
-    Ok(())
+    Ok(result.unwrap_or_default())
 }

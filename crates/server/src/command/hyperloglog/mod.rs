@@ -5,10 +5,12 @@ mod registers;
 mod sparse;
 mod value;
 
+use super::parts::different;
 use super::{Answer, Call, Command, Flags, Group, Planned, Touch, is};
 use crate::error::CommandError;
 use crate::keyspace::Class;
 use crate::object::Text;
+use crate::steps;
 use registers::{REGISTERS, estimate, place};
 use value::Form;
 
@@ -124,7 +126,7 @@ fn pfcount(call: &mut Call<'_>) -> Answer {
         }
         ref keys => {
             let mut registers = [0; REGISTERS];
-            for key in keys {
+            for key in different(keys) {
                 merge(call, key, &mut registers)?;
             }
             estimate(&registers)
@@ -151,6 +153,7 @@ fn merge(
     key: &[u8],
     into: &mut registers::Registers,
 ) -> Result<Option<Form>, CommandError> {
+    steps::count(1);
     call.keys.read_string(key, |value| {
         let Some(value) = value else { return Ok(None) };
         let form = value::form(value)?;
@@ -161,7 +164,7 @@ fn merge(
 
 fn pfmerge(call: &mut Call<'_>) -> Answer {
     let (target, mut registers, mut is_dense) = (call.args[1], [0; REGISTERS], false);
-    for key in call.rest(1) {
+    for key in different(call.rest(1)) {
         is_dense |= merge(call, key, &mut registers)? == Some(Form::Dense);
     }
     let sparse_max = call.keys.limits().hyperloglog_sparse_bytes_max;
