@@ -1,9 +1,9 @@
-//! Runs one program, in the manner of the plugins of public BPF conformance suites.
+//! Runs one program, with the interface of plugins of public BPF conformance suites.
 //!
-//! The program is hexadecimal text on standard input, or behind `--program`; memory is a
-//! hexadecimal argument. White space within both is ignored. Register 1 has the address of the
-//! memory and register 2 its length. Register 0 is printed in hexadecimal when the program has
-//! ended; `--native` has the processor execute it. The exit status is not zero if the program is
+//! The program is hexadecimal text on standard input, or after `--program`; memory is a hexadecimal
+//! argument. White space within both is ignored. Register 1 has the address of the memory and
+//! register 2 its length. Register 0 is printed in hexadecimal when the program has ended;
+//! `--native` makes the processor execute it. The exit status is not zero if the program is
 //! malformed, or if it faults.
 //!
 //! ```text
@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: conformance [MEMORY] [--program HEX] [--native] < PROGRAM";
 
-/// How many backward jumps and calls a program may make. A program without end is cut off after
-/// less than a minute.
+/// Largest number of backward jumps and calls of a program. It ends an endless program after less
+/// than a minute.
 const BUDGET: u64 = 1 << 30;
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--native" => native = true,
             "--program" => program = Some(arguments.next().ok_or(USAGE)?),
             option if option.starts_with('-') => return Err(format!("{option}? {USAGE}").into()),
-            // Suites pass an empty argument in place of options or memory.
+            // Suites pass an empty argument if they have no options or no memory.
             "" => {}
             _ if memory.is_some() => return Err(USAGE.into()),
             bytes => memory = Some(bytes_of(bytes)?),

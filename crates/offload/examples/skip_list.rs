@@ -1,5 +1,5 @@
-//! A structure of one's own, by the steps of docs/offload.md: a skip list whose links carry the key
-//! of the node they lead to, so that one load of a node tells the way.
+//! A user's own structure, by the steps of docs/offload.md: a skip list whose links carry the key
+//! of the node that they lead to, so that one load of a node is enough to choose the next one.
 
 use nearfield_offload::isa::{Builder, Condition, Register::*, Size};
 use nearfield_offload::node::{LocalMemory, Range, Ranges, Tenant};
@@ -12,14 +12,14 @@ use std::sync::atomic::AtomicU64;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// A node has its value, and for each level the next node and its key.
+/// Number of levels. A node has its value, and for each level the next node and its key.
 const LEVELS: u64 = 8;
 const BYTES: u64 = 8 + 16 * LEVELS;
 const fn link(level: u64) -> u64 {
     8 + 16 * level
 }
 
-/// The scratchpad's words: the key that is searched, then the key and the node that were found.
+/// Returns the program of the lookup. Scratchpad: the wanted key, then the key and node found.
 fn lower_bound() -> Result<Program, Failure> {
     let mut code = Builder::new();
     code.load(Size::Double, R7, R2, 0);
@@ -32,7 +32,7 @@ fn lower_bound() -> Result<Program, Failure> {
         code.exit();
         code.place(down);
     }
-    // The next node of the lowest level is the answer, or null.
+    // The next node of the lowest level is the result, or null.
     code.load(Size::Double, R6, R1, link(0) as i16 + 8);
     code.store(Size::Double, R2, 8, R6);
     code.store(Size::Double, R2, 16, R0);

@@ -1,15 +1,15 @@
-//! Bytes and instructions: every opcode of RFC 9669, appendix A, and what is malformed.
+//! Bytes and instructions: every opcode of RFC 9669, appendix A, and malformed ones.
 
 use nearfield_offload::isa::{Code, CodeError, DecodeError, Field, Group, assemble, disassemble};
 
-/// A slot with registers `destination` 1 and `source` 2, if they are used.
+/// Encodes a slot with registers `destination` 1 and `source` 2, if they are used.
 fn slot(opcode: u8, registers: u8, offset: i16, immediate: i32) -> [u8; 8] {
     let [a, b] = offset.to_le_bytes();
     let [c, d, e, f] = immediate.to_le_bytes();
     [opcode, registers, a, b, c, d, e, f]
 }
 
-/// Slots, between which jumps of a distance of 1 have a target, then exits.
+/// Decodes slots, followed by exits. Between the slots, jumps of a distance of 1 have a target.
 fn decode(slots: &[[u8; 8]]) -> Result<Code, DecodeError> {
     let mut bytes: Vec<u8> = slots.concat();
     bytes.extend(slot(0x95, 0, 0, 0));
@@ -170,8 +170,8 @@ fn every_opcode_of_the_standard_is_read_and_written() {
     }
 }
 
-/// Without operands there is a first slot for each opcode only if the table has it, or if it needs
-/// a second slot or another group.
+/// A slot for each opcode, without operands, decodes as the first slot only if the table has the
+/// opcode, or if it needs a second slot or belongs to another group.
 #[test]
 fn other_opcodes_are_refused() {
     for opcode in 0..=u8::MAX {
@@ -211,8 +211,8 @@ fn other_groups_are_refused_by_name() {
     );
 }
 
-/// Each field of each instruction that is not used must be zero: another value in it is refused,
-/// or is another instruction of the table.
+/// Each unused field of each instruction must be zero: another value in it is refused, or is
+/// another instruction of the table.
 #[test]
 fn reserved_fields_must_be_zero() {
     let listed = |slot: [u8; 8]| {
@@ -249,7 +249,7 @@ fn reserved_fields_must_be_zero() {
         }
     }
     assert!(refused > 600, "{refused}");
-    // Where an unused offset is 1, a division becomes signed, but nothing else is valid.
+    // An unused offset of 1 makes a division signed, but nothing else with it is valid.
     let error = decode(&[slot(0x07, 0x01, 1, 0)]).unwrap_err();
     let field = Field::Offset;
     assert_eq!(
@@ -269,7 +269,7 @@ fn reserved_fields_must_be_zero() {
             assert!(decode(&[slot(opcode, 1, 0, immediate)]).is_err());
         }
     }
-    // Extension of 32 bits to 32 bits is no instruction, nor is one of a constant.
+    // An extension of 32 bits to 32 bits is not an instruction, nor is one of a constant.
     for (opcode, registers, offset) in [(0xbc, 0x21, 32), (0xb4, 1, 8), (0xb7, 1, 32)] {
         assert!(decode(&[slot(opcode, registers, offset, 0)]).is_err());
     }
@@ -287,7 +287,7 @@ fn there_are_eleven_registers() {
     }
     let error = decode(&[slot(0x0f, 0x1a, 0, 0)]).unwrap_err();
     assert_eq!(error, CodeError::WritesFramePointer { slot: 0 }.into());
-    // It may be the base of a store.
+    // The frame pointer may be the base of a store.
     assert!(decode(&[slot(0x7b, 0x1a, -8, 0)]).is_ok());
 }
 
@@ -330,7 +330,7 @@ fn jumps_stay_inside() {
         of(&[slot(0x05, 0, 1, 0), first, second, exit]),
         Err(inside.into())
     );
-    // To itself is inside.
+    // A jump to itself is inside.
     assert!(of(&[slot(0x05, 0, -1, 0)]).is_ok());
 }
 

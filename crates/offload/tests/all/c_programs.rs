@@ -1,4 +1,4 @@
-//! C sources produce what the builder's programs produce.
+//! C sources produce the same results as the builder's programs.
 
 use crate::rack::{arena, rack, words};
 use nearfield_offload::compile::{CompileError, ObjectError, compile, compile_file, from_object};
@@ -11,7 +11,7 @@ use nearfield_offload::traversal::{InMemory, Query, Runner};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The program of a source of this crate; `None`, with a note, if there is no clang.
+/// Compiles a source of this crate. Returns `None`, with a note, if there is no clang.
 fn program(name: &str) -> Option<Arc<Program>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
     found(compile_file(&folder.join(name))).map(Arc::new)
@@ -29,8 +29,8 @@ fn found<T>(compiled: Result<T, CompileError>) -> Option<T> {
     }
 }
 
-/// Runs queries with their own program and with that of a source, whose instructions are as many as
-/// expected.
+/// Runs queries with their own program and with that of a source, and checks that the outcomes
+/// agree. The source must have a number of instructions in the given range.
 fn agree(name: &str, instructions: std::ops::Range<usize>, queries: Vec<Query>, rack: &Rack<'_>) {
     let Some(program) = program(name) else {
         return;
@@ -109,7 +109,7 @@ fn the_b_plus_tree_in_c_does_what_the_builders_does() {
     agree("b_plus_tree.c", 60..110, queries, &rack);
 }
 
-/// A source whose `next` is the given text.
+/// Returns a source with the given text as `next`.
 fn source(next: &str) -> String {
     format!(
         "#include \"nearfield_offload.h\"

@@ -12,7 +12,7 @@ fn run(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A program that does not read its input may have ended.
+    // A program that does not read its input may have ended, so ignore the error.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -36,14 +36,14 @@ fn memory_and_program_are_hexadecimal() {
         assert_eq!(printed(&with("aabbcc"), &first), "aa\n");
         assert_eq!(printed(&with(" aa "), &joined), "aa\n");
         assert_eq!(printed(&with(""), &length), "0\n");
-        // Without memory, and with the program as an argument.
+        // A run without memory, and with the program as an argument.
         assert_eq!(printed(options, &length), "0\n");
         let by_option = [&["aa", "--program", first.as_str()], options].concat();
         assert_eq!(printed(&by_option, ""), "aa\n");
         let negative = format!("b7 00 00 00 ff ff ff ff {EXIT}");
         assert_eq!(printed(options, &negative), "ffffffffffffffff\n");
     }
-    // Suites pass an empty argument where they have no option.
+    // Suites pass an empty argument if they have no option.
     assert_eq!(printed(&["aabb", ""], &length), "2\n");
 }
 

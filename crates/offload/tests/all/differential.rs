@@ -1,4 +1,4 @@
-//! Random code does the same on every executor.
+//! Random code has the same result on every executor.
 
 use crate::executors::{interpret, native};
 use nearfield_offload::isa::{
@@ -64,7 +64,8 @@ fn operand(random: &mut impl Rng) -> Operand {
     }
 }
 
-/// Register 1 has the address of memory most of the time, so it is written rarely.
+/// Chooses a register to write. Register 1 has the address of memory most of the time, so it is
+/// written rarely.
 fn written(random: &mut impl Rng) -> Register {
     let rarely = [Register::R1, Register::R2];
     if random.random_range(0..40) == 0 {
@@ -83,7 +84,7 @@ fn written(random: &mut impl Rng) -> Register {
     )
 }
 
-/// A place in memory or in the stack, or just outside, rarely somewhere.
+/// Chooses a place in memory or in the stack, or just outside, rarely anywhere.
 fn place(random: &mut impl Rng) -> (Register, i16) {
     match random.random_range(0..20) {
         0 => (one_of(random, &Register::ALL), random.random()),
@@ -160,7 +161,7 @@ fn instruction(random: &mut impl Rng, position: i16, count: i16) -> Instruction 
 fn code(random: &mut impl Rng) -> Code {
     let count = random.random_range(1..40);
     let mut instructions = Vec::new();
-    // Values at the edges, in registers that the others use.
+    // Put edge values into registers that the others use.
     for register in [Register::R3, Register::R6] {
         instructions.push(Instruction::LoadImmediate {
             destination: register,
@@ -171,7 +172,7 @@ fn code(random: &mut impl Rng) -> Code {
         instructions.push(instruction(random, position, count));
     }
     instructions.push(Instruction::Exit);
-    // Targets are counted from the instructions behind the two constants.
+    // Targets are counted from the instructions after the two constants.
     Code::new(instructions).unwrap()
 }
 
@@ -179,12 +180,12 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Where random tests begin.
+/// Returns the first seed of random tests.
 pub fn first_seed() -> u64 {
     variable("NEARFIELD_FIRST_SEED").unwrap_or(0)
 }
 
-/// How many seeds random tests have.
+/// Returns the number of seeds of random tests.
 pub fn seeds(default: u64) -> u64 {
     variable("NEARFIELD_SEEDS").unwrap_or(default)
 }
@@ -209,7 +210,7 @@ fn interpreter_and_native_code_agree() {
             disassemble(&code)
         );
     }
-    // Both kinds of ends are tested.
+    // Check that both kinds of ends were tested.
     assert!(
         seeds < 100 || ended > seeds / 5 && faulted > seeds / 20,
         "{ended} {faulted}"

@@ -1,9 +1,9 @@
-//! The examples, as programs.
+//! The examples, run as programs.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The program of an example. Cargo builds the examples of a package with its tests.
+/// Returns the path of an example. Cargo builds the examples of a package with its tests.
 pub fn example(name: &str) -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
@@ -17,7 +17,7 @@ pub fn example(name: &str) -> PathBuf {
     path
 }
 
-/// The example compares its answers with those of a `BTreeMap`.
+/// The example compares its results with those of a `BTreeMap`.
 #[test]
 fn a_structure_of_ones_own_takes_less_than_a_hundred_lines() {
     let output = Command::new(example("skip_list")).output().unwrap();

@@ -3,10 +3,10 @@
 use nearfield_offload::executor::{Fault, Interpreter, Machine, Native};
 use nearfield_offload::isa::{Code, assemble};
 
-/// How many backward jumps and calls a run may make.
+/// Largest number of backward jumps and calls of a run.
 pub const BUDGET: u64 = 1000;
 
-/// What a run leaves.
+/// The result of a run, and the memory after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     pub result: Result<u64, Fault>,
@@ -34,14 +34,14 @@ pub fn each<T>(text: &str, memory: &[u8], inspect: impl Fn(Run) -> T) -> T {
     inspect(run)
 }
 
-/// The result without memory.
+/// Returns the result without memory.
 pub fn result(text: &str) -> u64 {
     each(text, &[], |run| {
         run.result.unwrap_or_else(|fault| panic!("{fault}: {text}"))
     })
 }
 
-/// The fault without memory.
+/// Returns the fault without memory.
 pub fn fault(text: &str) -> Fault {
     each(text, &[], |run| run.result.expect_err(text))
 }

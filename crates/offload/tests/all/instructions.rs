@@ -1,9 +1,10 @@
-//! What each instruction does, from RFC 9669, sections 4 and 5. Every case runs on every executor.
+//! The semantics of each instruction, from RFC 9669, sections 4 and 5. Every case runs on every
+//! executor.
 
 use crate::executors::{each, fault, result};
 use nearfield_offload::executor::Fault;
 
-/// Cases of one instruction: text that begins with values in r1 and r2, and the r0 that results.
+/// Checks cases of one instruction: values of r0 and r2, and the expected r0.
 fn check(instruction: &str, cases: &[(u64, u64, u64)]) {
     for &(a, b, expected) in cases {
         let text = format!("lddw r0, {a:#x}\nlddw r2, {b:#x}\n{instruction}\nexit");
@@ -19,7 +20,7 @@ const MIN: u64 = 1 << 63;
 const MIN32: u64 = 1 << 31;
 const ONES: u64 = u64::MAX;
 const ONES32: u64 = u32::MAX as u64;
-/// What lies in the upper half of an operand of 32 bits, to no effect.
+/// The upper half of an operand of 32 bits, which must have no effect.
 const JUNK: u64 = 0xdead_beef << 32;
 
 #[test]
@@ -67,7 +68,7 @@ fn division_by_zero_is_zero_and_its_remainder_the_dividend() {
             &[(7, 0, 7), (MIN | 1, 0, MIN | 1)],
         );
         check(&format!("{name} r0, 0"), &[(JUNK | 7, 0, JUNK | 7)]);
-        // The upper half is cleared all the same.
+        // The upper half is cleared in this case, too.
         check(
             &format!("{name}32 r0, r2"),
             &[(JUNK | 7, JUNK, 7), (JUNK | ONES32, 0, ONES32)],
@@ -89,7 +90,7 @@ fn quotients_and_remainders_have_signs_or_not() {
             (ONES, ONES, 1),
         ],
     );
-    // The constant is extended to 64 bits, and has no sign then.
+    // The constant is sign-extended to 64 bits, and then read without sign.
     check("div r0, -1", &[(ONES, 0, 1), (ONES - 1, 0, 0)]);
     check(
         "div32 r0, r2",
@@ -103,7 +104,8 @@ fn quotients_and_remainders_have_signs_or_not() {
         &[(JUNK | 13, JUNK | 4, 1), (MIN32, ONES32, MIN32)],
     );
     check("mod32 r0, -1", &[(JUNK | ONES32, 0, 0), (JUNK | 5, 0, 5)]);
-    // Truncated toward zero. The least number by -1 does not overflow into a fault.
+    // The quotient is truncated toward zero. The smallest number divided by -1 does not overflow
+    // into a fault.
     check(
         "sdiv r0, r2",
         &[
@@ -270,7 +272,7 @@ fn bytes_change_their_order() {
     }
 }
 
-/// Cases of a branch: both operands, and whether it jumps.
+/// Checks cases of a branch: both operands, and true if it jumps.
 fn check_branch(name: &str, cases: &[(u64, u64, bool)]) {
     for &(a, b, expected) in cases {
         let tail = "mov r0, 0\nexit\nyes: mov r0, 1\nexit";
@@ -280,7 +282,7 @@ fn check_branch(name: &str, cases: &[(u64, u64, bool)]) {
             u64::from(expected),
             "{name} of {a:#x} and {b:#x}"
         );
-        // Constants of 32 bits whose extension is the operand.
+        // If a constant of 32 bits extends to the operand, test it as a constant, too.
         let constant = b as i32;
         let narrow = name.ends_with("32");
         if narrow || i64::from(constant) as u64 == b {

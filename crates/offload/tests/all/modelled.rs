@@ -1,5 +1,5 @@
 //! Random programs leave the same scratchpad, memory and status on every executor: the interpreter,
-//! the processor, and the model of the accelerator.
+//! native code, and the model of the accelerator.
 
 use crate::differential::{CONDITIONS, one_of};
 use crate::random_program;
@@ -20,18 +20,18 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Nodes lie so far apart, with words that may be pointers to others.
+/// Distance of the nodes, which hold words that may be pointers to others.
 const NODE: u64 = 64;
 const NODES: u64 = 64;
 const BASE: u64 = 1 << 20;
-/// The nodes from here on may not be written.
+/// The first of the nodes that may not be written.
 const READ_ONLY: u64 = BASE + 40 * NODE;
 const END: u64 = BASE + NODES * NODE;
-/// Free regions lie behind a gap.
+/// The start of the free regions, after a gap.
 const REGIONS: u64 = END + 4096;
 const REGIONS_END: u64 = REGIONS + 4 * 256;
 
-/// The memory of a node, and the table that says which of it may be accessed.
+/// The memory of a node, and the table of its permissions.
 #[derive(Clone, Debug)]
 struct Few {
     table: Table,
@@ -98,7 +98,7 @@ impl NodeMemory for Few {
     }
 }
 
-/// A program of any instructions, that goes on to a node of which one of its numbers decides.
+/// Creates a program of any instructions that continues at a node chosen by one of its numbers.
 fn any(random: &mut SmallRng) -> Option<Program> {
     let mut instructions = random_program::code(random).instructions().to_vec();
     instructions.pop();
@@ -108,7 +108,7 @@ fn any(random: &mut SmallRng) -> Option<Program> {
         destination,
         source,
     };
-    // Sometimes it ends.
+    // Sometimes the traversal ends here.
     let number = one_of(random, &[Register::R3, Register::R6, Register::R7]);
     instructions.extend([
         alu(AluOperation::Move, Register::R0, 0.into()),
@@ -123,7 +123,7 @@ fn any(random: &mut SmallRng) -> Option<Program> {
         alu(AluOperation::Multiply, number, (NODE as i32).into()),
         Instruction::LoadImmediate {
             destination: Register::R0,
-            // Half a node away from the first: the nodes at both edges lie in no range as a whole.
+            // Half a node away from the first: the nodes at both edges are in no range as a whole.
             value: BASE + NODE / 2,
         },
         alu(AluOperation::Add, Register::R0, number.into()),
@@ -132,7 +132,8 @@ fn any(random: &mut SmallRng) -> Option<Program> {
     Program::verify(Code::new(instructions).ok()?, random_program::DECLARATION).ok()
 }
 
-/// A program that computes at random, stores sometimes, and goes on to one of a node's pointers.
+/// Creates a program that computes at random, stores sometimes, and continues at one of a node's
+/// pointers.
 fn walking(random: &mut SmallRng) -> Option<Program> {
     let mut text = String::from("ldxdw r6, [r1]\n ldxdw r7, [r2]\n ldxdw r8, [r1+56]\n");
     let registers = ["r6", "r7", "r8"];
@@ -153,7 +154,7 @@ fn walking(random: &mut SmallRng) -> Option<Program> {
             7 | 8 => format!("stxdw [r2+{word}], {one}\n"),
             9 if stores => format!("stxw [r1+{upper}], {one}\n"),
             10 => format!("jlt {one}, {other}, after{line}\n"),
-            // Rarely, as the regions are few.
+            // Allocate rarely, because there are few regions.
             _ => match random.random_range(0..4) {
                 0 if stores => format!("stxdw [r4+{word}], {one}\n"),
                 _ => format!("jsgt {one}, 7, after{line}\n"),
@@ -169,14 +170,14 @@ fn walking(random: &mut SmallRng) -> Option<Program> {
     Program::verify(assemble(&text).unwrap(), declaration).ok()
 }
 
-/// Queries of a program, how many iterations each may make, and the memory.
+/// The queries of a program, the limit of iterations of each, and the memory.
 struct Case {
     queries: Vec<Query>,
     limit: u64,
     memory: Few,
 }
 
-/// `None` if the verifier refuses the program.
+/// Creates a case. Returns `None` if the verifier refuses the program.
 fn case(seed: u64) -> Option<Case> {
     let mut random = SmallRng::seed_from_u64(seed);
     let memory = Few::new(&mut random);
@@ -202,7 +203,7 @@ fn case(seed: u64) -> Option<Case> {
     })
 }
 
-/// What queries leave: outcomes, and the bytes of memory.
+/// The result of queries: outcomes, and the bytes of memory.
 type Left = (Vec<Outcome>, Vec<u8>);
 
 fn run(case: &Case, mut runner: InMemory<Few>) -> Left {
@@ -264,7 +265,7 @@ fn all_executors_leave_the_same() {
         }
     });
     eprintln!("{cases} programs, {together} of them only read");
-    // All ways to end occur, and both ways to run.
+    // Check that all statuses occur, and both ways of running.
     assert!(cases < 1000 || together > cases / 10, "{together}");
     let all = [
         Status::Done,
@@ -281,7 +282,7 @@ fn all_executors_leave_the_same() {
     assert!(seen.len() <= all.len(), "no executor malfunctions");
 }
 
-/// Canary: a model that executes another constant is found.
+/// A canary: the test notices a model that executes another constant.
 #[test]
 fn a_model_that_computes_something_else_is_found() {
     let mut found = BTreeSet::new();
@@ -318,7 +319,7 @@ fn a_model_that_computes_something_else_is_found() {
     assert_eq!(found.len(), 2, "in both kinds of programs");
 }
 
-/// Canary: a model whose table allows what the node does not is found.
+/// A canary: the test notices a model whose table allows accesses that the node denies.
 #[test]
 fn a_model_that_checks_no_permissions_is_found() {
     let is_found = |seed| {

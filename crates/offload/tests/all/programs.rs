@@ -1,5 +1,5 @@
-//! Random programs: the verifier accepts only those that stay in their windows, and native code
-//! does what the interpreter does.
+//! Random programs: the verifier accepts only those that stay in their windows, and native code has
+//! the same results as the interpreter.
 
 use crate::differential::{first_seed, seeds};
 use crate::random_program::{DECLARATION, code, program, workspace};
@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 
 const SEEDS: u64 = 3000;
 
-/// What two runs of the interpreter with different garbage leave, if they do not differ.
+/// Returns the result of two runs of the interpreter with different garbage, if they do not differ.
 fn instrumented(
     code: &Code,
     load: NodeLoad,
@@ -94,7 +94,7 @@ fn accepted_mutants_stay_in_their_windows() {
     );
 }
 
-/// Canary: a verifier that accepts what this one refuses would be found.
+/// A canary: a verifier that accepted the code that this one refuses would be noticed.
 #[test]
 fn the_instrumented_interpreter_finds_what_the_verifier_refuses() {
     let (mut outside, mut unwritten) = (0, 0);
@@ -102,7 +102,7 @@ fn the_instrumented_interpreter_finds_what_the_verifier_refuses() {
         let mut random = SmallRng::seed_from_u64(seed);
         let code = code(&mut random);
         if Program::verify(code.clone(), DECLARATION).is_ok() {
-            // Without the stores that fill the stack, and the constants that fill registers.
+            // Remove the stores that fill the stack, and the constants that fill registers.
             let mut instructions = code.instructions().to_vec();
             instructions.drain(..14);
             let code = Code::new(instructions).unwrap();
@@ -110,7 +110,7 @@ fn the_instrumented_interpreter_finds_what_the_verifier_refuses() {
             unwritten += u64::from(instrumented(&code, LOAD, &workspace).is_err());
             continue;
         }
-        // What the verifier refuses here is one byte outside of a window, on some path.
+        // The code that the verifier refuses here is one byte outside of a window, on some path.
         let workspace = workspace(&mut random, LOAD);
         outside += u64::from(instrumented(&code, LOAD, &workspace).is_err());
     }
@@ -126,7 +126,7 @@ const LOAD: NodeLoad = NodeLoad {
     bytes: 220,
 };
 
-/// Canary: native code of a program in which one constant differs is found.
+/// A canary: native code of a program in which one constant differs is noticed.
 #[test]
 fn a_wrong_translation_is_found() {
     let mut found = 0;

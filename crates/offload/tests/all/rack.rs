@@ -1,4 +1,4 @@
-//! Memory nodes in this process, with addresses one behind the other.
+//! Memory nodes in this process, with consecutive addresses.
 
 use nearfield_offload::node::{LocalMemory, Rack, Range, Ranges, Tenant};
 use nearfield_offload::structures::Arena;
@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicU64;
 pub const NODE_BYTES: u64 = 1 << 20;
 pub const TENANT: Tenant = Tenant(7);
 
-/// The words of some nodes.
+/// Creates the words of some nodes.
 pub fn words(nodes: usize) -> Vec<Vec<AtomicU64>> {
     let node = || (0..NODE_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
     (0..nodes).map(|_| node()).collect()
 }
 
-/// The first address of a node.
+/// Returns the first address of a node.
 pub fn start(node: usize) -> u64 {
     (node as u64 + 1) << 32
 }
@@ -22,7 +22,7 @@ pub fn range(node: usize) -> Range {
     Range::whole(start(node), NODE_BYTES, TENANT)
 }
 
-/// The nodes whose words these are.
+/// Creates the nodes of these words.
 pub fn rack(words: &[Vec<AtomicU64>]) -> Rack<'_> {
     let node =
         |(node, words)| LocalMemory::new(words, Ranges::new(vec![range(node)]).unwrap()).unwrap();
@@ -30,7 +30,7 @@ pub fn rack(words: &[Vec<AtomicU64>]) -> Rack<'_> {
     Rack::new(words.map(node).collect(), TENANT)
 }
 
-/// A heap that spreads what is allocated over all nodes.
+/// Creates a heap that spreads allocations over all nodes.
 pub fn arena<'w>(rack: &Rack<'w>) -> Arena<Rack<'w>> {
     let parts = (0..rack.nodes().len()).map(|node| start(node)..start(node) + NODE_BYTES);
     Arena::new(rack.clone(), parts.collect())

@@ -26,7 +26,7 @@ const NUMBERS: [Register; 6] = [
 /// The register of computed addresses.
 const PLACE: Register = Register::R9;
 
-/// A window's base, its first byte and the bytes behind.
+/// The windows: base, first byte and end.
 const WINDOWS: [(Register, i16, i16); 4] = [
     (Register::R1, -40, 180),
     (Register::R2, 0, 96),
@@ -50,7 +50,7 @@ fn operand(random: &mut impl Rng) -> Operand {
     }
 }
 
-/// A load or store at a base.
+/// Creates a load or store at a base.
 fn access(random: &mut impl Rng, size: Size, base: Register, offset: i16) -> Instruction {
     if random.random() {
         Instruction::Load {
@@ -70,14 +70,14 @@ fn access(random: &mut impl Rng, size: Size, base: Register, offset: i16) -> Ins
     }
 }
 
-/// One or more instructions that belong together.
+/// Creates one or more instructions that belong together.
 fn group(random: &mut impl Rng) -> Vec<Instruction> {
     let number = one_of(random, &NUMBERS);
     let width = one_of(random, &WIDTHS);
     let size = one_of(random, &SIZES);
     let (base, from, to) = one_of(random, &WINDOWS);
     let last = to - size.bytes() as i16;
-    // Rarely one byte outside of a window.
+    // Rarely the access is one byte outside of a window.
     let is_outside = random.random_range(0..200) == 0;
     match random.random_range(0..12) {
         0..=2 => {
@@ -122,7 +122,7 @@ fn group(random: &mut impl Rng) -> Vec<Instruction> {
     }
 }
 
-/// Code that writes before it reads, and whose jumps go forward.
+/// Creates code that writes before it reads, and jumps forward only.
 pub fn code(random: &mut SmallRng) -> Code {
     let mut instructions = Vec::new();
     for register in NUMBERS {
@@ -145,7 +145,7 @@ pub fn code(random: &mut SmallRng) -> Code {
     }
     let count = groups.len();
     for at in 0..count {
-        // A branch over some of the groups behind.
+        // A branch over some of the following groups.
         if random.random_range(0..4) == 0 {
             let over = random.random_range(1..=count - at);
             let distance = groups[at..at + over]
@@ -160,7 +160,7 @@ pub fn code(random: &mut SmallRng) -> Code {
                 distance: distance as i16 - 1,
             });
         } else {
-            // As long as a branch would be.
+            // An instruction with the length of a branch.
             instructions.push(alu(
                 AluOperation::Xor,
                 one_of(random, &NUMBERS),
@@ -173,12 +173,12 @@ pub fn code(random: &mut SmallRng) -> Code {
     Code::new(instructions).unwrap()
 }
 
-/// A program, or `None` if the verifier refuses the code.
+/// Creates a program, or returns `None` if the verifier refuses the code.
 pub fn program(random: &mut SmallRng) -> Option<Program> {
     Program::verify(code(random), DECLARATION).ok()
 }
 
-/// The windows before an iteration, at random.
+/// Creates random windows for an iteration.
 pub fn workspace(random: &mut SmallRng, load: NodeLoad) -> Workspace {
     let mut scratchpad = vec![0; DECLARATION.scratchpad.into()];
     random.fill(&mut scratchpad[..]);

@@ -1,4 +1,5 @@
-//! Structures hold what the collections of Rust's library hold, and look-ups find it by programs.
+//! Structures hold the same entries as the collections of Rust's library, and lookups by programs
+//! find them.
 
 use crate::network::world::{Faults, World};
 use crate::rack::{arena, rack, words};
@@ -14,13 +15,13 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Operations of most tests, where looks through the network take no time.
+/// Number of operations of most tests, in which lookups through the network take no time.
 const STEPS: usize = 600;
-/// Few, so that operations meet.
+/// Number of keys: few, so that operations collide.
 const KEYS: u64 = 150;
 
-/// Runs queries by the fastest engine, by the interpreter, and at memory nodes behind a network,
-/// which have to agree.
+/// The runners: the fastest engine, the interpreter, and memory nodes over a network, which must
+/// agree.
 struct Runners<'r, 'w> {
     fast: InMemory<Rack<'w>>,
     slow: InMemory<Rack<'w>>,
@@ -42,10 +43,10 @@ impl Runners<'_, '_> {
     }
 }
 
-/// More iterations than any look-up makes.
+/// A limit above the iterations of any lookup.
 pub const ITERATIONS: u64 = 100_000;
 
-/// What a test of a structure has.
+/// The environment of a test of a structure.
 pub struct Setting<'r, 'w> {
     steps: usize,
     random: SmallRng,
@@ -54,7 +55,7 @@ pub struct Setting<'r, 'w> {
 }
 
 impl<'r, 'w> Setting<'r, 'w> {
-    /// On the nodes of a rack; `afar` runs queries behind a network.
+    /// Creates an environment on the nodes of a rack; `afar` runs queries over a network.
     pub fn new(
         rack: &Rack<'w>,
         seed: u64,
@@ -72,14 +73,14 @@ impl<'r, 'w> Setting<'r, 'w> {
         }
     }
 
-    /// With a quarter of the operations, where a lost datagram takes milliseconds.
+    /// Reduces the operations to a quarter, because a lost datagram takes milliseconds there.
     pub fn with_fewer_steps(mut self) -> Self {
         self.steps = STEPS / 4;
         self
     }
 }
 
-/// Random operations on a structure and on its model.
+/// A test: random operations on a structure and on its model.
 pub type Test = fn(&mut Setting<'_, '_>);
 
 /// Runs a test on one and on four nodes of a simulated network with faults, with each seed.
@@ -95,8 +96,8 @@ fn each(test: Test) {
     });
 }
 
-/// All structures: the paper's, where a map and a set are the same table or tree, and the B+ tree
-/// of its applications.
+/// The tests of all structures: the paper's, of which map and set are the same table or tree, and
+/// the B+ tree of its applications.
 pub const ALL: [Test; 14] = [
     LIST,
     FORWARD_LIST,
@@ -177,7 +178,7 @@ fn hash_table(setting: &mut Setting<'_, '_>) {
         arena,
         runners,
     } = setting;
-    // Few buckets, so that chains are long.
+    // Few buckets make long chains.
     let mut map = HashTable::new(arena, 20).unwrap();
     let mut model = HashMap::new();
     for _ in 0..*steps {
@@ -265,7 +266,7 @@ fn tree((balance, keys): (Balance, Keys), setting: &mut Setting<'_, '_>) {
     let mut model: BTreeMap<u64, VecDeque<u64>> = BTreeMap::new();
     for step in 0..*steps {
         let (key, value) = (random.random_range(0..KEYS), random.random());
-        // It grows first, and shrinks then.
+        // The tree grows in the first half, and shrinks in the second.
         let inserts = if step < *steps / 2 { 5 } else { 2 };
         match random.random_range(0..10) {
             kind if kind < inserts => {
@@ -325,7 +326,7 @@ fn scapegoat_trees_find_lower_bounds() {
     each(SCAPEGOAT_MULTIPLE);
 }
 
-/// The iterations of a look-up are the depth, in trees whose keys arrive in order, too.
+/// The iterations of a lookup are at most the depth, even in trees whose keys arrive in order.
 #[test]
 fn trees_stay_balanced() {
     let words = words(1);

@@ -129,7 +129,7 @@ fn a_builder_refuses_labels_without_place_and_far_jumps() {
     assert_eq!(builder.build().unwrap().target(0), Some(40_001));
 }
 
-/// Whatever decodes has a text that assembles to the same bytes.
+/// All code that decodes has a text that assembles to the same bytes.
 #[test]
 fn random_code_survives_text_and_bytes() {
     let mut random = SmallRng::seed_from_u64(1);

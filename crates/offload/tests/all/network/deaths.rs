@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 
 const NODES: usize = 4;
 
-/// Keys are below.
+/// The bound of the keys (exclusive).
 const KEYS: u64 = 125;
 
 /// A structure of random entries.
 struct Structure {
     find: Box<dyn Fn(u64) -> Option<Query>>,
     model: BTreeMap<u64, u64>,
-    /// Whether look-ups find the next entry where there is none with the key.
+    /// True if lookups find the next entry when none has the key.
     is_ordered: bool,
 }
 
@@ -39,7 +39,7 @@ impl Structure {
 
 type Memory<'w> = Arena<Rack<'w>>;
 
-/// Puts entries into a structure, and takes some of them out again.
+/// Puts entries into a structure, and removes some of them again.
 fn changed<'w, S>(
     mut structure: S,
     arena: &mut Memory<'w>,
@@ -55,7 +55,7 @@ fn changed<'w, S>(
     structure
 }
 
-/// How many structures [`structure`] knows.
+/// Number of structures that [`structure`] creates.
 const STRUCTURES: u64 = 14;
 
 fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Structure {
@@ -84,7 +84,7 @@ fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Stru
             Box::new(move |key| list.find(key))
         }
         2 => {
-            // Few buckets, so that chains are long.
+            // Few buckets make long chains.
             let table = changed(
                 HashTable::new(arena, 10).unwrap(),
                 arena,
@@ -144,7 +144,7 @@ fn structure(number: u64, random: &mut SmallRng, arena: &mut Memory<'_>) -> Stru
     }
 }
 
-/// What callers were told.
+/// Counts of the results that callers received.
 #[derive(Default)]
 struct Told {
     right: u64,
@@ -152,8 +152,8 @@ struct Told {
     lost: u64,
 }
 
-/// Looks keys of a structure up while a node dies and comes back: answers are right, or say that
-/// there is none. An error is a wrong one.
+/// Looks up keys of a structure while a node dies and comes back. Each result must be right, or
+/// report that there is none. Returns an error for a wrong result.
 fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
     let words = words(NODES);
     let rack = rack(&words);
@@ -171,7 +171,7 @@ fn look_up(seed: u64, planted: Planted, told: &mut Told) -> Result<(), String> {
         let query = (structure.find)(key).unwrap();
         let counter = world.ask(0, &query, 1000);
         if round == death {
-            // In the middle of the traversal.
+            // The node dies in the middle of the traversal.
             for _ in 0..world.random().random_range(0..40) {
                 world.step();
             }
@@ -219,7 +219,8 @@ fn answers_are_right_or_missing_while_nodes_die() {
     assert!(all.right > 0 && all.unanswered + all.lost > 0);
 }
 
-/// A canary: without epochs, the empty memory of a node that came back is taken for an answer.
+/// A canary: without epochs, the empty memory of a node that came back causes a wrong result, and
+/// the test notices it.
 #[test]
 fn a_node_that_hides_its_loss_is_found() {
     let mut told = Told::default();

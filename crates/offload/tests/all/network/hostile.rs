@@ -1,4 +1,4 @@
-//! Bad datagrams, programs, pointers and maps get a typed answer, or are dropped and counted.
+//! Bad datagrams, programs, pointers and maps lead to a typed error, or are dropped and counted.
 
 use super::once::write;
 use super::world::{Faults, KEY, SWITCH, World, keys, node_place};
@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Follows the first word of each node, and counts in the scratchpad.
+/// Returns a program that follows the first word of each node, and counts nodes in the scratchpad.
 fn counting() -> Arc<Program> {
     let code = assemble(
         "ldxdw r6, [r2]
@@ -44,7 +44,7 @@ fn circles_end_at_the_limit_of_iterations() {
     write(&rack, start(0) + 64, start(1) + 64);
     write(&rack, start(1) + 64, start(0) + 64);
     let mut world = World::new(&rack, 1, Faults::USUAL);
-    // More than a node does at once, and than a switch passes on.
+    // More iterations than a node makes at once, and more hops than a switch allows.
     let outcome = world
         .run(&Query::new(&counting(), start(0) + 64, &[0]), 501)
         .unwrap();
@@ -57,7 +57,7 @@ fn circles_end_at_the_limit_of_iterations() {
     assert_eq!(state, (Status::IterationLimit, start(1) + 64, 501, 501));
     let refused = |node| world.node(node).counters().of(Status::HopLimit);
     assert!(refused(0) + refused(1) >= 3);
-    // A circle in one node is interrupted for others.
+    // A cycle within one node is interrupted in favour of others.
     write(&rack, start(0) + 64, start(0) + 64);
     let limited = NodeSettings {
         iterations_max: 10,
@@ -98,7 +98,7 @@ fn pointers_to_nowhere_are_told_with_their_state() {
                 (Status::NoSuchAddress, 0)
             );
         }
-        // The node's bytes go beyond its range.
+        // The node's bytes exceed its range.
         let last = start(1) + NODE_BYTES - 4;
         let outcome = world.run(&Query::new(&counting(), last, &[0]), 99).unwrap();
         assert_eq!((outcome.status, outcome.address), (Status::Split, last));
@@ -118,7 +118,7 @@ fn a_wrong_map_sends_nothing_in_circles() {
     let last = Some(Status::StaleMap);
     assert_eq!(outcome, Err(CallError::NoAnswer { last }));
     assert!(world.node(0).counters().of(Status::StaleMap) > 1);
-    // It is mended while the caller tries again.
+    // The map is corrected while the caller retries.
     let counter = world.ask(0, &Query::new(&counting(), start(0) + 64, &[0]), 99);
     for _ in 0..20 {
         world.step();
@@ -133,7 +133,7 @@ fn a_wrong_map_sends_nothing_in_circles() {
     assert_eq!((outcome.status, outcome.word(0)), (Status::Done, 2));
 }
 
-/// Two tenants share a node; each has a part, and a part that it only reads.
+/// Two tenants share a node; each has a part, and a part that it may only read.
 #[test]
 fn programs_of_a_tenant_never_see_anothers_memory() {
     const OTHER: Tenant = Tenant(8);
@@ -171,7 +171,7 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
         let code = assemble("stdw [r1], 1\n mov r0, 0\n exit");
         Arc::new(Program::verify(code.unwrap(), Declaration::scratchpad(8)).unwrap())
     };
-    // The other tenant's memory by a new allocation.
+    // The tenant tries to reach the other's memory by a new allocation.
     let allocating = {
         let code = assemble("stdw [r4], 1\n mov r0, 0\n exit").unwrap();
         let declaration = Declaration {
@@ -204,7 +204,7 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
             }
         }
     };
-    // Own memory; another's is denied, and nothing of it comes back.
+    // Each tenant reaches its own memory; the other's is denied, and nothing of it is returned.
     for (tenant, key, own, others) in [
         (TENANT, KEY, [1, 3], [2, 4]),
         (OTHER, OTHER_KEY, [2, 4], [1, 3]),
@@ -236,7 +236,7 @@ fn programs_of_a_tenant_never_see_anothers_memory() {
             assert_eq!(told, Some((Status::Denied, 1)));
         }
     }
-    // Another's key, and a tenant that there is not.
+    // Requests with another tenant's key, or of a tenant that does not exist, get no response.
     assert_eq!(ask(OTHER, KEY, &reading, 2, &[0]), None);
     assert_eq!(ask(TENANT, OTHER_KEY, &reading, 1, &[0]), None);
     assert_eq!(ask(Tenant(9), KEY, &reading, 1, &[0]), None);
@@ -329,7 +329,7 @@ fn refusals_have_their_status() {
         node.turn(&mut out);
     }
     assert_eq!(out.len(), 2);
-    // A response is nothing for a node, and a memory that was lost is told.
+    // A node ignores a response, and reports that memory was lost.
     let response = Message {
         kind: Kind::Response,
         ..request.clone()
@@ -370,7 +370,7 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
     );
     assert_eq!(switch.receive(node, &mut announcement.encode(&RACK)), None);
     assert_eq!(switch.map().find(start(0)), Some(node));
-    // A switch without a key takes none.
+    // A switch without a key accepts no announcement.
     let mut plain = Switch::new(Map::default(), None);
     assert_eq!(plain.receive(node, &mut announcement.encode(&RACK)), None);
     assert_eq!(plain.counters().refused, 1);
@@ -400,7 +400,7 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
     assert_eq!(message(Kind::Response, start(0), node), Some(caller));
     assert_eq!(message(Kind::Request, start(1), caller), Some(caller));
     assert_eq!(message(Kind::Request, start(1), node), Some(caller));
-    // Nobody else has it send something to the caller.
+    // No other sender can make the switch send something to the caller.
     assert_eq!(message(Kind::Request, start(1), stranger), None);
     assert_eq!(message(Kind::Response, start(0), stranger), None);
     assert_eq!(switch.counters().dropped, 2);
@@ -410,8 +410,8 @@ fn a_switch_serves_its_nodes_and_no_strangers() {
     assert_eq!(switch.counters().malformed, 200);
 }
 
-/// A traversal over 300 nodes in turn sees its end, although hardly any run of so many datagrams
-/// loses none.
+/// A traversal over 300 nodes in turn reaches its end, although hardly any run of that many
+/// datagrams is without loss.
 #[test]
 fn long_ways_are_repeated_in_parts() {
     let words = words(2);
@@ -428,7 +428,7 @@ fn long_ways_are_repeated_in_parts() {
     }
 }
 
-/// Random changes of real datagrams, and random ones, harm nobody.
+/// Random changes of real datagrams, and random datagrams, do no harm.
 #[test]
 fn noise_changes_no_answer() {
     let words = words(2);

@@ -1,4 +1,4 @@
-//! Programs that store do so once, whatever happens to datagrams.
+//! Programs that store do so exactly once under all faults of datagrams.
 
 use super::world::{Faults, KEY, Planted, SWITCH, World, keys};
 use crate::rack::{NODE_BYTES, TENANT, rack, range, start, words};
@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Adds the first word of the scratchpad to the second word of each node of a list.
+/// Returns a program that adds the first word of the scratchpad to the second word of each node of
+/// a list.
 pub fn adding() -> Arc<Program> {
     let code = assemble(
         "ldxdw r6, [r2]
@@ -32,7 +33,8 @@ pub fn adding() -> Arc<Program> {
         .into()
 }
 
-/// Puts the first word of the scratchpad before a list, whose head is at the current address.
+/// Returns a program that pushes the first word of the scratchpad to the front of a list. The
+/// list's head is at the current address.
 fn pushing() -> Arc<Program> {
     let code = assemble(
         "ldxdw r6, [r1]
@@ -60,7 +62,7 @@ pub fn read(rack: &Rack<'_>, address: u64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Some lists over all nodes: the addresses of their nodes.
+/// Creates some lists over all nodes. Returns the addresses of their nodes.
 fn lists(world: &mut World<'_, '_>, rack: &Rack<'_>) -> Vec<Vec<u64>> {
     let count = rack.nodes().len();
     (0..4)
@@ -82,7 +84,7 @@ fn lists(world: &mut World<'_, '_>, rack: &Rack<'_>) -> Vec<Vec<u64>> {
 
 const CALLERS: usize = 3;
 
-/// Several callers add to lists at once; the error says which word differs.
+/// Lets several callers add to lists at once. The error names the word that differs.
 fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
     let words = words(nodes);
     let rack = rack(&words);
@@ -96,7 +98,7 @@ fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
     let returns = seed % 2 == 1;
     let change = |settings: &mut CallerSettings| {
         settings.returns_to_caller = returns;
-        // No query is given up, however much is lost.
+        // No query gives up, no matter how much is lost.
         settings.patience = Duration::from_secs(600);
     };
     let mut world = World::of(&rack, seed, Faults::HEAVY, settings, CALLERS, change);
@@ -131,7 +133,7 @@ fn add(seed: u64, nodes: usize, planted: Planted) -> Result<u64, String> {
             });
         }
     }
-    // Repeats that are still on their way have no effect either.
+    // Repeats that are still in flight have no effect either.
     while world.step() {}
     for node in 0..nodes {
         repeated += world.node(node).counters().repeated;
@@ -156,7 +158,7 @@ fn stores_are_made_once() {
     assert!(repeated > 0, "no answer was needed twice");
 }
 
-/// A canary: without the memory of answers, stores are made twice, and the test above finds it.
+/// A canary: without the memory of replies, stores are made twice, and the test above notices it.
 #[test]
 fn a_node_that_forgets_its_answers_is_found() {
     let found = (0..20).find_map(|seed| add(seed, 4, Planted::Forgetful).err());
@@ -182,7 +184,7 @@ fn entries_are_put_into_lists_once() {
             .run(&Query::new(&program, head, &[21, 0]), 10)
             .unwrap();
         assert_eq!(outcome.status, Status::OutOfRegions);
-        // A region that lies nowhere is told, too.
+        // A region that is in no memory is reported, too.
         let lost = start(0) + NODE_BYTES;
         let outcome = world
             .run(&Query::new(&program, head, &[21, 1, lost]), 10)
@@ -202,14 +204,14 @@ fn entries_are_put_into_lists_once() {
     });
 }
 
-/// Has a node run a query; the request.
+/// Makes a node run a query. Returns the request.
 fn request(node: &mut Node<'_>, query: &Query, iterations: u64) -> Vec<u8> {
     let settings = CallerSettings::new(Place(1), SWITCH, TENANT, KEY);
     let mut caller = Caller::new(settings);
     let (mut sent, mut out) = (Vec::new(), Vec::new());
     caller.ask(Duration::ZERO, query, iterations, &mut sent);
     node.receive(Duration::ZERO, SWITCH, &sent[0].datagram, &mut out);
-    // The caller gives the program only when it is told to.
+    // The caller sends the program only after the node requests it.
     let [refused] = &out[..] else {
         panic!("{out:?}")
     };
@@ -221,7 +223,7 @@ fn request(node: &mut Node<'_>, query: &Query, iterations: u64) -> Vec<u8> {
     sent.remove(0).datagram
 }
 
-/// A node runs programs while it holds its turn.
+/// A node runs programs only in its turns.
 #[test]
 fn programs_wait_for_their_turn() {
     let words = words(1);
@@ -247,8 +249,8 @@ fn programs_wait_for_their_turn() {
     assert_eq!(read(&rack, address + 8), 5);
 }
 
-/// A turn makes so many iterations and no more, and a range that was taken away from the tenant, or
-/// may no longer be written, is refused from the next turn on.
+/// A turn makes the configured number of iterations at most. A range that was taken away from the
+/// tenant, or may no longer be written, is refused from the next turn on.
 #[test]
 fn revoked_ranges_are_refused_after_one_turn() {
     let address = start(0) + 64;
@@ -280,7 +282,7 @@ fn revoked_ranges_are_refused_after_one_turn() {
         for slots in [1, 24] {
             let words = words(1);
             let rack = rack(&words);
-            // A circle of one node.
+            // A cycle of one node.
             rack.store(address, &address.to_le_bytes()).unwrap();
             let changed = Ranges::new(vec![changed]).unwrap();
             let changed = LocalMemory::new(&words[0], changed).unwrap();
@@ -308,12 +310,13 @@ fn revoked_ranges_are_refused_after_one_turn() {
             let sent = Message::decode(&sent.datagram, |_| Some(KEY)).unwrap();
             assert_eq!((sent.made, sent.address), (a_turn, address));
             if status == Status::StaleMap {
-                // It goes on at the node that has the range now, by the switch.
+                // The traversal continues, by the switch, at the node that has the range now.
                 assert_eq!(sent.kind, Kind::Request);
             } else {
                 assert_eq!((sent.kind, sent.status), (Kind::Response, status));
             }
-            // What has stored is answered as before, and not done again; else it is refused anew.
+            // A request that has stored gets the same response as before, and is not executed
+            // again. Otherwise it is refused again.
             let first = out.remove(0).datagram;
             node.receive(Duration::ZERO, SWITCH, &again, &mut out);
             while node.has_work() {

@@ -1,5 +1,5 @@
-//! The same over real UDP: on the loopback interface with injected faults, and on machines that are
-//! network namespaces.
+//! The same tests over real UDP: on the loopback interface with injected faults, and on machines
+//! that are network namespaces.
 
 use super::once::write;
 use super::world::{KEY, keys};
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 const RACK: Key = Key([11; 32]);
 
-/// A socket that loses, repeats and reorders what it sends, each for one datagram of `one_of`.
+/// A socket that loses, repeats and reorders datagrams, each with probability 1 in `one_of`.
 struct Faulty {
     socket: UdpSocket,
     one_of: u32,
@@ -54,7 +54,7 @@ impl Datagrams for Faulty {
             return Ok(());
         }
         if self.happens() {
-            // It is sent behind the next one.
+            // The datagram is sent after the next one.
             self.late.replace(Some((to, datagram.to_vec())));
             return Ok(());
         }
@@ -77,9 +77,9 @@ impl Datagrams for Faulty {
     }
 }
 
-/// Runs a switch and the nodes of a rack, each in a thread, and a caller in this one. `enter` is
-/// called in each thread with the number of its machine: the switch is 0, nodes are from 1, and the
-/// caller is the last.
+/// Runs a switch and the nodes of a rack, each in a thread, and a caller in this one. Calls `enter`
+/// in each thread with the number of its machine: the switch is 0, nodes are from 1, and the caller
+/// is the last.
 fn over_udp(
     rack: &Rack<'_>,
     one_of: u32,
@@ -100,7 +100,7 @@ fn over_udp(
             let mut switch = Switch::new(Map::default(), Some(RACK));
             let socket = Faulty::new(socket, one_of, 1);
             let tell = |switch: &Switch| {
-                // Nobody listens any more once all nodes are known.
+                // No thread receives any more once all nodes are known.
                 let _ = learned.send(switch.map().to_string().lines().count());
             };
             serve_switch(&mut switch, &socket, stop, tell).unwrap();
@@ -148,7 +148,7 @@ fn over_udp(
     });
 }
 
-/// Look-ups in a tree and a hash table, and stores in a list, on four nodes.
+/// Runs lookups in a tree and a hash table, and stores in a list, on four nodes.
 fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, returns: bool) {
     let words = words(4);
     let rack = rack(&words);
@@ -198,7 +198,7 @@ fn operations(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync, retur
     }
 }
 
-/// Random operations on all structures, on one and on four nodes.
+/// Runs random operations on all structures, on one and on four nodes.
 fn structures(one_of: u32, at: SocketAddrV4, enter: impl Fn(usize) + Sync) {
     for nodes in [1, 4] {
         let words = words(nodes);
@@ -227,7 +227,8 @@ fn loopback_with_loss_duplicates_and_reordering() {
     operations(100, "127.0.0.1:0".parse().unwrap(), |_| {}, true);
 }
 
-/// Needs root and `ip`; says so if they are missing, and fails if `NEARFIELD_REQUIRE_NETNS` is set.
+/// The test needs root and `ip`. It prints a note if they are missing, and fails if
+/// `NEARFIELD_REQUIRE_NETNS` is set.
 #[cfg(target_os = "linux")]
 #[test]
 fn machines_with_loss_duplicates_and_reordering() {

@@ -1,5 +1,5 @@
-//! A network in virtual time that loses, repeats and reorders datagrams, and whose nodes die. All
-//! follows from a seed.
+//! A network in virtual time that loses, repeats and reorders datagrams, and whose nodes die. A
+//! seed determines everything.
 
 use crate::rack::{NODE_BYTES, TENANT, start};
 use nearfield_offload::net::{
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub const KEY: Key = Key([42; 32]);
 pub const SWITCH: Place = Place(1000);
-/// What a turn of all traversals of a node takes.
+/// Time of a turn of all traversals of a node.
 const TURN: Duration = Duration::from_micros(1);
 
 pub fn node_place(node: usize) -> Place {
@@ -33,12 +33,12 @@ pub fn keys() -> Keys {
     keys
 }
 
-/// How often datagrams suffer what.
+/// Probabilities of the faults of datagrams.
 #[derive(Clone, Copy)]
 pub struct Faults {
     pub loss: f64,
     pub duplication: f64,
-    /// A datagram that is late by up to 20 ms, behind others and behind repeats.
+    /// Probability of a delay of up to 20 ms, which puts a datagram after others and after repeats.
     pub delay: f64,
 }
 
@@ -48,7 +48,7 @@ impl Faults {
         duplication: 0.0,
         delay: 0.0,
     };
-    /// 1 % each, as networks have at their worst.
+    /// Faults of 1 % each, as in the worst networks.
     pub const USUAL: Faults = Faults {
         loss: 0.01,
         duplication: 0.01,
@@ -61,11 +61,11 @@ impl Faults {
     };
 }
 
-/// Faults of our own, which tests have to find.
+/// Planted mistakes, which tests must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     Nothing,
-    /// Nodes forget what they have sent.
+    /// Nodes forget the replies that they have sent.
     Forgetful,
     /// A node that comes back claims to have its old memory.
     SameEpoch,
@@ -76,7 +76,7 @@ enum Event {
     Turn(usize),
 }
 
-/// All processes.
+/// The simulated processes and the network between them.
 pub struct World<'r, 'w> {
     rack: &'r Rack<'w>,
     settings: NodeSettings,
@@ -94,7 +94,7 @@ pub struct World<'r, 'w> {
     planted: Planted,
 }
 
-/// The map of a rack.
+/// Creates the map of a rack.
 pub fn map(nodes: usize) -> Map {
     let mut map = Map::default();
     for node in 0..nodes {
@@ -128,7 +128,8 @@ impl<'r, 'w> World<'r, 'w> {
             Caller::new(settings)
         };
         let count = rack.nodes().len();
-        // Nodes die, and datagrams come, between any two iterations, or only between longer turns.
+        // Nodes die, and datagrams arrive, between any two iterations, or only between longer
+        // turns.
         let settings = NodeSettings {
             turn_iterations: if seed.is_multiple_of(4) { 24 } else { 1 },
             ..settings
@@ -167,7 +168,7 @@ impl<'r, 'w> World<'r, 'w> {
         self.nodes[node].as_ref().unwrap()
     }
 
-    /// The node loses its memory, and all that it knows.
+    /// Kills a node, which loses its memory and all its state.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node] = None;
         for word in self.rack.nodes()[node].words() {
@@ -175,7 +176,7 @@ impl<'r, 'w> World<'r, 'w> {
         }
     }
 
-    /// It comes back, empty.
+    /// Restarts a node with empty memory.
     pub fn revive(&mut self, node: usize) {
         if self.planted != Planted::SameEpoch {
             self.epochs[node] += 1;
@@ -198,7 +199,7 @@ impl<'r, 'w> World<'r, 'w> {
         counter
     }
 
-    /// Asks and waits.
+    /// Sends a query and waits for its outcome.
     pub fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, CallError> {
         let counter = self.ask(0, query, iterations);
         loop {
@@ -209,12 +210,12 @@ impl<'r, 'w> World<'r, 'w> {
         }
     }
 
-    /// The answer to a query, if it is there.
+    /// Returns the outcome of a query, if it has arrived.
     pub fn answer(&mut self, caller: usize, counter: u64) -> Option<Result<Outcome, CallError>> {
         self.answers.remove(&(caller, counter))
     }
 
-    /// Sends a datagram that nobody here has made.
+    /// Sends a datagram that no process here has made.
     pub fn inject(&mut self, from: Place, to: Place, datagram: Vec<u8>) {
         self.send(from, vec![Sent { to, datagram }]);
     }
@@ -247,7 +248,7 @@ impl<'r, 'w> World<'r, 'w> {
         self.events.insert((when, self.sequence), event);
     }
 
-    /// The next event; false if there is none.
+    /// Handles the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         let due = self.callers.iter().filter_map(Caller::due).min();
         let next = self.events.first_key_value().map(|(&(when, _), _)| when);
