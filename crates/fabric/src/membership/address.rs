@@ -5,10 +5,10 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// The greatest length of a name, which is the limit of a file system for the node's object.
+/// Largest length of a name: the limit of a file system for the node's object.
 const MAX_NAME_BYTES: usize = 200;
 
-/// True if `text` is a valid name of a node: 1 to 200 of A-Z, a-z, 0-9, `.`, `-` and `_`.
+/// Returns true if `text` is a valid name of a node: 1 to 200 of A-Z, a-z, 0-9, `.`, `-` and `_`.
 pub(crate) fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     (1..=MAX_NAME_BYTES).contains(&text.len()) && text.bytes().all(plain)
@@ -26,12 +26,12 @@ pub(crate) fn is_name(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum NodeAddress {
-    /// `shm:NAME`: in the shared memory of this machine.
+    /// The address `shm:NAME`: in the shared memory of this machine.
     Shm {
         /// The node's name there.
         name: String,
     },
-    /// `ucx:HOST:PORT`: over any network with a transport of UCX.
+    /// The address `ucx:HOST:PORT`: over any network with a transport of UCX.
     Ucx {
         /// A name, an IPv4 address, or an IPv6 address without the brackets of its text.
         host: String,
@@ -41,7 +41,8 @@ pub enum NodeAddress {
 }
 
 impl NodeAddress {
-    /// The name of a node without a configured one: its name in shared memory, or host and port.
+    /// Returns the name of a node without a configured one: its name in shared memory, or host and
+    /// port.
     pub fn default_name(&self) -> String {
         match self {
             NodeAddress::Shm { name } => name.clone(),
@@ -171,7 +172,7 @@ mod tests {
         fn no_text_brings_it_down(text in "(shm|ucx)?:?[\\[\\]a-z0-9:.+%\u{e4} -]{0,30}") {
             if let Ok(address) = text.parse::<NodeAddress>() {
                 prop_assert_eq!(&address.to_string().parse::<NodeAddress>().unwrap(), &address);
-                // All is kept except the form of brackets and ports.
+                // The text is unchanged except for the form of brackets and ports.
                 let host = text.rsplit_once(':').map_or("", |(host, _)| host);
                 let kept = address.to_string().starts_with(host);
                 prop_assert!(kept || text.contains('['), "{text} became {address}");

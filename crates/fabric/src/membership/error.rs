@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MembershipError {
-    /// This is no address of a memory node.
+    /// The text is not an address of a memory node.
     #[error("{text:?} is no address of a memory node: {problem}")]
     Address {
         /// The input, shortened.
@@ -15,13 +15,13 @@ pub enum MembershipError {
         /// The fault in it.
         problem: &'static str,
     },
-    /// This is no name of a memory node.
+    /// The text is not a name of a memory node.
     #[error("{name:?} is no name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
     Name {
         /// The input, shortened.
         name: String,
     },
-    /// This is no entry of a list of nodes.
+    /// The text is not an entry of a list of nodes.
     #[error("{text:?} is no entry of a list of nodes: {problem}")]
     Entry {
         /// The input, shortened.
@@ -29,7 +29,7 @@ pub enum MembershipError {
         /// The fault in it.
         problem: &'static str,
     },
-    /// This is no URL of a member of etcd.
+    /// The text is not a URL of a member of etcd.
     #[error("{text:?} is no URL of etcd: {problem}")]
     Url {
         /// The input, shortened.
@@ -71,7 +71,8 @@ pub enum MembershipError {
         /// The node's name.
         name: String,
     },
-    /// Leases are between two seconds, which etcd does not undercut, and an hour.
+    /// The lease is too short or too long: at least two seconds, the minimum of etcd, and at most
+    /// an hour.
     #[error("a lease of {lease:?} is not between 2 and 3600 seconds")]
     Lease {
         /// The requested lease.
@@ -87,7 +88,7 @@ pub enum MembershipError {
         /// The version that can be read.
         known: u64,
     },
-    /// The value in etcd is no registration.
+    /// The value in etcd is not a registration.
     #[error("what etcd holds at {key:?} is no registration of a memory node: {problem}")]
     Foreign {
         /// The key.
@@ -95,7 +96,7 @@ pub enum MembershipError {
         /// The fault in the value.
         problem: String,
     },
-    /// No member of etcd has answered in time.
+    /// No member of etcd has responded in time.
     #[error("etcd is out of reach: {tried}")]
     Unreachable {
         /// Each member and the result of its last attempt.
@@ -106,7 +107,7 @@ pub enum MembershipError {
     NotEtcd {
         /// The URL.
         endpoint: String,
-        /// The server's answer.
+        /// The fault in the server's response.
         problem: String,
     },
     /// The system has no thread left.
@@ -115,7 +116,7 @@ pub enum MembershipError {
         /// The system's message.
         problem: String,
     },
-    /// etcd refuses.
+    /// etcd refuses the request.
     #[error("etcd refuses {request}: {message}")]
     Refused {
         /// The request.
@@ -127,11 +128,11 @@ pub enum MembershipError {
     },
 }
 
-/// The greatest length of a quoted wrong input, in characters.
+/// Largest length of a quoted wrong input, in characters.
 const QUOTED: usize = 60;
 
 impl MembershipError {
-    /// As much of an input as is worth quoting.
+    /// Returns the beginning of an input, short enough for a message.
     pub(crate) fn shortened(text: &str) -> String {
         match text.char_indices().nth(QUOTED) {
             Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,9 +1,9 @@
 //! Requests to etcd.
 //!
-//! etcd answers them as gRPC and, under `/v3/`, as JSON over HTTP/1.1 (its *gateway*, on by default
-//! since 3.4). This is the latter: few requests a second with no need for more, a blocking client
-//! without TLS in place of a runtime, and no compiler of protocol buffers to build it.
-//! Keys and values are in base64; whole numbers are strings, and absent where they are 0.
+//! etcd accepts them as gRPC and, under `/v3/`, as JSON over HTTP/1.1 (its *gateway*, on by default
+//! since 3.4). This module uses the latter: a few requests a second need no more. So the build
+//! needs no compiler of protocol buffers, and a blocking client without TLS replaces an async
+//! runtime. Keys and values are in base64; whole numbers are strings, and absent if they are 0.
 
 use super::error::MembershipError;
 use base64::Engine;
@@ -15,14 +15,14 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The time for which one member may take to answer before the next one gets the request. etcd
-/// takes milliseconds.
+/// Time for which one member may take to respond before the next one gets the request. etcd takes
+/// milliseconds.
 const ATTEMPT: Duration = Duration::from_secs(2);
 /// The pause before all members get the request again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Answers are no longer than this: 65,536 registrations.
+/// Largest length of a response: 65,536 registrations.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
-/// What is read of a watch, of which the first event is enough.
+/// Number of bytes that are read of a watch, of which the first event is enough.
 const MAX_WATCH_BYTES: u64 = 1 << 20;
 /// The status of gRPC for a missing item, such as an expired lease.
 const NOT_FOUND: u64 = 5;
@@ -39,7 +39,7 @@ const NOT_FOUND: u64 = 5;
 pub struct EtcdMembers(Vec<String>);
 
 impl EtcdMembers {
-    /// Their URLs, in the order in which they were given.
+    /// Returns their URLs, in the given order.
     pub fn urls(&self) -> &[String] {
         &self.0
     }
@@ -82,20 +82,20 @@ fn problem_of(url: &str) -> Option<&'static str> {
     }
 }
 
-/// Asks whichever member answers.
+/// A client of etcd that uses any member that responds.
 #[derive(Debug)]
 pub(super) struct Gateway {
     agent: ureq::Agent,
     members: EtcdMembers,
-    /// The place of the member that has answered last.
+    /// The index of the member that responded last.
     preferred: AtomicUsize,
 }
 
-/// The reason why one member has not executed a request.
+/// The reason why a member has not executed a request.
 enum Failure {
-    /// Another one, or the same one later, may.
+    /// A failure after which another member, or the same one later, may execute it.
     Transient(String),
-    /// None will.
+    /// A failure after which no member will execute it.
     Final(MembershipError),
 }
 
@@ -106,7 +106,7 @@ impl Gateway {
             // Members are neighbours, and a proxy might break a watch.
             .proxy(None)
             .max_redirects(0)
-            // A connection that has outlived its server would fail the next request.
+            // A connection that has outlived its server would make the next request fail.
             .max_idle_connections(0)
             .build();
         Gateway {
@@ -118,7 +118,7 @@ impl Gateway {
 
     /// Posts a request to `/v3/{request}`, to every member at least once, and again until
     /// `patience` ends. It returns at the latest 2 s for each member after that. A request may have
-    /// been executed although no member confirmed it.
+    /// been executed even if no member confirmed it.
     ///
     /// # Errors
     /// `Unreachable`, `NotEtcd`, `Refused`.
@@ -145,7 +145,7 @@ impl Gateway {
                     Err(Failure::Final(error)) => return Err(error),
                     Err(Failure::Transient(problem)) => {
                         let comma = if tried.is_empty() { "" } else { "; " };
-                        // Strings take everything.
+                        // Writing to a string does not fail.
                         let _ = write!(tried, "{comma}{url}: {problem}");
                     }
                 }
@@ -208,11 +208,12 @@ impl Gateway {
             .send(body.to_string())
     }
 
-    /// Waits until a key that begins with `prefix` has changed at `revision` or later, or until the
-    /// time is over, or until the member fails: a hint that a read pays, no more.
+    /// Waits until a key that begins with `prefix` has changed at `revision` or later, or until
+    /// `most` has passed, or until the member fails. A return is only a hint that a read is
+    /// worthwhile.
     ///
     /// # Errors
-    /// The member has not answered, so that the caller should pause before the next call.
+    /// The member has not responded, so the caller should pause before the next call.
     pub fn wait_for_change(&self, prefix: &str, revision: u64, most: Duration) -> Result<(), ()> {
         let create = json!({"create_request": {
             "key": encoded(prefix),
@@ -228,7 +229,7 @@ impl Gateway {
         }
         let reader = response.into_body().into_reader().take(MAX_WATCH_BYTES);
         for line in BufReader::new(reader).lines() {
-            // The time is up, or the member has gone.
+            // The time has passed, or the member has gone.
             let Ok(line) = line else { break };
             let answer: Value = serde_json::from_str(&line).map_err(|_| ())?;
             let result = answer.get("result").ok_or(())?;
@@ -237,7 +238,7 @@ impl Gateway {
                 return Ok(());
             }
         }
-        // A member that hangs up at once has nothing to wait for.
+        // A member that hangs up at once does not support waiting.
         if began.elapsed() < most / 2 {
             return Err(());
         }
@@ -250,13 +251,13 @@ fn message(answer: &Value) -> &str {
     said.and_then(Value::as_str).unwrap_or("no reason")
 }
 
-/// True if etcd says that a lease has expired.
+/// Returns true if etcd reports that a lease has expired.
 pub(super) fn is_not_found(error: &MembershipError) -> bool {
     matches!(error, MembershipError::Refused { code, .. } if *code == NOT_FOUND)
 }
 
-/// A whole number that is not negative; 0 if it is absent, or negative as the time of leases that
-/// are not there.
+/// Returns a whole number that is not negative. Returns 0 if it is absent, or if it is negative, as
+/// the time of leases that do not exist.
 pub(super) fn unsigned(value: &Value, field: &str) -> u64 {
     match value.get(field) {
         Some(Value::String(digits)) => digits.parse().unwrap_or(0),
@@ -265,18 +266,18 @@ pub(super) fn unsigned(value: &Value, field: &str) -> u64 {
     }
 }
 
-/// Text as a key or value is sent.
+/// Encodes text as a key or value.
 pub(super) fn encoded(text: &str) -> String {
     BASE64_STANDARD.encode(text)
 }
 
-/// The bytes of a key or value; none if it is absent or not in base64.
+/// Decodes the bytes of a key or value. Returns none if it is absent or not in base64.
 pub(super) fn decoded(value: &Value, field: &str) -> Vec<u8> {
     let text = value.get(field).and_then(Value::as_str).unwrap_or_default();
     BASE64_STANDARD.decode(text).unwrap_or_default()
 }
 
-/// The first key behind all that begin with `prefix`, which ends in a slash.
+/// Returns the first key after all that begin with `prefix`, which ends in a slash.
 pub(super) fn end_of(prefix: &str) -> String {
     format!("{}0", prefix.strip_suffix('/').unwrap_or(prefix))
 }
@@ -307,7 +308,7 @@ mod tests {
         assert!("http://a:1,,http://b:2".parse::<EtcdMembers>().is_err());
     }
 
-    /// A member that sends a line without an end costs no more memory than a watch may take.
+    /// A watch whose line never ends is given up before it costs more memory than the limit.
     #[test]
     fn a_watch_that_never_ends_its_line_is_given_up() {
         use std::io::Write;

@@ -18,8 +18,8 @@
 //!   [`NodeLost`](crate::FabricError::NodeLost) holds for its own client.
 //! - While etcd has no leader or is unreachable, all clients keep working with their known nodes.
 //!   When it returns, nodes renew their leases again. A node whose registration is lost registers
-//!   again by the same number, even if etcd has lost all its data. Only then do clients learn of
-//!   the loss of nodes that stay away.
+//!   again with the same number, even if etcd has lost all its data. Only then do clients learn of
+//!   the loss of nodes that do not return.
 //! - Every call that waits for etcd ends within seconds.
 //!
 //! Clients use HTTP for etcd, without TLS or a password.

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The leases that a node may be registered by, in seconds.
+/// The range of leases of a node, in seconds.
 pub(super) const LEASE_SECONDS: RangeInclusive<u64> = 2..=3600;
 
-/// The version of a registration, and of how clients and nodes speak with each other. Changes when
+/// The version of registrations, and of the protocol between clients and nodes. It changes when
 /// either does.
 pub const VERSION: u64 = 1;
 
@@ -19,14 +19,14 @@ pub const VERSION: u64 = 1;
 pub struct Node {
     /// Its number in addresses.
     pub number: NodeId,
-    /// Its name. A node that comes back by the same name has the same number.
+    /// Its name. A node that comes back with the same name has the same number.
     pub name: String,
-    /// Where it is reached.
+    /// The address at which it is reached.
     pub address: NodeAddress,
-    /// The size of its memory in bytes; `None` if only the node itself can tell.
+    /// The size of its memory in bytes; `None` if only the node itself knows it.
     pub bytes: Option<u64>,
-    /// Which of the processes that have served the node so far this is. Memory does not outlive its
-    /// process, so addresses of another incarnation mean nothing. 0 of nodes in a list.
+    /// Number of its process among all that have served the node. Memory does not outlive its
+    /// process, so addresses of another incarnation are invalid. 0 for nodes in a list.
     pub incarnation: u64,
 }
 
@@ -37,18 +37,19 @@ pub(super) struct Record {
     number: u16,
     address: String,
     bytes: u64,
-    /// In hexadecimal, as JSON's numbers are too short for many readers.
+    /// The incarnation in hexadecimal, because many readers of JSON lose the precision of such
+    /// numbers.
     incarnation: String,
     lease_seconds: u64,
 }
 
-/// The version alone, which tells whether the rest can be read.
+/// The version alone, which decides if the rest can be read.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
 }
 
-/// A node and the lease by which it is registered.
+/// A node, and the lease with which it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registered {
     pub node: Node,

@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Leases are kept alive this many times in their length.
+/// Number of times that a lease is renewed in its length.
 const RENEWALS_PER_LEASE: u32 = 3;
-/// How soon it is tried again when etcd was out of reach.
+/// Time between retries while etcd is unreachable.
 const RETRY: Duration = Duration::from_millis(300);
-/// How long etcd is waited for when the registration ends; without it, the lease runs out.
+/// Time for which the end of a registration waits for etcd; if that fails, the lease expires.
 const LAST_PATIENCE: Duration = Duration::ZERO;
 
 /// A name and a number that a memory node owns even while no process serves it. It creates
@@ -36,37 +36,37 @@ pub enum RegistrationEvent {
     /// etcd is unreachable. Clients that know the node keep it as long as they cannot reach etcd
     /// either, and at least until the lease expires.
     Unreachable(MembershipError),
-    /// The lease was kept alive again after that.
+    /// The lease was renewed again after that.
     Reached,
-    /// The lease had run out, or etcd had lost it, and there is a new one.
+    /// The lease had expired, or etcd had lost it, and there is a new one.
     RegisteredAgain,
-    /// The lease had run out, and the name or number is in use by another node now; that is tried
-    /// again while the process lives.
+    /// The lease had expired, and another node uses the name or number now. The registration is
+    /// retried while the process lives.
     Refused(MembershipError),
 }
 
-/// A memory node that is registered. When this is dropped, it is so no more: at once if etcd
-/// answers within about 2 s, else when its lease has run out.
+/// A registered memory node. A drop of this ends the registration: at once if etcd responds within
+/// about 2 s, otherwise when the lease has expired.
 #[derive(Debug)]
 pub struct Registration {
     node: Node,
-    /// Dropped to end the thread.
+    /// The sender whose drop ends the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reservation {
-    /// Gives the memory node `name` its number: the one that it had when it last was registered, or
-    /// else `number`, or the lowest that is free. Waits while a process of this name may have died
-    /// less than its lease ago.
+    /// Reserves the number of the memory node `name`: the one that it had when it last was
+    /// registered, or otherwise `number`, or the lowest free one. Waits while a process of this
+    /// name may have died less than its lease ago.
     ///
-    /// `lease`, in whole seconds, is how long after the death of this process the node is thought
-    /// to live.
+    /// `lease`, in whole seconds, is the time for which the node is assumed to live after the death
+    /// of this process.
     ///
     /// # Errors
-    /// `Name`, `Lease`; `NameTaken` if a process that lives has the name, `NumberTaken` if another
-    /// name has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` within 6 s and 2 s for
-    /// each member, `NotEtcd`, `Refused`; `Version`, `Foreign`.
+    /// `Name`, `Lease`; `NameTaken` if a living process has the name, `NumberTaken` if another name
+    /// has the number, `OtherNumber`, `NoNumberLeft`; `Unreachable` within 6 s and 2 s for each
+    /// member, `NotEtcd`, `Refused`; `Version`, `Foreign`.
     pub fn new(
         members: &EtcdMembers,
         name: &str,
@@ -96,7 +96,7 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// The node's number.
+    /// Returns the node's number.
     pub fn number(&self) -> NodeId {
         self.number
     }
@@ -147,7 +147,7 @@ impl Reservation {
 }
 
 impl Registration {
-    /// The node as it is registered.
+    /// Returns the registered node.
     pub fn node(&self) -> &Node {
         &self.node
     }
@@ -157,16 +157,16 @@ impl Drop for Registration {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It has panicked only if `notice` has, which reported the panic.
+            // The thread panics only if `notice` panics, which has reported it.
             let _ = thread.join();
         }
     }
 }
 
-/// Keeps a registration.
+/// The thread that keeps a registration.
 struct Keeper<N> {
     registered: Registered,
-    /// `None` once it has run out.
+    /// The lease; `None` once it has expired.
     lease: Option<LeaseId>,
     unreachable: bool,
     notice: N,
@@ -175,7 +175,7 @@ struct Keeper<N> {
 impl<N: FnMut(RegistrationEvent)> Keeper<N> {
     fn run(mut self, gateway: &Gateway, stopped: &Receiver<()>) {
         let interval = self.registered.lease / RENEWALS_PER_LEASE;
-        // The wait for one answer is shorter than the lease.
+        // A wait for one response is shorter than the lease.
         let registry = Registry {
             gateway,
             patience: Duration::ZERO,
@@ -202,7 +202,7 @@ impl<N: FnMut(RegistrationEvent)> Keeper<N> {
                 gateway,
                 patience: LAST_PATIENCE,
             };
-            // If etcd does not answer, the lease expires.
+            // If etcd does not respond, the lease expires.
             let _ = registry.revoke(lease);
         }
     }

@@ -22,23 +22,23 @@ use std::time::{Duration, Instant};
 const NAMES: &str = "nearfield/name/";
 const NUMBERS: &str = "nearfield/number/";
 pub(super) const NODES: &str = "nearfield/node/";
-/// The interval of checks whether the former owner of the name has gone.
+/// Interval of checks if the former owner of the name has gone.
 const LOOK: Duration = Duration::from_millis(200);
-/// The time for which etcd may keep a record beyond its lease: etcd checks twice a second, and a
-/// new leader grants each lease its whole time again.
+/// Time for which etcd may keep a record beyond its lease: etcd checks twice a second, and a new
+/// leader grants each lease its whole time again.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// The number of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeaseId(u64);
 
-/// All that is registered.
+/// The registrations in etcd.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// Of etcd's state.
+    /// The revision of etcd's state.
     pub revision: u64,
     pub nodes: Vec<Registered>,
-    /// Why others cannot be read.
+    /// The reasons why other registrations cannot be read.
     pub refused: Vec<MembershipError>,
 }
 
@@ -75,8 +75,8 @@ impl Registry<'_> {
         Ok(listing)
     }
 
-    /// The number of the node `name`: the one that it has, or else `wanted`, or the lowest that is
-    /// free.
+    /// Reserves the number of the node `name`: the one that it has, or otherwise `wanted`, or the
+    /// lowest free one.
     pub fn reserve(&self, name: &str, wanted: Option<NodeId>) -> Result<NodeId, MembershipError> {
         loop {
             let name_key = format!("{NAMES}{name}");
@@ -122,12 +122,12 @@ impl Registry<'_> {
             if done {
                 return Ok(number);
             }
-            // Another client was faster, or this very request was executed twice: read again.
+            // Another client was faster, or this request was executed twice: read again.
         }
     }
 
-    /// Waits until no process except that of `incarnation` is registered by `name`, that is, until
-    /// the lease of a dead one expires.
+    /// Waits until no process except that of `incarnation` is registered as `name`, which may take
+    /// until the lease of a dead one expires.
     ///
     /// # Errors
     /// `NameTaken` as soon as the other process proves to be alive, or when its lease should have
@@ -162,7 +162,7 @@ impl Registry<'_> {
     /// `NameTaken`, and those of [`reserve`](Registry::reserve).
     pub fn announce(&self, registered: &Registered) -> Result<LeaseId, MembershipError> {
         let node = &registered.node;
-        // It exists unless etcd has lost its data.
+        // The reservation exists unless etcd has lost its data.
         self.reserve(&node.name, Some(node.number))?;
         let lease = self.grant(registered.lease)?;
         let key = format!("{NODES}{}", node.name);
@@ -186,7 +186,7 @@ impl Registry<'_> {
         }
     }
 
-    /// Renews a lease for its whole time; returns whether it still existed.
+    /// Renews a lease for its whole time. Returns true if it still existed.
     pub fn keep_alive(&self, lease: LeaseId) -> Result<bool, MembershipError> {
         let body = json!({"ID": lease.0.to_string()});
         let answer = self.call("lease/keepalive", &body)?;
@@ -209,7 +209,7 @@ impl Registry<'_> {
         Ok(LeaseId(unsigned(&answer, "ID")))
     }
 
-    /// The whole seconds that are left of a lease; 0 if it has run out.
+    /// Returns the remaining time of a lease in whole seconds; 0 if it has expired.
     fn time_left(&self, lease: LeaseId) -> Result<u64, MembershipError> {
         let body = json!({"ID": lease.0.to_string()});
         match self.call("lease/timetolive", &body) {
@@ -223,8 +223,8 @@ impl Registry<'_> {
         Ok(self.range(key, None)?.1.pop())
     }
 
-    /// The entries of a key, or of all keys from it to `end`, and their revision. A read is never
-    /// older than a completed write, whichever member answers.
+    /// Reads the entries of a key, or of all keys from it to `end`, and their revision. A read is
+    /// never older than a completed write, no matter which member responds.
     fn range(&self, key: &str, end: Option<&str>) -> Result<(u64, Vec<Entry>), MembershipError> {
         let mut body = json!({"key": encoded(key)});
         if let Some(end) = end {
@@ -245,8 +245,8 @@ impl Registry<'_> {
         Ok((revision, entries.unwrap_or_default()))
     }
 
-    /// Makes changes if keys were last changed at these revisions, 0 if they must be absent;
-    /// returns whether they were.
+    /// Makes changes if keys were last changed at these revisions, 0 if they must be absent.
+    /// Returns true if they were.
     fn transaction(
         &self,
         expected: &[(&str, u64)],
@@ -279,7 +279,7 @@ fn put(key: &str, value: &str, lease: Option<LeaseId>) -> Value {
     }})
 }
 
-/// In the order of the numbers.
+/// Returns the key of a number. Keys sort in the order of the numbers.
 fn number_key(number: NodeId) -> String {
     format!("{NUMBERS}{:05}", number.0)
 }

@@ -10,32 +10,32 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The list is read again after this time even if no change was heard of.
+/// Time after which the list is read again even if no change was reported.
 const LOOK: Duration = Duration::from_secs(2);
-/// How soon it is tried again when etcd was out of reach.
+/// Time between retries while etcd is unreachable.
 const RETRY: Duration = Duration::from_millis(200);
-/// The time, beyond their leases, for which clients wait after an outage of etcd for nodes to
-/// register again.
+/// Time, beyond their leases, for which clients wait after an outage of etcd for nodes to register
+/// again.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// An event of a memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A node is there.
+    /// A node is registered.
     Found(Node),
-    /// A node has ended, or has not renewed its lease. The content of its memory is lost, also if a
+    /// A node has ended, or has not renewed its lease. The content of its memory is lost, even if a
     /// node of the same name and number appears later.
     Lost(Node),
-    /// Something is registered that cannot be read, such as a node of another version.
+    /// A registration cannot be read, such as one of another version.
     Refused(MembershipError),
 }
 
 /// The list of memory nodes. A static list never changes. A thread follows the nodes in etcd until
 /// this is dropped.
 ///
-/// While etcd is unreachable, the list stays. After that, a missing node has the time of its lease
-/// to register again before its loss is reported, because etcd may have forgotten it.
+/// While etcd is unreachable, the list stays unchanged. After that, a missing node has the time of
+/// its lease to register again before its loss is reported, because etcd may have forgotten it.
 #[derive(Debug)]
 pub struct Membership {
     shared: Arc<Shared>,
@@ -62,14 +62,14 @@ struct Known {
 
 impl Shared {
     fn view(&self) -> MutexGuard<'_, View> {
-        // A panic with the lock leaves no inconsistent state.
+        // A panic of a thread that holds the lock leaves no inconsistent state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Membership {
-    /// The nodes of a list: `[NUMBER=]ADDRESS`, separated by commas; without a number, the place in
-    /// the list counts, from 0.
+    /// Creates the membership of a list: `[NUMBER=]ADDRESS`, separated by commas. A node without a
+    /// number has its position in the list, from 0.
     ///
     /// ```
     /// use nearfield_fabric::membership::Membership;
@@ -94,7 +94,7 @@ impl Membership {
         Ok(Membership { shared })
     }
 
-    /// The nodes that are registered in etcd, from now on.
+    /// Follows the nodes that are registered in etcd, from now on.
     ///
     /// # Errors
     /// `Unreachable` within 6 s and 2 s for each member; `NotEtcd`, `Refused`.
@@ -117,7 +117,7 @@ impl Membership {
         Ok(Membership { shared })
     }
 
-    /// The nodes that are known, in the order of their numbers.
+    /// Returns the known nodes, in the order of their numbers.
     pub fn nodes(&self) -> Vec<Node> {
         let view = self.shared.view();
         let mut nodes: Vec<_> = view
@@ -129,12 +129,13 @@ impl Membership {
         nodes
     }
 
-    /// The reasons why registrations are not among the nodes.
+    /// Returns the reasons why registrations are not among the nodes.
     pub fn refused(&self) -> Vec<MembershipError> {
         self.shared.view().refused.clone()
     }
 
-    /// The reason why nodes may have come or gone unnoticed: etcd did not answer the last request.
+    /// Returns the reason why nodes may have come or gone unnoticed: etcd did not respond to the
+    /// last request.
     pub fn outage(&self) -> Option<MembershipError> {
         self.shared.view().outage.clone()
     }
@@ -149,7 +150,7 @@ impl Membership {
             .values()
             .map(|known| Change::Found(known.node.clone()));
         for change in found.chain(view.refused.iter().cloned().map(Change::Refused)) {
-            // The receiver is here.
+            // The receiver exists, so the send cannot fail.
             let _ = sender.send(change);
         }
         view.subscribers.push(sender);
@@ -159,13 +160,13 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // The thread may be waiting for an answer, 2 s at most, and ends after that by itself.
+        // The thread may be waiting for a response, 2 s at most, and ends by itself after that.
         self.shared.view().ended = true;
     }
 }
 
 impl View {
-    /// Takes over a listing. Unless it is `complete`, missing nodes are kept.
+    /// Adopts a listing. Unless it is `complete`, missing nodes are kept.
     fn update(&mut self, listing: Listing, complete: bool) {
         self.outage = None;
         let mut before = std::mem::take(&mut self.nodes);
@@ -196,7 +197,7 @@ impl View {
         let new = new.filter(|error| !self.refused.contains(error));
         changes.extend(new.cloned().map(Change::Refused));
         self.refused = listing.refused;
-        // Drops subscribers that no longer listen.
+        // Drop subscribers that no longer receive.
         self.subscribers.retain(|subscriber| {
             changes
                 .iter()
@@ -210,13 +211,13 @@ impl View {
     }
 }
 
-/// Reads the list repeatedly. A watch only triggers a read. Each read returns the complete list, so
-/// missed or compacted events do no harm.
+/// The thread that reads the list repeatedly. A watch only triggers a read. Each read returns the
+/// complete list, so missed or compacted events do no harm.
 struct Follower {
     shared: Arc<Shared>,
-    /// Of etcd's state when it was last read.
+    /// The revision of etcd's state when it was last read.
     revision: u64,
-    /// From then on, nodes that are missing are lost.
+    /// The time from which missing nodes are lost.
     settled: Instant,
 }
 
@@ -232,8 +233,8 @@ impl Follower {
             let now = Instant::now();
             match listing {
                 Ok(listing) => {
-                    // A state that is older than the last read one comes from another cluster
-                    // state.
+                    // A revision below that of the last read comes from another state of the
+                    // cluster.
                     if view.outage.is_some() || listing.revision < self.revision {
                         self.settled = now + view.longest_lease() + SETTLING;
                     }
