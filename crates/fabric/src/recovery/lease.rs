@@ -1,6 +1,6 @@
 //! Locks in remote memory with leases: a dead holder blocks no other client for long.
 //!
-//! A lock is a word beside the data that it guards. While the lock is free, the lower 63 bits of
+//! A lock is a word next to the data that it guards. While the lock is free, the lower 63 bits of
 //! the word belong to its user; an index keeps a summary of the node there. While the lock is held,
 //! these bits name the holder and the number of its acquisition.
 //!
@@ -10,10 +10,10 @@
 //! lease: it writes only before that [deadline](Held::until) ([`Endpoint::post_by`]), and its posts
 //! take effect within the other half. Leases of milliseconds are thousands of round trips.
 //!
-//! The system may interrupt a process for longer than that, just after it has looked at the clock.
-//! A client that takes a lock over therefore waits for posts that have begun
-//! ([`Endpoint::settle`]), where the transport knows them. Elsewhere, half a lease must be longer
-//! than any interruption.
+//! The system may interrupt a process for longer than that, just after it has read the clock. A
+//! client that takes a lock over therefore waits for posts that have begun ([`Endpoint::settle`]),
+//! if the transport knows them. On other transports, half a lease must be longer than any
+//! interruption.
 //!
 //! A client that takes a lock over finds the data as the dead holder left them, and the summary in
 //! the word is lost. So it must be possible to repair the data, either from themselves or from a
@@ -26,47 +26,48 @@ use crate::verb::{MaskedSwap, Verb};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Set while a lock is held.
+/// The bit that is set while a lock is held.
 pub const HELD_BIT: u64 = 1 << 63;
 const OWNER_SHIFT: u32 = 48;
-/// Of the number of an acquisition, the upper 12 of its 48 bits are the owner's incarnation.
+/// Position of the owner's incarnation in the number of an acquisition: the upper 12 of its 48
+/// bits.
 const INCARNATION_SHIFT: u32 = 36;
-/// The numbers of owners are less than this.
+/// The bound of the numbers of owners (exclusive).
 pub const OWNERS: u16 = FORWARDED;
-/// No owner, but an address: another lock guards the data of this one.
+/// The owner number that stands for an address: another lock guards the data of this one.
 const FORWARDED: u16 = (1 << 15) - 1;
-/// The number of bits of an address that name its line within a node.
+/// Number of bits of an address that name its line within a node.
 const LINE_BITS: u32 = 40;
-/// How long a waiter sleeps at first; then twice as long each time.
+/// The first sleep of a waiter; each further sleep is twice as long.
 pub const FIRST_SLEEP: Duration = Duration::from_micros(2);
-/// A lease is this many times the longest sleep, so that the end of one is seen soon.
+/// Number of longest sleeps in a lease. It makes waiters notice the end of a lease soon.
 const SLEEPS_PER_LEASE: u32 = 16;
-/// A waiter retries after `PATIENCE × round trip × (round trip ÷ shortest round trip seen)`. The
-/// last factor is there because each failed try delays other clients at a saturated port. With 640
-/// clients of half updates at one modelled port, a patience of 1 costs a tenth of the throughput.
-/// With 16 the throughput is 2 % greater, but 80 clients, which do not saturate the port, lose a
-/// seventh.
+/// Factor of the time between tries: a waiter retries after `PATIENCE × round trip × (round trip ÷
+/// shortest round trip seen)`. The last factor exists because each failed try delays other clients
+/// at a saturated port. With 640 clients of half updates at one modelled port, a patience of 1
+/// costs a tenth of the throughput. With 16 the throughput is 2 % greater, but 80 clients, which do
+/// not saturate the port, lose a seventh.
 const PATIENCE: u32 = 8;
-/// The most that the last factor of that formula may be.
+/// Largest value of the last factor of that formula.
 const FULL: u32 = 8;
 
-/// Takes locks for one owner. No two active ones may have the same number and incarnation;
+/// A taker of locks for one owner. No two active ones may have the same number and incarnation;
 /// [`owners`](crate::recovery::owners) assigns them.
 #[derive(Debug)]
 pub struct Locker {
     owner: u16,
-    /// Modulo 4096.
+    /// Number of acquisitions, modulo 4096.
     acquisitions: Cell<u64>,
     lease: Duration,
     back_off: BackOff,
 }
 
-/// How long waiters sleep before they ask for a lock again.
+/// The times for which waiters sleep before they try a lock again.
 #[derive(Debug)]
 pub struct BackOff {
-    /// The shortest that asking for a lock has taken.
+    /// The shortest duration of a try so far.
     shortest: Cell<Duration>,
-    /// The longest that a waiter sleeps.
+    /// The longest sleep of a waiter.
     longest: Duration,
 }
 
@@ -75,23 +76,24 @@ pub struct BackOff {
 pub struct Held {
     /// The word while the lock is held.
     pub word: u64,
-    /// How it was before.
+    /// The state before.
     pub before: Before,
     until: Duration,
 }
 
-/// How a lock was when it was taken.
+/// The state of a lock when it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// Free, with these bits.
+    /// The lock was free, with these bits.
     Free(u64),
-    /// Held in the acquisition that this word names, by its [`owner`], which has not released it
-    /// within a lease.
+    /// The lock was held in the acquisition that this word names, by its [`owner`], which has not
+    /// released it within a lease.
     Abandoned(u64),
 }
 
-/// The word of a lock that is held on behalf of the holder of the lock of the node at `address`. A
-/// client that finds it abandoned must take that lock. `None` if the address does not fit.
+/// Returns the word of a lock that is held on behalf of the holder of the lock of the node at
+/// `address`. A client that finds it abandoned must take that lock. Returns `None` if the address
+/// does not fit.
 ///
 /// ```
 /// use nearfield_fabric::recovery::lease::{forward, forwarded};
@@ -110,7 +112,7 @@ pub fn forward(address: GlobalAddress) -> Option<u64> {
     fits.then_some(HELD_BIT | owner | node << LINE_BITS | line)
 }
 
-/// The node whose lock a client must take instead of the one with this word.
+/// Returns the node whose lock a client must take instead of the one with this word.
 pub fn forwarded(word: u64) -> Option<GlobalAddress> {
     let node = NodeId((word >> LINE_BITS) as u16 & ((1 << (OWNER_SHIFT - LINE_BITS)) - 1));
     let line = word & ((1 << LINE_BITS) - 1);
@@ -142,20 +144,20 @@ pub async fn swap_and_read(
 
 /// The result of waiting for a lock.
 pub(crate) enum Waited {
-    /// It was free.
+    /// The lock was free, and has been taken.
     Taken(Held),
-    /// For a lease it has been held in the acquisition of this word.
+    /// The lock has been held for a lease in the acquisition of this word.
     Abandoned(u64),
 }
 
-/// The owner of a lock, by the word of its acquisition.
+/// Returns the owner of a lock, by the word of its acquisition.
 pub const fn owner(word: u64) -> u16 {
     ((word & !HELD_BIT) >> OWNER_SHIFT) as u16
 }
 
 impl Locker {
-    /// Takes locks for `owner`, a number less than [`OWNERS`], with the lease that all users of the
-    /// locks share.
+    /// Creates a locker for `owner`, a number less than [`OWNERS`], with the lease that all users
+    /// of the locks share.
     ///
     /// # Panics
     /// `owner` is not less than [`OWNERS`].
@@ -163,10 +165,11 @@ impl Locker {
         Locker::after(owner, 0, lease)
     }
 
-    /// As [`new`](Locker::new), for one of the successive users of a number: a lock that an earlier
-    /// user has left held does not look like one of this user. (Words distinguish users modulo
-    /// 4096, and each user's acquisitions modulo 2^36. To confuse two, a lock would have to be left
-    /// that long ago, and taken by the same number between two looks of a waiter.)
+    /// Creates a locker as [`new`](Locker::new), for one of the successive users of a number: a
+    /// lock that an earlier user has left held does not look like one of this user. (Words
+    /// distinguish users modulo 4096, and each user's acquisitions modulo 2^36. To confuse two, a
+    /// lock would have to be left that long ago, and taken by the same number between two reads of
+    /// a waiter.)
     ///
     /// # Panics
     /// As [`new`](Locker::new).
@@ -174,8 +177,8 @@ impl Locker {
         Locker::after(owner, u64::from(incarnation) << INCARNATION_SHIFT, lease)
     }
 
-    /// As [`new`](Locker::new), where acquisitions up to this number were made by others that have
-    /// had the owner's number before.
+    /// Creates a locker as [`new`](Locker::new), for a number under which earlier owners made the
+    /// acquisitions up to `acquisitions`.
     pub(crate) fn after(owner: u16, acquisitions: u64, lease: Duration) -> Locker {
         assert!(owner < OWNERS, "owner {owner} is not less than {OWNERS}");
         Locker {
@@ -186,7 +189,7 @@ impl Locker {
         }
     }
 
-    /// A word that no other acquisition has.
+    /// Returns a word that no other acquisition has.
     pub(crate) fn next_word(&self) -> u64 {
         let number = self.acquisitions.get() + 1;
         self.acquisitions.set(number);
@@ -223,7 +226,7 @@ impl Locker {
         }
     }
 
-    /// Waits until a lock is free, and takes it, or until it can be taken over. `reads` go in the
+    /// Waits until a lock is free, and takes it, or until it can be taken over. `reads` are in the
     /// same post as the lock; they are meaningless if it was abandoned.
     pub(crate) async fn wait(
         &self,
@@ -239,10 +242,11 @@ impl Locker {
             swap_mask: u64::MAX,
         };
         let mut sleep = FIRST_SLEEP;
-        // The acquisition that is waited for, and when it was first seen.
+        // The acquisition that is waited for, and the time when it was first seen.
         let mut seen = (0, endpoint.now());
         loop {
-            // The time between does not count for the holder.
+            // Read the clock before the post, because the time of the post must not extend the
+            // holder's deadline.
             let until = endpoint.now() + self.lease / 2;
             let found = swap_and_read(endpoint, at, if_free, reads).await?;
             if if_free.succeeds(found) {
@@ -258,7 +262,7 @@ impl Locker {
                 seen = (found, now);
                 sleep = FIRST_SLEEP;
             } else if now - seen.1 >= self.lease {
-                // The holder's posts that began in time have taken effect.
+                // Wait until the holder's posts that began in time have taken effect.
                 endpoint.settle().await?;
                 return Ok(Waited::Abandoned(found));
             }
@@ -266,8 +270,8 @@ impl Locker {
         }
     }
 
-    /// Takes over, as the acquisition of `word`, a lock that has been waited for in vain, unless it
-    /// has changed or a deadline is over. `first` is done before, by the same node.
+    /// Takes over an abandoned lock, as the acquisition of `word`, unless the lock has changed or a
+    /// deadline has passed. `first` is executed before, by the same node.
     pub(crate) async fn take_over(
         &self,
         endpoint: &impl Endpoint,
@@ -293,7 +297,7 @@ impl Locker {
 }
 
 impl BackOff {
-    /// Of waiters that sleep no longer than `longest`.
+    /// Creates a back-off for waiters that sleep no longer than `longest`.
     pub fn new(longest: Duration) -> BackOff {
         BackOff {
             shortest: Cell::new(Duration::MAX),
@@ -301,11 +305,11 @@ impl BackOff {
         }
     }
 
-    /// How long a waiter sleeps that would have slept for `sleep`, which is doubled, and that has
-    /// just taken this long to ask.
+    /// Returns the sleep of a waiter whose try has just taken `took`. The sleep is at least
+    /// `sleep`, which is doubled for the next time.
     ///
-    /// Where the way is long or full, the holder needs as long as this waiter does, and a waiter
-    /// that asks too often makes the way fuller.
+    /// If the network is slow or saturated, the holder is as slow as this waiter, and a waiter that
+    /// tries too often saturates it further.
     pub fn next(&self, sleep: &mut Duration, took: Duration) -> Duration {
         let patience = took.saturating_mul(PATIENCE * self.fullness(took));
         let slept = (*sleep).max(patience).min(self.longest);
@@ -313,7 +317,7 @@ impl BackOff {
         slept
     }
 
-    /// How many times as long as the shortest it has taken to ask for a lock.
+    /// Returns the duration of a try divided by the shortest duration so far.
     fn fullness(&self, took: Duration) -> u32 {
         let shortest = self.shortest.get().min(took);
         self.shortest.set(shortest);
@@ -323,13 +327,13 @@ impl BackOff {
 }
 
 impl Held {
-    /// The time until which no client takes the lock over, so that the holder may write the guarded
-    /// data.
+    /// Returns the time until which no client takes the lock over, so that the holder may write the
+    /// guarded data.
     pub fn until(&self) -> Duration {
         self.until
     }
 
-    /// True while no client takes the lock over. Once it is false, the lock is lost.
+    /// Returns true while no client takes the lock over. Once it is false, the lock is lost.
     pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
         endpoint.now() < self.until
     }
@@ -369,7 +373,7 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 8);
-        // They are distinguished modulo 4096.
+        // Incarnations are distinguished modulo 4096.
         assert_eq!(words(3, 4097), words(3, 1));
     }
 
@@ -407,7 +411,7 @@ mod tests {
                         taken
                             .borrow_mut()
                             .push((client, held.before, endpoint.now()));
-                        // The first client keeps the lock for ever at its third time.
+                        // The first client keeps the lock for ever in its third round.
                         if client == 0 && round == 2 {
                             return;
                         }
@@ -428,7 +432,7 @@ mod tests {
                 panic!("taken over")
             };
             assert_eq!(owner(word), 0);
-            // Not before a lease is over, and soon after.
+            // The lock is not taken over before a lease has passed, and soon after it.
             let last = taken.iter().rfind(|(client, _, _)| *client == 0);
             let waited = over[0].2 - last.unwrap().2;
             assert!(waited >= LEASE && waited < LEASE * 5 / 4, "{waited:?}");

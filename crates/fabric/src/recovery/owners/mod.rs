@@ -38,32 +38,32 @@ const CLAIMED_BIT: u64 = 1 << 63;
 const INCARNATION_SHIFT: u32 = 32;
 const INCARNATION_MASK: u64 = (1 << 31) - 1;
 const BEAT_MASK: u64 = (1 << INCARNATION_SHIFT) - 1;
-/// Beats are this many times as frequent as they need be at least: some may fail.
+/// Number of beats in a lease, more than necessary, because some may fail.
 const BEATS_PER_LEASE: u32 = 8;
-/// A process that waits for a slot looks this often in a lease, so that it sees the end of a lease
-/// soon.
+/// Number of reads of the table in a lease by a process that waits for a slot, so that it notices
+/// the end of a lease soon.
 const LOOKS_PER_LEASE: u32 = 16;
-/// After this many leases a process has detected all dead owners, though each claim that it lost to
-/// another process may have taken one.
+/// Number of leases for which a process waits. By then it has detected all dead owners, even if
+/// each claim that it lost to another process took a lease.
 const LEASES_WAITED: u32 = 3;
 
-/// Why there are no numbers.
+/// The reason why there are no numbers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnersError {
-    /// All slots are claimed by processes that live.
+    /// All slots are claimed by living processes.
     #[error("all {slots} slots of the table of owners at {at} are in use")]
     Full {
-        /// Where the table is.
+        /// The address of the table.
         at: GlobalAddress,
-        /// How many slots it has.
+        /// Number of slots.
         slots: u16,
     },
-    /// The claim has gone to another process, as there was no beat for a lease, or the table was
-    /// lost.
+    /// The claim has passed to another process, because there was no beat for a lease, or the table
+    /// was lost.
     #[error("the owners {numbers:?} of the table at {at} are another's by now")]
     Lost {
-        /// Where the table is.
+        /// The address of the table.
         at: GlobalAddress,
         /// The numbers.
         numbers: Range<u16>,
@@ -78,25 +78,25 @@ pub enum OwnersError {
 pub struct OwnerTable {
     at: GlobalAddress,
     slots: u16,
-    /// Numbers of each slot.
+    /// Count of numbers of each slot.
     each: u16,
     lease: Duration,
 }
 
-/// Numbers that are this process's as long as it beats. When this is dropped, they become free
-/// after a lease.
+/// Numbers that this process owns as long as it beats. After a drop, they become free after a
+/// lease.
 #[derive(Debug)]
 pub struct Claim {
     table: OwnerTable,
     slot: u16,
-    /// The slot's word after the last answered beat.
+    /// The slot's word after the last confirmed beat.
     word: Cell<u64>,
     until: Cell<Duration>,
 }
 
 impl OwnerTable {
-    /// The table at an address, of `slots` slots, each of `owners / slots` numbers less than
-    /// `owners`. It has 8 bytes a slot, which are all zero before the first claim.
+    /// Creates the table at an address, of `slots` slots, each of `owners / slots` numbers less
+    /// than `owners`. It has 8 bytes a slot, which are all zero before the first claim.
     ///
     /// # Panics
     /// `slots` is 0 or more than `owners`, `owners` is more than [`OWNERS`], or `at` is not aligned
@@ -124,12 +124,12 @@ impl OwnerTable {
         endpoint.write(self.at, &zeros).await
     }
 
-    /// The length of the table, in bytes.
+    /// Returns the length of the table, in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.slots) * WORD_BYTES
     }
 
-    /// Claims a slot: two round trips while some are free, and one more for each other process that
+    /// Claims a slot: two round trips if some are free, and one more for each other process that
     /// claims one at the same time. Otherwise it takes a lease to detect the unused slots of dead
     /// processes; then all of these become free.
     ///
@@ -137,7 +137,7 @@ impl OwnerTable {
     /// `Full` after three leases; `Fabric`.
     pub async fn claim(&self, endpoint: &impl Endpoint) -> Result<Claim, OwnersError> {
         let began = endpoint.now();
-        // The last seen word of each slot, and the time of its first sight.
+        // The last seen word of each slot, and the time when it was first seen.
         let mut seen = vec![(0, began); usize::from(self.slots)];
         let mut bytes = vec![0; seen.len() * WORD_BYTES as usize];
         loop {
@@ -158,11 +158,11 @@ impl OwnerTable {
                     candidates.push((claimed, incarnation(word), slot, word));
                 }
             }
-            // Free slots come first, and of these the least used, because locks tell only 4096
-            // incarnations apart.
+            // Free slots come first, the least used first, because locks distinguish only 4096
+            // incarnations.
             candidates.sort_unstable();
             if candidates.iter().any(|(claimed, ..)| *claimed) {
-                // The posts that dead owners began in time have taken effect.
+                // Wait until the posts that dead owners began in time have taken effect.
                 endpoint.settle().await?;
             }
             let mut candidates = candidates.into_iter();
@@ -229,33 +229,33 @@ fn incarnation(word: u64) -> u32 {
     (word >> INCARNATION_SHIFT & INCARNATION_MASK) as u32
 }
 
-/// The word of a slot after its release.
+/// Returns the word of a slot after its release.
 fn freed(word: u64) -> u64 {
     word & !(CLAIMED_BIT | BEAT_MASK)
 }
 
-/// The word after a beat.
+/// Returns the word after a beat.
 fn beaten(word: u64) -> u64 {
     word & !BEAT_MASK | (word + 1) & BEAT_MASK
 }
 
 impl Claim {
-    /// The numbers that are claimed.
+    /// Returns the claimed numbers.
     pub fn numbers(&self) -> Range<u16> {
         let each = self.table.each;
         self.slot * each..(self.slot + 1) * each
     }
 
-    /// The number of this claim among the successive claims of the slot.
+    /// Returns the number of this claim among the successive claims of the slot.
     pub fn incarnation(&self) -> u32 {
         incarnation(self.word.get())
     }
 
-    /// Takes locks by one of the numbers, counted from 0 within them, with the lease of those
+    /// Creates a locker for one of the numbers, counted from 0 within them, with the lease of its
     /// locks. Use each number for one locker at a time.
     ///
     /// # Panics
-    /// `place` is not less than [`numbers`](Claim::numbers).
+    /// `place` is not less than the count of [`numbers`](Claim::numbers).
     pub fn locker(&self, place: u16, lease: Duration) -> Locker {
         let numbers = self.numbers();
         assert!(
@@ -265,20 +265,22 @@ impl Claim {
         Locker::of_incarnation(numbers.start + place, self.incarnation(), lease)
     }
 
-    /// Until when no other process can have the numbers, by the clock of the endpoint that beats.
+    /// Returns the time until which no other process can have the numbers, by the clock of the
+    /// endpoint that beats.
     pub fn until(&self) -> Duration {
         self.until.get()
     }
 
-    /// True while no other process can have the numbers, by the clock of the endpoint that beats.
+    /// Returns true while no other process can have the numbers, by the clock of the endpoint that
+    /// beats.
     pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
         endpoint.now() < self.until.get()
     }
 
-    /// Keeps the numbers for another half of a lease. One round trip.
+    /// Extends the claim by half a lease. One round trip.
     ///
     /// # Errors
-    /// `Lost`, now and ever after. `Fabric`: try again.
+    /// `Lost`: this and all later calls fail. `Fabric`: retry.
     pub async fn beat(&self, endpoint: &impl Endpoint) -> Result<(), OwnersError> {
         loop {
             let began = endpoint.now();
@@ -298,12 +300,12 @@ impl Claim {
                     numbers: self.numbers(),
                 });
             }
-            // An unanswered beat was done at an unknown time, so another one is needed.
+            // An unconfirmed beat was executed at an unknown time, so another one is needed.
             self.word.set(next);
         }
     }
 
-    /// Beats until something is wrong: a task of each process that has a claim.
+    /// Beats until an error occurs: a task of each process that has a claim.
     ///
     /// # Errors
     /// As [`beat`](Claim::beat); after `Fabric` it may be called again.
@@ -314,8 +316,8 @@ impl Claim {
         }
     }
 
-    /// Releases the numbers, when no locker takes locks by them any more. A lost claim belongs to
-    /// its new owner.
+    /// Releases the numbers, when no locker uses them any more. A lost claim stays with its new
+    /// owner.
     ///
     /// # Errors
     /// `Fabric`: the numbers become free after a lease.

@@ -35,7 +35,7 @@ fn seeds(default: u64) -> u64 {
 
 type Clock = Skewed<SimEndpoint>;
 
-/// A claim of a process, which is gone from here when the process is.
+/// A claim of a process, removed from the ledger when the process ends.
 struct Holder {
     process: u32,
     claim: Rc<Claim>,
@@ -50,7 +50,7 @@ struct Ledger {
     /// The faults found.
     faults: Vec<String>,
     taken_from_the_dead: u32,
-    /// The last process behind the lock.
+    /// The last process that held the lock.
     inside: Option<u32>,
 }
 
@@ -68,7 +68,7 @@ impl Ledger {
         }
     }
 
-    /// A process releases the lock, which it deems its own.
+    /// Notes that a process releases the lock, which it believes to hold.
     fn leave(&mut self, process: u32) {
         if self.inside != Some(process) {
             let fault = format!("{process} and {:?} are behind the lock", self.inside);
@@ -77,7 +77,7 @@ impl Ledger {
     }
 }
 
-/// Removes a process's entries from the ledger, also when it dies.
+/// A guard that removes a process's entries from the ledger, even when the process dies.
 struct Alive {
     process: u32,
     ledger: Rc<RefCell<Ledger>>,
@@ -92,7 +92,7 @@ impl Drop for Alive {
     }
 }
 
-/// One process: claims, works, and releases, keeps or forgets its numbers.
+/// Runs one process: claims, works, and releases, keeps or forgets its numbers.
 async fn process(
     number: u32,
     patience: Duration,
@@ -129,7 +129,7 @@ async fn process(
         }
         let locker = claim.locker(0, LEASE / 4);
         for _ in 0..random.random_range(1..30) {
-            // At times for so long that the claim is lost.
+            // Sometimes the process sleeps so long that the claim is lost.
             let late = random.random_ratio(1, 12);
             let most = if late { LEASE * 2 } else { LEASE / 8 };
             clock.sleep(most.mul_f64(random.random())).await;
@@ -150,7 +150,7 @@ async fn process(
     }
 }
 
-/// Takes the lock and does something behind it.
+/// Takes the lock and works under it.
 async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<Ledger>) {
     let held = locker.lock(clock, LOCK).await.expect("a node");
     if !held.is_safe(clock) {
@@ -170,13 +170,13 @@ async fn work(number: u32, locker: &Locker, clock: &Clock, ledger: &RefCell<Ledg
     }
 }
 
-/// Runs processes, some of which die; a claimant takes a claim to be unused after `patience`.
+/// Runs processes, some of which die; a claimant considers a claim unused after `patience`.
 fn run(seed: u64, patience: Duration) -> (Vec<String>, Rc<RefCell<Ledger>>) {
     let mut simulation = simulation(seed);
     let mut random = SmallRng::seed_from_u64(seed);
     let ledger = Rc::new(RefCell::new(Ledger::default()));
     for number in 0..PROCESSES {
-        // Less than twice as fast as the slowest.
+        // The fastest clock is less than twice as fast as the slowest.
         let clock = Skewed::new(simulation.endpoint(number), random.random_range(70..=135));
         let random = SmallRng::seed_from_u64(random.random());
         let task = process(number, patience, clock, random, Rc::clone(&ledger));
@@ -201,7 +201,8 @@ fn no_two_that_live_have_the_same_numbers() {
         claims += ledger.borrow().claims.len();
         locks += ledger.borrow().taken_from_the_dead;
     }
-    // More than the table has, so that slots were claimed again, including those of dead processes.
+    // More claims than the table has slots, so slots were claimed again, including those of dead
+    // processes.
     assert!(
         claims as u64 > seeds(2000) * 6 && locks > 0,
         "{claims} claims, {locks} locks"
@@ -223,7 +224,7 @@ fn numbers_are_divided_among_slots() {
     let mut simulation = simulation(1);
     let endpoint = simulation.endpoint(0);
     simulation.spawn(0, async move {
-        // Not all zero.
+        // The words are not all zero.
         endpoint.write(TABLE, &[0xff; 24]).await.unwrap();
         let table = OwnerTable::new(TABLE, SLOTS, OWNERS, LEASE);
         table.clear(&endpoint).await.unwrap();
@@ -275,7 +276,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         let lost = claim.beat(&living).await.unwrap_err().to_string();
         let expected = "the owners 0..32767 of the table at 0:0x100 are another's by now";
         assert_eq!(lost, expected);
-        // It belongs to another process now.
+        // The slot belongs to another process now.
         claim.release(&living).await.unwrap();
     });
     simulation.spawn(1, async move {
@@ -294,7 +295,8 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
         let waited = endpoint.now() - last.get();
         assert!(waited > LEASE && waited < LEASE * 5 / 4, "{waited:?}");
         assert_eq!((claim.numbers(), claim.incarnation()), (0..32767, 2));
-        // The same owner, also in its first acquisition: not the word that the dead one has left.
+        // The same owner in its first acquisition has another word than the one that the dead one
+        // has left.
         let locker = claim.locker(5, LEASE);
         let held = locker.lock(&endpoint, LOCK).await.unwrap();
         let left = 1 << 63 | 5 << 48 | 1 << 36;
@@ -306,7 +308,7 @@ fn the_numbers_of_the_dead_are_had_after_a_lease_and_those_of_the_living_never()
     assert_eq!(simulation.run(), 0);
 }
 
-/// Beats, and gives up after so long, so that nothing is heard of a beat that may be done.
+/// Beats, but cancels the beat after `most`, so that it may be executed although it is unconfirmed.
 async fn beat_for(claim: &Claim, endpoint: &SimEndpoint, most: Duration) {
     let mut beat = pin!(claim.beat(endpoint));
     let mut timer = pin!(endpoint.sleep(most));
@@ -337,7 +339,7 @@ fn beats_of_which_nothing_is_heard_do_not_lose_the_claim() {
                 endpoint.read(TABLE, &mut word).await.unwrap();
                 if u64::from_le_bytes(word) != claim.word.get() {
                     unheard.set(unheard.get() + 1);
-                    // Nor does it keep the numbers from being released.
+                    // Such a beat does not keep the numbers from being released either.
                     if round > 10 {
                         break;
                     }
@@ -393,7 +395,7 @@ fn the_dead_are_waited_for_once() {
             table.claim(&endpoint).await.unwrap();
             waited.push(endpoint.now() - began);
         }
-        // The living one did not beat, and was taken for dead as well.
+        // The living process did not beat, so it was considered dead as well.
         assert!(living.beat(&endpoint).await.is_err());
         assert!(waited[0] >= LEASE, "{waited:?}");
         assert!(
