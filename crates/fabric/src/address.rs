@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// The length of a line. Allocated memory is aligned to it.
+/// Length of a cache line. Allocated memory is aligned to it.
 pub const LINE_BYTES: u64 = 64;
 
-/// The length of a word. Aligned words are atomic on every transport.
+/// Length of a word. Aligned words are atomic on every transport.
 pub const WORD_BYTES: u64 = 8;
 
-/// The bytes at the start of each node's memory that are never allocated: address 0 is null, and
-/// the words that clients agree on lie behind it.
+/// Number of bytes at the start of each node's memory that are never allocated: address 0 is null,
+/// and the words that clients agree on follow it.
 pub const RESERVED_BYTES: u64 = 4096;
 
 /// The number of a memory node.
@@ -28,14 +28,14 @@ impl fmt::Display for NodeId {
 pub struct GlobalAddress(u64);
 
 const OFFSET_BITS: u32 = 48;
-/// The number of offsets in a node's memory.
+/// Number of offsets in a node's memory.
 pub(crate) const OFFSETS: u64 = 1 << OFFSET_BITS;
 
 impl GlobalAddress {
-    /// No address.
+    /// The null address.
     pub const NULL: GlobalAddress = GlobalAddress(0);
 
-    /// The byte at an offset of a node's memory.
+    /// Creates the address of the byte at an offset of a node's memory.
     ///
     /// ```
     /// use nearfield_fabric::{GlobalAddress, NodeId};
@@ -51,32 +51,32 @@ impl GlobalAddress {
         GlobalAddress((node.0 as u64) << OFFSET_BITS | offset)
     }
 
-    /// The address that a word of memory holds.
+    /// Creates the address that a word of memory holds.
     pub const fn from_bits(bits: u64) -> GlobalAddress {
         GlobalAddress(bits)
     }
 
-    /// The address as a word of memory holds it.
+    /// Returns the word of memory that holds the address.
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// True of [`NULL`](GlobalAddress::NULL).
+    /// Returns true for [`NULL`](GlobalAddress::NULL).
     pub const fn is_null(self) -> bool {
         self.0 == 0
     }
 
-    /// The node.
+    /// Returns the node.
     pub const fn node(self) -> NodeId {
         NodeId((self.0 >> OFFSET_BITS) as u16)
     }
 
-    /// The offset in the node's memory.
+    /// Returns the offset in the node's memory.
     pub const fn offset(self) -> u64 {
         self.0 & ((1 << OFFSET_BITS) - 1)
     }
 
-    /// The address `bytes` further on.
+    /// Returns the address `bytes` further on.
     ///
     /// # Panics
     /// The offset exceeds 48 bits.

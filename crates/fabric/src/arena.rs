@@ -5,11 +5,11 @@ use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use std::cell::{Cell, RefCell};
 
-/// Divides chunks into pieces. Only a chunk needs a call to a node's processor, so most pieces cost
-/// no message. The nodes take turns, so that pieces spread evenly over them. Each client has an
-/// arena of its own, which its tasks share.
+/// An allocator that divides chunks into pieces. Only a chunk needs a call to a node's processor,
+/// so most pieces cost no message. The nodes take turns, so that pieces spread evenly over them.
+/// Each client has an arena of its own, which its tasks share.
 ///
-/// [`Endpoint::free`] gives a piece back to its node, whichever client allocated it.
+/// [`Endpoint::free`] returns a piece to its node, no matter which client allocated it.
 #[derive(Debug)]
 pub struct Arena {
     chunk_bytes: u64,
@@ -20,8 +20,8 @@ pub struct Arena {
     turn: Cell<usize>,
 }
 
-/// The arena asks a node without a free chunk again after this many turns, or when no other node
-/// has one.
+/// Number of turns after which the arena asks a node without a free chunk again. It asks earlier if
+/// no other node has one.
 const TURNS_PASSED_OVER: usize = 1 << 12;
 
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +33,13 @@ struct Rest {
 }
 
 impl Arena {
-    /// An empty arena that takes chunks of `chunk_bytes` from these nodes.
+    /// Creates an empty arena that takes chunks of `chunk_bytes` from these nodes.
     pub fn new(nodes: &[NodeId], chunk_bytes: u64) -> Arena {
         Arena::aligned(nodes, chunk_bytes, LINE_BYTES)
     }
 
-    /// As [`new`](Arena::new), with pieces at multiples of `alignment`, a whole number of lines,
-    /// for indexes whose pointers have fewer bits than addresses.
+    /// Creates an arena like [`new`](Arena::new), with pieces at multiples of `alignment`, a whole
+    /// number of lines, for indexes whose pointers have fewer bits than addresses.
     pub fn aligned(nodes: &[NodeId], chunk_bytes: u64, alignment: u64) -> Arena {
         let alignment = alignment.max(1).next_multiple_of(LINE_BYTES);
         let nothing = Rest {
@@ -56,7 +56,7 @@ impl Arena {
     }
 
     /// Allocates `bytes` on the node whose turn it is, aligned to [`LINE_BYTES`] or to the arena's
-    /// alignment. Their content is not specified. The arena skips a node without memory.
+    /// alignment. Their content is unspecified. The arena skips a node without memory.
     ///
     /// # Errors
     /// `OutOfMemory` if no node has enough memory, and the errors of calls to nodes.
@@ -106,7 +106,7 @@ impl Arena {
                 return Ok(rest.next);
             }
             if length > self.chunk_bytes / 2 {
-                // It would leave much of a chunk.
+                // A piece of this size would waste much of a chunk, so allocate it alone.
                 return self.bring(endpoint, node, length).await;
             }
             let next = self.bring(endpoint, node, self.chunk_bytes).await?;
@@ -124,7 +124,7 @@ impl Arena {
         }
     }
 
-    /// Asks a node for an aligned piece: allocates more, and frees the margins.
+    /// Allocates an aligned piece on a node: requests more than needed, and frees the margins.
     async fn bring(
         &self,
         endpoint: &impl Endpoint,

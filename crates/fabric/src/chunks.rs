@@ -4,18 +4,17 @@
 use crate::address::LINE_BYTES;
 use std::collections::BTreeMap;
 
-/// The allocated and the free parts of a memory, in lines. Neighbouring free parts are joined, so
-/// that divided memory can be allocated as a whole again. First fit; linear in the number of free
-/// parts.
+/// The allocated and the free parts of a memory, in lines. Adjacent free parts are merged, so that
+/// divided memory can be allocated as a whole again. First fit; linear in the number of free parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Lengths by offset.
+    /// The lengths of free parts by offset.
     free: BTreeMap<u64, u64>,
     allocated: BTreeMap<u64, u64>,
 }
 
 impl Chunks {
-    /// A memory of `size` bytes of which the first `reserved` are never given out.
+    /// Creates a memory of `size` bytes of which the first `reserved` are never allocated.
     ///
     /// ```
     /// let mut chunks = nearfield_fabric::Chunks::new(1 << 20, 64);
@@ -49,8 +48,8 @@ impl Chunks {
         Some(offset)
     }
 
-    /// Frees whole lines of one allocation. Returns false if the bytes are not of one allocation,
-    /// or begin within a line.
+    /// Frees whole lines of one allocation. Returns false if the bytes do not belong to one
+    /// allocation, or begin within a line.
     pub fn free(&mut self, offset: u64, bytes: u64) -> bool {
         let Some(length) = bytes.max(1).checked_next_multiple_of(LINE_BYTES) else {
             return false;
@@ -74,7 +73,7 @@ impl Chunks {
         true
     }
 
-    /// Adds a free part and joins it with its neighbours.
+    /// Adds a free part and merges it with its neighbours.
     fn join(&mut self, mut start: u64, mut length: u64) {
         if let Some(after) = self.free.remove(&(start + length)) {
             length += after;
@@ -89,13 +88,13 @@ impl Chunks {
         self.free.insert(start, length);
     }
 
-    /// The end of the last allocation.
+    /// Returns the end of the last allocation.
     pub fn end(&self) -> u64 {
         let last = self.allocated.last_key_value();
         last.map_or(0, |(offset, length)| offset + length)
     }
 
-    /// The number of allocated bytes, in whole lines.
+    /// Returns the number of allocated bytes, in whole lines.
     pub fn allocated_bytes(&self) -> u64 {
         self.allocated.values().sum()
     }

@@ -1,4 +1,4 @@
-//! Counts the cost of operations on any transport: round trips, messages, bytes and atomics.
+//! Counting of the cost of operations on any transport: round trips, messages, bytes and atomics.
 
 use crate::address::{GlobalAddress, NodeId};
 use crate::endpoint::{Endpoint, Work};
@@ -10,17 +10,17 @@ use std::time::Duration;
 /// The cost since counting began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Posts with a wait for the answer. Concurrent posts count one each.
+    /// Number of posts that wait for their completion. Concurrent posts count one each.
     pub round_trips: u64,
-    /// Verbs, with or without a wait.
+    /// Number of verbs, with or without a wait.
     pub messages: u64,
-    /// Bytes that reads returned.
+    /// Number of bytes that reads returned.
     pub read_bytes: u64,
-    /// Bytes written, with or without a wait.
+    /// Number of bytes written, with or without a wait.
     pub written_bytes: u64,
-    /// Swaps and additions.
+    /// Number of swaps and additions.
     pub atomics: u64,
-    /// Calls to processors of nodes.
+    /// Number of calls to processors of nodes.
     pub calls: u64,
     /// The length of each read, in the order of the posts.
     pub reads: Vec<u64>,
@@ -34,7 +34,7 @@ pub struct Counting<E> {
 }
 
 impl<E: Endpoint> Counting<E> {
-    /// Counts the cost on `endpoint` from now on.
+    /// Creates an endpoint that counts the cost on `endpoint` from now on.
     pub fn new(endpoint: E) -> Counting<E> {
         Counting {
             endpoint,

@@ -6,10 +6,11 @@ use crate::verb::Verb;
 use std::future::Future;
 use std::time::Duration;
 
-/// Work of a client's processor beside its posts, by name, so that a model can charge for it.
+/// Work of a client's processor besides its posts, by name, so that a model can charge for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// To look up where a key was found before, and to note where it is found now.
+    /// The lookup of the place where a key was found before, and the note of the place where it is
+    /// now.
     Speculation,
 }
 
@@ -18,12 +19,12 @@ pub enum Work {
 /// A client may have many posts in flight, each awaited by a task of its own. They take effect in
 /// the order of their first polls.
 pub trait Endpoint {
-    /// The memory nodes, in the order of their numbers.
+    /// Returns the memory nodes, in the order of their numbers.
     fn nodes(&self) -> Vec<NodeId>;
 
-    /// The atomic unit in bytes: 64, a line, or 8, a word. A read or write between two multiples of
-    /// it is atomic. An index whose layout relies on lines must check this, and refuse or protect
-    /// itself if it is 8.
+    /// Returns the atomic unit in bytes: 64 (a line) or 8 (a word). A read or write between two
+    /// multiples of it is atomic. An index whose layout relies on lines must check this, and refuse
+    /// or protect itself if it is 8.
     fn atomic_bytes(&self) -> u64;
 
     /// Posts verbs with one notification of each node (a *doorbell*). Each node executes them in
@@ -41,12 +42,13 @@ pub trait Endpoint {
     /// As [`post`](Endpoint::post), as far as they are known at once.
     fn write_unsignalled(&self, to: GlobalAddress, bytes: &[u8]) -> Result<(), FabricError>;
 
-    /// As [`post`](Endpoint::post) if it begins before `deadline` by the clock. Otherwise nothing
-    /// is done, and the answer is false. It serves changes that are allowed only until a deadline.
+    /// Posts like [`post`](Endpoint::post) if the post begins before `deadline` by the clock.
+    /// Otherwise does nothing, and returns false. It serves changes that are allowed only until a
+    /// deadline.
     ///
-    /// The scheduler may interrupt a process after its look at the clock for any time. Where the
-    /// process executes verbs itself, as in shared memory, other processes wait for its posts with
-    /// [`settle`](Endpoint::settle).
+    /// The scheduler may interrupt a process for any time after it has read the clock. On
+    /// transports where the process executes verbs itself, as in shared memory, other processes
+    /// wait for its posts with [`settle`](Endpoint::settle).
     ///
     /// # Errors
     /// As [`post`](Endpoint::post).
@@ -63,7 +65,7 @@ pub trait Endpoint {
         }
     }
 
-    /// As [`write_unsignalled`](Endpoint::write_unsignalled) with a deadline, like
+    /// Writes like [`write_unsignalled`](Endpoint::write_unsignalled) with a deadline, like
     /// [`post_by`](Endpoint::post_by).
     ///
     /// # Errors
@@ -84,9 +86,9 @@ pub trait Endpoint {
     /// have taken effect, or their processes have died. A client calls this before it takes over
     /// the data of others, some margin after their deadlines.
     ///
-    /// Where adapters execute verbs this does not wait. It assumes that a post takes effect within
-    /// the margin, and that no process is interrupted for longer than the margin between its look
-    /// at the clock and the post.
+    /// On transports where adapters execute verbs this does not wait. It assumes that a post takes
+    /// effect within the margin, and that no process is interrupted for longer than the margin
+    /// between its read of the clock and the post.
     ///
     /// # Errors
     /// `NodeLost`.
@@ -95,8 +97,8 @@ pub trait Endpoint {
     }
 
     /// Allocates memory on a node for this client, aligned to [`LINE_BYTES`](crate::LINE_BYTES).
-    /// Its content is not specified. This is a slow call to the node's processor, so allocate
-    /// chunks and divide them.
+    /// Its content is unspecified. This is a slow call to the node's processor, so allocate chunks
+    /// and divide them.
     ///
     /// # Errors
     /// `OutOfMemory`, `NoSuchNode`, `NodeLost`.
@@ -106,8 +108,8 @@ pub trait Endpoint {
         bytes: u64,
     ) -> impl Future<Output = Result<GlobalAddress, FabricError>>;
 
-    /// Frees memory, whichever client allocated it: all of one allocation, or a part of it that
-    /// begins at a line. Lines are freed as a whole.
+    /// Frees memory, no matter which client allocated it: all of one allocation, or a part of it
+    /// that begins at a line. Lines are freed as a whole.
     ///
     /// # Errors
     /// `NotAllocated`, `NoSuchNode`, `NodeLost`.
@@ -117,13 +119,13 @@ pub trait Endpoint {
         bytes: u64,
     ) -> impl Future<Output = Result<(), FabricError>>;
 
-    /// Waits while the client's processor does some work, where a model has its time. A real
-    /// processor takes the time itself, so this is nothing.
+    /// Waits while the client's processor does some work, if a model counts its time. A real
+    /// processor takes the time itself, so this does nothing.
     fn charge(&self, _work: Work) -> impl Future<Output = ()> {
         async {}
     }
 
-    /// A monotonic clock, the same for all endpoints of a process.
+    /// Returns the time of a monotonic clock, the same for all endpoints of a process.
     fn now(&self) -> Duration;
 
     /// Waits for `time`.

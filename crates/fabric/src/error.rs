@@ -13,7 +13,7 @@ pub enum FabricError {
         /// The number.
         node: NodeId,
     },
-    /// The node does not answer. The request may have been executed or not.
+    /// The node does not respond. The request may have been executed or not.
     #[error("memory {node} does not answer")]
     NodeLost {
         /// The node.
@@ -29,7 +29,7 @@ pub enum FabricError {
         /// The size of the node's memory, in bytes.
         size: u64,
     },
-    /// The word of a swap or an addition does not lie at a multiple of 8.
+    /// The word of a swap or an addition is not at a multiple of 8.
     #[error("the word at {address} is not aligned to 8 bytes")]
     Misaligned {
         /// The word.

@@ -7,9 +7,9 @@
 //!
 //! # Guarantees and their limits
 //!
-//! - An aligned word of 8 bytes is read and changed atomically, also if a verb covers only a part
-//!   of it. Where an adapter accesses memory by lines, the bytes of a verb within one line are
-//!   atomic, too; where processors copy bytes they are not. [`Endpoint::atomic_bytes`] tells which.
+//! - An aligned word of 8 bytes is read and changed atomically, even if a verb covers only a part
+//!   of it. If an adapter accesses memory by lines, the bytes of a verb within one line are atomic,
+//!   too; if processors copy bytes they are not. [`Endpoint::atomic_bytes`] returns the unit.
 //! - A verb as a whole is not atomic: its words or lines are read or written one by one, in any
 //!   order, and other clients' verbs may take effect in between.
 //! - The verbs that one client posts to one node take effect in the order of the posts, each whole

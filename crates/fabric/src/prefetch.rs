@@ -2,8 +2,8 @@
 
 use crate::address::LINE_BYTES;
 
-/// Prefetches the lines of a value, without waiting. No effect where there is no stable instruction
-/// for it.
+/// Prefetches the lines of a value, without waiting. Does nothing on processors without a stable
+/// instruction for it.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     let start = std::ptr::from_ref(value).cast::<u8>();
@@ -14,8 +14,8 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     }
 }
 
-/// Prefetches the line of an address, as [`prefetch`] does. Any address will do, as nothing is
-/// loaded.
+/// Prefetches the line of an address, as [`prefetch`] does. Any address is valid, because nothing
+/// is loaded.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn prefetch_line(address: *const u8) {
@@ -24,7 +24,7 @@ pub fn prefetch_line(address: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
-/// There is no stable instruction for it.
+/// Does nothing, because there is no stable instruction for it.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub fn prefetch_line(_address: *const u8) {}

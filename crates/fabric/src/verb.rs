@@ -10,7 +10,7 @@ pub enum Verb<'b> {
     Read {
         /// The first byte.
         from: GlobalAddress,
-        /// Where they go.
+        /// The buffer that receives the bytes.
         into: &'b mut [u8],
     },
     /// Writes bytes, in parts and any order.
@@ -24,7 +24,7 @@ pub enum Verb<'b> {
     Swap {
         /// The word, aligned to 8 bytes.
         at: GlobalAddress,
-        /// Which bits.
+        /// The bits that are compared and swapped.
         swap: MaskedSwap,
         /// The old word.
         found: u64,
@@ -40,8 +40,8 @@ pub enum Verb<'b> {
     },
 }
 
-/// A compare-and-swap in which only some bits are compared, and only some are swapped. (CHIME's
-/// lock word is taken by one that compares the lock bit and swaps all: section 4.2.1.)
+/// A compare-and-swap in which only some bits are compared, and only some are swapped. (CHIME takes
+/// its lock word by one that compares the lock bit and swaps all bits: section 4.2.1.)
 ///
 /// ```
 /// use nearfield_fabric::MaskedSwap;
@@ -67,7 +67,7 @@ pub struct MaskedSwap {
 }
 
 impl MaskedSwap {
-    /// A plain compare-and-swap.
+    /// Creates a plain compare-and-swap.
     pub const fn whole(expected: u64, desired: u64) -> MaskedSwap {
         MaskedSwap {
             expected,
@@ -77,12 +77,12 @@ impl MaskedSwap {
         }
     }
 
-    /// True if a word that was found is as expected, so that it was swapped.
+    /// Returns true if the word `found` is as expected, so that it was swapped.
     pub const fn succeeds(&self, found: u64) -> bool {
         (found ^ self.expected) & self.compare_mask == 0
     }
 
-    /// The new word; `None` if it stays.
+    /// Returns the new word; `None` if it stays unchanged.
     pub const fn apply(&self, found: u64) -> Option<u64> {
         if self.succeeds(found) {
             Some(found & !self.swap_mask | self.desired & self.swap_mask)
@@ -93,7 +93,7 @@ impl MaskedSwap {
 }
 
 impl Verb<'_> {
-    /// A compare-and-swap of a whole word.
+    /// Creates a compare-and-swap of a whole word.
     pub const fn compare_swap(at: GlobalAddress, expected: u64, desired: u64) -> Verb<'static> {
         Verb::Swap {
             at,
@@ -102,7 +102,7 @@ impl Verb<'_> {
         }
     }
 
-    /// The first byte that it accesses.
+    /// Returns the address of the first byte that it accesses.
     pub fn address(&self) -> GlobalAddress {
         match *self {
             Verb::Read { from, .. } => from,
@@ -111,12 +111,12 @@ impl Verb<'_> {
         }
     }
 
-    /// The node that it goes to.
+    /// Returns the node that it accesses.
     pub fn node(&self) -> NodeId {
         self.address().node()
     }
 
-    /// How many bytes it accesses.
+    /// Returns the number of bytes that it accesses.
     pub fn bytes(&self) -> u64 {
         match self {
             Verb::Read { into, .. } => into.len() as u64,
@@ -125,12 +125,12 @@ impl Verb<'_> {
         }
     }
 
-    /// True of swaps and additions.
+    /// Returns true for swaps and additions.
     pub fn is_atomic(&self) -> bool {
         matches!(self, Verb::Swap { .. } | Verb::Add { .. })
     }
 
-    /// The old word of a swap or an addition; `None` of other verbs.
+    /// Returns the old word of a swap or an addition; `None` for other verbs.
     pub fn found(&self) -> Option<u64> {
         match *self {
             Verb::Swap { found, .. } | Verb::Add { found, .. } => Some(found),
@@ -138,7 +138,7 @@ impl Verb<'_> {
         }
     }
 
-    /// Checks that a node whose memory has `size` bytes can do it.
+    /// Checks that a node with `size` bytes of memory can execute it.
     ///
     /// # Errors
     /// `OutOfRange`, `Misaligned`.

@@ -1,14 +1,14 @@
-//! Copies bytes from and to words that others access at the same time. Each word is loaded or
-//! stored atomically, also if only some of its bytes are copied.
+//! Copies from and to words that others access at the same time. Each word is loaded or stored
+//! atomically, even if only some of its bytes are copied.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
 
-/// Copies the bytes from an offset on. In which order the words are loaded is left open.
+/// Copies bytes from an offset. The order in which the words are loaded is unspecified.
 ///
 /// # Panics
-/// The bytes reach beyond the words.
+/// The bytes exceed the words.
 pub fn load(words: &[AtomicU64], offset: usize, into: &mut [u8]) {
     let within = offset % WORD;
     let mut words = words[offset / WORD..].iter();
@@ -25,10 +25,10 @@ pub fn load(words: &[AtomicU64], offset: usize, into: &mut [u8]) {
     }
 }
 
-/// Puts bytes at an offset. In which order the words are stored is left open.
+/// Copies bytes to an offset. The order in which the words are stored is unspecified.
 ///
 /// # Panics
-/// The bytes reach beyond the words.
+/// The bytes exceed the words.
 pub fn store(words: &[AtomicU64], offset: usize, bytes: &[u8]) {
     let within = offset % WORD;
     let mut words = words[offset / WORD..].iter();
@@ -45,7 +45,7 @@ pub fn store(words: &[AtomicU64], offset: usize, bytes: &[u8]) {
     }
 }
 
-/// How many of the bytes lie before the first whole word.
+/// Returns the number of bytes before the first whole word.
 fn head_length(within: usize, length: usize) -> usize {
     if within == 0 {
         0
@@ -58,7 +58,7 @@ fn next<'w>(words: &mut impl Iterator<Item = &'w AtomicU64>) -> &'w AtomicU64 {
     words.next().expect("the verb was checked")
 }
 
-/// Loads less than a word, in pieces of lengths that are known, which take an instruction each.
+/// Loads less than a word, in pieces of constant lengths, which need one instruction each.
 fn load_part(word: &AtomicU64, within: usize, into: &mut [u8]) {
     let mut rest = word.load(Ordering::Relaxed) >> (8 * within);
     let (fours, into) = into.as_chunks_mut::<4>();
@@ -72,7 +72,7 @@ fn load_part(word: &AtomicU64, within: usize, into: &mut [u8]) {
     }
 }
 
-/// Changes some bytes of a word and leaves the others as they are at that moment.
+/// Changes some bytes of a word. The others keep their value of that moment.
 fn store_part(word: &AtomicU64, within: usize, bytes: &[u8]) {
     let with = |word: u64| {
         let mut all = word.to_le_bytes();
@@ -91,7 +91,7 @@ fn store_part(word: &AtomicU64, within: usize, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// All offsets and lengths in five words, against a plain array.
+    /// All offsets and lengths in five words behave as in a plain array.
     #[test]
     fn bytes_go_where_they_should_and_nowhere_else() {
         const BYTES: usize = 40;
@@ -101,7 +101,7 @@ mod tests {
                 let mut model = [255_u8; BYTES];
                 let bytes: Vec<u8> = (0..length as u8).collect();
                 model[offset..offset + length].copy_from_slice(&bytes);
-                // An offset at the end is one of no bytes.
+                // An offset at the end has no bytes.
                 store(&words, offset, &bytes);
                 let mut all = [0; BYTES];
                 load(&words, 0, &mut all);
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Two threads change bytes of one word that do not overlap: nothing is lost.
+    /// Two threads that change different bytes of one word lose no change.
     #[test]
     fn neighbouring_bytes_of_a_word_are_kept() {
         let words = [AtomicU64::new(0)];
