@@ -1,30 +1,31 @@
-//! The decision whether guesses pay, by measurement.
+//! The gate, which decides by measurement if guesses pay.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Accesses that are measured in a phase.
+/// Number of accesses that are measured in a phase.
 const MEASURED: u64 = 1024;
-/// Accesses at the beginning of a phase that are not, as queues are still those of the one before.
+/// Number of accesses at the beginning of a phase that are not measured, because queues are still
+/// those of the phase before.
 const SETTLING: u64 = 256;
-/// Phases between two trials at least.
+/// Minimum number of phases between two trials.
 const PHASES_MIN: u64 = 8;
-/// The greatest number of phases between trials, so that the gate notices changes.
+/// Maximum number of phases between two trials, so that the gate notices changes.
 const PHASES_MAX: u64 = 512;
 /// If the share of wrong guesses differs by more than this from that at the last trial of the other
 /// mode, the mode is tried again. This is three times the random variation of a phase.
 const CHANGE: f64 = 0.05;
-/// Where less of the guesses are wrong, there is nothing to find out: a right one reads less and
-/// takes no longer.
+/// The share of wrong guesses below which nothing is tried: a right guess reads less and takes no
+/// longer.
 const HARMLESS: f64 = 0.02;
-/// The part of the time that trials of the worse mode may cost: a two hundredth.
+/// The part of the time that trials of the worse mode may cost: one in two hundred.
 const TRIALS_COST: f64 = 0.005;
 
-/// Turns guesses off where they lose, and on where they win. A guess reads little, but a wrong one
-/// has to read the rest as well. So it pays where bytes are scarce, and not where each access costs
-/// the same or guesses are often wrong (CHIME's speculative read, SOSP'24, section 4.4, which is
-/// always on).
+/// A gate that turns guesses off when they lose, and on when they win. A guess reads few bytes, but
+/// after a wrong one the rest must be read as well. So it pays if bytes are scarce, but not if each
+/// access costs the same or guesses are often wrong (CHIME's speculative read, SOSP'24, section
+/// 4.4, which is always on).
 ///
 /// The gate assumes nothing about the network, and needs no sizes or rates. For a phase of about a
 /// thousand accesses either all clients of the gate guess or none does, and it measures the mean
@@ -32,12 +33,12 @@ const TRIALS_COST: f64 = 0.005;
 /// causes for later ones. The gate keeps the better mode. It tries the other one repeatedly, the
 /// more rarely the worse it was, such that trials cost half a percent, and soon if the share of
 /// right guesses changes. While hardly any guess is wrong it tries nothing, because no guess can
-/// lose then: where many share a port, the time of an access depends more on the others than on the
-/// guess. Times are the caller's, of any clock; equal ones give equal decisions.
+/// lose then: if many clients share a port, the time of an access depends more on the others than
+/// on the guess. Times are the caller's, of any clock; equal ones give equal decisions.
 ///
 /// The gate sees only the cost of its own clients' accesses. Other clients of the same memory node
-/// gain from shorter reads, too. Where the gate has only a part of all accesses, it therefore
-/// guesses less often than would be best for all.
+/// gain from shorter reads, too. If the gate has only a part of all accesses, it therefore guesses
+/// less often than would be best for all.
 ///
 /// ```
 /// use nearfield_hotness::Gate;
@@ -54,14 +55,15 @@ const TRIALS_COST: f64 = 0.005;
 /// ```
 #[derive(Debug)]
 pub struct Gate {
-    /// The number of the phase, and in the lowest bit whether it guesses.
+    /// The number of the phase; its lowest bit is set if the phase guesses.
     phase: AtomicU64,
-    /// Accesses of the phase that have ended, and the nanoseconds that the measured ones took.
+    /// Number of accesses of the phase that have ended, and of nanoseconds that the measured ones
+    /// took.
     count: AtomicU64,
     nanoseconds: AtomicU64,
-    /// The number of all accesses whose guess was wrong or would have been.
+    /// Number of accesses with a guess that was wrong or would have been.
     wrong: AtomicU64,
-    /// Taken once a phase.
+    /// The gate's knowledge. Its lock is taken once per phase.
     judgement: Mutex<Judgement>,
 }
 
@@ -72,7 +74,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Whether it is to guess.
+    /// Returns true if the access must guess.
     pub fn guesses(self) -> bool {
         self.phase & 1 == 1
     }
@@ -81,21 +83,21 @@ impl Access {
 /// The gate's knowledge of the two modes, each with its mean time in nanoseconds.
 #[derive(Debug)]
 struct Judgement {
-    /// Whether guesses were better, and the time of an access.
+    /// The better mode: true if guesses were better. And its time of an access.
     guesses: bool,
     best: f64,
-    /// The time of the other mode at its last trial.
+    /// Time of the other mode at its last trial.
     other: f64,
-    /// The part of the guesses that were wrong just after that.
+    /// The share of wrong guesses just after that.
     wrong: f64,
-    /// Phases since then.
+    /// Number of phases since then.
     since: u64,
-    /// Phases until it is tried again.
+    /// Number of phases until it is tried again.
     interval: u64,
 }
 
 impl Default for Gate {
-    /// Guesses at first, and tries soon.
+    /// Creates a gate that guesses initially, and tries the other mode soon.
     fn default() -> Gate {
         Gate {
             phase: AtomicU64::new(1),
@@ -108,16 +110,16 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Whether to use a guess that is at hand. To be asked only where there is one.
+    /// Returns an access, which says if the caller must use a guess that it has. Call it only if
+    /// there is a guess.
     pub fn ask(&self) -> Access {
         Access {
             phase: self.phase.load(Relaxed),
         }
     }
 
-    /// Notes whether the guess was right, or would have been if it was not used, and how long the
-    /// access took, from when it was asked for until its answer was known, all its round trips
-    /// together.
+    /// Records if the guess was right, or would have been if it was not used, and the duration of
+    /// the access: from `ask` until its result was known, with all its round trips.
     pub fn record(&self, access: Access, right: bool, took: Duration) {
         if access.phase != self.phase.load(Relaxed) {
             return;
@@ -156,7 +158,7 @@ impl Gate {
 }
 
 impl Judgement {
-    /// Before anything is known.
+    /// The state before anything is known.
     const NONE: Judgement = Judgement {
         guesses: true,
         best: f64::NAN,
@@ -166,14 +168,14 @@ impl Judgement {
         interval: PHASES_MIN,
     };
 
-    /// Takes note of a phase, and decides whether the next one guesses.
+    /// Records a phase, and returns true if the next one guesses.
     fn next(&mut self, guessed: bool, mean: f64, wrong: f64) -> bool {
         if wrong < HARMLESS {
             *self = Judgement::NONE;
             return true;
         }
         if guessed == self.guesses {
-            // A mean of several phases, as one is noisy, but of few, as the load changes.
+            // A mean of several phases, because one is noisy, but of few, because the load changes.
             self.best = match self.since {
                 0 => mean,
                 _ => self.best + (mean - self.best) / 4.0,
@@ -182,7 +184,7 @@ impl Judgement {
                 self.wrong = wrong;
             }
             self.since += 1;
-            // If the present mode has become worse than the other was, the other may be better now.
+            // If the current mode has become worse than the other was, the other may be better now.
             let changed = self.best > self.other || (wrong - self.wrong).abs() > CHANGE;
             let tries = changed && self.since >= PHASES_MIN || self.since >= self.interval;
             return self.guesses != tries;
@@ -210,15 +212,15 @@ mod tests {
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;
 
-    /// A memory node behind a port, and clients that do one access after the other.
+    /// A memory node behind a port, and clients that each do one access after the other.
     #[derive(Clone, Copy)]
     struct Network {
         clients: usize,
         round_trip_ns: f64,
         bytes_per_ns: f64,
-        /// The least time of the port for a message.
+        /// Minimum time of the port for a message.
         message_ns: f64,
-        /// The part of the guesses that are wrong.
+        /// The share of wrong guesses.
         wrong: f64,
     }
 
@@ -227,22 +229,23 @@ mod tests {
 
     enum Policy<'g> {
         Always(bool),
-        /// Clients share the gates by turns.
+        /// Gates that the clients share by turns.
         Gates(&'g [Gate]),
     }
 
     impl Network {
-        /// The nanoseconds of `accesses` accesses.
+        /// Returns the nanoseconds of `accesses` accesses.
         fn run(&self, accesses: usize, policy: &Policy<'_>, seed: u64) -> f64 {
             let random = &mut SmallRng::seed_from_u64(seed);
-            // When a client's message arrives at the port, in picoseconds so that it is ordered.
+            // The times at which clients' messages arrive at the port, in picoseconds so that they
+            // are ordered.
             let mut arrivals: BinaryHeap<Reverse<(u64, usize)>> = (0..self.clients)
                 .map(|client| Reverse((client as u64, client)))
                 .collect();
             struct Client {
                 began: f64,
                 access: Access,
-                /// Whether the next message is of the entry alone.
+                /// Set if the next message reads only the entry.
                 guesses: bool,
                 wrong: bool,
                 gate: usize,
@@ -297,7 +300,8 @@ mod tests {
             now
         }
 
-        /// How much longer a gate takes than the better way, and how much the worse way does.
+        /// Returns the relative loss of a gate against the better mode, and the loss of the worse
+        /// mode.
         fn loss(&self, gates: usize) -> (f64, f64, bool) {
             const ACCESSES: usize = 3_000_000;
             let always = |guesses| self.run(ACCESSES, &Policy::Always(guesses), 1);
@@ -309,7 +313,7 @@ mod tests {
         }
     }
 
-    /// 100 Gb/s, at the end of which are many clients or few.
+    /// A link of 100 Gb/s, with many clients or few.
     const FABRIC: Network = Network {
         clients: 4,
         round_trip_ns: 2100.0,
@@ -335,7 +339,7 @@ mod tests {
         check(many, 1, true, 0.5);
         let often_wrong = Network { wrong: 0.5, ..many };
         check(often_wrong, 1, true, 0.2);
-        // Each of several compute nodes decides by itself.
+        // Each of several compute nodes decides on its own.
         check(many, 4, true, 0.5);
     }
 
@@ -347,7 +351,7 @@ mod tests {
             ..FABRIC
         };
         check(wrong, 1, false, 0.5);
-        // Loads and stores: short ways, and lines instead of messages.
+        // Loads and stores: low latencies, and lines instead of messages.
         let cxl = Network {
             clients: 16,
             round_trip_ns: 300.0,
@@ -355,7 +359,7 @@ mod tests {
             ..FABRIC
         };
         check(cxl, 1, false, 0.02);
-        // The port is busy, with messages and not with bytes.
+        // The port is limited by messages and not by bytes.
         let messages = Network {
             clients: 400,
             message_ns: 14.0,

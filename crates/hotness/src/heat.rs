@@ -1,39 +1,40 @@
-//! Heat: a long average of the use of each key, in a few bytes a key.
+//! Heat: a long average of the use of each key, in a few bytes per key.
 
 use std::array;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 
-/// Cells of one cache line; a key has its cells in one line.
+/// Number of cells of one cache line; a key has its cells in one line.
 const CELLS_PER_LINE: usize = 32;
-/// The cells of a key. Its heat is the least of them. Each row has half of a line; of the last row
-/// one cell less, as that is the line's source of chance.
+/// Number of cells of a key. Its heat is the least of them. Each row has half of a line; the last
+/// row has one cell fewer, because that is the line's random state.
 const ROWS: usize = 2;
 const ROW_CELLS: [u64; ROWS] = [16, 15];
 const CHANCE_CELL: usize = CELLS_PER_LINE - 1;
-/// Levels by which a number doubles, far from 0.
+/// Number of levels by which a number doubles, far from 0.
 const LEVELS_PER_DOUBLING: f64 = 128.0;
-/// Levels that a cell can have, and the bits that they take of its 16. The others are the period.
+/// Number of levels that a cell can have, and of the bits that they use of its 16. The others are
+/// the period.
 const LEVELS: usize = 1 << LEVEL_BITS;
 const LEVEL_BITS: u32 = 11;
 const PERIOD_MASK: u64 = (1 << (16 - LEVEL_BITS)) - 1;
-/// Each cell is brought up to date once in so many periods, so that the bits of its period never
-/// mean a later one.
+/// Number of periods in which each cell is updated once, so that the bits of its period never mean
+/// a later one.
 const SWEEP_PERIODS: usize = 16;
-/// After so many periods without use a cell is 0, whatever it was: each takes a doubling away, and
-/// the highest level is less than 2^24 uses.
+/// Number of periods without use after which any cell is 0: each halves it, and the highest level
+/// is less than 2^24 uses.
 const PERIODS_MAX: usize = 24;
 
 /// The long average of the use of each key, by the key's hash.
 ///
-/// A key's *heat* is the number of its uses, of which those of each earlier period count half as
-/// much as those of the period after it. It is told as a *level* from 0 to 2,047: up to about a
+/// A key's *heat* is the number of its uses, in which those of each earlier period count half as
+/// much as those of the period after it. It is given as a *level* from 0 to 2,047: up to about a
 /// hundred uses a level is one use, and far above that 128 levels are a doubling.
 ///
 /// Four cells of 2 bytes for each key are a good start. With half as many, more of the cold keys
 /// share cells with hot ones and look as warm. Cells age by themselves when they are used: each has
-/// the number of the period of its last use. Any number of threads may use the table at once; where
-/// two meet in a cell, one use can be lost.
+/// the number of the period of its last use. Any number of threads may use the table at once; if
+/// two use the same cell, one use can be lost.
 ///
 /// ```
 /// use nearfield_hotness::Heat;
@@ -50,29 +51,30 @@ const PERIODS_MAX: usize = 24;
 #[derive(Debug)]
 pub struct Heat {
     lines: Box<[Line]>,
-    /// The number of the present period.
+    /// The number of the current period.
     period: AtomicU64,
-    /// The next line that [`age`](Heat::age) looks after.
+    /// The next line that [`age`](Heat::age) updates.
     swept: AtomicU64,
 }
 
-/// One cache line. A cell has the period of its last use in its highest bits, and its level then
-/// in the others.
+/// One cache line. A cell has the period of its last use in its highest bits, and its level at that
+/// time in the others.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line([AtomicU16; CELLS_PER_LINE]);
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// What levels mean.
+/// The meaning of levels.
 struct Scale {
-    /// Far below so many uses levels are uses, far above they are logarithms.
+    /// Number of uses that separates the two ranges: far below it levels are uses, far above they
+    /// are logarithms.
     unit: f32,
     /// The number of uses of each level.
     uses: [f32; LEVELS],
-    /// The chance, of 2^16, that one more use raises the level.
+    /// The probability, of 2^16, that one more use raises the level.
     chance: [u32; LEVELS],
-    /// The level that is left of each after so many periods.
+    /// The level that is left of each after a number of periods.
     aged: [[u16; LEVELS]; PERIODS_MAX + 1],
 }
 
@@ -104,7 +106,7 @@ impl Scale {
     }
 }
 
-/// The level of a cell in a period.
+/// Returns the level of a cell in a period.
 #[inline]
 fn level_at(scale: &Scale, cell: u16, period: u64) -> u16 {
     let periods = period.wrapping_sub(u64::from(cell >> LEVEL_BITS)) & PERIOD_MASK;
@@ -127,7 +129,7 @@ impl Line {
         }))
     }
 
-    /// A number of 16 bits that is as good as chance, for one key of the line.
+    /// Returns a pseudo-random number of 16 bits, for one key of the line.
     #[inline]
     fn draw(&self, hash: u64) -> u32 {
         let state = self.0[CHANCE_CELL]
@@ -141,7 +143,7 @@ impl Line {
 }
 
 impl Heat {
-    /// A cold table of at most `budget` bytes, but at least one cache line.
+    /// Creates a cold table of at most `budget` bytes, but at least one cache line.
     pub fn with_bytes(budget: usize) -> Heat {
         let count = (budget / size_of::<Line>()).max(1);
         Heat {
@@ -151,7 +153,7 @@ impl Heat {
         }
     }
 
-    /// A table of twice the size that knows the same. For a store that has grown.
+    /// Creates a table of twice the size with the same heats. For a store that has grown.
     pub fn doubled(&self) -> Heat {
         let lines = self.lines.iter().flat_map(|line| [line, line]);
         Heat {
@@ -161,18 +163,18 @@ impl Heat {
         }
     }
 
-    /// The memory of the table.
+    /// Returns the bytes of the table.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.lines)
     }
 
-    /// Counts a use and answers the level with it. Touches one cache line.
+    /// Counts a use and returns the level with it. Accesses one cache line.
     #[inline]
     pub fn record(&self, hash: u64) -> u16 {
         self.record_as(hash, 1)
     }
 
-    /// Counts a use as so many, for a store that tells of one use in as many, drawn by chance.
+    /// Counts a use as `uses` uses, for a store that reports one use in that many, drawn at random.
     #[inline]
     pub fn record_as(&self, hash: u64, uses: u16) -> u16 {
         let (scale, period) = (&*SCALE, self.period.load(Relaxed));
@@ -184,13 +186,13 @@ impl Heat {
             raised = (raised + u16::from(raises)).min(LEVELS as u16 - 1);
         }
         for (cell, level) in cells.into_iter().zip(levels) {
-            // A higher one is too high already, for it is shared with other keys.
+            // A higher cell is too high already, because other keys share it.
             line.0[cell].store(pack(period, level.max(raised)), Relaxed);
         }
         raised
     }
 
-    /// The level of a key, without counting a use.
+    /// Returns the level of a key, without counting a use.
     #[inline]
     pub fn level(&self, hash: u64) -> u16 {
         let period = self.period.load(Relaxed);
@@ -199,7 +201,7 @@ impl Heat {
         a.min(b)
     }
 
-    /// Begins a new period: all heats are half of what they were.
+    /// Begins a new period: all heats are halved.
     pub fn age(&self) {
         let period = self.period.fetch_add(1, Relaxed) + 1;
         let count = self.lines.len().div_ceil(SWEEP_PERIODS);
@@ -213,18 +215,18 @@ impl Heat {
         }
     }
 
-    /// The number of the present period, from 0.
+    /// Returns the number of the current period, from 0.
     pub fn period(&self) -> u64 {
         self.period.load(Relaxed)
     }
 
-    /// The number of uses that a level stands for.
+    /// Returns the number of uses that a level stands for.
     pub fn uses(level: u16) -> f32 {
         SCALE.uses[usize::from(level)]
     }
 
-    /// By how many levels chance makes keys differ that are used equally often (the standard
-    /// deviation): their uses are random, and so is whether a use raises the level.
+    /// Returns the standard deviation, in levels, between keys that are used equally often. Both
+    /// their uses and the raising of a level by a use are random.
     pub fn chance(level: u16) -> f32 {
         let uses = Heat::uses(level).max(1.0);
         let unit = SCALE.unit;
@@ -233,7 +235,7 @@ impl Heat {
         deviation * levels_per_use
     }
 
-    /// The level of half as many uses.
+    /// Returns the level of half as many uses.
     pub fn half(level: u16) -> u16 {
         SCALE.aged[1][usize::from(level)]
     }
@@ -241,7 +243,7 @@ impl Heat {
     #[inline]
     fn cells(&self, hash: u64) -> (&Line, [usize; ROWS]) {
         let line = (u128::from(hash) * self.lines.len() as u128) >> 64;
-        // The low bits choose the cells, the high ones the line.
+        // The low bits select the cells, the high ones the line.
         let first = ((hash & 0xffff) * ROW_CELLS[0]) >> 16;
         let second = (((hash >> 16) & 0xffff) * ROW_CELLS[1]) >> 16;
         let cells = [first as usize, CELLS_PER_LINE / ROWS + second as usize];

@@ -1,15 +1,15 @@
-//! The last known places of hot entries, so that a client can read an entry alone.
+//! The last known positions of hot entries, so that a client can read an entry alone.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Entries that share a bucket.
+/// Number of entries that share a bucket.
 const WAYS: usize = 16;
-/// This many admissions are skipped after one has evicted another entry, so that rare keys do not
-/// evict frequent ones.
+/// Number of admissions that are skipped after one has evicted another entry, so that rare keys do
+/// not evict frequent ones.
 const PASSED_OVER: u32 = 10;
 
-/// Guesses at the slot of a node in which a key lies, from its former places: CHIME's hotspot
-/// buffer (SOSP'24, section 4.4). A wrong guess costs an access; a guess never proves that a key is
+/// Guesses of the slot of a node that holds a key, from its former slots: CHIME's hotspot buffer
+/// (SOSP'24, section 4.4). A wrong guess costs an access; a guess never proves that a key is
 /// absent.
 ///
 /// 16 bytes for each entry: the node, the slot, 16 bits of the key and the number of right guesses.
@@ -17,8 +17,8 @@ const PASSED_OVER: u32 = 10;
 /// wrong guess.
 ///
 /// The paper evicts the least frequent entry of two random buckets. Here it is that of the new
-/// entry's bucket, so that no directory is needed beside the entries. Keys of one node and tag
-/// share a bucket, so that a guess looks at one bucket and not at one for each slot.
+/// entry's bucket, so that no directory is needed besides the entries. Keys of one node and tag
+/// share a bucket, so that a guess searches one bucket and not one for each slot.
 ///
 /// ```
 /// use nearfield_hotness::Hotspots;
@@ -35,17 +35,17 @@ const PASSED_OVER: u32 = 10;
 #[derive(Debug)]
 pub struct Hotspots {
     entries: Box<[Entry]>,
-    /// Admissions that are still to be passed over.
+    /// Number of admissions that are still to be skipped.
     passing_over: AtomicU32,
     right: AtomicU64,
     wrong: AtomicU64,
 }
 
-/// Of a frequency of 0, there is nothing.
+/// A known position; empty if its frequency is 0.
 #[derive(Debug, Default)]
 struct Entry {
     node: AtomicU64,
-    /// Slot, tag and frequency, from the highest bits down: 16, 16 and 32.
+    /// The slot, tag and frequency, from the highest bits down: 16, 16 and 32.
     rest: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ impl Rest {
 }
 
 impl Hotspots {
-    /// An empty buffer of at most `bytes`; with less than 256 it never guesses.
+    /// Creates an empty buffer of at most `bytes`; with less than 256 it never guesses.
     pub fn with_bytes(bytes: usize) -> Hotspots {
         let buckets = bytes / (WAYS * size_of::<Entry>());
         Hotspots {
@@ -82,12 +82,12 @@ impl Hotspots {
         }
     }
 
-    /// The bytes that it takes.
+    /// Returns the bytes of the buffer.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.entries)
     }
 
-    /// Takes over what another buffer of this length knows; nothing from one of another length.
+    /// Copies the entries of another buffer of this length; does nothing for one of another length.
     pub fn learn_from(&self, other: &Hotspots) {
         if self.entries.len() != other.entries.len() {
             return;
@@ -103,19 +103,19 @@ impl Hotspots {
         if buckets == 0 {
             return &[];
         }
-        // Nodes begin at lines, so that node and tag are apart.
+        // Nodes begin at lines, so node and tag bits do not overlap.
         let hash = (node.rotate_left(16) ^ u64::from(tag))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(29)
             .wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        // The high half of the product spreads as well as a remainder, and is quicker.
+        // The high half of the product distributes as well as a remainder, and is faster.
         let bucket = ((u128::from(hash) * buckets as u128) >> 64) as usize;
         self.entries
             .get(bucket * WAYS..(bucket + 1) * WAYS)
             .unwrap_or_default()
     }
 
-    /// The entry of a slot with the tag, and its content.
+    /// Returns the entry of a slot with the tag, and its content.
     fn find(&self, node: u64, slot: u16, tag: u16) -> Option<(&Entry, Rest)> {
         self.bucket(node, tag).iter().find_map(|entry| {
             let rest = Rest::unpack(entry.rest.load(Relaxed));
@@ -126,8 +126,8 @@ impl Hotspots {
         })
     }
 
-    /// Of the slots that `may_be`, the one in which a key of this tag was found most often; `None`
-    /// if there is no such. Constant.
+    /// Returns the slot, of those that `may_be`, in which a key of this tag was found most often;
+    /// `None` if there is none. Constant.
     pub fn guess(&self, node: u64, may_be: impl Fn(u16) -> bool, tag: u16) -> Option<u16> {
         let known = self.bucket(node, tag).iter().filter_map(|entry| {
             let rest = Rest::unpack(entry.rest.load(Relaxed));
@@ -141,7 +141,7 @@ impl Hotspots {
         best.map(|rest| rest.slot)
     }
 
-    /// Guesses so far that were right, and that were wrong.
+    /// Returns the number of guesses so far that were right, and of those that were wrong.
     pub fn guesses(&self) -> [u64; 2] {
         [self.right.load(Relaxed), self.wrong.load(Relaxed)]
     }
@@ -163,7 +163,7 @@ impl Hotspots {
         }
     }
 
-    /// Notes where a key was found without a guess. It may be passed over.
+    /// Notes the slot of a key that was found without a guess. It may be skipped.
     pub fn admit(&self, node: u64, slot: u16, tag: u16) {
         if self.find(node, slot, tag).is_some() {
             return;
@@ -186,7 +186,8 @@ impl Hotspots {
             tag,
             frequency: 1,
         };
-        // Nothing is there in between, rather than the new slot of the former node.
+        // The entry is empty in between, so that it never combines the new slot with the former
+        // node.
         entry.rest.store(0, Relaxed);
         entry.node.store(node, Relaxed);
         entry.rest.store(rest.pack(), Relaxed);
@@ -241,7 +242,7 @@ mod tests {
     fn what_is_met_often_stays() {
         let hotspots = Hotspots::with_bytes(256 * 64);
         let random = &mut SmallRng::seed_from_u64(3);
-        // Ten times as many keys as there is room for, one in a hundred of them hot.
+        // There are ten times as many keys as entries, one in a hundred of them hot.
         let place = |key: u64| (key / 8 * 64, (key % 8) as u16, (key * 40_503) as u16);
         let (mut hits, mut asked) = (0, 0);
         for round in 0..400_000 {

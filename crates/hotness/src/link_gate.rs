@@ -1,35 +1,37 @@
-//! The decision how many accesses guess, by the load of a link.
+//! The gate that chooses the share of accesses that guess, by the load of a link.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Parts of all accesses, in which the share that guesses is counted.
+/// Number of parts of all accesses, in which the share that guesses is counted.
 const PARTS: u64 = 64;
-/// Spreads the accesses that guess among the others: an odd number, so that it meets all parts.
+/// Step that spreads the accesses that guess among the others: an odd number, so that it visits all
+/// parts.
 const SPREAD: u64 = 39;
-/// The greatest change of the share after a phase, in parts.
+/// Maximum change of the share after a phase, in parts.
 const STEP_MAX: u64 = 16;
-/// Reads in a phase.
+/// Number of reads in a phase.
 const PHASE: u64 = 512;
-/// The part of the quickest read's time that reads wait on average where a link is full. Some lines
-/// more in a read take less, and so does a link that is nine tenths full.
+/// Mean wait of reads when a link is full, as a part of the quickest read's time. A read of a few
+/// more lines waits less, and so do reads of a link that is nine tenths full.
 const WAIT: f64 = 0.25;
 
-/// Chooses how many accesses guess where a guess takes the processor longer than it saves for
-/// itself, but spares the link: the share grows while reads wait for the link, and shrinks while
-/// they do not.
+/// A gate that chooses how many accesses guess, for guesses that cost the processor more time than
+/// they save for themselves, but spare the link: the share grows while reads wait for the link, and
+/// shrinks while they do not.
 ///
-/// A client that compares only its own times never guesses there, because its own guess does not
-/// shorten its own wait: all others' guesses do ([`Gate`](crate::Gate) is such a comparison). While
-/// reads wait, the link is the limit, so fewer bytes are more accesses, whatever a processor takes
-/// beside. Where they do not, processors are the limit. So the best share is the least one without
-/// a wait, and the gates of all compute nodes settle there together, without a message.
+/// A client that compares only its own times never guesses in that case, because its own guess does
+/// not shorten its own wait: the guesses of all others do ([`Gate`](crate::Gate) is such a
+/// comparison). While reads wait, the link is the bottleneck, so fewer bytes allow more accesses,
+/// whatever time a processor needs besides. While they do not wait, processors are the bottleneck.
+/// So the best share is the least one without a wait, and the gates of all compute nodes converge
+/// there together, without a message.
 ///
-/// It knows no sizes and no rates. The wait is the mean time of a read less that of the quickest
-/// one ever. So a gate that has never seen the link idle takes the wait for shorter than it is. One
-/// part in 64 guesses in any case, so that former places are known when guesses begin to pay. Times
-/// are the caller's, of any clock; equal ones give equal decisions.
+/// The gate knows no sizes and no rates. The wait is the mean time of a read less that of the
+/// quickest one ever. So a gate that has never seen the link idle underestimates the wait. One part
+/// in 64 always guesses, so that former slots are known when guesses begin to pay. Times are the
+/// caller's, of any clock; equal ones give equal decisions.
 ///
 /// ```
 /// use nearfield_hotness::LinkGate;
@@ -46,16 +48,16 @@ const WAIT: f64 = 0.25;
 /// ```
 #[derive(Debug)]
 pub struct LinkGate {
-    /// Accesses that have asked.
+    /// Number of accesses that have asked.
     asked: AtomicU64,
-    /// The parts that guess: one at least.
+    /// Number of parts that guess: at least one.
     parts: AtomicU64,
-    /// The quickest read, in nanoseconds.
+    /// Time of the quickest read, in nanoseconds.
     quickest: AtomicU64,
-    /// The reads of the phase, and their nanoseconds.
+    /// Number of reads of the phase, and of their nanoseconds.
     count: AtomicU64,
     nanoseconds: AtomicU64,
-    /// Taken once a phase.
+    /// The last change. Its lock is taken once per phase.
     pace: Mutex<Pace>,
 }
 
@@ -67,8 +69,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// The next change in this direction: twice the last one if that had the same direction. So the
-    /// share is there soon where the load has changed, and changes little where it has not.
+    /// Returns the next change in this direction: twice the last one if that had the same
+    /// direction. So the share adapts quickly when the load has changed, and changes little when it
+    /// has not.
     fn next(&mut self, grows: bool) -> u64 {
         self.step = match self.grows == grows {
             true => (2 * self.step).min(STEP_MAX),
@@ -80,7 +83,7 @@ impl Pace {
 }
 
 impl Default for LinkGate {
-    /// Nearly nothing guesses at first.
+    /// Creates a gate with which hardly any access guesses initially.
     fn default() -> LinkGate {
         LinkGate {
             asked: AtomicU64::new(0),
@@ -97,21 +100,21 @@ impl Default for LinkGate {
 }
 
 impl LinkGate {
-    /// Whether an access is to guess, and to note what would help later guesses.
+    /// Returns true if an access must guess, and note what would help later guesses.
     pub fn ask(&self) -> bool {
         let number = self.asked.fetch_add(1, Relaxed);
         number.wrapping_mul(SPREAD) % PARTS < self.parts.load(Relaxed)
     }
 
-    /// The share of accesses that guess.
+    /// Returns the share of accesses that guess.
     pub fn share(&self) -> f64 {
         self.parts.load(Relaxed) as f64 / PARTS as f64
     }
 
-    /// Notes how long one read over the link took.
+    /// Notes the duration of one read over the link.
     pub fn note_read(&self, took: Duration) {
         if took.is_zero() {
-            // Where loading takes no time, it says nothing about the link.
+            // If loading takes no time, it does not show the link's load.
             return;
         }
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -158,15 +161,15 @@ mod tests {
     struct Link {
         nodes: usize,
         clients: usize,
-        /// What a processor takes for an access, and more if it guesses.
+        /// Processor time of an access, and the additional time if it guesses.
         processor_ns: f64,
         guess_ns: f64,
-        /// What a read takes without a wait, and of the link with a guess and without.
+        /// Time of a read without a wait, and the link's time with a guess and without.
         latency_ns: f64,
         line_ns: [f64; 2],
     }
 
-    /// As the model of memory attached by CXL: one line or three, over 24 GB/s.
+    /// The link of the model of memory attached by CXL: one line or three, over 24 GB/s.
     const SHARED: Link = Link {
         nodes: 10,
         clients: 640,
@@ -177,7 +180,8 @@ mod tests {
     };
 
     impl Link {
-        /// Accesses in a microsecond, in the second half of a run. `None`: the gates decide.
+        /// Returns the accesses per microsecond, in the second half of a run. `None`: the gates
+        /// decide.
         fn rate(&self, fixed: Option<bool>) -> f64 {
             const ACCESSES: usize = 2_000_000;
             let gates: Vec<LinkGate> = (0..self.nodes).map(|_| LinkGate::default()).collect();
@@ -217,7 +221,7 @@ mod tests {
             (ACCESSES / 2) as f64 / (now - half) * 1000.0
         }
 
-        /// The rates if none guesses, if all do, and if the gates decide.
+        /// Returns the rates if none guesses, if all do, and if the gates decide.
         fn rates(&self) -> [f64; 3] {
             let rates = [Some(false), Some(true), None].map(|fixed| self.rate(fixed));
             eprintln!("none, all, gates: {rates:.1?}");

@@ -4,13 +4,14 @@
 /// A reader's check for concurrent writes to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// The node is of one write of all of it (CHIME, section 4.1.3, level 1).
+    /// The check that the node is of one write of all of it (CHIME, section 4.1.3, level 1).
     NodeVersions,
-    /// Each entry is of one write of it (level 2).
+    /// The check that each entry is of one write of it (level 2).
     EntryVersions,
-    /// The counter behind the lock is even, and the same before and after the read.
+    /// The check that the counter behind the lock is even, and the same before and after the read.
     Counters,
-    /// No key has left its slot since a key was overwritten that is overwritten again.
+    /// The check that no key has left its slot since a key was overwritten that is overwritten
+    /// again.
     Stamps,
 }
 
@@ -28,7 +29,7 @@ thread_local! {
 
 #[cfg(feature = "canary")]
 impl Check {
-    /// Has this thread leave out a check from now on, or make all.
+    /// Makes this thread leave out a check from now on, or none.
     pub fn leave_out(check: Option<Check>) {
         LEFT_OUT.set(check);
     }

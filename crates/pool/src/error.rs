@@ -6,7 +6,7 @@ use nearfield_fabric::recovery::owners::OwnersError;
 use nearfield_fabric::recovery::redo::RedoError;
 use nearfield_fabric::{FabricError, GlobalAddress, LINE_BYTES, NodeId};
 
-/// Why an operation was not done.
+/// Reason for which an operation was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
@@ -22,27 +22,28 @@ pub enum PoolError {
         /// The atomic unit, in bytes.
         atomic: u64,
     },
-    /// There is no place for the records of changes under locks.
+    /// The records of changes under locks have no space.
     #[error(transparent)]
     Redo(RedoError),
-    /// The compute node could not take part in giving memory back.
+    /// The compute node cannot take part in reclaiming memory.
     #[error(transparent)]
     Epochs(EpochError),
-    /// The session took so long that others take its compute node for dead: begin another.
+    /// The session took so long that other nodes take its compute node for dead: begin another.
     #[error("the session was not valid to its end")]
     Session,
-    /// There is no number for one more client.
+    /// All client numbers are in use.
     #[error(transparent)]
     Owners(OwnersError),
-    /// There is no index, or one of another version.
+    /// The index is missing, or has another version.
     #[error("no index of this version is at {at}: its format is {found:02x?}")]
     Format {
-        /// Where its header should be.
+        /// The address where its header should be.
         at: GlobalAddress,
         /// The bytes in place of the format.
         found: Vec<u8>,
     },
-    /// A node of the index does not become whole, or leads nowhere, whatever is repaired.
+    /// A node of the index does not become whole, or its pointer leads to no node, whatever is
+    /// repaired.
     #[error(
         "the index at {at} (memory node and offset) is damaged: what lies there does not become \
          a node of it, however often it is read and repaired"
@@ -62,7 +63,7 @@ pub enum PoolError {
         /// The state that it is in.
         found: String,
     },
-    /// The sizes are not possible.
+    /// The sizes are invalid.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// The budget of a compute node has no room for an internal node.
@@ -73,7 +74,7 @@ pub enum PoolError {
         /// The memory of a node, in bytes.
         needed: usize,
     },
-    /// A key has not the length that the index's have, or is all zeros.
+    /// The length of a key differs from that of the index's keys, or the key is all zeros.
     #[error("a key of {length} bytes is none: keys have {expected} bytes, not all of them zero")]
     Key {
         /// Its length in bytes.
@@ -81,7 +82,7 @@ pub enum PoolError {
         /// The length of keys in bytes.
         expected: usize,
     },
-    /// A value has not the length that the index's have.
+    /// The length of a value differs from that of the index's values.
     #[error("a value of {length} bytes is none: values have {expected} bytes")]
     Value {
         /// Its length in bytes.
@@ -89,19 +90,19 @@ pub enum PoolError {
         /// The length of values in bytes.
         expected: usize,
     },
-    /// Another client of the compute node was to do this write with its own, and was dropped in the
-    /// middle of it. It may have taken effect, or may do so, once or not at all.
+    /// Another client of the compute node should have done this write with its own, and was dropped
+    /// in the middle of it. The write may have taken effect, or may do so, once or not at all.
     #[error(
         "the client that did this write with its own is gone, and whether it is done is unknown"
     )]
     Interrupted,
-    /// Entries to load must be in strictly ascending order of their keys.
+    /// Entries to load are not in strictly ascending order of their keys.
     #[error("entry {position} of those to load is not greater than the one before")]
     Unsorted {
         /// The position of the entry, from 0 on.
         position: u64,
     },
-    /// There is no index at the root, or not one of this kind and these sizes.
+    /// No index of this kind and these sizes is at the root.
     #[error("there is no index at {root} that was made with these sizes")]
     NoIndex {
         /// The root word.
@@ -117,22 +118,22 @@ pub enum PoolError {
         key_bytes: usize,
         /// The length of values in bytes.
         value_bytes: usize,
-        /// The length of keys in bytes is no more than this.
+        /// Maximum length of keys in bytes.
         key_bytes_max: usize,
-        /// The length of values in bytes is no more than this.
+        /// Maximum length of values in bytes.
         value_bytes_max: usize,
     },
-    /// A memory node has a number that the index's pointers have no room for.
+    /// A memory node has a number that is too large for the index's pointers.
     #[error("memory {node} is beyond what pointers reach: nodes have numbers up to {max}")]
     Node {
         /// The node.
         node: NodeId,
-        /// The greatest number.
+        /// The greatest possible number.
         max: u16,
     },
 }
 
-// A node's failure is one error, whatever the request was.
+// The failure of a node is one error, whatever the request was.
 impl From<RedoError> for PoolError {
     fn from(error: RedoError) -> PoolError {
         match error {

@@ -17,8 +17,8 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Runs the future that `begin` makes of each task, up to `width` of them at a time. Each starts as
-/// soon as one before it is done, and reuses its memory.
+/// Runs the future that `begin` creates for each task, up to `width` of them at a time. Each starts
+/// as soon as one before it has ended, and reuses its memory.
 pub(crate) fn run_all<T, R: Future<Output = ()>>(
     tasks: impl IntoIterator<Item = T>,
     width: usize,
@@ -51,7 +51,7 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::future::poll_fn;
 
-    /// Ready when it is polled for the n-th time.
+    /// Returns when it is polled for the n-th time.
     async fn polled(times: usize) {
         let mut left = times;
         poll_fn(|_| {

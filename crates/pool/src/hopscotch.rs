@@ -1,11 +1,11 @@
 //! Finding, inserting and removing entries of a leaf that is a hopscotch hash table (Herlihy,
 //! Shavit, Tzafrir, DISC 2008; CHIME §4).
 //!
-//! A key hashes to a slot, its *home*, and lies in its *neighborhood*: the H slots from the home
-//! on, around the end of the leaf if need be. The hop bitmap of the home marks the slots of the
-//! neighborhood that hold its keys. An insert that finds no empty slot so near takes the first one
-//! behind and moves it closer: it moves an entry between that may lie in the empty slot there, and
-//! the entry's former slot becomes empty.
+//! A key hashes to a slot, its *home*, and is stored in its *neighborhood*: the H slots from the
+//! home on, wrapping around the end of the leaf. The hop bitmap of the home marks the slots of the
+//! neighborhood that hold its keys. An insert that finds no empty slot in the neighborhood takes
+//! the first empty one behind it and moves it closer: it moves an entry in between that may be
+//! stored in the empty slot there, and the entry's former slot becomes empty.
 //!
 //! A client that changes a leaf holds its lock. All changes count the versions of the entries that
 //! they write.
@@ -16,19 +16,19 @@ use nearfield_fabric::GlobalAddress;
 /// The result of a search in a neighborhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// The key, in this slot.
+    /// The key is in this slot.
     Found(usize),
-    /// Not the key, and the home's hop bitmap is right.
+    /// The key is absent, and the home's hop bitmap is right.
     Absent,
     /// The home's hop bitmap does not match: keys were moved during the read of the neighborhood,
-    /// which has to be read again.
+    /// which must be read again.
     Moved,
 }
 
-/// Searches for a key in its neighborhood, the only part of the leaf that has to be known. Source:
+/// Searches for a key in its neighborhood, the only part of the leaf that must be known. Source:
 /// CHIME, three-level optimistic synchronization, level 3.
 ///
-/// A right bitmap does not prove that nothing was moved: the key may have gone from one slot to
+/// A right bitmap does not prove that nothing was moved: the key may have moved from one slot to
 /// another while a key of the same home took its place. A reader that has no other proof reads
 /// again after `Absent` and compares the [versions](Leaf::entry_versions) of the home, which each
 /// move changes.
@@ -36,13 +36,13 @@ pub fn lookup(leaf: &Leaf, key: &[u8]) -> Lookup {
     lookup_at(leaf, leaf.layout().home(key), key)
 }
 
-/// As [`lookup`], for a key with a known home.
+/// Searches like [`lookup`], for a key with a known home.
 pub(crate) fn lookup_at(leaf: &Leaf, home: usize, key: &[u8]) -> Lookup {
     let neighborhood = leaf.layout().neighborhood_slots(home);
     let found = neighborhood.iter().find(|&slot| leaf.holds(slot, key));
     match found {
         Some(slot) => Lookup::Found(slot),
-        // Nothing is ever moved, or only the leaf's counter tells.
+        // Without bitmaps nothing is ever moved, or the leaf's counter detects it.
         None if !leaf.layout().has_bitmaps() => Lookup::Absent,
         None if rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home) => Lookup::Absent,
         None => Lookup::Moved,
@@ -52,24 +52,24 @@ pub(crate) fn lookup_at(leaf: &Leaf, home: usize, key: &[u8]) -> Lookup {
 /// The changes of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inserted {
-    /// Where the key is.
+    /// The slot of the key.
     pub slot: usize,
-    /// True if the key was there, and only its value was changed.
+    /// Set if the key existed, and only its value was changed.
     pub replaced: bool,
-    /// True if other keys were moved.
+    /// Set if other keys were moved.
     pub moved: bool,
     /// The slots to write back.
     pub written: Slots,
 }
 
-/// No known empty slot can be moved into the neighborhood. If all slots are known, the leaf has to
-/// be split.
+/// The leaf has no known empty slot that can be moved into the neighborhood. If all slots are
+/// known, the leaf must be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the leaf has no room for the key")]
 pub struct NoRoom;
 
-/// Inserts a key, or changes its value. `known` are the slots whose entries are known, from the
-/// key's home on: the [hop range](crate::layout::LockWordLayout::hop_range), and no less than the
+/// Inserts a key, or changes its value. `known` are the slots with known entries, from the key's
+/// home on: the [hop range](crate::layout::LockWordLayout::hop_range), but at least the
 /// neighborhood, in which the key may already be behind an empty slot. Entries with an unknown home
 /// stay where they are.
 ///
@@ -78,8 +78,8 @@ pub struct NoRoom;
 /// room.
 ///
 /// # Panics
-/// Key or value differ in length from the leaf's; the key is all zeros; `known` does not begin with
-/// the key's home, or has less than the neighborhood.
+/// If key or value differ in length from the leaf's, if the key is all zeros, or if `known` does
+/// not begin with the key's home or is shorter than the neighborhood.
 pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result<Inserted, NoRoom> {
     let home = leaf.layout().home(key);
     let neighborhood = leaf.layout().neighborhood_slots(home);
@@ -128,7 +128,7 @@ pub fn insert(leaf: &mut Leaf, known: Slots, key: &[u8], value: &[u8]) -> Result
     })
 }
 
-/// Changes the value in an occupied slot, and returns the slots to write back. No other slot has to
+/// Changes the value in an occupied slot, and returns the slots to write back. No other slot must
 /// be known.
 pub fn replace(leaf: &mut Leaf, slot: usize, value: &[u8]) -> Slots {
     leaf.set_value(slot, value);
@@ -147,9 +147,9 @@ fn write_back(leaf: &mut Leaf, known: Slots, mut changed: Vec<usize>) -> Slots {
     written
 }
 
-/// The slots that become empty in sequence: the first empty one, then one from which an entry can
-/// be moved there, and so on to one in the neighborhood of `known`'s first slot. `vacated` is taken
-/// for empty.
+/// Returns the slots that become empty in sequence: the first empty one, then one from which an
+/// entry can be moved there, and so on to one in the neighborhood of `known`'s first slot.
+/// `vacated` counts as empty.
 ///
 /// The first empty slot and the farthest entry are the best choices: if a key can be moved to a
 /// slot, it can be moved to each slot between, so any sequence that begins at a farther slot can be
@@ -160,7 +160,7 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
     let is_empty = |slot: usize| Some(slot) == vacated || leaf.key(slot).is_none();
     let mut distance = (0..known.count()).find(|&distance| is_empty(known.at(distance)))?;
     if !layout.has_bitmaps() && distance < reach {
-        // Any one of the neighborhood will do; best is one that is written as one.
+        // Any empty slot of the neighborhood is possible; the best one is written with one line.
         let near = (distance..reach).map(|distance| known.at(distance));
         let mut near = near.filter(|&slot| is_empty(slot));
         let best = near.find(|&slot| layout.is_in_a_line(slot));
@@ -183,10 +183,10 @@ fn plan(leaf: &Leaf, known: Slots, vacated: Option<usize>) -> Option<Vec<usize>>
 }
 
 /// Empties an occupied slot, and returns the slots to write back, this one and its key's home. The
-/// neighborhood of the key has to be known. The lock word's greatest key is the caller's concern.
+/// neighborhood of the key must be known. The caller updates the lock word's greatest key.
 ///
 /// # Panics
-/// The slot is empty.
+/// If the slot is empty.
 pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
     let key = leaf.key(slot).expect("the slot is occupied");
     let home = leaf.layout().home(key);
@@ -201,16 +201,17 @@ pub fn remove(leaf: &mut Leaf, slot: usize) -> Slots {
     neighborhood.around(&[home, slot])
 }
 
-/// The key at which to divide a full leaf so that `key`, which did not fit, fits into its half:
-/// keys from the returned one on belong into the right half. All slots have to be known.
+/// Returns the key at which to divide a full leaf so that `key`, which did not fit, fits into its
+/// half: keys from the returned one on belong into the right half. All slots must be known.
 ///
-/// It is the median of the key and of those keys whose removal would make room for it. Each key of
+/// It is the median of the key and of those keys that, if removed, would make room for it. Each key
+/// of
 /// the neighborhood is such a key, so there is one on either side of the median that leaves the
 /// half of `key`; and where one removal makes room, more removals do. Neither half is empty once
 /// `key` is in it.
 ///
 /// # Panics
-/// There is room for the key.
+/// If there is room for the key.
 pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
     let known = leaf.layout().all_slots(key);
     assert!(
@@ -230,10 +231,10 @@ pub fn split_key(leaf: &Leaf, key: &[u8]) -> Box<[u8]> {
 
 /// Moves the keys from `separator` on to a new leaf, which is returned, into the same slots. `leaf`
 /// gets the new leaf's address, `right`, as its sibling, and counts one node write; the new leaf
-/// has the former sibling. Fence keys meet at `separator`. All slots have to be known.
+/// has the former sibling. `separator` becomes a fence key of both. All slots must be known.
 ///
 /// # Panics
-/// A key lies outside of its neighborhood, which no write of a leaf causes.
+/// If a key is outside of its neighborhood, which no write of a leaf causes.
 pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     let mut other = leaf.clone();
     let slots: Vec<usize> = leaf.occupied().collect();
@@ -258,8 +259,8 @@ pub fn split(leaf: &mut Leaf, separator: &[u8], right: GlobalAddress) -> Leaf {
     other
 }
 
-/// Takes the entries of the leaf to the right, and its sibling. One node write is counted. All
-/// slots of both have to be known.
+/// Takes the entries of the leaf to the right, and its sibling. Counts one node write. All slots of
+/// both must be known.
 ///
 /// # Errors
 /// `NoRoom`; then `leaf` is unusable.
@@ -277,7 +278,7 @@ pub fn merge(leaf: &mut Leaf, right: &Leaf) -> Result<(), NoRoom> {
     Ok(())
 }
 
-/// Makes a leaf none any more: without entries, and not valid. One node write is counted.
+/// Retires a leaf: removes all entries, and makes it invalid. Counts one node write.
 pub fn retire(leaf: &mut Leaf) {
     for slot in 0..leaf.layout().span() {
         leaf.clear(slot);
@@ -289,8 +290,8 @@ pub fn retire(leaf: &mut Leaf) {
     leaf.count_node_write();
 }
 
-/// True if the hop bitmaps of a fully known leaf are right. If they are not, keys were moved during
-/// its read.
+/// Returns true if the hop bitmaps of a fully known leaf are right. If they are not, keys were
+/// moved during its read.
 pub fn is_settled(leaf: &Leaf) -> bool {
     let homes = 0..leaf.layout().span();
     !leaf.layout().has_bitmaps()
@@ -299,7 +300,7 @@ pub fn is_settled(leaf: &Leaf) -> bool {
             .all(|home| rebuilt_bitmap(leaf, home) == leaf.hop_bitmap(home))
 }
 
-/// The hop bitmap that a home should have, from the keys in its neighborhood.
+/// Returns the hop bitmap that a home should have, from the keys in its neighborhood.
 fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
     let layout = leaf.layout();
     let belongs = |slot: usize| leaf.key(slot).is_some_and(|key| layout.home(key) == home);
@@ -309,7 +310,8 @@ fn rebuilt_bitmap(leaf: &Leaf, home: usize) -> u16 {
         .fold(0, |bitmap, slot| bitmap << 1 | u16::from(belongs(slot)))
 }
 
-/// Notes in the hop bitmap of `home` whether a key of it lies in `slot`.
+/// Sets or clears the bit of `slot` in the hop bitmap of `home`: `set` is true if a key of this
+/// home is there.
 fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
     if !leaf.layout().has_bitmaps() {
         return;
@@ -320,11 +322,11 @@ fn set_bit(leaf: &mut Leaf, home: usize, slot: usize, set: bool) {
     leaf.set_hop_bitmap(home, bitmap);
 }
 
-/// Checks the invariants of a leaf that no client is changing, all of which is known: each key lies
-/// in its neighborhood and once, hop bitmaps are right, replicas agree. For tests.
+/// Checks the invariants of a fully known leaf that no client is changing: each key is in its
+/// neighborhood and only once, hop bitmaps are right, replicas agree. For tests.
 ///
 /// # Panics
-/// An invariant does not hold.
+/// If an invariant does not hold.
 pub fn check_invariants(leaf: &Leaf) {
     let layout = leaf.layout();
     let mut keys = Vec::new();

@@ -35,13 +35,13 @@ pub trait PoolIndex {
     ) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
     /// Sets the value of a key if it exists, and returns whether it did. Cheaper than
-    /// [`update`](PoolIndex::update) where the old value need not be read.
+    /// [`update`](PoolIndex::update) if the old value need not be read.
     fn overwrite(&self, key: &[u8], value: &[u8]) -> impl Future<Output = Result<bool, PoolError>> {
         async { Ok(self.update(key, value).await?.is_some()) }
     }
 
     /// Sets the value of a key, whether it exists or not. Cheaper than
-    /// [`insert`](PoolIndex::insert) where the old value need not be read.
+    /// [`insert`](PoolIndex::insert) if the old value need not be read.
     fn put(&self, key: &[u8], value: &[u8]) -> impl Future<Output = Result<(), PoolError>> {
         async { self.insert(key, value).await.map(drop) }
     }
@@ -49,7 +49,7 @@ pub trait PoolIndex {
     /// Removes a key and returns its value.
     fn remove(&self, key: &[u8]) -> impl Future<Output = Result<Option<Vec<u8>>, PoolError>>;
 
-    /// The first `count` entries whose keys are `from` or greater, in ascending order. `from` has
+    /// Returns the first `count` entries with keys from `from` on, in ascending order. `from` has
     /// the length of keys, and may be all zeros.
     fn scan(
         &self,
@@ -58,7 +58,7 @@ pub trait PoolIndex {
     ) -> impl Future<Output = Result<Vec<Entry>, PoolError>>;
 }
 
-/// Refuses an invalid key of an index whose keys have `expected` bytes.
+/// Refuses an invalid key of an index with keys of `expected` bytes.
 pub(crate) fn check_key(key: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = key.len();
     if length != expected || is_empty_key(key) {
@@ -67,7 +67,7 @@ pub(crate) fn check_key(key: &[u8], expected: usize) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Refuses where no scan can begin: as [`check_key`], but that it may be all zeros.
+/// Refuses an invalid start of a scan: like [`check_key`], but it may be all zeros.
 pub(crate) fn check_bound(from: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = from.len();
     if length != expected {
@@ -76,7 +76,7 @@ pub(crate) fn check_bound(from: &[u8], expected: usize) -> Result<(), PoolError>
     Ok(())
 }
 
-/// Refuses an invalid value of an index whose values have `expected` bytes.
+/// Refuses an invalid value of an index with values of `expected` bytes.
 pub(crate) fn check_value(value: &[u8], expected: usize) -> Result<(), PoolError> {
     let length = value.len();
     if length != expected {

@@ -1,8 +1,8 @@
 //! Indexes in a pool of remote memory.
 //!
-//! At their core is CHIME (SOSP 2024): a B+ tree whose internal nodes are sorted, so that clients
-//! can cache them, and whose leaves are hopscotch hash tables, so that a client reads only the few
-//! entries where a key may lie.
+//! Their core is CHIME (SOSP 2024): a B+ tree whose internal nodes are sorted, so that clients can
+//! cache them. Its leaves are hopscotch hash tables, so that a client reads only the few entries
+//! that may hold a key.
 //!
 //! - [`layout`] defines the bytes of nodes in remote memory: sizes, the bytes to read and to write,
 //!   and the versions by which a reader detects concurrent writes.
@@ -14,22 +14,22 @@
 //!   index.
 //! - [`cache`] keeps internal nodes on a compute node, within a budget.
 //! - [`store`] is a map of byte strings of any length, or words, over a tree.
-//! - [`filtered`] has filters and aggregates of a range, and the program by which memory nodes
+//! - [`filtered`] has filters and aggregates of a range, and the program with which memory nodes
 //!   apply them to their leaves.
 //! - [`coordination`] lets the clients of a compute node share reads, writes and locks before they
 //!   use the network.
 //!
-//! # Where this differs from the public implementation of CHIME
+//! # Differences from the public implementation of CHIME
 //!
 //! - Keys are byte strings of any one length, compared as such; a key hashes by XXH3.
-//! - Hop ranges wrap around the end of a leaf, where CHIME reads the whole leaf, and include a
-//!   replica of the metadata only where they have none: with the neighborhood, in which the key may
-//!   already be, an insert reads 186 bytes on average, where CHIME reads 211 without it.
+//! - Hop ranges wrap around the end of a leaf, where CHIME reads the whole leaf. They include a
+//!   replica of the metadata only if they contain none. With the neighborhood, in which the key may
+//!   already be, an insert reads 186 bytes on average; CHIME reads 211 without it.
 //! - A separator is the least key that may be in the right half, not one more than the greatest of
 //!   the left, and after a split there is always room for the key that caused it.
 //! - Entries can be removed. The last group of a leaf may have fewer entries than the others.
 //!
-//! [`layout`] and [`hopscotch`] do no I/O, do not wait and know no clock. All sizes are chosen at
+//! [`layout`] and [`hopscotch`] do no I/O, do not wait and use no clock. All sizes are chosen at
 //! run time, in a [`Geometry`](layout::Geometry).
 
 #![forbid(unsafe_code)]

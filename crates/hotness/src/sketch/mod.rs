@@ -17,20 +17,20 @@
 //!
 //! Each of the four rows has 28 counters of 4 bits in a block, and a key has one counter in each
 //! row. Its estimate is the least of the four. Recording raises only those that equal the least
-//! (conservative update): the others are too high already, for they are shared with other keys.
+//! (conservative update): the others are too high already, because other keys share them.
 //!
 //! # Ageing
 //!
-//! A block halves its counters after every [`ADDITIONS_PER_HALVING`] additions to it, by itself:
+//! A block halves its counters by itself after every [`ADDITIONS_PER_HALVING`] additions to it:
 //! there is no shared count to contend for and no pause to sweep the array. Blocks age at nearly
-//! the same rate, although hot keys are unevenly spread, because a saturated key is no addition.
-//! That also makes the hottest lines, which all threads want, lines that are only read.
+//! the same rate, although hot keys are unevenly spread, because a use of a saturated key is no
+//! addition. For the same reason the hottest lines, which all threads access, are only read.
 //!
 //! # Threads
 //!
 //! Counters are read and written with relaxed atomics and no read-modify-write. Two threads that
-//! meet in a word can lose an addition, or undo the halving of that word; an estimate is off by
-//! a little until the next halving, and no counter can overflow into its neighbour, because the
+//! access the same word can lose an addition, or undo the halving of that word; an estimate is off
+//! by a little until the next halving, and no counter can overflow into its neighbour, because the
 //! value that is written is computed from a value that has been checked. An atomic addition would
 //! be exact about a number that is an estimate anyway.
 
@@ -38,29 +38,30 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const ROWS: usize = 4;
-/// How many bits of the hash choose a counter in a row: 8 for the word, 2 for the nibble.
+/// Number of bits of the hash that select a counter in a row: 8 for the word, 2 for the nibble.
 const BITS_PER_ROW: usize = 10;
-/// Of each word.
+/// Number of nibbles that a row has in each word.
 const NIBBLES_PER_ROW: usize = 4;
 const COUNTER_WORDS: usize = 7;
 const COUNTER_BITS: usize = 4;
 const COUNTER_MAX: u64 = 15;
-/// All bits of a word but the highest of each counter.
+/// Mask of all bits of a word except the highest of each counter.
 const HALVED: u64 = 0x7777_7777_7777_7777;
 
-/// How many additions to a block halve it.
+/// Number of additions to a block that halve it.
 ///
-/// Chosen with `hot_keys_stand_out_under_zipf`: 78 % of the 8192 hottest keys and 2 % of the
-/// cold ones are at or above 4. With half as many additions it is 39 % and none, with twice as
-/// many 99 % and 65 %.
+/// Chosen with `hot_keys_stand_out_under_zipf`: 78 % of the 8192 hottest keys and 2 % of the cold
+/// ones are at or above 4. With half as many additions it is 39 % and none, with twice as many 99 %
+/// and 65 %.
 const ADDITIONS_PER_HALVING: u64 = 128;
 
 /// An estimate of the recent frequency of each key, in a fixed budget of memory.
 ///
-/// A key is given as its hash, all 64 bits of which must be well mixed. Estimates go from 0 to
+/// A key is given as its hash, all 64 bits of which must be well mixed. Estimates range from 0 to
 /// [`MAX_ESTIMATE`](Self::MAX_ESTIMATE); they are halved from time to time, so that formerly hot
 /// keys cool down. An estimate can be too high, because keys share counters. It is too low only by
-/// halvings, and by additions lost when threads meet (the source explains why that is acceptable).
+/// halvings, and by additions lost when threads access the same word (the source explains why that
+/// is acceptable).
 ///
 /// A budget of 8 bytes for each key to distinguish from the rest is a good start.
 ///
@@ -87,13 +88,13 @@ pub struct FrequencySketch {
 #[repr(align(64))]
 struct Block {
     counters: [AtomicU64; COUNTER_WORDS],
-    /// Additions since the block was halved.
+    /// Number of additions since the block was halved.
     additions: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Block>() == 64);
 
-/// Where a counter is within its block.
+/// The position of a counter within its block.
 #[derive(Clone, Copy)]
 struct Place {
     word: usize,
@@ -101,7 +102,7 @@ struct Place {
 }
 
 impl FrequencySketch {
-    /// The greatest estimate; a key that has reached it stays there until its block is halved.
+    /// Maximum estimate; a key that has reached it stays there until its block is halved.
     pub const MAX_ESTIMATE: u8 = COUNTER_MAX as u8;
 
     /// Creates a sketch of at most `budget` bytes, rounded down to whole cache lines of 64 bytes,
@@ -113,18 +114,18 @@ impl FrequencySketch {
         }
     }
 
-    /// The memory that the counters take.
+    /// Returns the bytes of the counters.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.blocks)
     }
 
-    /// Counts one more occurrence and answers the estimate with it.
+    /// Counts one more occurrence and returns the estimate with it.
     #[inline]
     pub fn record(&self, hash: u64) -> u8 {
         self.block(hash).record(places(hash))
     }
 
-    /// The estimate, without counting.
+    /// Returns the estimate, without counting.
     #[inline]
     pub fn estimate(&self, hash: u64) -> u8 {
         self.block(hash).least(places(hash)) as u8
@@ -181,7 +182,7 @@ impl Place {
     }
 }
 
-/// A counter in each row; never the same one twice, since a row has nibbles of its own.
+/// Returns a counter in each row; never the same one twice, because a row has nibbles of its own.
 #[inline]
 fn places(hash: u64) -> [Place; ROWS] {
     array::from_fn(|row| {

@@ -11,7 +11,7 @@ fn hash(key: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Draws keys 0, 1, 2, … with frequencies that fall as 1 / (key + 1)^exponent.
+/// Generator of keys 0, 1, 2, … with frequencies that fall as 1 / (key + 1)^exponent.
 struct Zipf {
     cumulative: Vec<f64>,
     random: SmallRng,
@@ -107,14 +107,14 @@ fn what_was_hot_cools_down() {
     assert!(sketch.estimate(hash(0)) <= others + 1);
 }
 
-/// The share of `keys` whose estimate is at least `threshold`.
+/// Returns the share of `keys` with an estimate of at least `threshold`.
 fn share_at_least(sketch: &FrequencySketch, keys: Range<u64>, threshold: u8) -> f64 {
     let count = (keys.end - keys.start) as f64;
     let hot = keys.filter(|&key| sketch.estimate(hash(key)) >= threshold);
     hot.count() as f64 / count
 }
 
-/// 8 bytes for each of 8192 hot keys among a million.
+/// The sketch has 8 bytes for each of 8192 hot keys among a million.
 #[test]
 fn hot_keys_stand_out_under_zipf() {
     const HOT_KEYS: u64 = 8192;
@@ -173,7 +173,8 @@ fn every_block_is_used_and_no_index_is_out_of_range() {
     }
 }
 
-/// Additions may be lost, but neither the order of hot and cold nor a neighbour's counter is.
+/// Additions may be lost, but the order of hot and cold keys is kept, and no neighbour's counter
+/// changes.
 #[test]
 fn threads_share_a_sketch() {
     let sketch = FrequencySketch::with_bytes(8192);

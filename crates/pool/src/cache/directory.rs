@@ -1,4 +1,4 @@
-//! The nodes of one level, in the order of their least keys.
+//! The nodes of one level, ordered by their least keys.
 //!
 //! ```text
 //! directory | run | run | ...              replaced when runs are divided or joined
@@ -17,18 +17,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// How many nodes a run has at most. Two neighbors have more than half of it together, so that
-/// runs are a quarter full on average at least.
+/// Number of nodes that a run may have. Two neighbors have more than half of it together, so that
+/// runs are at least a quarter full on average.
 pub(super) const RUN_MAX: usize = 64;
-/// The bytes that an allocator puts in front of an allocation.
+/// Number of bytes that an allocator puts in front of an allocation.
 pub(crate) const HEADER_BYTES: usize = 8;
-/// The counts of an `Arc`, and the allocation.
+/// Number of bytes of the counts of an `Arc`, and of its allocation.
 const ARC_BYTES: usize = 2 * size_of::<usize>() + HEADER_BYTES;
-/// The memory of a node beside its own bytes and the share of its run.
+/// Number of bytes of a node besides its own and the share of its run.
 pub(super) const NODE_BYTES: usize =
     ARC_BYTES + size_of::<u64>() + size_of::<Entry<()>>() + size_of::<AtomicU8>();
-/// The memory of a run beside its nodes and its bound, with its place in the directory; no less
-/// than the memory of a directory beside its runs.
+/// Number of bytes of a run besides its nodes and its bound, with its entry in the directory; no
+/// less than those of a directory besides its runs.
 pub(super) const RUN_BYTES: usize = 2 * ARC_BYTES
     + 4 * HEADER_BYTES
     + size_of::<Run<()>>()
@@ -38,14 +38,14 @@ pub(super) const RUN_BYTES: usize = 2 * ARC_BYTES
 const DIRECTORY_BYTES: usize = ARC_BYTES + 2 * HEADER_BYTES + size_of::<Directory<()>>();
 const _: () = assert!(DIRECTORY_BYTES <= RUN_BYTES);
 
-/// The first bytes of keys, which tell most keys apart, are compared as numbers.
+/// Number of first bytes of keys, which tell most keys apart and are compared as numbers.
 const PREFIX_BYTES: usize = 8;
 
-/// The number of nodes whose memory is fetched at once. arc_swap has no more cheap guards for a
+/// Number of nodes whose memory is prefetched at once. arc_swap has no more cheap guards per
 /// thread.
 const SOUGHT_MAX: usize = 8;
 
-/// A key's first eight bytes as a number, with zeros in place of missing bytes.
+/// Returns a key's first eight bytes as a number, with zeros in place of missing bytes.
 pub(crate) fn prefix(key: &[u8]) -> u64 {
     if let Some(bytes) = key.first_chunk() {
         return u64::from_be_bytes(*bytes);
@@ -55,7 +55,7 @@ pub(crate) fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many of `count` sorted keys are not greater than `key`, given the prefixes of all.
+/// Returns how many of `count` sorted keys are not greater than `key`, given the prefixes of all.
 fn not_greater<'k>(
     count: usize,
     prefix_at: impl Fn(usize) -> u64,
@@ -76,9 +76,8 @@ fn not_greater<'k>(
     partition(start..end, |position| key_at(position) <= key)
 }
 
-/// The first of some positions for which something is false that is true of those before it and
-/// false of those behind. Without branches that depend on the answers, which no processor could
-/// predict.
+/// Returns the first position for which `is_before` is false; it must be true before and false
+/// behind that. Without branches that depend on the results, which no processor could predict.
 pub(crate) fn partition(positions: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut start, mut length) = (positions.start, positions.len());
     while length > 1 {
@@ -92,17 +91,17 @@ pub(crate) fn partition(positions: Range<usize>, is_before: impl Fn(usize) -> bo
 /// The nodes of one level.
 #[derive(Debug)]
 pub(super) struct Directory<N> {
-    /// Of the bounds of the runs.
+    /// Prefixes of the bounds of the runs.
     prefixes: Box<[u64]>,
     runs: Box<[Arc<Run<N>>]>,
-    /// Of the bounds, together.
+    /// Number of bytes of the bounds, together.
     bound_bytes: usize,
 }
 
-/// Some nodes with no other between them.
+/// Consecutive nodes.
 #[derive(Debug)]
 struct Run<N> {
-    /// The least key that may be the least key of a node here. Nothing in the first run.
+    /// The least key that may be the least key of a node here. Empty in the first run.
     bound: Box<[u8]>,
     nodes: ArcSwap<Nodes<N>>,
 }
@@ -112,14 +111,14 @@ struct Nodes<N> {
     /// The nodes' least keys, apart from the nodes, because searches read these.
     prefixes: Box<[u64]>,
     entries: Box<[Entry<N>]>,
-    /// How often each was found; no more than can be counted.
+    /// Number of times that each node was found, saturating.
     uses: Box<[AtomicU8]>,
 }
 
 #[derive(Debug)]
 struct Entry<N> {
-    /// Of the least key behind the node: a key with a lesser prefix is not behind it, which one
-    /// knows without a look at the node.
+    /// Prefix of the least key behind the node: a key with a lesser prefix is not behind it, so
+    /// that the node need not be read.
     high_prefix: u64,
     node: Arc<N>,
 }
@@ -142,7 +141,7 @@ impl<N> Clone for Entry<N> {
     }
 }
 
-/// Where a node is: its run, and its position there.
+/// The position of a node: its run, and its position there.
 pub(super) type Place = (usize, usize);
 
 impl<N: Cached> Nodes<N> {
@@ -170,7 +169,8 @@ impl<N: Cached> Nodes<N> {
         not_greater(self.prefixes.len(), prefix_at, key_at, key, prefix)
     }
 
-    /// The node at a position, if a key that is not less than its least one is not behind it.
+    /// Returns the node at a position, unless the key, which must not be less than its least one,
+    /// is behind it.
     fn use_at(&self, position: usize, key: &[u8], prefix: u64) -> Option<&Arc<N>> {
         let Entry { high_prefix, node } = &self.entries[position];
         if prefix >= *high_prefix && node.high().is_some_and(|high| high <= key) {
@@ -196,7 +196,7 @@ impl<N: Cached> Run<N> {
 }
 
 impl<N: Cached> Directory<N> {
-    /// The directory of one node.
+    /// Creates the directory of one node.
     pub(super) fn with(node: Arc<N>) -> Directory<N> {
         let nodes = Nodes::new([(Entry::new(node), 1)].into_iter());
         Directory::new([Run::new(&[], nodes)].into_iter())
@@ -211,12 +211,12 @@ impl<N: Cached> Directory<N> {
         }
     }
 
-    /// The memory of the run, without that of its nodes.
+    /// Returns the bytes of the directory, without those of its nodes.
     pub(super) fn bytes(&self) -> usize {
         DIRECTORY_BYTES + self.runs.len() * RUN_BYTES + self.bound_bytes
     }
 
-    /// A directory of its own with the same nodes and uses.
+    /// Creates a separate directory with the same nodes and uses.
     pub(super) fn copied(&self) -> Directory<N> {
         let copied = |run: &Arc<Run<N>>| {
             let nodes = Nodes::new(run.nodes.load().iter());
@@ -225,24 +225,24 @@ impl<N: Cached> Directory<N> {
         Directory::new(self.runs.iter().map(copied))
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub(super) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// The run where a least key belongs.
+    /// Returns the run that a least key belongs to.
     fn run_of(&self, key: &[u8], prefix: u64) -> usize {
         let prefix_at = |run: usize| self.prefixes[run];
         let key_at = |run: usize| &*self.runs[run].bound;
-        // Nothing is greater than the first bound.
+        // The first bound is empty, so no key is less.
         not_greater(self.prefixes.len(), prefix_at, key_at, key, prefix) - 1
     }
 
-    /// The node that leads to a key.
+    /// Returns the node that leads to a key.
     pub(super) fn seek(&self, key: &[u8]) -> Option<Arc<N>> {
         let prefix = prefix(key);
         let last = self.run_of(key, prefix);
-        // The first node of a run may have gone since the run got its bound.
+        // The first node of a run may have been removed since the run got its bound.
         for run in self.runs[..=last].iter().rev() {
             let nodes = run.nodes.load();
             let Some(position) = nodes.not_greater(key, prefix).checked_sub(1) else {
@@ -253,8 +253,8 @@ impl<N: Cached> Directory<N> {
         None
     }
 
-    /// As [`seek`](Directory::seek) for many keys, by their numbers, with the positions to which
-    /// they lead.
+    /// Searches like [`seek`](Directory::seek) for many keys, by their numbers, and passes the
+    /// positions that they lead to.
     pub(super) fn seek_each<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -271,7 +271,8 @@ impl<N: Cached> Directory<N> {
                 })
                 .collect();
             // Parts that writers replace meanwhile stay unchanged. A guard is a barrier that waits
-            // for all earlier fetches, so no guard is taken between the accesses to their contents.
+            // for all earlier prefetches, so no guard is taken between the accesses to their
+            // contents.
             let guards: ArrayVec<Guard<Arc<Nodes<N>>>, SOUGHT_MAX> =
                 runs.iter().map(|(run, _)| run.nodes.load()).collect();
             let mut places = ArrayVec::<(&Nodes<N>, usize), SOUGHT_MAX>::new();
@@ -301,14 +302,14 @@ impl<N: Cached> Directory<N> {
                 } else if *behind == 0
                     && let Some(node) = self.seek(key)
                 {
-                    // The first node of a run has gone since the run got its bound.
+                    // The first node of a run was removed since the run got its bound.
                     found(all, &node, node.position(key));
                 }
             }
         }
     }
 
-    /// The node of a least key.
+    /// Returns the node with a least key.
     pub(super) fn find(&self, low: &[u8]) -> Option<(Arc<N>, Place)> {
         let prefix = prefix(low);
         let run = self.run_of(low, prefix);
@@ -318,14 +319,14 @@ impl<N: Cached> Directory<N> {
         (node.low() == low).then(|| (Arc::clone(node), (run, position)))
     }
 
-    /// The uses and the least key of the node at a position of a run, if it exists.
+    /// Returns the uses and the least key of the node at a position of a run, if it exists.
     pub(super) fn at(&self, run: usize, position: usize) -> Option<(u8, Box<[u8]>)> {
         let nodes = self.runs[run].nodes.load();
         let uses = nodes.uses.get(position)?.load(Relaxed);
         Some((uses, nodes.entries[position].node.low().into()))
     }
 
-    /// Sets the uses of the node of a least key.
+    /// Sets the uses of the node with a least key.
     pub(super) fn set_uses(&self, low: &[u8], uses: u8) {
         if let Some((_, (run, position))) = self.find(low) {
             self.runs[run].nodes.load().uses[position].store(uses, Relaxed);
@@ -390,13 +391,16 @@ impl<N: Cached> Directory<N> {
         Some(self.replace(first..first + 2, &[run]))
     }
 
-    /// The directory with other runs in place of some.
+    /// Returns the directory with other runs in place of some.
     fn replace(&self, range: std::ops::Range<usize>, by: &[Arc<Run<N>>]) -> Directory<N> {
         let (before, behind) = (&self.runs[..range.start], &self.runs[range.end..]);
         Directory::new(before.iter().chain(by).chain(behind).cloned())
     }
 
-    /// Panics unless it is in order, and returns its nodes. For tests.
+    /// Checks the order, and returns the nodes. For tests.
+    ///
+    /// # Panics
+    /// If the directory is not in order.
     #[cfg(test)]
     pub(super) fn check(&self) -> Vec<Arc<N>> {
         let mut all: Vec<Arc<N>> = Vec::new();

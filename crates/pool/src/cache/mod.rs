@@ -1,4 +1,4 @@
-//! The internal nodes that a compute node caches, within a budget of bytes.
+//! The cache of internal nodes on a compute node, within a budget of bytes.
 
 mod directory;
 
@@ -13,21 +13,22 @@ use rand::{RngExt, SeedableRng};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A node that can be kept.
+/// A node that can be cached.
 pub trait Cached {
-    /// Where it was read from.
+    /// Returns the address that it was read from.
     fn address(&self) -> GlobalAddress;
-    /// How far it is above the leaves, which have level 1 and are not kept.
+    /// Returns its level above the leaves, which have level 1 and are not cached.
     fn level(&self) -> u8;
-    /// The least key that it leads to.
+    /// Returns the least key that it leads to.
     fn low(&self) -> &[u8];
-    /// The upper bound of the keys below the node; `None` if there is none.
+    /// Returns the upper bound of the keys below the node; `None` if there is none.
     fn high(&self) -> Option<&[u8]>;
-    /// The bytes that it takes, itself included, and 8 for each allocation of its own.
+    /// Returns the bytes that it uses, itself included, and 8 for each allocation of its own.
     fn bytes(&self) -> usize;
     /// Prefetches the memory that [`position`](Cached::position) reads.
     fn prefetch(&self) {}
-    /// The position of the child of a key that is below the node. Prefetches the child's entry.
+    /// Returns the position of the child of a key that is below the node. Prefetches the child's
+    /// entry.
     fn position(&self, _key: &[u8]) -> usize {
         0
     }
@@ -36,9 +37,9 @@ pub trait Cached {
 /// The internal nodes that clients of one compute node have read, by level and least key (CHIME,
 /// section 4.1 of the paper; Sherman's cache holds the lowest level only).
 ///
-/// A cache is not notified when a node changes in remote memory. A stale node shows at its use, and
-/// the client then [`invalidate`](Cache::invalidate)s it. Of two random nodes the less used one
-/// makes room.
+/// A cache is not notified when a node changes in remote memory. A client that uses a stale node
+/// detects it and then [`invalidate`](Cache::invalidate)s it. To make room, the less used of two
+/// random nodes is evicted.
 ///
 /// Readers take no lock and never wait; writers exclude each other. The budget counts all bytes of
 /// the cache, with 8 for each allocation, but not replaced versions that a reader still uses.
@@ -46,9 +47,9 @@ pub trait Cached {
 pub struct Cache<N> {
     budget_bytes: usize,
     used_bytes: AtomicUsize,
-    /// From level 2 on.
+    /// The nodes of each level, from level 2 on.
     levels: [ArcSwapOption<Directory<N>>; LEVELS],
-    /// How many levels have ever had a node.
+    /// Number of levels that have ever had a node.
     height: AtomicUsize,
     writer: Mutex<Writer>,
 }
@@ -57,17 +58,17 @@ pub struct Cache<N> {
 #[derive(Debug)]
 struct Writer {
     random: SmallRng,
-    /// How many nodes each level has.
+    /// Number of nodes of each level.
     counts: [usize; LEVELS],
 }
 
 /// The level of the parents of leaves.
 const LOWEST: u8 = 2;
-/// The number of cached levels of internal nodes. A tree with three entries in a node has fewer.
+/// Number of cached levels of internal nodes. A tree with three entries in a node has fewer.
 const LEVELS: usize = 32;
 
 impl<N: Cached> Cache<N> {
-    /// An empty cache with a budget of `budget_bytes`.
+    /// Creates an empty cache with a budget of `budget_bytes`.
     pub fn new(budget_bytes: usize) -> Cache<N> {
         Cache {
             budget_bytes,
@@ -81,13 +82,13 @@ impl<N: Cached> Cache<N> {
         }
     }
 
-    /// The bytes that it holds.
+    /// Returns the bytes of the cached nodes.
     pub fn bytes(&self) -> usize {
         self.used_bytes.load(Relaxed)
     }
 
-    /// The kept node of the lowest level from `from` on that leads to a key. Logarithmic in each
-    /// level.
+    /// Returns the cached node of the lowest level from `from` on that leads to a key. Logarithmic
+    /// in each level.
     pub fn seek(&self, key: &[u8], from: u8) -> Option<Arc<N>> {
         let first = usize::from(from.max(LOWEST) - LOWEST);
         let levels = self.levels.get(first..self.height.load(Relaxed))?;
@@ -98,8 +99,8 @@ impl<N: Cached> Cache<N> {
     }
 
     /// Finds the cached parents of the leaves of keys, and passes each with the position of its
-    /// leaf and the number of the key to `found`. As [`seek`](Cache::seek) for each key, but the
-    /// memory accesses of several keys overlap.
+    /// leaf and the number of the key to `found`. Finds the same as [`seek`](Cache::seek) for each
+    /// key, but the memory accesses of several keys overlap.
     pub fn seek_each<K: AsRef<[u8]>>(&self, keys: &[K], mut found: impl FnMut(usize, &N, usize)) {
         if let Some(directory) = self.levels[0].load_full() {
             directory.seek_each(keys, &mut found);
@@ -145,7 +146,7 @@ impl<N: Cached> Cache<N> {
         self.used_bytes.fetch_add(added, Relaxed);
     }
 
-    /// Takes over the nodes of another cache in place of its own, if it has room for all of them.
+    /// Replaces the nodes by those of another cache, if it has room for all of them.
     pub fn learn_from(&self, other: &Cache<N>) {
         // One lock after the other, because two caches may learn from each other.
         let (levels, counts, bytes) = {
@@ -179,7 +180,7 @@ impl<N: Cached> Cache<N> {
         self.remove(&mut self.writer.lock(), number, stale.low(), is_it);
     }
 
-    /// Removes the node of a level and least key if `is_it`; false if there is none.
+    /// Removes the node with a level and least key if `is_it`; returns false if there is none.
     fn remove(
         &self,
         writer: &mut Writer,
@@ -209,8 +210,8 @@ impl<N: Cached> Cache<N> {
         true
     }
 
-    /// Evicts the less used one of two random nodes; false if there is none. The other loses a
-    /// quarter of its uses, so that old uses count less.
+    /// Evicts the less used one of two random nodes; returns false if there is none. The other
+    /// loses a quarter of its uses, so that old uses count less.
     fn evict(&self, writer: &mut Writer) -> bool {
         let drawn = self.draw(writer).into_iter().chain(self.draw(writer));
         let Some((_, number, low)) = drawn.reduce(|one, other| {
@@ -229,7 +230,7 @@ impl<N: Cached> Cache<N> {
         self.remove(writer, number, &low, |_| true)
     }
 
-    /// A random node: its uses, level and least key.
+    /// Returns a random node: its uses, level and least key.
     fn draw(&self, writer: &mut Writer) -> Option<(u8, usize, Box<[u8]>)> {
         let Writer { random, counts } = writer;
         let count: usize = counts.iter().sum();
@@ -244,7 +245,7 @@ impl<N: Cached> Cache<N> {
         })?;
         let directory = self.levels[number].load();
         let directory = directory.as_ref()?;
-        // Runs are a quarter full on average at least: this ends soon.
+        // Runs are at least a quarter full on average: this ends soon.
         loop {
             let run = random.random_range(0..directory.runs());
             if let Some((uses, low)) = directory.at(run, random.random_range(0..RUN_MAX)) {
@@ -253,7 +254,10 @@ impl<N: Cached> Cache<N> {
         }
     }
 
-    /// Panics unless the counts match the content. For tests.
+    /// Checks that the counts match the content. For tests.
+    ///
+    /// # Panics
+    /// If they do not match.
     #[cfg(test)]
     fn check(&self) {
         let writer = self.writer.lock();
@@ -337,7 +341,8 @@ mod tests {
         cache.check();
     }
 
-    /// The keys lie also in runs whose first node is gone, between nodes, and before all of them.
+    /// The keys are also in runs whose first node was removed, between nodes, and before all of
+    /// them.
     #[test]
     fn many_are_found_as_one_by_one() {
         let cache = Cache::new(1 << 24);
@@ -387,7 +392,7 @@ mod tests {
         assert_eq!(other.bytes(), one.bytes());
         assert_eq!(found(&other, 598, 2), Some(299));
         assert_eq!(found(&other, 700, 2), Some(1000));
-        // Each goes its own way from then on.
+        // Each changes independently from then on.
         one.invalidate(&one.seek(&[0, 8], 2).unwrap());
         other.keep(node(3000, 2, 10, Some(12)));
         assert_eq!(
@@ -400,7 +405,7 @@ mod tests {
         );
         one.check();
         other.check();
-        // One without room keeps what it has.
+        // A cache without room keeps its content.
         let small = Cache::new(5000);
         small.keep(node(4000, 2, 0, None));
         small.learn_from(&one);
@@ -433,7 +438,7 @@ mod tests {
                 cache.check();
             }
         }
-        // It were 83 of 100 if any random node made room.
+        // It would be 83 of 100 if any random node made room.
         println!("hot nodes that were there: {hits} of {asked}");
         assert!(hits * 100 > asked * 94, "{hits} of {asked}");
         cache.check();
@@ -444,7 +449,7 @@ mod tests {
         cache.check();
     }
 
-    /// Keys of two bytes, and of ten whose first eight distinguish few.
+    /// Returns keys of two bytes, or of ten with few different first eight.
     fn keys(long: bool) -> impl Fn(u64) -> Vec<u8> {
         move |number| {
             let short = (number as u16).to_be_bytes();
@@ -530,7 +535,7 @@ mod tests {
                 cache.check();
                 most = most.max(cache.bytes());
             }
-            // And it is used, where there is room for some nodes.
+            // And some of the budget is used, if it has room for some nodes.
             assert!(
                 budget < 3000 || most * 10 > budget * 7,
                 "{most} of {budget}"
@@ -549,7 +554,7 @@ mod tests {
             high: Some(key(2 * number + 2)),
             ..node(address, 2, 0, None)
         };
-        // Every third stays.
+        // Every third node stays.
         (0..NODES).step_by(3).for_each(|number| {
             cache.keep(of(number, number));
         });

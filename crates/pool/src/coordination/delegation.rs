@@ -12,7 +12,7 @@ pub struct Delegation {
 }
 
 impl Delegation {
-    /// Delegates reads and combines writes, or has each client do its own.
+    /// Delegates reads and combines writes, or makes each client do its own.
     pub fn new(delegates_reads: bool, combines_writes: bool) -> Delegation {
         Delegation {
             reads: delegates_reads.then(ReadDelegation::default),
@@ -20,7 +20,7 @@ impl Delegation {
         }
     }
 
-    /// Reads `key`, as [`ReadDelegation::share`].
+    /// Reads `key`, like [`ReadDelegation::share`].
     ///
     /// # Errors
     /// Those of `read`.
@@ -35,7 +35,7 @@ impl Delegation {
         }
     }
 
-    /// Writes to `key` and returns the old value, as [`WriteCombining::combine`].
+    /// Writes to `key` and returns the old value, like [`WriteCombining::combine`].
     ///
     /// # Errors
     /// Those of `lead`; `Interrupted`.
@@ -51,13 +51,13 @@ impl Delegation {
         }
     }
 
-    /// The number of keys in shared reads, and of those in shared writes.
+    /// Returns the number of keys in shared reads plus that of keys in shared writes.
     pub fn len(&self) -> usize {
         let reads = self.reads.as_ref().map_or(0, ReadDelegation::len);
         reads + self.writes.as_ref().map_or(0, WriteCombining::len)
     }
 
-    /// True if there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -19,15 +19,15 @@ pub struct LocalLocks<T> {
 #[derive(Debug)]
 struct HandedOver<T> {
     held: T,
-    /// How many times it was passed on since it was taken.
+    /// Number of times that it was passed on since it was taken.
     times: u32,
 }
 
-/// How often a lock is passed on at most in Sherman.
+/// Number of times that Sherman passes a lock on at most.
 pub const HAND_OVERS: u32 = 8;
 
 impl<T> LocalLocks<T> {
-    /// Locks that are passed on up to `hand_overs` times after they were taken; 0: never.
+    /// Creates locks that are passed on up to `hand_overs` times after they were taken; 0: never.
     pub fn new(hand_overs: u32) -> LocalLocks<T> {
         LocalLocks {
             turns: WaitQueues::default(),
@@ -37,7 +37,7 @@ impl<T> LocalLocks<T> {
 
     /// Waits until no other client of this compute node holds the lock at `address` or competes for
     /// it. Waiters are served in the order of their arrival. Also returns the state that the former
-    /// holder has passed on: then the lock is held; without it the caller has to take the lock.
+    /// holder has passed on: then the lock is held; without it the caller must take the lock.
     pub async fn lock(&self, address: GlobalAddress) -> (LocalLock<'_, T>, Option<T>) {
         let mut turn = match self.turns.enter(address, ()).await {
             Called::Turn(turn) => turn,
@@ -55,30 +55,30 @@ impl<T> LocalLocks<T> {
         )
     }
 
-    /// The number of locks that are held or wanted.
+    /// Returns the number of locks that are held or wanted.
     pub fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// True if no lock is held or wanted.
+    /// Returns true if no lock is held or wanted.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 /// The right of one client of a compute node to have a lock in remote memory. When it is dropped,
-/// the next client has the right, and has to take the lock.
+/// the next client has the right, and must take the lock.
 #[derive(Debug)]
 pub struct LocalLock<'l, T> {
     turn: Turn<'l, GlobalAddress, (), Option<HandedOver<T>>, Infallible>,
-    /// How many times the lock was passed on since it was taken, and how many times it may be.
+    /// Number of times that the lock was passed on since it was taken, and maximum of that.
     times: u32,
     most: u32,
 }
 
 impl<T> LocalLock<'_, T> {
-    /// True if the lock may be passed on, and a client waits for it: then the guarded data are to
-    /// be written without releasing it.
+    /// Returns true if the lock may be passed on, and a client waits for it: then the guarded data
+    /// must be written without releasing it.
     pub fn is_wanted(&self) -> bool {
         self.times < self.most && self.turn.is_awaited()
     }
@@ -92,7 +92,7 @@ impl<T> LocalLock<'_, T> {
     /// it is dropped before it knows, the next one gets it.
     ///
     /// # Errors
-    /// The lock may not be passed on, or no client waits any more: the caller has to release it. If
+    /// The lock may not be passed on, or no client waits any more: the caller must release it. If
     /// all waiting clients are dropped later, `held` is dropped: it releases the lock then, or the
     /// lock's lease does.
     pub fn hand_over(self, held: T) -> Result<(), (Self, T)> {
@@ -109,7 +109,7 @@ impl<T> LocalLock<'_, T> {
             Err((turn, Some(HandedOver { held, .. }))) => {
                 Err((LocalLock { turn, times, most }, held))
             }
-            // This returns the passed state.
+            // The call returns the state that it passed.
             Err((_, None)) => Ok(()),
         }
     }

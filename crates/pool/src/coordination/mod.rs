@@ -11,10 +11,10 @@
 //! or a lock is in a table only while a client works on it, and a client waits only for clients
 //! that work on the same key or lock. Threads share the tables, and so do tasks of a simulation.
 //!
-//! If the leader is dropped before it is done, the next waiter leads. A task that is neither polled
-//! nor dropped keeps the lead.
+//! If the leader is dropped before it has ended, the next waiter leads. A task that is neither
+//! polled nor dropped keeps the lead.
 //!
-//! # Why operations stay linearizable
+//! # Linearizability
 //!
 //! Other compute nodes write, too, without notice. So a reader never takes the result of a read
 //! that began before the reader arrived: a write of another compute node may have been done in

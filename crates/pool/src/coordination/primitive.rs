@@ -1,4 +1,4 @@
-//! The lock of this module, which loom's replaces in its tests.
+//! The lock of this module. Tests under loom replace it with loom's.
 
 #[cfg(not(loom))]
 pub use parking_lot::Mutex;
@@ -14,7 +14,7 @@ impl<T> Mutex<T> {
     }
 
     pub fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
-        // As the one that it stands in for, it is not poisoned.
+        // The lock that it stands in for is not poisoned, so this one must not be either.
         self.0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! Read delegation: one client reads a key for all that want to read it.
+//! Read delegation: one client reads a key for all clients that want to read it.
 
 use super::wait_queue::{Called, WaitQueues};
 use crate::error::PoolError;
@@ -7,11 +7,12 @@ use std::sync::Arc;
 /// The value of a key.
 type Held = Option<Vec<u8>>;
 
-/// One client of a compute node reads a key, and clients that arrived before its read began take
-/// its result (read delegation: SMART, OSDI 2023). There is one such read of a key at a time.
+/// A table of reads, in which one client of a compute node reads a key, and clients that arrived
+/// before its read began take its result (read delegation: SMART, OSDI 2023). There is one such
+/// read of a key at a time.
 ///
 /// A client that arrives during a read waits for it, and then for the next: two round trips at most
-/// instead of one, and one read in place of one for each reader. So it pays where the memory node's
+/// instead of one, and one read in place of one for each reader. So it pays if the memory node's
 /// port is the bottleneck.
 #[derive(Debug, Default)]
 pub struct ReadDelegation {
@@ -33,19 +34,19 @@ impl ReadDelegation {
             Called::Answered(held) => return Ok(held),
             Called::Turn(turn) => turn,
         };
-        // The read begins after them.
+        // The read begins after they arrived.
         turn.close(|()| true);
         let held = read().await?;
         turn.answer(std::iter::repeat_with(|| held.clone()));
         Ok(held)
     }
 
-    /// The number of keys that are being read.
+    /// Returns the number of keys that are being read.
     pub fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// True if none is being read.
+    /// Returns true if none is being read.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -68,7 +69,7 @@ mod tests {
         }
     }
 
-    /// A read that ends once `done` is set, and counts itself when it begins.
+    /// Reads until `done` is set, and counts itself when it begins.
     async fn read(begun: &Cell<u8>, done: &Cell<bool>) -> Answer {
         begun.set(begun.get() + 1);
         let number = begun.get();

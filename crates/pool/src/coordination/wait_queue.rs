@@ -10,11 +10,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Keys of different shards share no lock. Several times the threads of a machine.
+/// Number of shards of keys that have their own locks. Several times the threads of a machine.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// The waiters of each key in use, in the order of their arrival. Each of them has left a message,
-/// and gets either the turn to work, with a payload, or an answer from the worker.
+/// and gets either the turn to work, with a payload, or a reply from the worker.
 ///
 /// A waiter's lock is taken under that of a shard, never the other way round. Wakers are woken, and
 /// payloads dropped, while no lock is held.
@@ -38,7 +38,7 @@ enum State<P, A> {
     Waits(Option<Waker>),
     Turn(P),
     Answered(A),
-    /// It has taken its state, or no longer waits.
+    /// The waiter has taken its state, or no longer waits.
     Left,
 }
 
@@ -77,7 +77,7 @@ impl<K, M, P, A> Default for WaitQueues<K, M, P, A> {
 }
 
 impl<K: Hash + Eq + Clone, M, P: Default, A> WaitQueues<K, M, P, A> {
-    /// Waits for the turn to work on a key, or for an answer. If the key is not in use, the caller
+    /// Waits for the turn to work on a key, or for a reply. If the key is not in use, the caller
     /// has the turn at once.
     pub async fn enter(&self, key: K, message: M) -> Called<'_, K, M, P, A> {
         let waiter = {
@@ -116,7 +116,7 @@ impl<K: Hash + Eq, M, P, A> WaitQueues<K, M, P, A> {
         &self.shards[hash as usize % SHARDS]
     }
 
-    /// The number of keys in use.
+    /// Returns the number of keys in use.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
@@ -186,14 +186,14 @@ impl<K: Hash + Eq + Clone, M, P: Default, A> Drop for Waiting<'_, K, M, P, A> {
     }
 }
 
-/// The turn to work on a key. When it is dropped, the next one has it, with the payload if that was
-/// not taken.
+/// The turn to work on a key. When it is dropped, the next waiter gets it, with the payload if that
+/// was not taken.
 pub struct Turn<'t, K: Hash + Eq, M, P, A> {
     turns: &'t WaitQueues<K, M, P, A>,
     key: K,
     /// The payload of the turn, until it is taken; `None` once the turn was passed on.
     payload: Option<P>,
-    /// The waiters to be answered. If they are not, they become the first waiters again.
+    /// The waiters that will get a reply. If they get none, they become the first waiters again.
     closed: Vec<Arc<Waiter<M, P, A>>>,
 }
 
@@ -207,12 +207,12 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// The payload of the turn.
+    /// Returns the payload of the turn.
     pub fn payload(&mut self) -> Option<&mut P> {
         self.payload.as_mut()
     }
 
-    /// Decides which of the present waiters are to be answered, also if that was decided before.
+    /// Selects the current waiters that will get a reply, replacing an earlier selection.
     pub fn close(&mut self, is_answered: impl Fn(&M) -> bool) {
         let mut shard = self.turns.shard(&self.key).lock();
         self.reopen(&mut shard);
@@ -226,7 +226,7 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// Makes the waiters that were to be answered the first waiters again.
+    /// Makes the selected waiters the first waiters again.
     fn reopen(&mut self, shard: &mut Queues<K, M, P, A>) {
         let Some(queue) = shard.get_mut(&self.key) else {
             return;
@@ -239,13 +239,13 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// The messages of the waiters to be answered.
+    /// Returns the messages of the selected waiters.
     pub fn messages(&self) -> impl Iterator<Item = &M> {
         self.closed.iter().map(|waiter| &waiter.message)
     }
 
-    /// Answers the waiters, in the order of their messages. Those that have left meanwhile are
-    /// skipped.
+    /// Replies to the selected waiters, in the order of their messages. Waiters that have left
+    /// meanwhile are skipped.
     pub fn answer(&mut self, answers: impl IntoIterator<Item = A>) {
         for (waiter, answer) in self.closed.drain(..).zip(answers) {
             if let Ok(Some(waker)) = waiter.give(State::Answered(answer)) {
@@ -254,7 +254,7 @@ impl<'t, K: Hash + Eq, M, P, A> Turn<'t, K, M, P, A> {
         }
     }
 
-    /// True if there is a waiter.
+    /// Returns true if there is a waiter.
     pub fn is_awaited(&self) -> bool {
         let shard = self.turns.shard(&self.key).lock();
         shard.get(&self.key).is_some_and(|queue| !queue.is_empty())

@@ -1,4 +1,4 @@
-//! Write combining: one client writes a key for all that want to write it.
+//! Write combining: one client writes a key for all clients that want to write it.
 
 use super::wait_queue::{Called, Turn, WaitQueues};
 use crate::error::PoolError;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 /// A write to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Sets the value, whether the key is there or not.
+    /// A write of the value, whether the key exists or not.
     Insert(Vec<u8>),
-    /// As `Insert`, for a caller that needs no old value: the bytes of the returned one mean
-    /// nothing.
+    /// A write like `Insert`, for a caller that needs no old value: the bytes of the returned one
+    /// mean nothing.
     Put(Vec<u8>),
-    /// Sets the value if the key is there.
+    /// A write of the value if the key exists.
     Update(Vec<u8>),
-    /// As `Update`, for a caller that needs only the presence of the key: the bytes of the returned
-    /// value mean nothing.
+    /// A write like `Update`, for a caller that only needs to know if the key exists: the bytes of
+    /// the returned value mean nothing.
     Overwrite(Vec<u8>),
 }
 
 impl Write {
-    /// True if it makes a key that is not there.
+    /// Returns true if it creates a key that does not exist.
     pub fn inserts(&self) -> bool {
         matches!(self, Write::Insert(_) | Write::Put(_))
     }
 
-    /// The value of a key after the write, if it was `before`.
+    /// Returns the value of a key after the write, if it was `before`.
     fn after<'w>(&'w self, before: Option<&'w [u8]>) -> Option<&'w [u8]> {
         match self {
             Write::Insert(value) | Write::Put(value) => Some(value),
@@ -40,9 +40,9 @@ type Answer = Result<Held, PoolError>;
 type Key = Arc<[u8]>;
 type WriteTurn<'w> = Turn<'w, Key, Arc<Write>, (), Answer>;
 
-/// One client of a compute node writes a key, together with the concurrent writes of other clients
-/// here: only the last value goes to the memory node, just before the release of the lock (write
-/// combining: SMART, OSDI 2023).
+/// A table of writes, in which one client of a compute node writes a key, together with the
+/// concurrent writes of other clients of that node: only the last value goes to the memory node,
+/// just before the release of the lock (write combining: SMART, OSDI 2023).
 ///
 /// The writes take effect in sequence at the moment in which the last value does, the leader's
 /// first and then in the order of their arrival. Each returns the old value: the leader's the one
@@ -89,12 +89,12 @@ impl WriteCombining {
         done
     }
 
-    /// The number of keys that are being written.
+    /// Returns the number of keys that are being written.
     pub fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// True if none is being written.
+    /// Returns true if none is being written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -103,15 +103,15 @@ impl WriteCombining {
 /// The client that writes a key, possibly for others too.
 #[derive(Debug)]
 pub struct Leader<'w> {
-    /// `None`: writes are not combined.
+    /// The turn; `None` if writes are not combined.
     turn: Option<WriteTurn<'w>>,
     write: Arc<Write>,
-    /// The answers of the combined writes, one for each.
+    /// The results of the combined writes, one for each.
     answers: Vec<Held>,
 }
 
 impl Leader<'_> {
-    /// A leader that does only its own write.
+    /// Creates a leader that does only its own write.
     pub(super) fn alone(write: Write) -> Leader<'static> {
         Leader {
             turn: None,
@@ -120,7 +120,7 @@ impl Leader<'_> {
         }
     }
 
-    /// The leader's own write.
+    /// Returns the leader's own write.
     pub fn write(&self) -> &Write {
         &self.write
     }
@@ -128,7 +128,7 @@ impl Leader<'_> {
     /// Decides which writes are combined with this one, and returns the value to write; `None` if
     /// the key stays absent. `found` is the key's value.
     ///
-    /// If the key exists, all present writes are combined. If it does not, and the leader updates,
+    /// If the key exists, all waiting writes are combined. If it does not, and the leader updates,
     /// only updates are: all of them find it absent. Inserts wait, because the leader may not know
     /// a free slot.
     ///
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Ends when it is polled for the second time.
+    /// Returns when it is polled for the second time.
     async fn pause() {
         let mut polled = false;
         std::future::poll_fn(|_| match std::mem::replace(&mut polled, true) {
@@ -189,7 +189,7 @@ mod tests {
         .await;
     }
 
-    /// A register, and how often it was written.
+    /// A register, and the number of times that it was written.
     #[derive(Default)]
     struct Remote {
         held: Cell<Option<u8>>,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     impl Remote {
-        /// Takes two pauses: one before it closes, and one before it writes.
+        /// Pauses twice: before it closes, and before it writes.
         async fn lead(&self, leader: &mut Leader<'_>) -> Answer {
             let found = self.held.get().map(|value| vec![value]);
             pause().await;
@@ -220,8 +220,8 @@ mod tests {
         Write::Insert(vec![value])
     }
 
-    /// The kinds of four writes, and whether the key exists: all combinations, compared with the
-    /// writes done in sequence in the order of their answers.
+    /// All combinations of the kinds of four writes and of the key's existence give the same as the
+    /// writes done in sequence, in the order of their results.
     #[test]
     fn each_write_meets_the_one_before_it() {
         for case in 0..32_u8 {
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(poll(first.as_mut()), None);
         let mut second = pin!(remote.write(&writes, insert(2)));
         assert_eq!(poll(second.as_mut()), None);
-        // It closes.
+        // The leader closes.
         assert_eq!(poll(first.as_mut()), None);
         let mut late = pin!(remote.write(&writes, insert(3)));
         assert_eq!(poll(late.as_mut()), None);
@@ -323,7 +323,7 @@ mod tests {
         let writes = WriteCombining::default();
         let lead = async |leader: &mut Leader<'_>| {
             pause().await;
-            // The key is there, so an insert is combined; then it is not.
+            // The key exists, so an insert is combined; then it does not.
             assert_eq!(leader.close(Some(&[7])), Some(vec![3]));
             assert_eq!(leader.close(None), None);
             Ok(None)

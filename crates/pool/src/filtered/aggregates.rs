@@ -1,6 +1,6 @@
-//! What becomes of the values of a range.
+//! Aggregates of the values of a range.
 
-/// Count, sum, least and greatest of values.
+/// The count, sum, least and greatest of values.
 ///
 /// ```
 /// use nearfield_pool::filtered::Aggregates;
@@ -12,9 +12,9 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aggregates {
-    /// How many values there are.
+    /// Number of values.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: u128,
     /// The least one, if there is one.
     pub min: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Aggregates {
 }
 
 impl Aggregates {
-    /// The mean; `None` if there is no value.
+    /// Returns the mean; `None` if there is no value.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
@@ -58,8 +58,8 @@ impl FromIterator<u64> for Aggregates {
     }
 }
 
-/// The number that a value counts as: its first eight bytes, low end first. A shorter value counts
-/// as if zeros followed it.
+/// Returns the number that a value counts as: its first eight bytes, low end first. A shorter value
+/// counts as if zeros followed it.
 ///
 /// ```
 /// use nearfield_pool::filtered::number;

@@ -1,8 +1,8 @@
 //! The code of the program that reads leaves.
 //!
 //! An iteration reads one group of a leaf: a replica of the metadata and the entries behind it. The
-//! places of entries follow from the address, as each line begins with a byte of versions: where
-//! that falls into an entry, the parts before and behind it are put together.
+//! offsets of entries follow from the address, because each line begins with a byte of versions: if
+//! that byte falls into an entry, the parts before and behind it are joined.
 
 use super::program::{Protection, Walk};
 use super::scratchpad::{BEYOND, COUNT, HIGH, LEAF, LEAVES, LIST, LOW, MAX, MIN, MORE};
@@ -18,7 +18,7 @@ use nearfield_offload::isa::{
 };
 use nearfield_offload::program::NODE_BYTES_MAX;
 
-/// Where things lie in leaves, in bytes.
+/// The offsets of the parts of leaves, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     pub groups: usize,
@@ -28,25 +28,26 @@ pub struct Places {
     entry: usize,
     key: usize,
     value: usize,
-    /// Keys are words with a byte behind them that is zero in an empty slot.
+    /// Set if keys are words followed by a byte that is zero in an empty slot.
     has_suffix: bool,
-    /// The wire offset behind the last entry.
+    /// Offset on the wire behind the last entry.
     end: usize,
-    /// The wire offset of the word that guards the leaf.
+    /// Offset on the wire of the word that guards the leaf.
     guard: usize,
 }
 
 const WORD: usize = WORD_BYTES as usize;
 const LINE: usize = LINE_BYTES as usize;
-/// Of a replica: whether the leaf is valid, and the address of its sibling.
+/// Offsets in a replica: of the byte that is set if the leaf is valid, and of the address of its
+/// sibling.
 const VALID: usize = 1;
 const SIBLING_AT: usize = 2;
-/// The place of a lock word's bit that says whether the lock is held.
+/// Position of a lock word's bit that is set while the lock is held.
 const HELD_AT: i32 = HELD_BIT.trailing_zeros() as i32;
 
 impl Places {
-    /// The places in leaves of a layout; `None` if entries are not of words, or a group does not
-    /// fit one load.
+    /// Creates the offsets in leaves of a layout; returns `None` if entries are not words, or a
+    /// group does not fit one load.
     pub fn new(layout: &LeafLayout, protection: Protection) -> Option<Places> {
         let shape = layout.geometry().shape();
         let (groups, span) = (layout.groups(), layout.span());
@@ -68,9 +69,9 @@ impl Places {
         };
         let are_words = matches!(shape.key_bytes, WORD | 9) && shape.value_bytes == WORD;
         let are_whole = slots * groups == span;
-        // No object has bytes of versions at two places.
+        // No part has bytes of versions at two offsets.
         let are_short = places.entry < LINE && places.replica < LINE;
-        // Loads do not go beyond the memory of the leaf.
+        // Loads stay within the memory of the leaf.
         let load = places.load();
         let is_inside =
             (0..groups).all(|group| layout.group_place(group) + load <= layout.allocation_bytes());
@@ -78,30 +79,29 @@ impl Places {
         (are_words && are_whole && are_short && fits).then_some(places)
     }
 
-    /// The bytes of a load: those of a group if each object in it had a byte of versions.
+    /// Returns the bytes of a load: those of a group if each part of it had a byte of versions.
     fn load(&self) -> usize {
         self.replica + 1 + self.slots * (self.entry + 1)
     }
 
-    /// Where the guard lies in a load of the iteration that reads it.
+    /// Returns the offset of the guard in a load of the iteration that reads it.
     fn guard_in_load(&self) -> usize {
         self.load() - WORD
     }
 
-    /// How far behind the start of a leaf that load begins.
+    /// Returns the offset in a leaf at which that load begins.
     pub fn guard_load(&self) -> usize {
         self.guard - self.guard_in_load()
     }
 }
 
-/// A program while it is written.
-///
+/// A program that is being generated.
 /// | register | content in a group |
 /// |---|---|
 /// | 0, 4, 5 | temporary: the key, the value |
 /// | 1 | the least key |
 /// | 2 | the scratchpad |
-/// | 6, 7 | the present entry, and its address as a number |
+/// | 6, 7 | the current entry, and its address as a number |
 /// | 8 | the count of what was selected |
 /// | 9, 3 | the sums of its lower and upper halves; in a list 9 is temporary |
 pub struct Code {
@@ -111,7 +111,7 @@ pub struct Code {
     builder: Builder,
 }
 
-/// The end of a program.
+/// Labels at the end of a program.
 struct Stops {
     changed: Label,
     gone: Label,
@@ -122,7 +122,7 @@ use AluOperation::{Add, And, ShiftLeft, ShiftRight, Subtract, Xor};
 use Condition::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
 
 impl Code {
-    /// The code of a walk over such leaves.
+    /// Generates the code of a walk over such leaves.
     pub fn write(
         places: Places,
         protection: Protection,
@@ -200,9 +200,9 @@ impl Code {
         self.get_guard(R5);
         self.put(SEEN, R5);
         match self.protection {
-            // It is odd.
+            // It is odd: a writer is at work.
             Protection::Counter => self.builder.alu(And, R5, 1),
-            // It is held.
+            // The lock is held.
             Protection::Stamp => self.builder.alu(ShiftRight, R5, HELD_AT),
         }
         if self.protection.is_checked() {
@@ -221,7 +221,7 @@ impl Code {
         }
     }
 
-    /// Reads the replica of a group, and goes on to its first entry.
+    /// Reads the replica of a group, and continues with its first entry.
     fn begin_group(&mut self, stops: &Stops) {
         let known = self.builder.label();
         self.builder.set(R6, R1);
@@ -252,13 +252,13 @@ impl Code {
         }
     }
 
-    /// The place of the present entry in its line, in register 5.
+    /// Computes the offset of the current entry in its line, in register 5.
     fn within_line(&mut self) {
         self.builder.set(R5, R7);
         self.builder.alu(And, R5, LINE as i32 - 1);
     }
 
-    /// Takes the present entry, and goes on to the next.
+    /// Takes the current entry, and continues with the next.
     fn entry(&mut self) {
         let (divided, read) = (self.builder.label(), self.builder.label());
         let (next, beyond) = (self.builder.label(), self.builder.label());
@@ -294,7 +294,7 @@ impl Code {
         self.builder.place(next);
     }
 
-    /// The byte behind the key, if there is one, in register 5.
+    /// Loads the byte behind the key, if there is one, into register 5.
     fn suffix(&mut self, key: usize) {
         if self.places.has_suffix {
             let at = key + WORD;
@@ -302,7 +302,7 @@ impl Code {
         }
     }
 
-    /// Reads an entry with a byte of versions in it, or right behind it: that is the byte of number
+    /// Reads an entry with a byte of versions in it, or right behind it: the byte of number
     /// `64 - r5`, counted from the entry's start.
     fn divided_entry(&mut self) {
         let Places {
@@ -312,7 +312,7 @@ impl Code {
         let (in_value, behind_key) = (self.builder.label(), self.builder.label());
         let (behind_value, read) = (self.builder.label(), self.builder.label());
         self.builder.store(Size::Double, R10, -8, R7);
-        // Eight times the byte's number, as shifts count: modulo 64.
+        // Eight times the byte's number, because shifts count bits, modulo 64.
         self.builder.set(R7, R5);
         self.builder.alu(ShiftLeft, R7, 3);
         self.builder.instruction(Instruction::Negate {
@@ -321,7 +321,7 @@ impl Code {
         });
         self.builder
             .branch(LessOrEqual, R5, line - value as i32, in_value);
-        // Before the value.
+        // The byte is before the value.
         self.builder.load(Size::Double, R0, R6, key as i16);
         if self.places.has_suffix {
             let least = line - (key + WORD) as i32;
@@ -329,7 +329,7 @@ impl Code {
         }
         self.builder.load(Size::Double, R4, R6, key as i16 + 1);
         if key > 1 {
-            // Before the key.
+            // The byte is before the key.
             let in_key = self.builder.label();
             self.builder
                 .branch(LessOrEqual, R5, line - key as i32, in_key);
@@ -357,8 +357,8 @@ impl Code {
         self.builder.alu(Add, R7, entry as i32 + 1);
     }
 
-    /// Puts a word together of its parts before a byte of versions and behind it, where `lower` was
-    /// loaded from its place and `upper` from one byte behind that.
+    /// Joins the parts of a word before and behind a byte of versions, where `lower` was loaded
+    /// from its offset and `upper` from one byte further.
     fn join(&mut self, lower: Register, upper: Register, place: usize) {
         self.builder.alu(Subtract, R7, 8 * place as i32);
         self.builder.alu(Xor, upper, lower);
@@ -367,7 +367,7 @@ impl Code {
         self.builder.alu(Xor, lower, upper);
     }
 
-    /// Goes on to `next` if the filter does not select the value in register 4.
+    /// Jumps to `next` if the filter does not select the value in register 4.
     fn filter(&mut self, temporary: Register, next: Label) {
         self.builder.set(R5, R4);
         self.get(temporary, FIRST);
@@ -400,7 +400,7 @@ impl Code {
     /// Appends key and value to the list.
     fn list(&mut self, next: Label) {
         self.filter(R9, next);
-        // There is room for a leaf; the verifier does not know that.
+        // There is room for a leaf, but the verifier does not know that.
         self.builder
             .branch(GreaterOrEqual, R8, LIST_MAX as i32, next);
         self.builder.set(R5, R8);
@@ -412,7 +412,7 @@ impl Code {
         self.builder.alu(Add, R8, 1);
     }
 
-    /// Counts what the leaf has, and goes on to the next one, if there is more.
+    /// Counts the values of the leaf, and continues with the next one, if there is more.
     fn end_leaf(&mut self) {
         let words = match self.walk {
             Walk::Aggregates => PRESENT - COUNT,

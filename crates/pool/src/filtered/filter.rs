@@ -2,8 +2,8 @@
 
 use std::ops::{Bound, RangeBounds};
 
-/// Selects values, which count as unsigned numbers ([`number`](super::number)), by comparing them
-/// with constants.
+/// A filter of values, which compares them with constants as unsigned numbers
+/// ([`number`](super::number)).
 ///
 /// ```
 /// use nearfield_pool::filtered::Filter;
@@ -17,7 +17,7 @@ pub struct Filter {
     selected: Option<Selected>,
 }
 
-/// The numbers from `first` on, `more` of them behind it, around the end if need be.
+/// The numbers from `first` on, `more` of them behind it, wrapping around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selected {
     pub first: u64,
@@ -33,27 +33,27 @@ impl Filter {
         Filter { selected }
     }
 
-    /// Values of at least this.
+    /// Creates a filter of values that are at least this.
     pub const fn at_least(least: u64) -> Filter {
         Filter::of(least, u64::MAX - least)
     }
 
-    /// Values of at most this.
+    /// Creates a filter of values that are at most this.
     pub const fn at_most(greatest: u64) -> Filter {
         Filter::of(0, greatest)
     }
 
-    /// This value.
+    /// Creates a filter of this value.
     pub const fn equal_to(value: u64) -> Filter {
         Filter::of(value, 0)
     }
 
-    /// All values but this.
+    /// Creates a filter of all values except this.
     pub const fn other_than(value: u64) -> Filter {
         Filter::of(value.wrapping_add(1), u64::MAX - 1)
     }
 
-    /// Values in a range.
+    /// Creates a filter of values in a range.
     pub fn between(range: impl RangeBounds<u64>) -> Filter {
         let least = match range.start_bound() {
             Bound::Unbounded => Some(0),
@@ -72,7 +72,7 @@ impl Filter {
         Filter { selected }
     }
 
-    /// Whether it selects a value.
+    /// Returns true if it selects a value.
     pub const fn matches(&self, value: u64) -> bool {
         match self.selected {
             Some(Selected { first, more }) => value.wrapping_sub(first) <= more,
@@ -80,7 +80,7 @@ impl Filter {
         }
     }
 
-    /// The numbers that it selects, if there are any.
+    /// Returns the numbers that it selects, if there are any.
     pub(crate) const fn selected(&self) -> Option<Selected> {
         self.selected
     }

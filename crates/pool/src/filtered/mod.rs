@@ -1,10 +1,9 @@
-//! Filters and aggregates over a range of keys: the values read as numbers.
+//! Filters and aggregates over a range of keys; the values are read as numbers.
 //!
-//! - [`Filter`] selects values, [`Aggregates`] is what becomes of those that are selected.
+//! - [`Filter`] selects values, [`Aggregates`] has the results for those that are selected.
 //! - [`ScanRange`] is the range of keys.
 //! - `program` is the program that a memory node runs on the leaves of a tree, `code` its code,
-//!   `scratchpad` the state that it carries from leaf to leaf; [`Programs`] is the way to the
-//!   nodes.
+//!   `scratchpad` the state that it carries from leaf to leaf; [`Programs`] runs them on the nodes.
 //!
 //! The tree itself is in [`chime`](crate::chime), which decides which leaves a program reads.
 

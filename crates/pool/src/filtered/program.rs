@@ -1,15 +1,17 @@
-//! The programs that read leaves where they lie.
+//! The programs that read leaves where they are stored.
 //!
-//! What a leaf holds counts if it is of one state:
+//! The content of a leaf counts if it was read in one state:
 //!
-//! - Where nodes have counters ([`Protection::Counter`]), an iteration before the first group and
-//!   one behind the last find the same even number. Values that are written without a mark are
-//!   aligned words, which one load reads as a whole.
-//! - Where memory changes by whole posts only between two iterations ([`Protection::Stamp`]), each
-//!   group is of one state. These iterations find the same lock word, of a free lock, so that no
-//!   key has left its slot meanwhile: then the lock's stamp would be another one.
+//! - If nodes have counters ([`Protection::Counter`]), an iteration before the first group and one
+//!   behind the last find the same even number. Values that are written without a mark are aligned
+//!   words, which one load reads as a whole.
+//! - If memory changes only between two iterations, by whole posts ([`Protection::Stamp`]), each
+//!   group is read in one state. The iterations before and behind the groups find the same lock
+//!   word, of a free lock, so that no key has left its slot meanwhile: otherwise the lock's stamp
+//!   would differ.
 //!
-//! Otherwise the program ends, and says at which leaf. It also ends where a merged leaf was.
+//! Otherwise the program ends, and reports at which leaf. It also ends at a leaf that was merged
+//! into another.
 
 use super::aggregates::Aggregates;
 use super::code::{Code, Places};
@@ -24,17 +26,17 @@ use nearfield_offload::traversal::{Outcome, Query, Status};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// By what a program notices that a leaf was changed while it was read.
+/// The means by which a program detects that a leaf was changed while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// By the counter behind the leaf's lock.
+    /// The counter behind the leaf's lock.
     Counter,
-    /// By the stamp in the lock.
+    /// The stamp in the lock.
     Stamp,
 }
 
 impl Protection {
-    /// False in a test that leaves the check out.
+    /// Returns false in a test that leaves the check out.
     pub fn is_checked(self) -> bool {
         match self {
             Protection::Counter => Check::Counters.is_made(),
@@ -43,16 +45,16 @@ impl Protection {
     }
 }
 
-/// What a program does with the entries that it selects.
+/// The result of a program for the entries that it selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walk {
-    /// Their [`Aggregates`].
+    /// The [`Aggregates`] of their values.
     Aggregates,
     /// A list of them.
     Entries,
 }
 
-/// The programs of a tree, which are made when they are first needed.
+/// The programs of a tree, which are generated when they are first needed.
 #[derive(Debug)]
 pub struct LeafPrograms {
     layout: LeafLayout,
@@ -61,32 +63,32 @@ pub struct LeafPrograms {
     entries: OnceCell<Option<LeafProgram>>,
 }
 
-/// A program, and how far it goes.
+/// A program, with its start and its iterations per leaf.
 #[derive(Debug)]
 pub struct LeafProgram {
     program: Arc<Program>,
-    /// How far behind the start of a leaf the first iteration begins.
+    /// Offset in a leaf at which the first iteration begins.
     start: u64,
     iterations_a_leaf: u64,
 }
 
-/// How a run has ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At the end of the range.
+    /// The end of the range.
     Done,
-    /// At this leaf, which was changed, or before it.
+    /// This leaf, which was changed, or one before it.
     Before(GlobalAddress),
-    /// At this leaf, for which the list has no room.
+    /// This leaf, for which the list has no room.
     Full(GlobalAddress),
-    /// At what is no leaf any more.
+    /// A former leaf, which is no leaf any more.
     Gone,
-    /// Otherwise: no memory node has run all of it.
+    /// A refusal: no memory node has run all of it.
     Refused(Status),
 }
 
 impl LeafPrograms {
-    /// The programs for leaves of a layout, if there is a protection.
+    /// Creates the programs for leaves of a layout, if there is a protection.
     pub fn new(layout: LeafLayout, protection: Option<Protection>) -> LeafPrograms {
         LeafPrograms {
             layout,
@@ -96,7 +98,7 @@ impl LeafPrograms {
         }
     }
 
-    /// The program for a walk; `None` if no program can read such leaves.
+    /// Returns the program for a walk; `None` if no program can read such leaves.
     pub fn get(&self, walk: Walk) -> Option<&LeafProgram> {
         let cell = match walk {
             Walk::Aggregates => &self.aggregates,
@@ -108,8 +110,8 @@ impl LeafPrograms {
 }
 
 impl LeafProgram {
-    /// The program for leaves of a layout; `None` if entries are not of words, or a group does not
-    /// fit one load.
+    /// Creates the program for leaves of a layout; returns `None` if entries are not words, or a
+    /// group does not fit one load.
     fn new(layout: &LeafLayout, protection: Protection, walk: Walk) -> Option<LeafProgram> {
         let places = Places::new(layout, protection)?;
         let scratchpad = match walk {
@@ -126,18 +128,18 @@ impl LeafProgram {
         })
     }
 
-    /// How many iterations a leaf takes.
+    /// Returns the number of iterations per leaf.
     pub fn iterations_a_leaf(&self) -> u64 {
         self.iterations_a_leaf
     }
 
-    /// The walk from a leaf on.
+    /// Returns the query that walks from a leaf on.
     pub fn query(&self, leaf: GlobalAddress, keys: WordRange, selected: Selected) -> Query {
         let words = scratchpad::initial(keys, selected);
         Query::new(&self.program, leaf.to_bits() + self.start, &words)
     }
 
-    /// How a run has ended.
+    /// Returns the end of a run.
     pub fn end(&self, outcome: &Outcome) -> End {
         let leaf = GlobalAddress::from_bits(outcome.word(LEAF));
         match outcome.status {
@@ -156,17 +158,17 @@ impl LeafProgram {
         }
     }
 
-    /// How many leaves were read.
+    /// Returns the number of leaves that were read.
     pub fn leaves(outcome: &Outcome) -> u64 {
         outcome.word(LEAVES)
     }
 
-    /// The aggregates of what was selected in them.
+    /// Returns the aggregates of the selected values in them.
     pub fn aggregates(outcome: &Outcome) -> Aggregates {
         scratchpad::aggregates(outcome)
     }
 
-    /// Keys and values of what was selected in them.
+    /// Returns the selected keys and values in them.
     pub fn entries(outcome: &Outcome) -> impl Iterator<Item = (u64, u64)> + '_ {
         scratchpad::entries(outcome)
     }

@@ -1,15 +1,15 @@
-//! The way to memory nodes that run programs.
+//! Access to memory nodes that run programs.
 
 use nearfield_offload::traversal::{Outcome, Query, Runner};
 use std::fmt::Display;
 
-/// Runs programs where the memory is: any [`Runner`], such as a client over UDP
+/// An executor of programs where the memory is: any [`Runner`], such as a client over UDP
 /// (`nearfield_offload::net::udp::Client`).
 pub trait Programs {
-    /// Runs a query for at most so many iterations.
+    /// Runs a query for at most `iterations` iterations.
     ///
     /// # Errors
-    /// There is no answer, and why.
+    /// The reason for which there is no reply.
     fn run(&mut self, query: &Query, iterations: u64) -> Result<Outcome, String>;
 }
 

@@ -3,7 +3,7 @@
 use crate::error::PoolError;
 use crate::index;
 
-/// Keys of a tree from one to another, both included. They have the length of the tree's keys, and
+/// A range of keys of a tree, both bounds included. They have the length of the tree's keys, and
 /// may be all zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanRange {
@@ -13,7 +13,7 @@ pub struct ScanRange {
     suffix: Option<u8>,
 }
 
-/// Keys as numbers from one to another, both included.
+/// A range of keys as numbers, both bounds included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WordRange {
     pub low: u64,
@@ -23,7 +23,7 @@ pub(crate) struct WordRange {
 const WORD: usize = size_of::<u64>();
 
 impl ScanRange {
-    /// All keys from `low` to `high`.
+    /// Creates the range of all keys from `low` to `high`.
     pub fn new(low: &[u8], high: &[u8]) -> ScanRange {
         ScanRange {
             low: low.to_vec(),
@@ -32,19 +32,19 @@ impl ScanRange {
         }
     }
 
-    /// The same range of a tree all of whose keys end with this byte.
+    /// Returns the same range for a tree with keys that all end with this byte.
     pub(crate) fn with_suffix(self, suffix: u8) -> ScanRange {
         let suffix = Some(suffix);
         ScanRange { suffix, ..self }
     }
 
-    /// Refuses bounds that have not the length of keys.
+    /// Refuses bounds that differ in length from keys.
     pub(crate) fn check(&self, key_bytes: usize) -> Result<(), PoolError> {
         index::check_bound(&self.low, key_bytes)?;
         index::check_bound(&self.high, key_bytes)
     }
 
-    /// The rest of the range behind a key; `None` if nothing is left.
+    /// Returns the rest of the range behind a key; `None` if nothing is left.
     pub(crate) fn behind(&self, key: &[u8]) -> Option<ScanRange> {
         let mut low = key.to_vec();
         let is_next = low.iter_mut().rev().any(|byte| {
@@ -66,8 +66,8 @@ impl ScanRange {
         *self.low <= *key && *key <= *self.high
     }
 
-    /// The range as one of numbers, if keys are words: eight bytes, or nine of which the last is
-    /// always the same. `Some(None)` if there is no such key.
+    /// Returns the range as one of numbers, if keys are words: eight bytes, or nine with a constant
+    /// last one. `Some(None)` if there is no such key.
     pub(crate) fn words(&self) -> Option<Option<WordRange>> {
         let split = |key: &[u8]| {
             let (word, rest) = key.split_first_chunk::<WORD>()?;
@@ -86,7 +86,7 @@ impl ScanRange {
         Some(range.map(|(low, high)| WordRange { low, high }))
     }
 
-    /// The key of a number.
+    /// Returns the key of a number.
     pub(crate) fn key_of(&self, word: u64) -> Vec<u8> {
         let mut key = word.to_be_bytes().to_vec();
         key.extend(self.suffix);

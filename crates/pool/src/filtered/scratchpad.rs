@@ -1,7 +1,7 @@
 //! The words that a program carries from leaf to leaf.
 //!
-//! What it has found in whole leaves stands apart from what it has found in the present one, which
-//! counts only when the leaf is known to be whole.
+//! The results from whole leaves are kept apart from those of the current one, which count only
+//! when the leaf is known to be whole.
 
 use super::aggregates::Aggregates;
 use super::filter::Selected;
@@ -9,51 +9,51 @@ use super::range::WordRange;
 use nearfield_offload::program::SCRATCHPAD_BYTES_MAX;
 use nearfield_offload::traversal::Outcome;
 
-/// The least and the greatest key.
+/// The least and the greatest key of the range.
 pub const LOW: usize = 0;
 pub const HIGH: usize = 1;
-/// The first number that the filter selects, and how many more it does.
+/// The first number that the filter selects, and the number of those that follow it.
 pub const FIRST: usize = 2;
 pub const MORE: usize = 3;
-/// Of the leaves behind: the values that were selected. A list of entries needs only the count. The
-/// lower and the upper halves of values have a sum each, as a program has no carry but by a branch
-/// that no processor predicts.
+/// Results from the leaves read before: the selected values. A list of entries needs only the
+/// count. The lower and the upper halves of values have a sum each, because a program has no carry
+/// except by a branch, which no processor could predict.
 pub const COUNT: usize = 4;
 pub const SUM_LOWER: usize = 5;
 pub const SUM_UPPER: usize = 6;
 pub const MIN: usize = 7;
 pub const MAX: usize = 8;
-/// As many words: the same with the present leaf, as far as it was read.
+/// The first of as many words: the same including the current leaf, as far as it was read.
 pub const PRESENT: usize = 9;
-/// The number of the next group of the present leaf, from 1 on; one more behind the last; 0 if the
-/// leaf's guard is to be read.
+/// The number of the next group of the current leaf, from 1 on; one more behind the last; 0 if the
+/// leaf's guard must be read.
 pub const STAGE: usize = 14;
-/// The guard of the present leaf: its counter or its lock word.
+/// The guard of the current leaf: its counter or its lock word.
 pub const SEEN: usize = 15;
-/// The address of the present leaf.
+/// The address of the current leaf.
 pub const LEAF: usize = 16;
-/// That of the leaf to the right.
+/// The address of the leaf to the right.
 pub const SIBLING: usize = 17;
-/// 1 if a key beyond the greatest was seen.
+/// Flag: 1 if a key beyond the greatest was seen.
 pub const BEYOND: usize = 18;
-/// Why the program has ended; 0 if it is done.
+/// The reason for which the program has ended; 0 if it has completed.
 pub const STOP: usize = 19;
-/// How many leaves were read.
+/// Number of leaves that were read.
 pub const LEAVES: usize = 20;
-/// Where the list of entries begins: key and value of each.
+/// The start of the list of entries: key and value of each.
 pub const LIST: usize = 21;
 
-/// The present leaf was changed while it was read.
+/// The current leaf was changed while it was read.
 pub const CHANGED: i32 = 1;
-/// What should be a leaf is none any more.
+/// The former leaf is no leaf any more.
 pub const GONE: i32 = 2;
-/// The list may have no room for the entries of the present leaf.
+/// The list may have no room for the entries of the current leaf.
 pub const FULL: i32 = 3;
 
-/// The most entries of a list.
+/// Number of entries that a list may have.
 pub const LIST_MAX: usize = (SCRATCHPAD_BYTES_MAX / 8 - LIST) / 2;
 
-/// The words at the start.
+/// Returns the words at the start.
 pub fn initial(keys: WordRange, selected: Selected) -> [u64; LIST] {
     let mut words = [0; LIST];
     words[LOW] = keys.low;
@@ -65,7 +65,7 @@ pub fn initial(keys: WordRange, selected: Selected) -> [u64; LIST] {
     words
 }
 
-/// The aggregates of the leaves that were read as a whole.
+/// Returns the aggregates of the leaves that were read as a whole.
 pub fn aggregates(outcome: &Outcome) -> Aggregates {
     let count = outcome.word(COUNT);
     let of_some = |word| (count > 0).then(|| outcome.word(word));
@@ -77,7 +77,7 @@ pub fn aggregates(outcome: &Outcome) -> Aggregates {
     }
 }
 
-/// The list of entries of these leaves: keys and values.
+/// Returns the list of entries of these leaves: keys and values.
 pub fn entries(outcome: &Outcome) -> impl Iterator<Item = (u64, u64)> + '_ {
     let count = outcome.word(COUNT).min(LIST_MAX as u64) as usize;
     let word = |index, which| outcome.word(LIST + 2 * index + which);

@@ -44,12 +44,12 @@ impl fmt::Debug for Ring {
     }
 }
 
-/// Creates a ring of the kernel that completes reads when their thread enters it or sleeps there.
-/// Otherwise it interrupts the thread for each read. Linux supports this since 5.19; before, the
-/// ring is a plain one.
+/// Creates a ring of the kernel that completes reads when their thread enters it or sleeps there. A
+/// plain ring interrupts the thread for each read. Linux supports this since 5.19; before, the ring
+/// is a plain one.
 ///
-/// The thread need not ask for completions (`IORING_SETUP_DEFER_TASKRUN`), because then the kernel
-/// would not wake a thread that polls the ring.
+/// `IORING_SETUP_DEFER_TASKRUN` is not set: with it the thread would have to ask for completions,
+/// and the kernel would not wake a thread that polls the ring.
 fn kernel_ring(entries: u32) -> io::Result<IoUring> {
     IoUring::builder()
         .setup_coop_taskrun()
