@@ -11,7 +11,7 @@
 //! 1. In a shared phase, [`Claim::take`] claims what the record refers to; then the value is read.
 //! 2. The new tier takes the whole value.
 //! 3. In a shared phase and with the key's lock, [`Claim::publish`] replaces the old record with
-//!   the new one, if the key still holds the same value. Otherwise the move is abandoned.
+//!    the new one, if the key still holds the same value. Otherwise the move is abandoned.
 //!
 //! Readers see either record, and find either value whole: the old one stays until the next
 //! exclusive phase, because it is [`Retired`].
