@@ -1,4 +1,4 @@
-//! The paper's three applications as loads, with answers that are checked (Table 3).
+//! The paper's three applications as loads, with results that are checked (Table 3).
 
 use super::clock::Clock;
 use super::data::{
@@ -17,10 +17,10 @@ use rand_distr::{Distribution, Zipf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How keys are chosen.
+/// The distribution of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Zipf's distribution with YCSB's θ of 0.99, hot keys anywhere.
+    /// Zipf's distribution with YCSB's θ of 0.99. The hot keys are scattered.
     Zipf,
     Uniform,
 }
@@ -28,8 +28,8 @@ pub(super) enum Choice {
 /// An application with a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Application {
-    /// Look-ups of 32 keys, and an object. Of a hundred requests so many change a value. The caller
-    /// keeps what it has found of so many keys.
+    /// Look-ups of 32 keys, and an object. `updates` of a hundred requests change a value. The
+    /// caller caches the results of `cached` keys.
     WebService {
         updates: u32,
         choice: Choice,
@@ -40,20 +40,20 @@ pub(super) enum Application {
         choice: Choice,
         allocation: Allocation,
     },
-    /// Sum, count, least and greatest of a window of so many seconds.
+    /// Sum, count, least and greatest of a window of `seconds`.
     BtrDb {
         seconds: u64,
         choice: Choice,
         allocation: Allocation,
     },
-    /// A list of which so many nodes are walked.
+    /// A walk over this number of nodes of a list.
     List { nodes: u64 },
 }
 
 /// A slab of 1 GiB, the paper's coarsest.
 pub(super) const COARSE: u64 = 1 << 30;
 
-/// YCSB's B: of a hundred requests five updates.
+/// YCSB's B: five updates in a hundred requests.
 pub(super) const WEB_SERVICE: Application = Application::WebService {
     updates: 5,
     choice: Choice::Zipf,
@@ -73,7 +73,7 @@ pub(super) const fn btrdb(seconds: u64) -> Application {
 }
 
 impl Application {
-    /// Its name in rows.
+    /// Returns its name in rows.
     pub(super) fn name(self) -> String {
         match self {
             Application::WebService { .. } => "WebService".to_owned(),
@@ -83,9 +83,9 @@ impl Application {
         }
     }
 
-    /// The time of the caller's own work on an answer, in nanoseconds: WebService encrypts and
-    /// compresses an object. 20 µs is what the artifact's log of one caller leaves for it (26.9 µs
-    /// for a request); the others have next to nothing to do.
+    /// Returns the time of the caller's own work on a response, in nanoseconds: WebService encrypts
+    /// and compresses an object. The artifact's log of one caller leaves 20 µs for it (26.9 µs for
+    /// a request); the others have next to nothing to do.
     pub(super) fn own_ns(self) -> f64 {
         match self {
             Application::WebService { .. } => 20_000.0,
@@ -94,7 +94,7 @@ impl Application {
     }
 }
 
-/// Any of the data, behind one type.
+/// The data of any application, behind one type.
 pub(super) enum AnyData {
     HashTable(HashTable),
     OrderedTable(OrderedTable),
@@ -125,10 +125,10 @@ impl Data for AnyData {
 /// The memory of all memory nodes.
 pub(super) type Memory = Stored<AnyData>;
 
-/// A traversal of an application, and what its answer has to be.
+/// A traversal of an application.
 pub(super) type Work = Offloaded<Memory>;
 
-/// Requests of an application, one after the other.
+/// A generator of requests of an application.
 pub(super) struct Load {
     application: Application,
     memory: Rc<Memory>,
@@ -143,31 +143,31 @@ pub(super) struct Load {
     cache: Clock,
 }
 
-/// A request, and how to see that its answer is right.
+/// A request, with its expected result.
 pub(super) struct Asked {
     pub query: Query,
     pub object: Option<Object>,
     pub expected: Expected,
 }
 
-/// What an answer has to be.
+/// The expected result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// The values of the pairs.
     Pairs(Vec<u64>),
-    /// Values from so many on.
+    /// Values of successive entries.
     Values(Vec<u64>),
     /// Sum, count, least, greatest.
     Aggregate([u64; 4]),
-    /// The address of a node.
+    /// The address of the node with the value.
     Node(u64),
 }
 
-/// Iterations that a request may make: enough for all.
+/// Limit of the iterations of a request: enough for all.
 const ITERATIONS_MAX: u64 = 10_000;
 
 impl Load {
-    /// With as many keys as in the artifact, by the number of memory nodes.
+    /// Creates a load with as many keys as in the artifact, by the number of memory nodes.
     pub(super) fn new(
         application: Application,
         memory_nodes: usize,
@@ -176,7 +176,7 @@ impl Load {
         Load::of_parts(application, memory_nodes, memory_nodes, scale)
     }
 
-    /// With the keys of so many memory nodes on others.
+    /// Creates a load with the keys of `parts` memory nodes, stored on `memory_nodes`.
     pub(super) fn of_parts(
         application: Application,
         parts: usize,
@@ -236,7 +236,7 @@ impl Load {
             number: 0,
             cache: Clock::new(cached),
         };
-        // Until the cache is as it stays.
+        // Fills the cache until its content is stationary.
         for _ in 0..4 * cached {
             let key = load.chosen();
             load.cache.touch(key);
@@ -244,7 +244,7 @@ impl Load {
         Ok(load)
     }
 
-    /// The addresses of each memory node.
+    /// Returns the addresses of each memory node.
     pub(super) fn ranges(&self) -> &[std::ops::Range<u64>] {
         &self.ranges
     }
@@ -253,7 +253,7 @@ impl Load {
         &self.program
     }
 
-    /// A key by its rank, the hot ones anywhere.
+    /// Draws a key. Its rank is scattered, so that hot keys are anywhere.
     fn chosen(&mut self) -> u64 {
         match &self.zipf {
             Some(zipf) => {
@@ -264,7 +264,7 @@ impl Load {
         }
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(super) fn ask(&mut self) -> Asked {
         self.number += 1;
         let memory = Rc::clone(&self.memory);
@@ -285,14 +285,15 @@ impl Load {
         let mut keys: Vec<u64> = Vec::with_capacity(KEYS);
         for number in 1..=KEYS {
             let key = self.chosen();
-            // The last one leads to the object, which is not kept.
+            // The last key leads to the object, which is not cached.
             if !self.cache.touch(key) || number == KEYS {
                 keys.push(key);
             }
         }
         let is_update = self.random.random_range(0..100) < updates;
         let last = keys.last().copied().unwrap_or_default();
-        // It becomes what it is, so that later answers are as before, by a real store.
+        // The update stores the present value, so that later results stay the same, but is a real
+        // store.
         let stored = match is_update {
             true => table.value(last),
             false => 0,
@@ -370,7 +371,7 @@ impl Load {
         }
     }
 
-    /// A request for hardware.
+    /// Returns the next request in the form for hardware.
     pub(super) fn work(&mut self) -> (Work, Expected) {
         let asked = self.ask();
         let work = Offloaded::new(&asked.query, &self.memory, ITERATIONS_MAX);
@@ -382,7 +383,7 @@ impl Load {
     }
 }
 
-/// What is wrong with an answer, if anything is.
+/// Describes the error in a result, if there is one.
 pub(super) fn mistake(work: Work, end: End, expected: &Expected) -> Option<String> {
     let outcome: Outcome = work.outcome(end);
     if outcome.status != Status::Done {

@@ -1,4 +1,4 @@
-//! What the paper states beside what came out. Its text lost its numbers; those here are from its
+//! Claims of the paper and our results. The paper's text lost its numbers; those here are from its
 //! tables, from a summary of it and from its artifact.
 
 use super::cxl::FOUR;
@@ -8,23 +8,24 @@ use crate::figures::row::{Claim, Row};
 use crate::report::Kind;
 use Source::*;
 
-/// Where a number of ours comes from.
+/// The source of our number.
 #[derive(Clone, Copy)]
 enum Source {
-    /// The least or the most ratio of a quantity of the cache-based system and pulse, or the
-    /// reverse, over applications on one node.
+    /// The least or the greatest ratio of a quantity of the cache-based system and pulse, or its
+    /// inverse, over applications on one node.
     CacheBased(&'static str, Pick),
-    /// The least or the most ratio of energies of RPC and pulse.
+    /// The least or the greatest ratio of the energies of RPC and pulse.
     Energy(Pick),
-    /// The throughput of one logic with four memory pipelines as a part of four coupled cores'.
+    /// The throughput of one logic with four memory pipelines relative to that of four coupled
+    /// cores.
     Matches,
-    /// The latency of pulse-acc as a part of pulse's on two nodes, of an application.
+    /// The latency of pulse-acc relative to pulse's on two nodes, for an application.
     Distributed(&'static str),
-    /// How much pulse makes of the slowdown by CXL on four nodes.
+    /// The factor by which pulse reduces the slowdown by CXL on four nodes.
     Cxl(&'static str),
-    /// Crossings of an application in slabs of so many KiB.
+    /// Crossings of an application in slabs of this many KiB.
     Crossings(&'static str, f64),
-    /// Requests that cross.
+    /// Requests that cross, likewise.
     Crossing(&'static str, f64),
 }
 
@@ -119,7 +120,7 @@ fn ours(rows: &[Row], source: Source) -> Option<f64> {
     }
 }
 
-/// The height of a point, by its figure, panel and peer.
+/// Returns the height of a point, by its figure, panel and peer.
 fn value(rows: &[Row], place: (&str, &str, &str), x: f64, quantity: &str) -> Option<f64> {
     let (figure, panel, peer) = place;
     let mut rows = of(rows, figure, peer);
@@ -131,7 +132,7 @@ fn value(rows: &[Row], place: (&str, &str, &str), x: f64, quantity: &str) -> Opt
 }
 
 impl Pick {
-    /// Of all numbers; none while one is missing.
+    /// Picks from all numbers; returns `None` if one is missing.
     fn of(self, numbers: impl Iterator<Item = Option<f64>>) -> Option<f64> {
         let numbers: Vec<f64> = numbers.collect::<Option<_>>()?;
         let numbers = numbers.into_iter();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// So many pages, or whatever numbers name.
+/// The cached pages, by number.
 #[derive(Debug)]
 pub(super) struct Clock {
     capacity: usize,
@@ -21,7 +21,7 @@ impl Clock {
         }
     }
 
-    /// Uses a page: true if it was there, else it is now.
+    /// Uses a page. Returns true if it was cached; otherwise inserts it.
     pub(super) fn touch(&mut self, page: u64) -> bool {
         if self.capacity == 0 {
             return false;
@@ -61,7 +61,7 @@ mod tests {
             assert!(!clock.touch(page));
         }
         assert!(clock.touch(1));
-        // 1 has a second chance, 2 leaves.
+        // 1 has a second chance, 2 is evicted.
         assert!(!clock.touch(4));
         assert!(clock.touch(1) && clock.touch(3) && clock.touch(4));
         assert!(!clock.touch(2));

@@ -1,4 +1,4 @@
-//! How often traversals go from one memory node to another, of four: figures 2b and 2c.
+//! Figures 2b and 2c: the crossings of traversals between four memory nodes.
 
 use super::applications::{Application, Choice, Load};
 use super::data::Allocation;
@@ -11,13 +11,13 @@ use crate::harness::Interrupt;
 
 const MEMORY_NODES: usize = 4;
 
-/// How often slabs are drawn anew. Of 1 GiB there are twenty, so that one draw decides much; of
-/// smaller ones there are enough.
+/// Returns the number of draws of slabs. There are only twenty slabs of 1 GiB, so a single draw
+/// would decide much; of smaller ones there are enough.
 const fn draws(slab: u64) -> usize {
     if slab == 1 << 30 { 8 } else { 1 }
 }
 
-/// The paper's slabs.
+/// The paper's sizes of slabs.
 const SLABS: [(&str, u64); 3] = [("1 GiB", 1 << 30), ("2 MiB", 2 << 20), ("4 KiB", 4 << 10)];
 
 fn applications(allocation: Allocation) -> Vec<Application> {
@@ -33,13 +33,13 @@ fn applications(allocation: Allocation) -> Vec<Application> {
     std::iter::once(table).chain(windows).collect()
 }
 
-/// The crossings of requests, with one draw of slabs.
+/// Counts the crossings of requests with one draw of slabs.
 fn of_draw(
     application: Application,
     scale: &Scale,
     interrupt: &Interrupt,
 ) -> Result<Vec<usize>, PointError> {
-    // As the artifact's study: the keys of one memory node.
+    // The keys of one memory node, as in the artifact's study.
     let mut load = Load::of_parts(application, 1, MEMORY_NODES, scale)?;
     let mut counts = Vec::new();
     for number in 0..scale.traversals.max(1) {
@@ -106,7 +106,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 run.end_phase();
                 Ok(())
             });
-            // The place of each slab.
+            // Memory for the place of each slab.
             job.bytes = 64 << 20;
             jobs.push(job);
         }

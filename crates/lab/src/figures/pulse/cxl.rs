@@ -8,7 +8,7 @@ use crate::figures::row::{Quantity, Row};
 use nearfield_hardware::accelerator::cxl::{Load, Parameters};
 
 /// Applications with their nodes, hit rates and crossings between four memory nodes. Source: the
-/// artifact's model, which has no hits for WiredTiger where it is plotted.
+/// artifact's model, which has no hits for WiredTiger in its plots.
 const LOADS: [(&str, Load); 6] = [
     ("WebService", load(64.0, 0.2, 0.0)),
     ("WiredTiger", load(25.0, 0.0, 15.0)),

@@ -1,4 +1,4 @@
-//! What a run is, for people.
+//! The description of a run, as text.
 
 use super::scale::Scale;
 use crate::text::grouped;

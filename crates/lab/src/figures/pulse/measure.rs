@@ -13,16 +13,16 @@ use nearfield_hardware::accelerator::{End, Iteration, Node, Span, Traversal, Ver
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// What is at memory nodes.
+/// The hardware of memory nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum System {
-    /// An accelerator of a design, and whether the switch sends requests on.
+    /// An accelerator of a design; the switch or the caller forwards requests to the next node.
     Pulse {
         parameters: pulse::Parameters,
         design: Design,
         rerouting: Rerouting,
     },
-    /// Cores, and what their way adds to that of the rack.
+    /// Processor cores, with their own times of the network stack.
     Cores(cores::Parameters),
 }
 
@@ -42,14 +42,14 @@ pub(super) const PULSE_ACC: System = System::Pulse {
 pub(super) const RPC: System = System::Cores(cores::Parameters::XEON);
 pub(super) const RPC_ARM: System = System::Cores(cores::Parameters::ARM);
 
-/// A run.
+/// The setup of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setup {
     pub application: Application,
     pub system: System,
     pub rack: rack::Parameters,
     pub memory_nodes: usize,
-    /// Requests under way at the same time.
+    /// Number of requests in flight at the same time.
     pub under_way: usize,
 }
 
@@ -71,7 +71,7 @@ impl Setup {
         }
     }
 
-    /// With as many requests under way as keep all memory nodes busy.
+    /// Sets the number of requests in flight so that all memory nodes are busy.
     pub(super) fn saturated(self) -> Setup {
         Setup {
             under_way: 128 * self.memory_nodes,
@@ -80,29 +80,29 @@ impl Setup {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// The mean latency, with the caller's own work on an answer, in nanoseconds.
+    /// The mean latency, with the caller's own work on a response, in nanoseconds.
     pub latency_ns: f64,
     pub percentiles: Option<Latency>,
     /// Millions of requests a second.
     pub mops: f64,
-    /// For each request.
+    /// Crossings of a request.
     pub crossings: f64,
     pub iterations: f64,
-    /// What each memory node's memory carries, in bytes a second.
+    /// Throughput of each memory node's memory, in bytes a second.
     pub memory_bytes_per_second: f64,
-    /// For each request.
+    /// Bytes of memory that a request accesses.
     pub memory_bytes: f64,
-    /// What the callers' wire carries in its busier direction, in bytes a second.
+    /// Throughput of the callers' wire in its busier direction, in bytes a second.
     pub wire_bytes_per_second: f64,
-    /// Of all accelerators.
+    /// Usage of all accelerators together.
     pub usage: Usage,
     pub seconds: f64,
 }
 
-/// Runs a load, and checks every answer.
+/// Runs a load, and checks every result.
 pub(super) fn measure(
     setup: &Setup,
     scale: &Scale,
@@ -188,7 +188,7 @@ struct Run<'r> {
     interrupt: &'r Interrupt,
 }
 
-/// A traversal with what its answer has to be.
+/// A traversal with its expected result.
 pub(super) struct Checked {
     work: Work,
     expected: Expected,
@@ -287,11 +287,12 @@ impl Run<'_> {
     }
 }
 
-/// One request as the accelerator's bound needs it, of the mean over some requests.
+/// The accesses of one request, from which the accelerator's bound is computed as a mean over some
+/// requests.
 pub(super) struct Path {
-    /// Each fetch of a request: its first address, and bytes.
+    /// The fetches of a request: their first address, and bytes.
     pub fetches: Vec<Span>,
-    /// The instructions of each iteration.
+    /// Instructions of each iteration.
     pub instructions: Vec<u32>,
     pub profile: Profile,
 }

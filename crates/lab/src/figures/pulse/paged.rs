@@ -9,32 +9,32 @@ use crate::figures::job::PointError;
 use crate::harness::Interrupt;
 use nearfield_hardware::accelerator::paging::Parameters;
 
-/// What a request takes on the average.
+/// Mean numbers of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Paged {
     pub nodes: f64,
-    /// On pages of nodes and of objects.
+    /// Faults on pages of nodes and of objects.
     pub faults: f64,
-    /// Of these: on pages of objects.
+    /// Faults on pages of objects, which are included above.
     pub object_faults: f64,
 }
 
 impl Paged {
-    /// The faults on pages of nodes.
+    /// Returns the faults on pages of nodes.
     pub(super) fn traversal_faults(&self) -> f64 {
         self.faults - self.object_faults
     }
 }
 
-/// The paper's cache, 2 GB, of any number of bytes.
+/// Returns the paper's cache of 2 GB, independent of the bytes of data.
 pub(super) fn paper_cache(_: u64) -> u64 {
     2 << 30
 }
 
-/// Nodes of a traversal that the cache is filled with, and of one that counts.
+/// Nodes for each traversal of the scale that fill the cache, and as many that count.
 const NODES_EACH: u64 = 16;
 
-/// Follows traversals over pages. The first half fills the cache, whose size `cache` says by the
+/// Follows traversals over pages. The first half fills the cache. `cache` returns its size for the
 /// bytes of all data.
 pub(super) fn paged(
     application: Application,
@@ -48,7 +48,7 @@ pub(super) fn paged(
     let bytes = load.ranges().iter().map(|range| range.end - range.start);
     let mut cache = Clock::new((cache(bytes.sum()) / page) as usize);
     let (mut nodes, mut faults, mut object_faults) = (0_u64, 0_u64, 0_u64);
-    // As many nodes for all applications, whose traversals differ in length.
+    // The same number of nodes for all applications, because their traversals differ in length.
     let warming = scale.traversals as u64 * NODES_EACH;
     let (mut requests, mut is_warm) = (0, false);
     loop {

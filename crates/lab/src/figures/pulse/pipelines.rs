@@ -1,4 +1,4 @@
-//! One accelerator: tables 3 and 4, figures 4, 10 and 11, and those of the list.
+//! A single accelerator: tables 3 and 4, figures 4, 10 and 11, and those of the list.
 
 use super::applications::{Application, Load, WEB_SERVICE, WIRED_TIGER, btrdb};
 use super::measure::{Setup, System, follow, measure};
@@ -13,7 +13,7 @@ use nearfield_hardware::accelerator::pulse::schedule::staggered;
 use nearfield_hardware::accelerator::pulse::{Design, Parameters, Usage};
 use nearfield_hardware::accelerator::rack::Rerouting;
 
-/// An accelerator in place of the prototype.
+/// Returns a system with this accelerator in place of the prototype.
 pub(super) fn accelerator(parameters: Parameters, design: Design) -> System {
     System::Pulse {
         parameters,
@@ -22,7 +22,7 @@ pub(super) fn accelerator(parameters: Parameters, design: Design) -> System {
     }
 }
 
-/// Figure 4: three traversals on one logic and two memory pipelines.
+/// Creates the job of figure 4: three traversals on one logic and two memory pipelines.
 pub(super) fn schedule(figure: &Figure, _: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let rows = move || {
@@ -47,7 +47,7 @@ pub(super) fn schedule(figure: &Figure, _: &Scale) -> Vec<Job> {
     vec![Job::count(figure, "schedule", rows)]
 }
 
-/// Table 3: iterations of a request, and the times of logic and fetch.
+/// Creates the jobs of table 3: iterations of a request, and the times of logic and fetch.
 pub(super) fn ratios(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let applications = [
@@ -72,7 +72,7 @@ pub(super) fn ratios(figure: &Figure, scale: &Scale) -> Vec<Job> {
                 }
                 let path = follow(&mut load)?;
                 for (span, &count) in path.fetches.iter().zip(&path.instructions) {
-                    // The object of WebService is no node.
+                    // The object of WebService is not a node.
                     if span.bytes > 256 {
                         continue;
                     }
@@ -101,7 +101,7 @@ pub(super) fn ratios(figure: &Figure, scale: &Scale) -> Vec<Job> {
     applications.into_iter().enumerate().map(job).collect()
 }
 
-/// What a design is called in rows: its logic.
+/// Returns the name of a design in rows: its logic.
 fn logic_of(design: Design) -> String {
     match design {
         Design::Coupled { .. } => "coupled".to_owned(),
@@ -113,9 +113,9 @@ fn memory_pipelines(design: Design) -> Quantity {
     Quantity::new("memory pipelines", "", design.memory() as f64)
 }
 
-/// How long a request holds its workspace at full throughput, and what of it a fetch and logic
-/// take. The paper's follows from its throughput: as many requests are under way as there are
-/// workspaces.
+/// Returns the time that a request holds its workspace at full throughput, and the parts of it for
+/// a fetch and for logic. The paper's time follows from its throughput: as many requests are in
+/// flight as there are workspaces.
 fn held(design: Design, usage: &Usage) -> Vec<Quantity> {
     let each = |time: Time, count: u64| time.as_nanoseconds() / count.max(1) as f64;
     let parts = usage.breakdown;
@@ -144,7 +144,7 @@ fn held(design: Design, usage: &Usage) -> Vec<Quantity> {
     all
 }
 
-/// Table 4, and figure 11 from the same runs.
+/// Creates the jobs of table 4, and of figure 11 from the same runs.
 pub(super) fn designs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let is_wanted = move |design: Design| figure != "11" || design.logic() == 1;
@@ -197,7 +197,7 @@ pub(super) fn designs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     designs.map(job).collect()
 }
 
-/// Figure 10: where the time of WebService goes.
+/// Creates the job of figure 10: the parts of WebService's time.
 pub(super) fn breakdown(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
     vec![Job::new(figure, "WebService", 1, move |run| {
@@ -238,7 +238,7 @@ pub(super) fn breakdown(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })]
 }
 
-/// Appendix figure 4a: latency by the length of a traversal.
+/// Creates the job of appendix figure 4a: latency by the length of a traversal.
 pub(super) fn lengths(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
     let lengths = [1, 8, 16, 32, 64, 128, 256, 512];
@@ -255,11 +255,11 @@ pub(super) fn lengths(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })]
 }
 
-/// The most memory pipelines of appendix figure 4b.
+/// The greatest number of memory pipelines in appendix figure 4b.
 const PIPELINES_MAX: usize = 8;
 
-/// Appendix figure 4b: memory bandwidth by memory pipelines, with the vendor's interconnect and
-/// with the whole rate of DDR4-2400.
+/// Creates the jobs of appendix figure 4b: memory bandwidth by memory pipelines, with the vendor's
+/// interconnect and with the whole rate of DDR4-2400.
 pub(super) fn bandwidth(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let direct = Parameters {
@@ -290,7 +290,7 @@ pub(super) fn bandwidth(figure: &Figure, scale: &Scale) -> Vec<Job> {
     variants.map(job).into()
 }
 
-/// A row of no run.
+/// Creates a job for rows that come from formulas, without a run.
 pub(super) fn counted(
     figure: &'static str,
     rows: impl FnOnce() -> Vec<Row> + Send + 'static,

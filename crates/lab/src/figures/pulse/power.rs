@@ -14,15 +14,15 @@ use nearfield_hardware::accelerator::pulse::energy::{
     AcceleratorPower, ProcessorPower, microjoules,
 };
 
-/// The most cores of a processor: those of a Xeon Gold 6240, and of a BlueField-2.
+/// Numbers of cores of the processors: a Xeon Gold 6240, and a BlueField-2.
 const XEON_CORES: usize = 18;
 const ARM_CORES: usize = 8;
 
-/// A rate that is so close to the most counts as the most.
+/// The part of the greatest rate from which on a rate counts as the greatest.
 const ENOUGH: f64 = 0.95;
 
-/// The fewest cores that are about as fast as all, as the paper counts them (section 6), and what
-/// they do.
+/// Finds the smallest number of cores that is about as fast as all cores, as the paper counts them
+/// (section 6), and its outcome.
 pub(super) fn fewest(
     application: Application,
     parameters: Parameters,

@@ -1,4 +1,4 @@
-//! The programs of the applications: `end` and `next`, as text.
+//! The programs of the applications (`end` and `next`), as text.
 
 use super::data::{CHILDREN, ENTRIES, NEXT};
 use crate::error::LabError;
@@ -6,14 +6,15 @@ use nearfield_offload::isa::assemble;
 use nearfield_offload::program::{Declaration, Program};
 use std::sync::Arc;
 
-/// Keys of a request of WebService.
+/// Number of keys of a request of WebService.
 pub(super) const KEYS: usize = 32;
-/// Where the pairs of a chain and a key begin, which become pairs of a value and a key.
+/// Offset of the pairs in the scratchpad. A pair is an address of a chain and a key, and becomes a
+/// value and a key.
 pub(super) const PAIRS: usize = 24;
-/// The most values of a scan, and where they begin.
+/// The most values of a scan. The next constant is their offset in the scratchpad.
 pub(super) const SCAN_MAX: usize = 100;
 pub(super) const VALUES: usize = 24;
-/// What a key has that is not there.
+/// The value that stands for an absent key.
 pub(super) const ABSENT: u64 = u64::MAX;
 
 fn verified(text: &str, scratchpad: usize) -> Result<Arc<Program>, LabError> {
@@ -24,8 +25,8 @@ fn verified(text: &str, scratchpad: usize) -> Result<Arc<Program>, LabError> {
     Ok(Arc::new(program))
 }
 
-/// Looks up one key after the other, and may change the last one's value. Scratchpad: offset of the
-/// pair at hand, offset of the end, the new value or zero, pairs.
+/// Creates the program that looks up one key after the other, and may change the last one's value.
+/// Scratchpad: offset of the present pair, offset of the end, the new value or zero, pairs.
 pub(super) fn look_up() -> Result<Arc<Program>, LabError> {
     let (head, key) = (PAIRS, PAIRS + 8);
     let last = 16 * (KEYS - 1);
@@ -65,7 +66,7 @@ pub(super) fn look_up() -> Result<Arc<Program>, LabError> {
     verified(&text, PAIRS + 16 * KEYS)
 }
 
-/// Finds a value in a list. Scratchpad: value, address of its node.
+/// Creates the program that finds a value in a list. Scratchpad: value, address of its node.
 pub(super) fn find() -> Result<Arc<Program>, LabError> {
     let text = "
             ldxdw r4, [r2]
@@ -81,7 +82,8 @@ pub(super) fn find() -> Result<Arc<Program>, LabError> {
 
 const FANOUT: usize = 9;
 
-/// From an inner node to the child that has a key at or above the first word of the scratchpad.
+/// Returns the code that goes from an inner node to the child whose keys include the first word of
+/// the scratchpad.
 fn descend() -> String {
     let mut text = String::from(
         "   ldxdw r5, [r2]
@@ -105,8 +107,8 @@ fn descend() -> String {
     text + "leaf:\n"
 }
 
-/// Copies the values of so many keys from one on. Scratchpad: key, values left, offset of the next
-/// one, values.
+/// Creates the program that copies the values of successive keys from a key on. Scratchpad: key,
+/// values left, offset of the next one, values.
 pub(super) fn scan() -> Result<Arc<Program>, LabError> {
     let mut text = descend();
     text += "ldxdw r8, [r2+8]\n ldxdw r9, [r2+16]\n";
@@ -140,11 +142,11 @@ pub(super) fn scan() -> Result<Arc<Program>, LabError> {
     verified(&text, VALUES + 1024)
 }
 
-/// Adds up, counts, and finds least and greatest of the values of a window. Scratchpad: first key,
-/// the key after the last, sum, count, least, greatest.
+/// Creates the program that computes sum, count, least and greatest of the values of a window.
+/// Scratchpad: first key, the key after the last, sum, count, least, greatest.
 pub(super) fn aggregate() -> Result<Arc<Program>, LabError> {
     let mut text = descend();
-    // Aggregates are in registers while a leaf is read.
+    // Registers hold the aggregates while a leaf is read.
     text += "ldxdw r8, [r2+8]
              ldxdw r0, [r2+16]
              ldxdw r3, [r2+24]

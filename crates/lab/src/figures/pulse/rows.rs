@@ -4,7 +4,7 @@ use super::measure::Outcome;
 use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;
 
-/// A modelled number.
+/// Creates a row of a modelled number.
 pub(super) fn row(figure: &str, panel: &str, peer: &str, x: Quantity, y: Quantity) -> Row {
     let mut row = Row::counted(figure, peer, x, y).in_panel(panel);
     row.kind = Kind::Modelled;
@@ -23,7 +23,7 @@ pub(super) fn memory_nodes(count: usize) -> Quantity {
     Quantity::new("memory nodes", "", count as f64)
 }
 
-/// The latency of a run with its percentiles.
+/// Creates a row of a run's latency, with its percentiles.
 pub(super) fn of_latency(
     figure: &str,
     panel: &str,
@@ -36,7 +36,7 @@ pub(super) fn of_latency(
     row
 }
 
-/// The throughput of a run.
+/// Creates a row of a run's throughput.
 pub(super) fn of_rate(figure: &str, panel: &str, peer: &str, x: Quantity, mops: f64) -> Row {
     let mut row = row(figure, panel, peer, x, throughput(mops));
     row.rate_mops = Some(mops);

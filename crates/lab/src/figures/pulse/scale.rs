@@ -1,19 +1,19 @@
-//! How large a run is.
+//! The size of a run.
 
 use crate::error::LabError;
 use crate::figures::paper;
 use serde::{Deserialize, Serialize};
 
-/// Requests, and the part of the paper's keys.
+/// Number of requests, and the part of the paper's keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Requests of a point where throughput is of interest.
+    /// Number of requests of a point that measures throughput.
     pub requests: usize,
-    /// Requests of a point where the traversals of requests are of interest, without hardware.
+    /// Number of requests of a point that only follows traversals, without hardware.
     pub traversals: usize,
-    /// Keys in place of each 100 of the paper. Nodes take no memory, so that all can be there.
+    /// Number of keys for each 100 of the paper's. Nodes take no memory, so all can be present.
     pub keys_percent: u64,
-    /// Determines everything random.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
@@ -21,7 +21,7 @@ pub struct Scale {
 pub(super) type Figure = paper::Figure<Scale>;
 
 impl Scale {
-    /// Minutes.
+    /// Creates a scale for minutes.
     #[must_use]
     pub fn quick() -> Scale {
         Scale {
@@ -31,7 +31,7 @@ impl Scale {
         }
     }
 
-    /// More requests for each point.
+    /// Creates a scale with more requests for each point.
     #[must_use]
     pub fn full() -> Scale {
         Scale {
@@ -42,7 +42,7 @@ impl Scale {
         }
     }
 
-    /// Seconds, for tests.
+    /// Creates a scale for seconds, for tests.
     #[cfg(test)]
     pub(in crate::figures) fn tiny() -> Scale {
         Scale {
@@ -52,7 +52,7 @@ impl Scale {
         }
     }
 
-    /// With so many requests for each point.
+    /// Sets the number of requests for each point.
     ///
     /// # Errors
     /// `OutOfRange` for less than a hundred or more than 10 million.
@@ -68,7 +68,7 @@ impl Scale {
         Ok(Scale { requests, ..self })
     }
 
-    /// As many keys as in place of these.
+    /// Scales a number of keys of the paper.
     pub(super) fn keys(&self, of_paper: u64) -> u64 {
         of_paper / 100 * self.keys_percent
     }

@@ -1,4 +1,4 @@
-//! What results depend on: each assumed parameter halved and doubled, alone.
+//! Figure `sensitivity`: the effect of each assumed parameter, halved and doubled, alone.
 
 use super::applications::{Application, WEB_SERVICE, WIRED_TIGER};
 use super::measure::{Setup, System, measure};
@@ -18,7 +18,7 @@ use nearfield_hardware::accelerator::rack::{self, Rerouting};
 use nearfield_hardware::accelerator::{cores, paging};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// All parameters that results are computed with.
+/// The parameters that results are computed with.
 #[derive(Clone, Copy)]
 struct Knobs {
     pulse: Parameters,
@@ -38,7 +38,7 @@ const AS_ASSUMED: Knobs = Knobs {
     processor: ProcessorPower::XEON,
 };
 
-/// A parameter: its name, and how it is multiplied.
+/// A parameter: its name, and the function that multiplies it.
 type Knob = (&'static str, fn(&mut Knobs, f64));
 
 fn times(time: &mut Time, factor: f64) {
@@ -58,7 +58,7 @@ const KNOBS: [Knob; 16] = [
         counts(&mut knobs.pulse.translate_cycles, factor)
     }),
     ("scheduler", |knobs, factor| {
-        // A cycle is the least; half of it is none.
+        // A cycle is the least time, so half of it is zero.
         let cycles = knobs.pulse.schedule_cycles as f64 * factor;
         knobs.pulse.schedule_cycles = cycles.floor() as u64;
     }),
@@ -105,10 +105,10 @@ const KNOBS: [Knob; 16] = [
     }),
 ];
 
-/// The most cores of the processor.
+/// Number of cores of the processor.
 const CORES: usize = 18;
 
-/// The faults of WiredTiger, which depend on no parameter; who comes first computes them.
+/// The faults of WiredTiger, which depend on no parameter; the first job computes them.
 type Faults = Arc<Mutex<Option<Paged>>>;
 
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
@@ -139,7 +139,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     std::iter::once(base).chain(KNOBS).map(job).collect()
 }
 
-/// The results that the paper is about, as ratios.
+/// Computes the main results of the paper, as ratios.
 fn results(
     knobs: &Knobs,
     faults: &Faults,

@@ -1,4 +1,4 @@
-//! What access patterns, changes and allocation do to pulse: appendix figures 3 and 5.
+//! Appendix figures 3 and 5: the effects of access patterns, changes and allocation on pulse.
 
 use super::applications::{Application, COARSE, Choice, WEB_SERVICE, btrdb};
 use super::data::{Allocation, NODE_BYTES, OBJECT_BYTES};
@@ -8,10 +8,11 @@ use super::scale::{Figure, Scale};
 use crate::figures::job::Job;
 use crate::figures::row::Quantity;
 
-/// The paper's cache of 2 GB, of objects with their entries.
+/// Number of objects with their entries in the paper's cache of 2 GB.
 const CACHED: u64 = (2 << 30) / (OBJECT_BYTES + NODE_BYTES);
 
-/// Appendix figure 3a: requests by Zipf's distribution and all alike, with a cache at the caller.
+/// Creates the jobs of appendix figure 3a: requests by Zipf's and by the uniform distribution, with
+/// and without a cache at the caller.
 pub(super) fn patterns(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let cached = CACHED as usize;
@@ -46,9 +47,9 @@ pub(super) fn patterns(figure: &Figure, scale: &Scale) -> Vec<Job> {
     variants.map(job).into()
 }
 
-/// Appendix figure 3b: latency by the part of requests that change something. A new node whose
-/// region is not in the request takes two round trips more (appendix C.2); a round trip is a list
-/// of one node.
+/// Creates the job of appendix figure 3b: latency by the part of requests that change data. A new
+/// node whose region is not in the request takes two more round trips (appendix C.2); a list of one
+/// node measures a round trip.
 pub(super) fn changes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
     let parts = [0, 25, 50, 75, 100];
@@ -80,7 +81,8 @@ pub(super) fn changes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     })]
 }
 
-/// Appendix figure 5: two memory nodes, with nodes anywhere and by halves of the keys.
+/// Creates the jobs of appendix figure 5: two memory nodes, with nodes anywhere and by halves of
+/// the keys.
 pub(super) fn allocations(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let figure = figure.name;
     let variants = [
@@ -118,7 +120,7 @@ pub(super) fn allocations(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// The applications of one memory node whose energy is compared.
+/// Returns the applications, on one memory node, whose energy is compared.
 pub(super) fn of_energy() -> [Application; 3] {
     [WEB_SERVICE, super::applications::WIRED_TIGER, btrdb(1)]
 }

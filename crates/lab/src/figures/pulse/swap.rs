@@ -1,10 +1,11 @@
-//! How much of a request's time its traversal takes over swapped memory, by the memory at the
-//! caller: figure 2a.
+//! Figure 2a: the part of a request's time in its traversal over swapped memory, by the memory at
+//! the caller.
 //!
-//! The artifact has the measurements of the figure, and the time that a million requests took. From
-//! those with all data at the caller follow the time of a node and of all that is no traversal;
-//! from that with the least data there, all keys alike, the time of a fault, by the faults that the
-//! model counts. All other points are results of the model.
+//! The artifact has the measurements of the figure, and the time of a million requests. Three times
+//! are derived from them. The measurement with all data at the caller gives the time of a
+//! traversal's nodes and that of all other work. The measurement with the least data there and the
+//! uniform distribution gives the time of a fault, with the faults that the model counts. All other
+//! points are results of the model.
 
 use super::applications::{Application, COARSE, Choice};
 use super::data::Allocation;
@@ -15,18 +16,18 @@ use crate::figures::job::{Job, PointError};
 use crate::figures::row::{Quantity, Row};
 use crate::harness::Interrupt;
 
-/// Memory at the caller, in GB of the 32 that applications have in all.
+/// Memory at the caller, in GB of the 32 of an application's data.
 const AT_CALLER: [u64; 5] = [2, 4, 8, 16, 32];
 const ALL: u64 = 32;
 
-/// What the artifact's run of an application has measured, for each of `AT_CALLER`: the part of the
-/// time in traversals, and the seconds of a million requests.
+/// Measurements of an application in the artifact, for each of `AT_CALLER`: the part of the time in
+/// traversals, and the seconds of a million requests with uniform keys.
 struct Published {
     shares: [f64; 5],
     seconds: [f64; 5],
 }
 
-/// An application with all keys alike; and the shares with Zipf's distribution.
+/// An application, its measurements with uniform keys, and the parts with Zipf's distribution.
 struct Study {
     name: &'static str,
     application: fn(Choice) -> Application,
@@ -76,22 +77,22 @@ const STUDIES: [Study; 3] = [
 ];
 
 /// The part of the keys that the model has, so that a cache of half of them fills in seconds;
-/// caches are smaller by as much.
+/// caches are smaller by the same factor.
 const KEYS_PERCENT: u64 = 1;
 
-/// Microseconds of a request.
+/// Times of a request, in microseconds.
 #[derive(Clone, Copy)]
 struct Times {
-    /// All nodes of a traversal at the caller.
+    /// Time of all nodes of a traversal if they are at the caller.
     traversal: f64,
-    /// All else.
+    /// Time of all other work.
     rest: f64,
     fault: f64,
 }
 
 impl Study {
-    /// What a request takes, from the artifact's measurements and the faults of a traversal with
-    /// the least memory.
+    /// Computes the times from the artifact's measurements and the faults of a traversal with the
+    /// least memory.
     fn times(&self, least: &Paged) -> Times {
         let Published { shares, seconds } = &self.uniform;
         let [share, .., all_share] = *shares;
@@ -107,7 +108,7 @@ impl Study {
 }
 
 impl Times {
-    /// The part of the time in traversals, in percent.
+    /// Returns the part of the time in traversals, in percent.
     fn share(&self, paged: &Paged) -> f64 {
         let traversal = self.traversal + self.fault * paged.traversal_faults();
         let rest = self.rest + self.fault * paged.object_faults;
@@ -115,7 +116,7 @@ impl Times {
     }
 }
 
-/// The faults of a request with so much memory at the caller.
+/// Counts the faults of a request with this memory at the caller.
 fn faults(
     application: Application,
     at_caller: u64,

@@ -1,4 +1,4 @@
-//! All systems on one to four memory nodes: figures 7 and 9, and utilization.
+//! Figures 7 and 9, and utilization: all systems on one to four memory nodes.
 
 use super::applications::{Application, Choice, WEB_SERVICE, WIRED_TIGER, btrdb};
 use super::data::Allocation;
@@ -11,11 +11,11 @@ use crate::figures::row::{Quantity, Row};
 use nearfield_hardware::Time;
 use nearfield_hardware::accelerator::{cores, paging, rack};
 
-/// The most memory nodes of the paper.
+/// The greatest number of memory nodes of the paper.
 const NODES: usize = 4;
 
 pub(super) const CACHE_BASED: &str = "cache-based";
-/// The same with the faults that figure 2a's system had.
+/// The same system with the slower faults of figure 2a.
 const NETWORK_SWAP: &str = "cache-based, faults of 2a";
 
 /// A system with its name in rows.
@@ -26,8 +26,8 @@ struct Contender {
     rack: rack::Parameters,
 }
 
-/// The way by a TCP stack in user space, which the paper's Cache+RPC has. *Assumed*: 5 µs in place
-/// of 1 µs of the caller's software, and 3 µs in place of half a microsecond of the server's.
+/// Returns the paper's Cache+RPC, which has a TCP stack in user space. *Assumed*: 5 µs in place of
+/// 1 µs of the caller's software, and 3 µs in place of half a microsecond of the server's.
 fn cache_rpc() -> Contender {
     Contender {
         name: "Cache+RPC",
@@ -56,7 +56,7 @@ fn contenders(application: Application) -> Vec<Contender> {
         direct("RPC-ARM", Some(RPC_ARM)),
         direct(CACHE_BASED, None),
     ];
-    // The paper has it on one node, for this application.
+    // The paper has Cache+RPC on one node, for this application only.
     if matches!(application, Application::WebService { .. }) {
         all.push(cache_rpc());
     }
@@ -89,7 +89,7 @@ pub(super) fn jobs(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
     jobs
 }
 
-/// Appendix figure 6: as figure 7, with all keys alike.
+/// Creates the jobs of appendix figure 6: as figure 7, with uniform keys.
 pub(super) fn uniform(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let choice = Choice::Uniform;
     let applications = [
@@ -124,7 +124,7 @@ fn of_application(application: Application, wanted: &[&'static str], scale: &Sca
             Ok(())
         });
         job.figures = wanted.to_vec();
-        // A cache of pages, and their places.
+        // Memory for a cache of pages, and their places.
         job.bytes = 64 << 20;
         job
     };

@@ -1,4 +1,4 @@
-//! The applications' tables, against the paper's.
+//! Tests that compare the applications' tables with the paper's.
 
 use super::applications::{Load, WEB_SERVICE, WIRED_TIGER, btrdb};
 use super::measure::{PULSE, Setup, follow, measure};
@@ -21,7 +21,7 @@ fn requests_of_all_applications_are_answered_right_on_two_nodes() {
     }
 }
 
-/// Nodes of a request, on the average.
+/// Returns the mean number of nodes of a request.
 fn nodes(application: super::applications::Application) -> f64 {
     let mut load = Load::new(application, 1, &Scale::tiny()).unwrap();
     let requests = 300;

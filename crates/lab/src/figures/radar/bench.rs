@@ -1,4 +1,4 @@
-//! Runs batches on an index in modelled modules and returns their costs.
+//! Runs of batches on an index in modelled modules, with their costs.
 
 use super::contender::{Contender, Index, Moved, Size};
 use super::data::Data;
@@ -18,42 +18,42 @@ use nearfield_pim::radar::heights::Report;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An index that has its keys.
+/// An index with its loaded keys.
 pub(super) struct Bench {
     index: Arc<dyn Index>,
-    /// Who asks it, if it is behind a protocol.
+    /// The clients of the index, if it is behind a protocol.
     clients: Option<Clients>,
     data: Data,
     scale: Scale,
-    /// What the keys are.
+    /// The name of the key set.
     keys: &'static str,
     reach: Reach,
-    /// Batches so far.
+    /// Number of batches so far.
     made: u64,
-    /// How long the last batch was on its way through the protocol.
+    /// Time of the last batch in the protocol, between clients and the index.
     on_the_way: Duration,
 }
 
-/// What is done with it.
+/// The work of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Phase {
     pub verbs: Verbs,
     pub skew: Skew,
-    /// Batches that count.
+    /// Number of batches that count.
     pub batches: usize,
 }
 
-/// What was done up to a moment.
+/// The totals up to a moment.
 #[derive(Clone)]
 pub(super) struct Moment {
-    /// By the figures of the device, and by others.
+    /// Parameters of the device, and of each other set, with the counters by them.
     clocks: Vec<(Parameters, Counters)>,
     moved: Moved,
-    /// Of the batch before it, measured.
+    /// Measured time in the protocol of the batch before.
     on_the_way: Duration,
 }
 
-/// What batches took.
+/// The costs of batches.
 pub(super) struct Outcome {
     operations: usize,
     batches: usize,
@@ -66,19 +66,19 @@ pub(super) struct Outcome {
     keys: usize,
     setting: Setting,
     part: f64,
-    /// How long a batch was on its way to the index and back, the median, measured.
+    /// Measured time of a batch to the index and back: the median.
     on_the_way: Duration,
 }
 
-/// The figures of the device itself, by which indexes decide what they decide by time.
+/// The parameters of the device itself. Indexes that decide by time use them.
 pub(super) const DEVICE: Preset = Preset::UpmemMeasured;
 
 impl Bench {
-    /// Loads an index by batches of insertions, whose rounds are also accounted for by other
-    /// figures.
+    /// Loads an index by batches of insertions. Its rounds are also accounted for by the other sets
+    /// of parameters.
     ///
     /// # Errors
-    /// It cannot be made, or cannot be loaded; `Interrupted`.
+    /// It cannot be created or loaded; `Interrupted`.
     pub(super) fn load(
         contender: &Contender,
         scale: &Scale,
@@ -133,7 +133,7 @@ impl Bench {
         })
     }
 
-    /// Has all batches from now on come as commands of a protocol.
+    /// Makes all later batches come as commands of a protocol.
     ///
     /// # Errors
     /// The system grants no connections.
@@ -165,11 +165,11 @@ impl Bench {
         }
     }
 
-    /// Executes batches: some that do not count, those that do, and answers what was done before
-    /// the first of all and after each.
+    /// Executes batches: some that do not count, then those that do. Returns the totals before the
+    /// first of all and after each.
     ///
     /// # Errors
-    /// What the index answers; wrong answers; `Interrupted`.
+    /// The error of the index; wrong outcomes; `Interrupted`.
     pub(super) fn run(
         &mut self,
         phase: &Phase,
@@ -210,7 +210,7 @@ impl Bench {
         Ok(moments)
     }
 
-    /// Executes batches, and answers what those took that count.
+    /// Executes batches, and returns the costs of those that count.
     ///
     /// # Errors
     /// See [`run`](Bench::run).
@@ -228,13 +228,13 @@ impl Bench {
         })
     }
 
-    /// What has become of heights by hotness, once what was observed so far is learnt, if there are
-    /// some.
+    /// Returns the report of heights by hotness, if the index has them. It first learns from all
+    /// observations so far.
     pub(super) fn heights(&self) -> Option<Report> {
         self.index.heights()
     }
 
-    /// What the batches between moments took.
+    /// Computes the costs of the batches between the first and the last moment.
     pub(super) fn between(&self, phase: &Phase, moments: &[Moment]) -> Outcome {
         let (first, last) = (&moments[0], &moments[moments.len() - 1]);
         let batches = moments.len() - 1;
@@ -278,7 +278,7 @@ impl Bench {
     }
 }
 
-/// A job of so many phases that loads an index with keys anywhere and works with it.
+/// Creates a job of `phases` phases that loads an index with keys anywhere and works with it.
 pub(super) fn job(
     figure: &Figure,
     scale: &Scale,
@@ -297,11 +297,11 @@ pub(super) fn job(
     }
 }
 
-/// What an index is loaded with.
+/// The keys that an index is loaded with.
 pub(super) enum Keys {
-    /// Keys all over their space, as many as the scale says.
+    /// Keys anywhere in their space, as many as in the scale.
     Anywhere,
-    /// These, in any order, of which some may be there twice.
+    /// These keys, in any order and possibly with duplicates.
     These(Vec<u64>),
 }
 
@@ -337,18 +337,19 @@ fn since(after: &Counters, before: &Counters) -> Counters {
 }
 
 impl Outcome {
-    /// How many ways of accounting there are.
+    /// Returns the number of parameter sets that costs are accounted for by.
     pub(super) fn clocks(&self) -> usize {
         self.clocks.len()
     }
 
-    /// Words of the fullest module over the mean. Nothing is sent to modules of what the host has.
+    /// Returns the words of the fullest module divided by the mean. Words that stay on the host do
+    /// not count.
     pub(super) fn imbalance_of_words(&self) -> f64 {
         let counters = &self.clocks[0].1;
         counters.fullest_words as f64 / counters.average_words.max(1.0)
     }
 
-    /// Tasks of the fullest module over the mean.
+    /// Returns the tasks of the fullest module divided by the mean.
     pub(super) fn imbalance_of_tasks(&self) -> f64 {
         match self.moved.tasks {
             0 => self.imbalance_of_words(),
@@ -356,14 +357,14 @@ impl Outcome {
         }
     }
 
-    /// Millions of operations a second, by the figures of a number. The time on the way through a
-    /// protocol is not in it: that is measured.
+    /// Returns millions of operations a second by the parameter set of this number. The time in a
+    /// protocol is not included: it is measured, not modelled.
     pub(super) fn rate_mops(&self, clock: usize) -> f64 {
         let seconds = self.clocks[clock].1.time().as_seconds();
         self.operations as f64 / seconds.max(1e-12) / 1e6
     }
 
-    /// What it took, by the figures of a number.
+    /// Returns the work by the parameter set of this number.
     pub(super) fn work(&self, clock: usize) -> row::Work {
         let (parameters, counters) = &self.clocks[clock];
         let operations = self.operations as f64;
@@ -403,7 +404,7 @@ impl Outcome {
         }
     }
 
-    /// A point of a figure, by the figures of a number.
+    /// Creates a point of a figure, by the parameter set of this number.
     pub(super) fn row(&self, figure: &str, peer: &str, clock: usize, x: Quantity) -> Row {
         let rate = self.rate_mops(clock);
         let bytes = (self.modules_bytes + self.host_bytes) as f64;

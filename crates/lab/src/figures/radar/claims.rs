@@ -1,4 +1,4 @@
-//! The paper's claims and the goals of our variant, beside the results.
+//! Claims of the paper and goals of our variant, compared with the results.
 
 use super::contender::{
     JUMP_PUSH, NEARFIELD, NEARFIELD_APART, PIM_TREE, PIM_TREE_TABLE, RADAR, RADAR_64,
@@ -17,62 +17,62 @@ use crate::figures::row::{Claim, Row, Work};
 use crate::report::Kind;
 use Source::*;
 
-/// Where a number of ours comes from.
+/// The source of our number. In variants with two peers, ratios are of the first to the second.
 #[derive(Clone, Copy)]
 enum Source {
-    /// The greatest ratio of the throughput of one to that of another, over operations and degrees
-    /// of skew.
+    /// The greatest ratio of throughput, over operations and degrees of skew.
     Most(&'static str, &'static str),
-    /// The least ratio of one to all others that were run.
+    /// The least ratio to all of the peers that were run.
     Least(&'static str, &'static [&'static str]),
-    /// The least ratio of one to another for an operation, over degrees of skew.
+    /// The least ratio for an operation, over degrees of skew.
     LeastOf(&'static str, &'static str, Verb),
-    /// The least favourable ratio of a headline, over all that is varied in the model.
+    /// The least favourable ratio of a headline, over all parameters that are varied in the model.
     Varied(usize),
     /// The least ratio over operations on points, at a degree of skew.
     Points(&'static str, &'static str, f64),
     /// The ratio for an operation at a degree of skew.
     At(&'static str, &'static str, Verb, f64),
-    /// One less the average of one's overhead over degrees of skew, as a part of PIM-tree's.
+    /// One minus the mean of RADAR's overhead relative to PIM-tree's, over degrees of skew.
     Less(&'static str),
-    /// That average.
+    /// The mean of RADAR's overhead relative to PIM-tree's, over degrees of skew.
     Part(&'static str),
-    /// The memory of one as a part of that of another, at the greatest skew.
+    /// The ratio of memory, at the greatest skew.
     Memory(&'static str, &'static str),
-    /// The greatest number in the work of one, over all there is of it.
+    /// The greatest number in a peer's work, over all its points.
     Greatest(&'static str, fn(&Work) -> f64),
-    /// The same without skew.
+    /// The greatest number in a peer's work without skew.
     Uniform(&'static str, fn(&Work) -> f64),
-    /// How full the fullest module of one is: the worst over degrees of skew.
+    /// The load of a peer's fullest module: the worst over degrees of skew.
     Fullest(&'static str),
-    /// At a degree of skew.
+    /// The load of a peer's fullest module at a degree of skew.
     Load(&'static str, f64),
-    /// How far the fullest module of Range-partition is from what Zipf gives it: the ratio farthest
-    /// from one.
+    /// The load of Range-partition's fullest module relative to that computed from Zipf's
+    /// distribution: the ratio farthest from one.
     Closed,
-    /// The greatest ratio to ordered maps of this machine, for operations that change the index or
-    /// not.
+    /// The greatest ratio to ordered maps of this machine, for operations that change the index
+    /// (true) or do not.
     Cpu(bool),
     /// The greatest ratio to any other index for words of documents.
     Words,
-    /// A point of a figure of heights by the paper's unit: its figure, and what it is of.
+    /// A point of a figure of heights predicted by the recurrent unit: its figure, and its
+    /// quantity.
     Heights(&'static str, &'static str),
-    /// The ratio of one to another for Gets at a degree of skew, after more batches, in which
-    /// heights by the unit were learnt.
+    /// The ratio for Gets at a degree of skew, after more batches, from which the recurrent unit
+    /// has learnt heights.
     Long(&'static str, &'static str, f64),
-    /// What a predictor saves of the pointers that Gets follow without heights, where what is hot
-    /// stays so.
+    /// The part of the pointers of Gets without heights that a predictor saves, with unchanging hot
+    /// keys.
     Saved(&'static str),
-    /// How long training takes, over how long modules work.
+    /// The time of training, relative to the time that modules work.
     Hidden,
     /// The greatest ratio to any other index in YCSB's workloads.
     Ycsb,
-    /// The ratio of one to others for words behind a protocol, in the time of modules: the
-    /// greatest, or else the least.
+    /// The ratio of the first to the others for words behind a protocol, in the time of modules:
+    /// the greatest (true) or the least.
     Behind(&'static str, &'static [&'static str], bool),
 }
 
-/// Designs of others, searching and as published.
+/// Designs of others: with searches, and as published.
 const RIVALS: [&str; 5] = [
     RANGE_PARTITION.name,
     RANGE_PARTITION_TABLE.name,
@@ -208,9 +208,9 @@ const STATED: &[Stated<Source>] = stated! {
         "the memory of our variant beside that of RADAR";
 };
 
-/// How full the fullest module of 2048 is in expectation by the paper's rule, with batches of 2
-/// million on 500 million keys; simulated apart from this code. The paper has no such table, so
-/// claims say these numbers in their texts.
+/// The expected load of the fullest module of 2048 by the paper's rule, with batches of 2 million
+/// on 500 million keys; simulated by other code. The paper has no such table, so claims give these
+/// numbers in their texts.
 const LOADS: [(f64, [f64; 6]); 6] = [
     (0.2, [3.7, 3.7, 1.3, 1.3, NONE, NONE]),
     (0.4, [12.8, 9.7, 2.1, 1.4, 1.21, 1.11]),
@@ -219,7 +219,7 @@ const LOADS: [(f64, [f64; 6]); 6] = [
     (0.99, [241.0, 11.8, 17.0, 1.5, 4.7, 1.06]),
     (1.2, [455.0, 11.8, 31.0, 1.6, 7.8, 1.16]),
 ];
-/// Not expected by the rule.
+/// A load that the rule does not predict.
 const NONE: f64 = f64::NAN;
 const LOADED: [(&str, &str); 6] = [
     (RANGE_PARTITION.name, "range-partition"),
@@ -230,11 +230,11 @@ const LOADED: [(&str, &str); 6] = [
     (RADAR_64.name, "64"),
 ];
 
-/// All claims, with ours as far as it follows from `rows`.
+/// Returns all claims, with our number if it follows from `rows`.
 pub(super) fn claims(scale: &Scale, rows: &[Row]) -> Vec<Claim> {
     let claim = |stated: &Stated<Source>| {
         let kind = match stated.source {
-            // Counts, whatever the model.
+            // Counts do not depend on the model.
             Memory(..) | Fullest(_) | Closed | Saved(_) | Heights("8", _) => Kind::Counted,
             Hidden => Kind::Measured,
             _ => Kind::Modelled,
@@ -261,12 +261,13 @@ pub(super) fn claims(scale: &Scale, rows: &[Row]) -> Vec<Claim> {
     claims
 }
 
-/// How full modules were of tasks.
+/// Returns the rows with the loads of modules, counted in tasks.
 fn loads<'r>(rows: &'r [Row], peer: &'r str) -> impl Iterator<Item = &'r Row> {
     of(rows, "load", peer).filter(|row| row.detail.panel == LOAD_OF_TASKS)
 }
 
-/// The ratios of throughput of one to another in a figure, with operation and degree of skew.
+/// Returns the ratios of throughput of one peer to another in a figure, with operation and degree
+/// of skew.
 fn ratios<'r>(
     rows: &'r [Row],
     figure: [&'r str; 2],
@@ -290,7 +291,7 @@ fn least(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     numbers.min_by(f64::total_cmp)
 }
 
-/// The names of all whose points are in a figure.
+/// Returns the names of all peers with points in a figure.
 fn peers<'r>(rows: &'r [Row], figure: &'r str) -> impl Iterator<Item = &'r str> {
     let rows = rows.iter().filter(move |row| row.detail.figure == figure);
     rows.map(|row| &*row.peer)
@@ -415,20 +416,21 @@ fn ours(scale: &Scale, rows: &[Row], source: Source) -> Option<f64> {
     }
 }
 
-/// The least ratio of one to another for an operation, over degrees of skew.
+/// Returns the least ratio of one peer to another for an operation, over degrees of skew.
 fn least_of(rows: &[Row], one: &str, other: &str, verb: Verb) -> Option<f64> {
     let ratios = ratios(rows, ["10", "10"], one, other);
     let of_verb = ratios.filter(|(panel, ..)| *panel == verb.name());
     least(of_verb.map(|(.., ratio)| ratio))
 }
 
-/// The least favourable ratio of a headline, over what is varied in the model.
+/// Returns the least favourable ratio of a headline, over all parameters that are varied in the
+/// model.
 fn varied(rows: &[Row], headline: &str) -> Option<f64> {
     let varied = of(rows, "sensitivity", headline);
     least(varied.map(|row| row.detail.y.value))
 }
 
-/// A point of a figure of heights, at the paper's number of epochs.
+/// Finds a point of a figure of heights, at the paper's number of epochs.
 fn point<'r>(
     rows: &'r [Row],
     figure: &'r str,
@@ -443,12 +445,12 @@ fn point<'r>(
     })
 }
 
-/// All points of one.
+/// Returns all points of a peer.
 fn of_all<'r>(rows: &'r [Row], peer: &'r str) -> impl Iterator<Item = &'r Row> {
     rows.iter().filter(move |row| row.peer == peer)
 }
 
-/// An overhead of RADAR as a part of PIM-tree's, on the average over degrees of skew.
+/// Computes an overhead of RADAR relative to PIM-tree's: the mean over degrees of skew.
 fn part(rows: &[Row], overhead: &str) -> Option<f64> {
     let rows = of(rows, "11", RADAR.name);
     let parts = rows.filter(|row| row.detail.panel == overhead && row.detail.y.name == NORMALIZED);
@@ -518,7 +520,7 @@ mod tests {
         ];
         assert_eq!(of_id(&rows, "radar.throughput.range-partition"), Some(16.0));
         assert_eq!(of_id(&rows, "radar.scan-uniform"), Some(0.5));
-        // But for scans without skew.
+        // Scans without skew are excluded.
         assert_eq!(of_id(&rows, "radar.worst"), Some(2.0));
         assert_eq!(of_id(&rows, "ours.point-0.99"), Some(1.5));
         assert_eq!(of_id(&rows, "ours.worst"), Some(0.9));
@@ -607,7 +609,7 @@ mod tests {
         let found = of_id(&rows, "radar.chases.point").unwrap();
         assert!((found - 0.6).abs() < 1e-9, "{found}");
         assert_eq!(of_id(&rows, "radar.chases.range"), Some(0.25));
-        // Nothing is said without what it is a part of.
+        // Without its counterpart a part cannot be computed.
         let alone = overheads::normalize(&[row("radar", "Get", 0.0, 4.0)]);
         assert_eq!(of_id(&alone, "radar.chases.point"), None);
     }

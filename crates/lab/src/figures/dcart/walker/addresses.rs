@@ -1,40 +1,42 @@
-//! Where nodes lie in the memory of the card.
+//! Addresses of nodes in the memory of the card.
 //!
-//! The trees that are walked lie in the memory of this process, at addresses that differ from run
+//! The trees that are walked are in the memory of this process, at addresses that differ from run
 //! to run. A node gets a place in the card's memory when it is first seen, in a size that the card
-//! would allot, so that a run has the same addresses anywhere.
+//! would allocate, so that a run has the same addresses anywhere.
 
 use nearfield_hardware::accelerator::Span;
 use rustc_hash::FxHashMap;
 
-/// The grain of places: nodes of up to a line share none with each other's halves.
+/// The alignment of places: nodes of up to a line share no grain with another node.
 const GRAIN: u64 = 16;
 const LINE: u64 = 64;
 
-/// Places of nodes.
+/// The places of nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     places: FxHashMap<usize, Span>,
-    /// Places that are free, by their size.
+    /// Free places, by size.
     unused: FxHashMap<u32, Vec<u64>>,
     end: u64,
 }
 
 impl Addresses {
-    /// The place of the node that begins at this address and has at most so many bytes.
+    /// Returns the place of the node that begins at this address and has at most this number of
+    /// bytes; allocates one if necessary.
     pub(super) fn of(&mut self, address: usize, bytes: u32) -> Span {
         if let Some(place) = self.places.get(&address)
             && place.bytes >= bytes
         {
             return *place;
         }
-        // Another node lies there now.
+        // The known node at this address was smaller, so this is another node.
         self.free(address);
         let bytes = u64::from(bytes.max(1)).next_multiple_of(GRAIN) as u32;
         let unused = self.unused.get_mut(&bytes).and_then(Vec::pop);
         let address_there = unused.unwrap_or_else(|| {
             let size = u64::from(bytes);
-            // What fits a line lies in one, and what does not begins with one.
+            // A place that fits into a line does not cross a line, and a larger one begins at a
+            // line.
             let begins = match self.end % LINE + size <= LINE {
                 true => self.end,
                 false => self.end.next_multiple_of(LINE),
@@ -50,12 +52,12 @@ impl Addresses {
         place
     }
 
-    /// The place of the node that begins at this address, if it has one.
+    /// Returns the place of the node that begins at this address, if it has one.
     pub(super) fn get(&self, address: usize) -> Option<Span> {
         self.places.get(&address).copied()
     }
 
-    /// The place of a node that goes, which is free afterwards.
+    /// Frees the place of a node, and returns it.
     pub(super) fn free(&mut self, address: usize) -> Option<Span> {
         let place = self.places.remove(&address)?;
         self.unused
@@ -65,7 +67,8 @@ impl Addresses {
         Some(place)
     }
 
-    /// The node at the first address lies at the second from now on, and keeps its place.
+    /// Records that a node has moved from one address to another in this process. It keeps its
+    /// place.
     pub(super) fn rename(&mut self, from: usize, to: usize) {
         if from != to
             && let Some(place) = self.places.remove(&from)
@@ -75,7 +78,7 @@ impl Addresses {
         }
     }
 
-    /// Bytes of all places.
+    /// Returns the bytes of all places.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> u64 {
         self.end

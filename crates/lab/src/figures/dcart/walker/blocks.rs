@@ -13,7 +13,7 @@ use nearfield_radix::{Radix, Visited};
 /// The tree, and the places of its nodes on the card.
 #[derive(Debug)]
 pub(in crate::figures::dcart) struct BlockTree<F: Entries> {
-    /// Made when it is first used, because that may fail.
+    /// The tree, created at the first use because that may fail.
     tree: Option<Radix<F>>,
     addresses: Addresses,
     log: Log,
@@ -32,7 +32,7 @@ impl<F: Entries> Default for BlockTree<F> {
 /// Bytes of a slot of an inner node, and of one in a leaf: a value.
 const SLOT: [u32; 2] = [4, 8];
 
-/// A node in this process, and its place on the card.
+/// A node's address in this process, and its place on the card.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     address: usize,
@@ -40,7 +40,7 @@ struct Placed {
 }
 
 impl Placed {
-    /// The place of bytes of the node, if they are its.
+    /// Returns the place of these bytes, if they are inside the node.
     fn span(&self, address: usize, bytes: u32) -> Option<Span> {
         let offset = address.checked_sub(self.address)? as u64;
         let fits = offset + u64::from(bytes) <= u64::from(self.place.bytes);
@@ -59,8 +59,8 @@ impl<F: Entries> BlockTree<F> {
         }
     }
 
-    /// What is read of a node at once: its first bytes, or its slot; and of a leaf or a large node
-    /// the slot at the same time, because its line is known.
+    /// Converts a visit. The first read is the node's first bytes, or its slot. In a leaf or a
+    /// large node the slot is read at the same time, because its line is known.
     fn visit(&self, visit: &nearfield_radix::Visit, node: Placed) -> Visit {
         let at = |offset: u32, bytes| Span {
             address: node.place.address + u64::from(offset),
@@ -87,7 +87,7 @@ impl<F: Entries> BlockTree<F> {
         }
     }
 
-    /// What was read: the visits, and the nodes that they were of.
+    /// Converts the read events: to visits, and the nodes that they visit.
     fn reads(&mut self, events: &[Event]) -> (Vec<Visit>, Vec<Placed>) {
         let (mut visits, mut nodes) = (Vec::<Visit>::new(), Vec::<Placed>::new());
         for event in events {
@@ -138,7 +138,7 @@ impl<F: Entries> Walker for BlockTree<F> {
         if matches!(changed, Some(Changed::Read | Changed::Value)) {
             walk.found();
         }
-        // A leaf that takes the key may be one that the walk has not met.
+        // The walk may not have visited the leaf that takes the key.
         for event in &events {
             if let Event::Moved { target, .. } = *event
                 && let Some(place) = self.addresses.get(target)
@@ -153,7 +153,7 @@ impl<F: Entries> Walker for BlockTree<F> {
                 Event::Write { address, bytes } => {
                     let mut parts = nodes.iter().map(|node| (node, node.span(address, bytes)));
                     match parts.find_map(|(node, span)| Some((node.place.address, span?))) {
-                        // What is written is locked: a node by its lock, a leaf by its latch.
+                        // A write requires a lock: of a node its lock, of a leaf its latch.
                         Some((node, span)) => {
                             walk.store(span);
                             if !locked.contains(&node) {

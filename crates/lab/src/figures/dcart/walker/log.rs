@@ -1,19 +1,19 @@
-//! What a tree reports of a batch.
+//! The log of the events that a tree reports of a batch.
 
 use nearfield_radix::{Probe, Visit};
 
 /// An event of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A node is read.
+    /// A read of a node.
     Node(Visit),
-    /// More bytes of the node before are read.
+    /// A read of more bytes of the last node.
     Part { address: usize, bytes: u32 },
-    /// Bytes are written.
+    /// A write of bytes.
     Write { address: usize, bytes: u32 },
-    /// A node goes.
+    /// A node that is removed.
     Replaced(usize),
-    /// The key lies in another leaf now, or below another node.
+    /// A key that is in another leaf now, or whose leaf is below another node.
     Moved { target: usize, parent: usize },
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Event {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     events: Vec<Event>,
-    /// Where those of each operation begin.
+    /// The index of each operation's first event.
     begins: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Log {
         self.begins.len()
     }
 
-    /// The events of an operation.
+    /// Returns the events of an operation.
     pub(super) fn of(&self, operation: usize) -> &[Event] {
         let end = self.begins.get(operation + 1).copied();
         &self.events[self.begins[operation]..end.unwrap_or(self.events.len())]

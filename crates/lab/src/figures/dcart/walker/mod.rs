@@ -15,38 +15,38 @@ use super::entries::Entries;
 use nearfield_core::{Batch, Error};
 use nearfield_hardware::accelerator::dcart::Walk;
 
-/// The bytes of a value, for which a leaf has room.
+/// Bytes of a value in a leaf.
 pub(super) const VALUE: u32 = 8;
 
-/// What an operation of a batch has done to its key.
+/// The effect of an operation on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
-    /// Nothing; its key was there.
+    /// No effect; the key was present.
     Read,
-    /// It has set the value of a key that was there, to one of as many bytes.
+    /// A new value of the same size for a present key.
     Value,
-    /// It has inserted it.
+    /// An insert of the key.
     Nodes,
-    /// It has removed it.
+    /// A removal of the key.
     Removed,
 }
 
 /// A tree whose walks are recorded.
 pub(super) trait Walker: Default {
-    /// Its entries.
+    /// The form of its entries.
     type Form: Entries;
 
-    /// Executes a batch, and records what its operations read and change.
+    /// Executes a batch, and records the reads and changes of its operations.
     fn execute(&mut self, batch: &mut Batch<Self::Form>) -> Result<(), Error>;
 
-    /// The operations of the batch that was executed last.
+    /// Returns the number of operations of the batch that was executed last.
     fn recorded(&self) -> usize;
 
-    /// Describes what an operation of the batch took. `changed` is `None` if it has found and
-    /// changed nothing. Operations are asked for in their order, each once.
+    /// Describes the accesses of an operation of the batch. `changed` is `None` if it has found and
+    /// changed nothing. Call it once for each operation, in their order.
     fn walk(&mut self, operation: usize, changed: Option<Changed>, walk: &mut Walk);
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[cfg(test)]
     fn len(&self) -> usize;
 }

@@ -17,7 +17,7 @@ pub(in crate::figures::dcart) struct PaperTree {
     log: Log,
 }
 
-/// The bytes of an inner node with room for so many children: a header of 16 bytes, keys or an
+/// Returns the bytes of an inner node for this number of children: a header of 16 bytes, keys or an
 /// index, and slots of 8 bytes.
 fn node_bytes(slots: u16) -> u32 {
     match slots {
@@ -29,7 +29,7 @@ fn node_bytes(slots: u16) -> u32 {
 }
 
 impl PaperTree {
-    /// The places of all inner nodes that the batch has visited.
+    /// Returns the places of all inner nodes that the batch has visited.
     pub(in crate::figures::dcart) fn inner_nodes(&mut self) -> Vec<u64> {
         let all = (0..self.log.operations()).flat_map(|one| visits(self.log.of(one)));
         let visits: Vec<_> = all.collect();
@@ -38,7 +38,7 @@ impl PaperTree {
         inner.map(|visit| visit.node).collect()
     }
 
-    /// The places of a node's parts on the card.
+    /// Converts a visit to the parts of the node's place on the card.
     fn place(&mut self, visit: &nearfield_radix::Visit) -> Visit {
         let at = |base: u64, offset: u32, bytes| Span {
             address: base + u64::from(offset),
@@ -59,7 +59,8 @@ impl PaperTree {
                     slot => at(base, slot.min(size - 8), 8),
                 };
                 match slots {
-                    // The key's byte says where the slot lies.
+                    // The key's byte in the index leads to the slot, so the slot is read
+                    // afterwards.
                     49.. => Visit {
                         also: slot,
                         ..Visit::inner(head, Span::default())
@@ -76,7 +77,7 @@ impl PaperTree {
 }
 
 impl PaperTree {
-    /// Where bytes are written: in a node that was visited, or in a new one.
+    /// Returns the place of written bytes: in a visited node, or in a new one.
     fn stored(&mut self, events: &[Event], address: usize, bytes: u32) -> Span {
         let holds = |visit: &nearfield_radix::Visit| {
             (visit.address..visit.address + visit.bytes as usize).contains(&address)
@@ -86,7 +87,7 @@ impl PaperTree {
         let Some((node, place)) = place else {
             return self.addresses.of(address, bytes);
         };
-        // Headers are longer in this process.
+        // Headers are longer in this process than on the card.
         let offset = ((address - node.address) as u32).min(place.bytes - 1);
         Span {
             address: place.address + u64::from(offset),
@@ -95,7 +96,7 @@ impl PaperTree {
     }
 }
 
-/// The nodes that were read.
+/// Returns the nodes that were read.
 fn visits(events: &[Event]) -> impl Iterator<Item = nearfield_radix::Visit> {
     events.iter().filter_map(|event| match event {
         Event::Node(visit) => Some(*visit),
@@ -123,7 +124,7 @@ impl Walker for PaperTree {
             leaf = (!visit.matches).then_some(visit.first);
             walk.visit(visit);
         }
-        // A new leaf is written before the slot that leads to it.
+        // A new leaf is written before the slot that points to it.
         let written = events.iter().find_map(|event| match event {
             Event::Write { address, bytes } => Some((*address, *bytes)),
             _ => None,
@@ -134,7 +135,7 @@ impl Walker for PaperTree {
         if changed == Changed::Read {
             return walk.found();
         }
-        // As in the rivals, the node above a leaf is locked to write it.
+        // As in the rivals, a writer of a leaf locks the node above it.
         let inner = visits(&events).filter_map(|visit| match visit.kind {
             Visited::Inner { slots } => Some((visit.address, node_bytes(slots))),
             Visited::Leaf => None,
@@ -146,8 +147,9 @@ impl Walker for PaperTree {
             Changed::Read => {}
             Changed::Value => {
                 walk.found();
-                // The tree in this process has a new leaf for a new value. On the card, the value,
-                // which is as long, is written where it is. *Assumed*: the paper does not say.
+                // The tree in this process creates a new leaf for a new value. On the card the
+                // value has the same size and is overwritten in place. *Assumed*: the paper does
+                // not describe this.
                 if let (Some(old), Some((new, _))) = (visits(&events).last(), written) {
                     self.addresses.rename(old.address, new);
                 }
@@ -171,8 +173,8 @@ impl Walker for PaperTree {
                         walk.free(place);
                     }
                 }
-                // The place of a leaf that goes is free at once, whenever this process gives the
-                // leaf's memory to another.
+                // The place of a removed leaf is free at once. In this process the leaf's memory
+                // may be reused later.
                 let last = visits(&events).last();
                 if let (Changed::Removed, Some(last)) = (changed, last)
                     && last.kind == Visited::Leaf

@@ -1,19 +1,19 @@
 //! WebService's hash table: chains of nodes of 256 bytes, and objects of 8 KiB.
 //!
-//! Every bucket has a chain of two, so that a key is found after 1.5 nodes on the average and 32
-//! keys after the paper's 48. (The artifact's load is 1.49.) A node: key, value, room, next at byte
-//! 248, as in the artifact. The value is the number of an object.
+//! Every bucket has a chain of two, so that a key is found after 1.5 nodes on average and 32 keys
+//! after the paper's 48. (The artifact's load is 1.49.) A node: key, value, room, next at byte 248,
+//! as in the artifact. The value is the number of an object.
 
 use super::{Data, Image, NODE_BYTES, hash, put};
 use crate::workload::Permutation;
 
 const NEXT: usize = 248;
-/// The bytes of an object.
+/// Bytes of an object.
 pub(in super::super) const OBJECT_BYTES: u64 = 8192;
 const CHAIN: u64 = 2;
-/// Objects for each key: 12.8 GiB for 100 million keys.
+/// Number of objects for each key: 12.8 GiB for 100 million keys.
 const OBJECTS: f64 = 1_677_721.0 / 100e6;
-/// The first address of a memory node, and their distance.
+/// The first address of a memory node. The next constant is their distance.
 const FIRST: u64 = 1 << 44;
 const DISTANCE: u64 = 1 << 44;
 
@@ -27,7 +27,7 @@ pub(in super::super) struct HashTable {
 }
 
 impl HashTable {
-    /// So many keys on each memory node.
+    /// Creates tables with this number of keys on each memory node.
     pub(in super::super) fn new(keys: u64, memory_nodes: usize, seed: u64) -> HashTable {
         let keys = keys.next_multiple_of(CHAIN);
         HashTable {
@@ -46,7 +46,8 @@ impl HashTable {
         FIRST + memory_node * DISTANCE
     }
 
-    /// The first node of the chain that has a key: what `init` computes by its hash.
+    /// Returns the first node of the chain that has a key, as `init` computes it from the key's
+    /// hash.
     pub(in super::super) fn bucket(&self, memory_node: u64, key: u64) -> u64 {
         self.node(memory_node, key % self.buckets() * CHAIN)
     }
@@ -63,7 +64,7 @@ impl HashTable {
         hash(key) % self.objects
     }
 
-    /// Where the object of a value lies.
+    /// Returns the address of a value's object.
     pub(in super::super) fn object(&self, memory_node: u64, value: u64) -> u64 {
         let objects = self.base(memory_node) + self.keys * NODE_BYTES;
         objects.next_multiple_of(OBJECT_BYTES) + value % self.objects * OBJECT_BYTES

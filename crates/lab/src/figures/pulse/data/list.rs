@@ -1,5 +1,5 @@
-//! A linked list of nodes of 256 bytes at random: next at byte 0, value at byte 248, so that an
-//! iteration loads all of a node.
+//! A linked list of nodes of 256 bytes in random order. Next is at byte 0, the value at byte 248,
+//! so that an iteration loads a whole node.
 
 use super::{Data, Image, NODE_BYTES, put};
 use crate::workload::Permutation;
@@ -24,7 +24,7 @@ impl List {
         self.nodes
     }
 
-    /// The node of a number, whose value that is.
+    /// Returns the node of a number; the number is its value.
     pub(in super::super) fn address(&self, number: u64) -> u64 {
         FIRST + self.slots.at(number) * NODE_BYTES
     }

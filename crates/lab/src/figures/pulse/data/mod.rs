@@ -1,9 +1,9 @@
 //! The applications' data, at the paper's sizes.
 //!
-//! Nodes are not kept: the bytes of each follow from its place, so that a table of billions of
-//! entries takes no memory. Every node is where a real structure would have it, and has the bytes
-//! that it would have. Programs walk them as they would walk real ones, and their answers are
-//! checked.
+//! Nodes are not stored: the bytes of each are computed from its address, so that a table of
+//! billions of entries takes no memory. Every node is at the address where a real structure would
+//! have it, and has the bytes that it would have. Programs walk them as they would walk real ones,
+//! and their results are checked.
 
 mod hash_table;
 mod list;
@@ -25,22 +25,22 @@ use nearfield_offload::traversal::{AccessError, NodeMemory};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// The bytes of a node.
+/// Bytes of a node.
 pub(super) const NODE_BYTES: u64 = 256;
 
-/// A node's bytes.
+/// The content of a node.
 pub(super) type Image = [u8; NODE_BYTES as usize];
 
-/// Data whose bytes follow from their addresses.
+/// Data whose bytes are computed from their addresses.
 pub(super) trait Data {
-    /// The bytes of the node at an address, if there is one.
+    /// Returns the bytes of the node at an address, if there is one.
     fn image(&self, address: u64) -> Option<Image>;
 
-    /// The addresses of each memory node.
+    /// Returns the addresses of each memory node.
     fn ranges(&self) -> Vec<std::ops::Range<u64>>;
 }
 
-/// Data, and the words that were stored since.
+/// Data, and the words that were stored since their creation.
 #[derive(Debug)]
 pub(super) struct Stored<D> {
     pub data: D,
@@ -93,7 +93,7 @@ impl<D: Data> NodeMemory for Stored<D> {
 
     fn store(&self, address: u64, bytes: &[u8]) -> Result<(), AccessError> {
         self.is_within(address, bytes.len() as u64)?;
-        // Programs store whole words here.
+        // Programs store only whole words here.
         for (number, bytes) in bytes.chunks_exact(8).enumerate() {
             let word = bytes.try_into().map(u64::from_le_bytes);
             let at = address + 8 * number as u64;
@@ -103,7 +103,7 @@ impl<D: Data> NodeMemory for Stored<D> {
     }
 }
 
-/// The translation table of one memory node.
+/// Creates the translation table of one memory node.
 pub(super) fn table(range: &std::ops::Range<u64>) -> Result<Table, TableError> {
     let permission = Permission::ReadWrite;
     let (start, end) = (range.start, range.end);

@@ -9,19 +9,20 @@ use super::tree::{KEYS_MAX, Place, Shape, image};
 use super::{Data, Image, hash};
 use crate::workload::Permutation;
 
-/// Entries of a leaf and children of an inner node, on the average.
+/// Mean number of a leaf's entries. The next constant is that of an inner node's children.
 const LEAF: f64 = 6.26;
 const INNER: f64 = 7.4;
-/// Neighbouring keys are so far apart.
+/// Distance of neighbouring keys.
 const STRIDE: u64 = 1 << 32;
 
 #[derive(Debug)]
 pub(in super::super) struct OrderedTable {
     keys: u64,
-    /// Nodes of each level, leaves first, and the nodes of the levels below it.
+    /// Number of nodes of each level, leaves first. The next field has the number of nodes below
+    /// each level.
     counts: Vec<u64>,
     before: Vec<u64>,
-    /// The order of creation; `None` where it is that of the places.
+    /// The order of creation; `None` if it is the order of the numbers.
     created: Option<Permutation>,
     slabs: Slabs,
     partitions: u64,
@@ -54,7 +55,7 @@ impl OrderedTable {
         let partitions = memory_nodes as u64;
         let (created, places) = match allocation {
             Allocation::Slabs(_) => (Some(Permutation::new(nodes, seed)), nodes),
-            // Addresses are those of all nodes on each; each has some of them.
+            // Each memory node has addresses for all nodes, but stores only some of them.
             Allocation::Partitioned => (None, nodes * partitions),
         };
         OrderedTable {
@@ -80,7 +81,7 @@ impl OrderedTable {
         self.address(Place { level, index: 0 })
     }
 
-    /// The key and the value of an entry.
+    /// Returns the key and the value of an entry.
     pub(in super::super) fn entry_at(&self, number: u64) -> (u64, u64) {
         (number * STRIDE + (hash(number) >> 40), hash(!number))
     }
@@ -102,7 +103,7 @@ impl Shape for OrderedTable {
             None => self.keys,
         };
         let count = self.count(place.level);
-        // Equal parts: the numbers differ by one at most.
+        // The parts are equal: their sizes differ by one at most.
         let start = |index: u64| (u128::from(index) * u128::from(below)).div_ceil(count.into());
         start(place.index) as u64..start(place.index + 1) as u64
     }

@@ -1,45 +1,47 @@
-//! Where nodes lie: on which memory node, and at which address.
+//! The placement of nodes: on which memory node, and at which address.
 //!
-//! As the paper's own study has it: each memory node's share is cut into slabs; a slab is drawn at
-//! random and filled with nodes in the order of their creation, then one of another memory node. In
-//! slabs of a node each, places are drawn from all.
+//! As in the paper's own study, each memory node's share is cut into slabs. A slab is drawn at
+//! random and filled with nodes in the order of their creation, then a slab of another memory node.
+//! If slabs hold a single node each, addresses are drawn from all.
 
 use super::NODE_BYTES;
 use crate::workload::{Permutation, random};
 use rand::RngExt;
 
-/// How addresses are given to nodes.
+/// The allocation of addresses to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Allocation {
-    /// In slabs of so many bytes at random.
+    /// Slabs of this many bytes, in random order.
     Slabs(u64),
-    /// Each memory node has the nodes of an equal part of the keys.
+    /// An equal part of the keys on each memory node.
     Partitioned,
 }
 
-/// The places of so many nodes on so many memory nodes.
+/// The addresses of nodes on memory nodes.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Slabs {
     memory_nodes: u64,
     each: u64,
-    /// Nodes of a slab.
+    /// Number of nodes of a slab.
     slab: u64,
     places: Places,
 }
 
-/// The place of each slab: its number on its memory node, times their count, and the memory node.
+/// The place of each slab. A place is the slab's number on its memory node, times the number of
+/// memory nodes, plus the memory node.
 #[derive(Clone, Debug)]
 enum Places {
     Scattered(Permutation),
     Drawn {
         places: Vec<u32>,
-        /// The slab at each place.
+        /// The slab of each place.
         slabs: Vec<u32>,
     },
 }
 
 impl Places {
-    /// Draws a memory node for each slab: one that has room and not the last slab, if there is one.
+    /// Draws a memory node for each slab: one that has room and does not hold the last slab, if
+    /// possible.
     fn draw(slabs: u64, memory_nodes: u64, seed: u64) -> Places {
         let mut random = random(seed, 0x51ab);
         let count = memory_nodes as usize;
@@ -90,7 +92,7 @@ impl Places {
     }
 }
 
-/// The first address of a memory node, and their distance.
+/// The first address of a memory node. The next constant is their distance.
 const FIRST: u64 = 1 << 44;
 const DISTANCE: u64 = 1 << 44;
 
@@ -104,8 +106,8 @@ impl Slabs {
         let memory_nodes = memory_nodes as u64;
         let slab = match allocation {
             Allocation::Slabs(bytes) => {
-                // A slab is never larger than a fifth of a memory node's part, as one of 1 GiB is
-                // of the paper's 20 GB on four.
+                // A slab is at most a fifth of a memory node's part, as one of 1 GiB is of the
+                // paper's 20 GB on four.
                 let largest = nodes.div_ceil(memory_nodes * 5).max(1);
                 (bytes / NODE_BYTES).clamp(1, largest)
             }
@@ -123,7 +125,7 @@ impl Slabs {
         }
     }
 
-    /// The addresses of each memory node.
+    /// Returns the addresses of each memory node.
     pub(in super::super) fn ranges(&self) -> Vec<std::ops::Range<u64>> {
         let range = |node: u64| {
             let start = FIRST + node * DISTANCE;
@@ -132,7 +134,7 @@ impl Slabs {
         (0..self.memory_nodes).map(range).collect()
     }
 
-    /// The address of the node that was created as the n-th.
+    /// Returns the address of the n-th created node.
     pub(in super::super) fn address(&self, number: u64) -> u64 {
         let place = self.places.at(number / self.slab);
         let (memory_node, slab) = (place % self.memory_nodes, place / self.memory_nodes);
@@ -140,7 +142,7 @@ impl Slabs {
         FIRST + memory_node * DISTANCE + slot * NODE_BYTES
     }
 
-    /// The node at an address; numbers past the last node are possible.
+    /// Returns the number of the node at an address; it may exceed that of the last node.
     pub(in super::super) fn number(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(FIRST)?;
         let (memory_node, slot) = (offset / DISTANCE, offset % DISTANCE / NODE_BYTES);
@@ -176,7 +178,7 @@ mod tests {
                     .unwrap();
                 on[node] += 1;
             }
-            // Equal but for a slab.
+            // Equal except for a slab.
             assert!(on.iter().all(|&count| count > 220), "{on:?}");
         }
         let slabs = Slabs::new(1000, 2, Allocation::Slabs(4096), 7);
@@ -191,7 +193,7 @@ mod tests {
         let same = (1..4000)
             .filter(|&slab| node(slab) == node(slab - 1))
             .count();
-        // But where only one has room, at the end.
+        // Except at the end, if only one memory node has room.
         assert!(same < 40, "{same}");
     }
 

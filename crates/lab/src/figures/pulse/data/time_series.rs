@@ -1,11 +1,11 @@
-//! BTrDB's series: a B+ tree whose keys, moments of a phasor that is measured 120 times a second,
-//! were inserted in ascending order.
+//! BTrDB's series: a B+ tree whose keys were inserted in ascending order. A key is the time of a
+//! measurement of a phasor that is measured 120 times a second.
 //!
-//! A node that is full splits into a left half, which stays as it is for ever, and a right one,
-//! which grows. So all leaves but the last have four keys and all inner nodes but those on the
-//! right edge have five children, and the order of creation follows from the place: the inner node
-//! of level l and number i is created when 5^l (i + 1) leaves are there. Source: the artifact's
-//! splits, 4 of 9 keys to the left.
+//! A full node splits into a left half, which never changes again, and a right one, which grows. So
+//! all leaves except the last have four keys and all inner nodes except those on the right edge
+//! have five children, and the order of creation follows from the position: the inner node of level
+//! l and number i is created when 5^l (i + 1) leaves exist. Source: the artifact's splits, 4 of 9
+//! keys to the left.
 
 use super::slabs::{Allocation, Slabs};
 use super::tree::{Place, Shape, image};
@@ -30,7 +30,7 @@ impl TimeSeries {
         seed: u64,
     ) -> TimeSeries {
         let leaves = keys.div_ceil(LEAF);
-        // The root of level l is there when the one below has split.
+        // The root of level l is created when the one below splits.
         let mut levels = 1;
         while 2 * INNER.pow(levels - 1) <= leaves {
             levels += 1;
@@ -41,7 +41,8 @@ impl TimeSeries {
             slabs: Slabs::new(1, 1, allocation, seed),
         };
         let nodes = series.created_before(leaves);
-        // Nodes that are created together are of the same time, so halves of them are halves of it.
+        // Nodes that are created together have neighbouring times, so half of the nodes is half of
+        // the time.
         series.slabs = Slabs::new(nodes, memory_nodes, allocation, seed);
         series
     }
@@ -59,12 +60,12 @@ impl TimeSeries {
         self.address(Place { level, index: 0 })
     }
 
-    /// The moment of a measurement, and its magnitude.
+    /// Returns the time of a measurement, and its magnitude.
     pub(in super::super) fn entry_at(&self, number: u64) -> (u64, u64) {
         measurement(number)
     }
 
-    /// Nodes that are created before the leaf of this number.
+    /// Returns the number of nodes that are created before the leaf of this number.
     fn created_before(&self, leaf: u64) -> u64 {
         let inner = |level: u32| {
             let of_splits = (leaf / INNER.pow(level)).saturating_sub(1);
@@ -73,8 +74,8 @@ impl TimeSeries {
         leaf + (1..self.levels).map(inner).sum::<u64>()
     }
 
-    /// The order of creation. Inner nodes follow the last leaf that they need, the upper ones
-    /// first.
+    /// Returns a node's number in the order of creation. Inner nodes follow the last leaf that they
+    /// need, the upper ones first.
     fn number(&self, place: Place) -> u64 {
         let Place { level, index } = place;
         if level == 0 {
@@ -91,7 +92,7 @@ impl TimeSeries {
         if number >= self.nodes() {
             return None;
         }
-        // The last leaf that is not created after it.
+        // Finds the last leaf that is not created after the node.
         let (mut low, mut high) = (0, self.leaves);
         while high - low > 1 {
             let middle = low + (high - low) / 2;

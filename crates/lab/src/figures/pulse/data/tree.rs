@@ -1,6 +1,6 @@
-//! The bytes of a node of the applications' B+ tree, and what a tree is without its bytes. Layout:
-//! the paper's artifact. 256 bytes: leaf (8 bytes), count of keys, 9 keys with a value each, 10
-//! children, next leaf, previous leaf.
+//! The bytes of a node of the applications' B+ tree, and the structure of the tree without its
+//! bytes. Layout: the paper's artifact. 256 bytes: leaf (8 bytes), count of keys, 9 keys with a
+//! value each, 10 children, next leaf, previous leaf.
 
 use super::{Image, put};
 
@@ -11,28 +11,28 @@ pub(in super::super) const CHILDREN: usize = 160;
 pub(in super::super) const NEXT: usize = 240;
 const PREVIOUS: usize = 248;
 
-/// A node: its level, 0 of leaves, and its number from the left.
+/// The position of a node: its level, 0 for leaves, and its number from the left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub level: u32,
     pub index: u64,
 }
 
-/// A tree whose nodes follow from their places.
+/// A tree whose nodes are computed from their positions.
 pub(super) trait Shape {
-    /// Nodes of a level.
+    /// Returns the number of nodes of a level.
     fn count(&self, level: u32) -> u64;
 
-    /// The children of an inner node, or the entries of a leaf: numbers of the level below, or of
-    /// entries in the order of their keys.
+    /// Returns the children of an inner node, as numbers in the level below, or the entries of a
+    /// leaf, as numbers in the order of their keys.
     fn below(&self, place: Place) -> std::ops::Range<u64>;
 
-    /// An entry by its number.
+    /// Returns an entry by its number.
     fn entry(&self, number: u64) -> (u64, u64);
 
     fn address(&self, place: Place) -> u64;
 
-    /// The least entry below a node.
+    /// Returns the least entry below a node.
     fn first_entry(&self, place: Place) -> u64 {
         let mut below = self.below(place);
         for level in (0..place.level).rev() {
@@ -45,7 +45,7 @@ pub(super) trait Shape {
     }
 }
 
-/// The bytes of a node.
+/// Computes the bytes of a node.
 pub(super) fn image(shape: &impl Shape, place: Place) -> Image {
     let mut image = [0; 256];
     let below = shape.below(place);
