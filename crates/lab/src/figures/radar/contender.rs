@@ -9,44 +9,44 @@ use nearfield_pim::rivals::jump_push::{self, JumpPush};
 use nearfield_pim::rivals::pim_tree::PimTree;
 use nearfield_pim::rivals::range_partition::{Gets, RangePartition};
 
-/// An index in modules that are modelled.
+/// An index in modelled modules.
 pub(super) trait Index: OrderedIndex<Words> {
-    /// Looks at the device.
+    /// Calls `look` with the device.
     fn look(&self, look: &mut dyn FnMut(&Model));
 
-    /// What was done so far about skew.
+    /// Returns the effects of skew so far.
     fn moved(&self) -> Moved {
         Moved::default()
     }
 
-    /// What the host keeps to find things, in bytes.
+    /// Returns the bytes of the host's structures for finding keys.
     fn host_bytes(&self) -> u64 {
         0
     }
 
-    /// What has become of heights by hotness, if there are some.
+    /// Returns the report of heights by hotness, if the index has them.
     fn heights(&self) -> Option<Report> {
         None
     }
 }
 
-/// Sums over batches.
+/// The effects of skew, summed over batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moved {
-    /// Contention nodes: what many wanted, and was pulled to the host.
+    /// Number of contention nodes, which many operations wanted and the host pulled.
     pub pulled: u64,
-    /// Subranges that were divided.
+    /// Number of subranges that were divided.
     pub divided: u64,
-    /// Keys that were moved.
+    /// Number of keys that were moved.
     pub keys: u64,
-    /// Tasks of operations, and of these those of the fullest module of each batch; 0 of an index
-    /// that sends as many words for every task, whose words say it.
+    /// Number of tasks of operations; the next field has those of the fullest module of each batch.
+    /// 0 for an index that sends as many words for every task, because its words give the load.
     pub tasks: u64,
     pub fullest: u64,
 }
 
-/// What the host keeps of a subrange: bounds, module, counts, flags (section IV-A), and of a key
-/// that it has.
+/// Bytes that the host stores for a subrange: bounds, module, counts, flags (section IV-A). The
+/// next constant has those for a key that the host stores.
 const BYTES_OF_SUBRANGE: u64 = 64;
 const BYTES_OF_KEY: u64 = 16;
 
@@ -94,8 +94,8 @@ impl Index for PimTree<Model> {
     }
 }
 
-/// An index whose batches of gets are batches of predecessors: it finds keys by its order, and not
-/// by what it may have besides.
+/// An index that executes batches of gets as batches of predecessors: it finds keys by its tree,
+/// and not by tables that it may have besides.
 struct TreeGets<I>(I);
 
 impl<I: OrderedIndex<Words>> OrderedIndex<Words> for TreeGets<I> {
@@ -157,15 +157,15 @@ impl Index for JumpPush<Model> {
     }
 }
 
-/// What an index is made for.
+/// The size that an index is created for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub modules: usize,
-    /// How many keys it is loaded with.
+    /// Number of keys that it is loaded with.
     pub keys: usize,
 }
 
-/// An index under the name that figures show.
+/// An index with the name that figures show.
 #[derive(Clone, Copy)]
 pub(super) struct Contender {
     pub name: &'static str,
@@ -175,11 +175,11 @@ pub(super) struct Contender {
 #[derive(Clone, Copy)]
 enum Kind {
     Index(fn(Model, Size) -> Box<dyn Index>),
-    /// [`RADAR`] with heights of subranges by a predictor, which learns by such windows.
+    /// [`RADAR`] with heights of subranges by a predictor, which learns from such windows.
     Heights(By, Window),
 }
 
-/// What predicts how hot subranges will be.
+/// The predictor of the hotness of subranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Gru,
@@ -187,7 +187,7 @@ enum By {
     Share,
 }
 
-/// Determines the weights with which a GRU begins.
+/// The seed of a GRU's initial weights.
 #[cfg(feature = "learned")]
 const SEED_OF_GRU: u64 = 7;
 const NO_LEARNING_LIBRARY: &str = "this build has no learning library: \
@@ -204,7 +204,7 @@ impl Contender {
         Contender { name, kind }
     }
 
-    /// The same with other windows, where there are some.
+    /// Replaces the window, if the contender has one.
     pub(super) fn with_window(self, window: Window) -> Contender {
         let kind = match self.kind {
             Kind::Heights(by, _) => Kind::Heights(by, window),
@@ -213,18 +213,18 @@ impl Contender {
         Contender { kind, ..self }
     }
 
-    /// Whether it has a model to train.
+    /// Returns true if it has a model to train.
     pub(super) fn learns(&self) -> bool {
         matches!(self.kind, Kind::Heights(By::Gru, _))
     }
 
-    /// Why this build cannot run it, if it cannot.
+    /// Returns the reason why this build cannot run it, if it cannot.
     pub(super) fn missing(&self) -> Option<String> {
         let is_here = cfg!(feature = "learned") || !self.learns();
         (!is_here).then(|| NO_LEARNING_LIBRARY.to_owned())
     }
 
-    /// An empty index in the modules of a device.
+    /// Creates an empty index in the modules of a device.
     ///
     /// # Errors
     /// `Missing` if there is no memory for a predictor, or this build has no learning library.
@@ -244,7 +244,7 @@ impl Contender {
     }
 }
 
-/// The gated recurrent unit of the paper.
+/// Creates the paper's gated recurrent unit.
 #[cfg(feature = "learned")]
 fn gru() -> Result<Box<dyn Predictor>, PointError> {
     match nearfield_learned::Gru::new(SEED_OF_GRU) {
@@ -258,8 +258,8 @@ fn gru() -> Result<Box<dyn Predictor>, PointError> {
     Err(PointError::Missing(NO_LEARNING_LIBRARY.to_owned()))
 }
 
-/// RADAR with this number of subranges for each module. Parts are as fine as by the letter on few
-/// modules, too, so that they have as many keys.
+/// Returns RADAR's options with this number of subranges for each module. With few modules the
+/// fanout is as fine as the paper's, so that parts have as many keys.
 fn radar(modules: usize, subranges_per_module: usize) -> Options {
     Options {
         subranges_per_module,
@@ -272,12 +272,12 @@ fn nearfield(Size { modules, keys }: Size) -> Options {
     Options::nearfield_for(modules, keys)
 }
 
-/// By its lists, as all others find keys.
+/// Range-partition whose gets search its lists, as those of all others do.
 pub(super) const RANGE_PARTITION: Contender = Contender::new("range-partition", |device, _| {
     Box::new(RangePartition::with_gets(device, Gets::Tree))
 });
 
-/// As published.
+/// Range-partition as published.
 pub(super) const RANGE_PARTITION_TABLE: Contender =
     Contender::new("range-partition, table", |device, _| {
         Box::new(RangePartition::with_gets(device, Gets::Table))
@@ -287,27 +287,27 @@ pub(super) const JUMP_PUSH: Contender = Contender::new("jump-push", |device, _| 
     Box::new(JumpPush::new(device, jump_push::Options::default()))
 });
 
-/// Whose gets search its tree.
+/// PIM-tree whose gets search its tree.
 pub(super) const PIM_TREE: Contender = Contender::new("pim-tree", |device, _| {
     Box::new(TreeGets(PimTree::new(device)))
 });
 
-/// As published: gets, too, ask the table of a module.
+/// PIM-tree as published: gets, too, use the table of a module.
 pub(super) const PIM_TREE_TABLE: Contender = Contender::new("pim-tree, table", |device, _| {
     Box::new(PimTree::new(device))
 });
 
-/// How much the paper learns from, and how often it predicts; without the help of simple
-/// predictors, which it does not have.
+/// The samples and the interval of predictions in the paper, without fallback to simple predictors,
+/// which the paper does not have.
 pub(super) const WINDOW: Window = Window {
     samples: 8000,
     batches: 4,
     falls_back: false,
 };
 
-/// All of the paper but section V, what its figures name "no GRU". That is the one beside which
-/// others are shown: heights by hotness need dozens of batches until they are worth anything, and
-/// points have a few; so [`RADAR_GRU`] is shown beside it where there are more.
+/// The paper's design without section V, which its figures name "no GRU". Other contenders are
+/// compared with this one: heights by hotness need dozens of batches to have an effect, and points
+/// have a few. [`RADAR_GRU`] is compared with it in points with more batches.
 pub(super) const RADAR: Contender = Contender::new("radar", |device, Size { modules, .. }| {
     Box::new(Radar::new(device, radar(modules, 16)))
 });
@@ -317,10 +317,10 @@ pub(super) const RADAR_BASIC: Contender =
         Box::new(Radar::new(device, Options::basic(modules)))
     });
 
-/// The whole of the paper: the same with heights by its gated recurrent unit.
+/// The paper's whole design: with heights by its gated recurrent unit.
 pub(super) const RADAR_GRU: Contender = Contender::with_heights("radar gru", By::Gru);
 
-/// With heights by simple predictors.
+/// RADAR with heights by simple predictors.
 pub(super) const RADAR_LAST_WINDOW: Contender =
     Contender::with_heights("radar last-window", By::LastWindow);
 pub(super) const RADAR_SHARE: Contender = Contender::with_heights("radar share", By::Share);
@@ -344,7 +344,7 @@ pub(super) const RADAR_64: Contender =
         Box::new(Radar::new(device, radar(modules, 64)))
     });
 
-/// With as many subranges at first as ours has.
+/// RADAR with as many initial subranges as ours.
 pub(super) const RADAR_FINE: Contender = Contender::new("radar, fine", |device, size| {
     let ours = nearfield(size).subranges_per_module;
     Box::new(Radar::new(device, radar(size.modules, ours)))
@@ -363,7 +363,7 @@ pub(super) const NEARFIELD: Contender = Contender::new("nearfield", |device, siz
     Box::new(Radar::new(device, nearfield(size)))
 });
 
-/// The same without equal reads that share one.
+/// Ours without sharing one read among equal reads.
 pub(super) const NEARFIELD_APART: Contender =
     Contender::new("nearfield, reads apart", |device, size| {
         let options = Options {
@@ -373,7 +373,7 @@ pub(super) const NEARFIELD_APART: Contender =
         Box::new(Radar::new(device, options))
     });
 
-/// Whole designs, those of others as published, without those that have parts of one.
+/// Whole designs, those of others as published, without variants that have parts of a design.
 pub(super) const DESIGNS: [Contender; 5] = [
     RANGE_PARTITION_TABLE,
     JUMP_PUSH,
@@ -382,7 +382,7 @@ pub(super) const DESIGNS: [Contender; 5] = [
     NEARFIELD,
 ];
 
-/// Those of figure 10: the paper's, and ours. [`RADAR_GRU`] has points of its own there.
+/// The contenders of figure 10: the paper's, and ours. [`RADAR_GRU`] has points of its own there.
 pub(super) const ALL: [Contender; 11] = [
     RANGE_PARTITION,
     RANGE_PARTITION_TABLE,
@@ -422,7 +422,7 @@ mod tests {
             for key in 0..1000 {
                 batch.get(key);
             }
-            // Of a batch with others, all are as published.
+            // A batch with other operations goes to the published tree unchanged.
             if others {
                 batch.remove(5);
             }

@@ -1,5 +1,5 @@
-//! Ordered maps of others on the cores of this machine, measured by a clock: the same batches as in
-//! figure 10, but other hardware.
+//! Ordered maps of other projects on the cores of this machine, measured by a clock: the same
+//! batches as in figure 10, but other hardware.
 
 use super::data::Data;
 use super::peers::{calls_for, run_part};
@@ -14,10 +14,11 @@ use crate::workload::random;
 use nearfield_peers::{Peer, PeerKind, Visitor};
 use std::time::{Duration, Instant};
 
-/// A lock-free skip list, a tree of tries, and an adaptive radix tree, as many threads share them.
+/// The peers: a lock-free skip list, a tree of tries, and an adaptive radix tree, which threads can
+/// share.
 const PEERS: [PeerKind; 3] = [PeerKind::Skiplist, PeerKind::Masstree, PeerKind::Congee];
 
-/// A job for each peer, which runs alone.
+/// Creates a job for each peer, which runs alone.
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let job = |kind: PeerKind| {
         let (own, name) = (scale.clone(), figure.name);
@@ -39,7 +40,7 @@ pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     PEERS.map(job).into()
 }
 
-/// None of them finds predecessors.
+/// Returns the operations that all peers support: none finds predecessors.
 fn verbs() -> impl Iterator<Item = Verb> {
     let verbs = Verb::ALL.into_iter();
     verbs.filter(|&verb| verb != Verb::Predecessor)
@@ -65,8 +66,8 @@ impl Visitor<u64> for Measure<'_, '_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut number = 0;
         for &degree in scale.alphas() {
-            // A map for each, as where modules are modelled; scans come before anything is removed,
-            // as those of masstree (0.9.5) miss keys afterwards.
+            // Each degree has a new map, as the indexes in modelled modules do. Scans run before
+            // anything is removed, because those of masstree (0.9.5) miss keys after a removal.
             let mut map = P::new();
             let mut data = Data::new(Data::anywhere(scale.keys, scale.seed).collect());
             let calls = Data::anywhere(scale.keys, scale.seed);
@@ -112,7 +113,7 @@ impl Visitor<u64> for Measure<'_, '_> {
     }
 }
 
-/// Has threads share the calls, and answers how long that took.
+/// Distributes the calls over threads, and returns the time that they took.
 fn perform<P: Peer<u64>>(
     map: &mut P,
     calls: &[Call],
@@ -122,7 +123,7 @@ fn perform<P: Peer<u64>>(
     if interrupt.is_raised() {
         return Err(PointError::Interrupted);
     }
-    // Keys as the map wants them, before the clock starts.
+    // Keys are converted to the map's form before the clock starts.
     let calls = calls_for::<P>(calls.iter().copied())?;
     let each = calls.len().div_ceil(threads).max(1);
     let sessions = map.sessions(threads);

@@ -2,35 +2,35 @@
 
 use crate::workload::Permutation;
 
-/// Keys in ascending order, and which writing of each is the last. Values are made of both, so that
-/// a wrong answer shows.
+/// The keys in ascending order, and the number of each key's last write. A value is computed from
+/// both, so that a wrong outcome is detected.
 #[derive(Clone, Debug)]
 pub(super) struct Data {
     keys: Vec<u64>,
     writings: Vec<u8>,
-    /// Those that were inserted after the load, in their order.
+    /// Keys that were inserted after the load, in the order of insertion.
     inserted: Vec<u64>,
-    /// Inserted, and not yet in `keys`.
+    /// Inserted keys that are not in `keys` yet.
     coming: Vec<u64>,
 }
 
-/// In place of the number of a writing, that the key is gone.
+/// The write number of a removed key.
 const GONE: u8 = u8::MAX;
 
-/// The value of a key by a writing: its low byte.
+/// Returns the value of a key by a write; its low byte is the number of the write.
 pub(super) fn value(key: u64, writing: u8) -> u64 {
-    // Not the key itself: an index that mixes them up has to fail.
+    // Not the key itself: an index that mixes up keys and values must fail.
     let mixed = (key ^ key >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed & !0xff | u64::from(writing)
 }
 
-/// Whether something is a value of a key.
+/// Returns true if `given` is a value of the key.
 pub(super) fn is_value(key: u64, given: u64) -> bool {
     value(key, given as u8) == given
 }
 
 impl Data {
-    /// Of keys in any order, of which some may be there twice.
+    /// Creates the data from keys in any order, possibly with duplicates.
     pub(super) fn new(mut keys: Vec<u64>) -> Data {
         keys.sort_unstable();
         keys.dedup();
@@ -43,7 +43,7 @@ impl Data {
         }
     }
 
-    /// So many keys anywhere, in the order in which they are to be loaded.
+    /// Returns this number of keys anywhere, in the order in which they are loaded.
     pub(super) fn anywhere(count: usize, seed: u64) -> impl Iterator<Item = u64> {
         let permutation = Permutation::of_words(seed);
         (0..count as u64).map(move |number| permutation.at(number))
@@ -57,30 +57,30 @@ impl Data {
         self.keys[position]
     }
 
-    /// What an index has now at a position.
+    /// Returns the present value of the key at a position.
     pub(super) fn value(&self, position: usize) -> Option<u64> {
         let writing = self.writings[position];
         (writing != GONE).then(|| value(self.keys[position], writing))
     }
 
-    /// The number of keys below one, of those that were there before this batch.
+    /// Returns the number of keys below `key`, among those that existed before this batch.
     pub(super) fn below(&self, key: u64) -> usize {
         self.keys.partition_point(|&other| other < key)
     }
 
-    /// How many were inserted after the load and before this batch.
+    /// Returns the number of keys that were inserted after the load and before this batch.
     pub(super) fn inserted(&self) -> u64 {
         (self.inserted.len() - self.coming.len()) as u64
     }
 
-    /// The key of an earlier insertion, counted back from the last one, if there were as many since
-    /// the load.
+    /// Returns the key of an earlier insertion, counted back from the last one, if there were as
+    /// many since the load.
     pub(super) fn inserted_before(&self, age: u64) -> Option<u64> {
         let position = self.inserted().checked_sub(age + 1)?;
         Some(self.inserted[position as usize])
     }
 
-    /// Writes again, and answers the values before and after.
+    /// Updates a key, and returns the values before and after.
     pub(super) fn update(&mut self, position: usize) -> (Option<u64>, u64) {
         let before = self.value(position);
         let writing = &mut self.writings[position];
@@ -91,26 +91,26 @@ impl Data {
         (before, value(self.keys[position], *writing))
     }
 
-    /// Takes a key out, and answers its value.
+    /// Removes a key, and returns its value.
     pub(super) fn remove(&mut self, position: usize) -> Option<u64> {
         let before = self.value(position);
         self.writings[position] = GONE;
         before
     }
 
-    /// Puts a key in that is new, and answers its value.
+    /// Inserts a new key, and returns its value.
     pub(super) fn insert(&mut self, key: u64) -> u64 {
         self.coming.push(key);
         self.inserted.push(key);
         value(key, 0)
     }
 
-    /// How many were inserted in this batch.
+    /// Returns the number of keys that were inserted in this batch.
     pub(super) fn coming(&self) -> usize {
         self.coming.len()
     }
 
-    /// The batch is over: positions are now those of what has come and not gone.
+    /// Ends the batch: adds inserted keys and drops removed ones, so that positions change.
     pub(super) fn settle(&mut self) {
         if self.coming.is_empty() && !self.writings.contains(&GONE) {
             return;
@@ -122,7 +122,7 @@ impl Data {
         let mut coming = self.coming.drain(..).peekable();
         for (&key, &writing) in self.keys.iter().zip(&self.writings) {
             while let Some(new) = coming.next_if(|&new| new <= key) {
-                // One that was there already is written now.
+                // A key that existed before keeps its write number.
                 if new < key {
                     keys.push(new);
                     writings.push(0);

@@ -1,11 +1,11 @@
-//! Heights by hotness (section V): how well hotness is foreseen (figure 8), what that is worth
-//! (figures 9 and 10), and what is done when in a window (figure 7).
+//! Heights by hotness (section V): the accuracy of predictions (figure 8), their effect (figures 9
+//! and 10), and the phases of a window in time (figure 7).
 //!
-//! Heights need a model that has learnt, so these runs are longer than others, and those beside
-//! which they are shown are as long; a unit that has seen a few windows only is still worse than
-//! none. How often a class was right is counted; throughput is modelled; training is measured, on a
-//! thread of this machine. The last two are of different clocks: what is modelled does not wait for
-//! training, and training knows nothing of the modules' time.
+//! Heights need a model that has learnt, so these runs are longer than others, and the runs that
+//! they are compared with are as long; a unit that has seen a few windows only is still worse than
+//! none. The share of right classes is counted; throughput is modelled; training is measured, on a
+//! thread of this machine. The last two are of different clocks: modelled time does not wait for
+//! training, and training is independent of the modules' time.
 
 use super::bench::{Bench, Keys, Outcome, Phase};
 use super::contender::{self, Contender, WINDOW};
@@ -18,28 +18,28 @@ use crate::report::Kind;
 use nearfield_hardware::modules::Preset;
 use nearfield_pim::radar::heights::{Accuracy, Clock, Report, Span, Window};
 
-/// The figures of samples and epochs, and that of a window, which is of one of their runs.
+/// The figures of samples and epochs, and that of a window, which shows one of their runs.
 const FORESEEN: [&str; 3] = ["7", "8", "9"];
-/// Those with the time that training takes.
+/// The figures with the time of training.
 const MEASURED: [&str; 2] = ["7", "9"];
-/// Those that have points of Gets after as many batches.
+/// The figures that have points of Gets after as many batches.
 const GETS: [&str; 2] = ["10", "10p"];
-/// The skew where none is asked for.
+/// The default degree of skew.
 const DEGREE: f64 = 0.99;
-/// Degrees for which the paper says what heights are worth.
+/// Degrees for which the paper gives the effect of heights.
 const DEGREES: [f64; 2] = [0.0, 1.2];
 
-/// The part of figure 10 with runs of this length.
+/// The panel of figure 10 with runs of this length.
 pub(super) const LONG: &str = "Get, after more batches";
-/// What lies on the vertical axes.
+/// The quantities on the vertical axes.
 pub(super) const ACCURACY: &str = "right";
 pub(super) const WORTH: &str = "throughput, without heights 1";
-/// The part of figure 7 with spans, and those of them that are compared.
+/// The panel of figure 7 with spans. The next constants are the spans that are compared.
 pub(super) const SPANS: &str = "a window of radar gru";
 pub(super) const TRAINING: &str = "train";
 pub(super) const WORKING: &str = "modules";
 
-/// The part of figures 8 and 9 with this number of samples.
+/// Returns the panel of figures 8 and 9 with this number of samples.
 pub(super) fn panel(samples: usize, skew: &Skew) -> String {
     match skew {
         Skew::Jump(_) => format!("{samples} samples"),
@@ -47,12 +47,12 @@ pub(super) fn panel(samples: usize, skew: &Skew) -> String {
     }
 }
 
-/// What stays hot.
+/// The skew whose hot keys do not change.
 pub(super) const STEADY: Skew = Skew::Fixed(DEGREE);
 
-/// Batches after which others count, and how many do: whole windows of any length but 5 (and 6
-/// where axes are coarse). What stays hot is learnt longer, as it is there that a unit which is not
-/// done learning is worse than none.
+/// Returns the numbers of batches that do not count and that count: whole windows of any length
+/// except 5 (and 6 if axes are coarse). With unchanging hot keys the unit learns longer, because
+/// one that has not finished learning is worse than none there.
 fn batches(scale: &Scale, skew: &Skew) -> [usize; 2] {
     match (scale.coarse, skew) {
         (true, Skew::Jump(_)) => [8, 8],
@@ -61,7 +61,7 @@ fn batches(scale: &Scale, skew: &Skew) -> [usize; 2] {
     }
 }
 
-/// Samples of a batch, and batches of a window, each of which is an epoch.
+/// Returns the numbers of samples of a batch, and of batches of a window. Each batch is an epoch.
 fn grid(scale: &Scale) -> Vec<Window> {
     if scale.coarse {
         return vec![WINDOW];
@@ -76,7 +76,7 @@ fn grid(scale: &Scale) -> Vec<Window> {
     all.into_iter().flatten().collect()
 }
 
-/// A long run of Gets of an index.
+/// A long run of Gets on an index.
 #[derive(Clone)]
 struct Course {
     contender: Contender,
@@ -128,7 +128,7 @@ impl Course {
     }
 }
 
-/// The scale with batches enough to learn from.
+/// Returns the scale with enough batches to learn from.
 fn long(scale: &Scale, skew: &Skew) -> Scale {
     let [warming, batches] = batches(scale, skew);
     Scale {
@@ -138,17 +138,17 @@ fn long(scale: &Scale, skew: &Skew) -> Scale {
     }
 }
 
-/// What has come of it.
+/// The result of a course.
 struct Done {
     outcome: Outcome,
-    /// Batches that counted.
+    /// Number of batches that counted.
     batches: usize,
     report: Report,
 }
 
 impl Done {
-    /// How many samples there were in the batches that counted, and of how many the class was
-    /// known.
+    /// Returns the number of samples in the batches that counted, and the numbers of those whose
+    /// class was predicted right.
     fn accuracy(&self) -> Accuracy {
         let all = &self.report.accuracy;
         let mut sums = Accuracy::default();
@@ -161,7 +161,7 @@ impl Done {
         sums
     }
 
-    /// What an epoch took, in milliseconds: the mean over batches that counted.
+    /// Returns the time of an epoch, in milliseconds: the mean over batches that counted.
     fn training_ms(&self) -> f64 {
         let spans = self.report.spans.iter();
         let of = spans.filter(|span| phase_name(span) == TRAINING);
@@ -171,7 +171,7 @@ impl Done {
     }
 }
 
-/// Jobs for figures 7 to 9, and for the long runs of figure 10.
+/// Creates the jobs for figures 7 to 9, and for the long runs of figure 10.
 pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
     let of = |figures: &[&'static str]| -> Vec<&'static str> {
         let figures = figures.iter().copied();
@@ -201,7 +201,8 @@ pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
     jobs
 }
 
-/// Samples and epochs of the unit, and once each of those without one.
+/// Creates jobs for all numbers of samples and epochs of the unit, and one for each contender
+/// without it.
 fn gridded(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
     let simple: &[Contender] = match scale.coarse {
         true => &[contender::RADAR, contender::RADAR_LAST_WINDOW],
@@ -242,7 +243,7 @@ fn gridded(scale: &Scale, figures: &[&'static str]) -> Vec<Job> {
     jobs.collect()
 }
 
-/// Points of figures 7 to 9.
+/// Adds the points of figures 7 to 9.
 fn foreseen(course: &Course, done: &Done, figures: &[&'static str], rows: &mut Vec<Row>) {
     let name = course.contender.name;
     let panel = panel(course.window.samples, &course.skew);
@@ -286,7 +287,7 @@ fn foreseen(course: &Course, done: &Done, figures: &[&'static str], rows: &mut V
     }
 }
 
-/// Figure 9: throughput as a multiple of that without heights, by the same operations.
+/// Converts the rates of figure 9 to multiples of the rate without heights for the same operations.
 pub(super) fn normalize(rows: Vec<Row>) -> Vec<Row> {
     let distribution = |row: &Row| row.setting.as_ref().map(|of| of.distribution.clone());
     let is_base = |row: &&Row| row.peer == contender::RADAR.name;
@@ -307,7 +308,7 @@ pub(super) fn normalize(rows: Vec<Row>) -> Vec<Row> {
     normalized.collect()
 }
 
-/// Points of figure 10.
+/// Adds the points of figure 10.
 fn gets(
     contender: Contender,
     degree: f64,
@@ -323,7 +324,7 @@ fn gets(
     }
 }
 
-/// What a span is of, for people.
+/// Returns the name of a span's phase.
 fn phase_name(span: &Span) -> &'static str {
     use nearfield_pim::radar::heights::Phase;
     match span.phase {
@@ -343,7 +344,8 @@ fn length_ms(span: &Span) -> f64 {
     (span.to_ns - span.from_ns) / 1e6
 }
 
-/// Figure 7: the spans of the last whole window, each clock from its first one on.
+/// Adds the spans of figure 7: those of the last whole window, for each clock from its first span
+/// on.
 fn spans(course: &Course, done: &Done, figure: &str, rows: &mut Vec<Row>) {
     let each = course.window.batches;
     let spans = &done.report.spans;
@@ -401,13 +403,14 @@ mod tests {
             let of = rows.iter().filter(|row| row.peer == phase);
             of.filter(|row| row.kind == kind).count() as u64
         };
-        // An epoch, and at least one round, for each batch; one prediction for all.
+        // An epoch, and at least one round, for each batch; one prediction for the window.
         assert_eq!(count(TRAINING, Kind::Measured), WINDOW.batches);
         assert!(count(WORKING, Kind::Modelled) >= WINDOW.batches);
         assert_eq!(count("predict", Kind::Measured), 1);
-        // The model has no time of its own by the clock of the modules.
+        // Training takes no time by the clock of the modules.
         assert_eq!(count(TRAINING, Kind::Modelled), 0);
-        // Nothing of a modelled round overlaps but what is part of it.
+        // Modelled spans do not overlap, except for changes of heights, which are part of other
+        // spans.
         let modelled = rows.iter().filter(|row| row.kind == Kind::Modelled);
         let modelled: Vec<&Row> = modelled
             .filter(|row| row.peer != "change heights")
@@ -438,7 +441,7 @@ mod tests {
             let right = of("8", ACCURACY);
             assert_eq!(right.len(), 3, "{right:?}");
             assert!(right.iter().all(|(_, share)| (0.0..=1.0).contains(share)));
-            // Who says what was knows something.
+            // The predictor that repeats the last class is right sometimes.
             assert!(right.iter().any(|(_, share)| *share > 0.2), "{right:?}");
             let times = [
                 of("9", "an epoch takes"),

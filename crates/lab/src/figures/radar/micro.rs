@@ -1,4 +1,4 @@
-//! One operation at a time over degrees of skew: figures 10, 11 and 15, and what they depend on.
+//! Figures 10, 11, 15 and `sensitivity`: single operations over degrees of skew.
 
 use super::bench::{Bench, Keys, Outcome, Phase};
 use super::contender::{self, Contender};
@@ -11,10 +11,10 @@ use crate::figures::row::{Quantity, Row};
 use crate::report::Kind;
 use nearfield_hardware::modules::Preset;
 
-/// The figures that one run of each contender gives.
+/// The figures that one run of each contender produces.
 pub(super) const FIGURES: [&str; 5] = ["10", "10p", "11", "15", "sensitivity"];
 
-/// A job for each contender and degree of skew, each with an index of its own.
+/// Creates a job for each contender and degree of skew, each with an index of its own.
 pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
     let figures: Vec<&'static str> = FIGURES
         .into_iter()
@@ -37,7 +37,7 @@ pub(super) fn jobs(scale: &Scale, wanted: &[&'static str]) -> Vec<Job> {
     jobs
 }
 
-/// Whether a contender differs from another in how it gets, and in nothing else.
+/// Returns true if a contender differs from another only in its gets.
 fn has_only_gets(contender: &Contender) -> bool {
     contender.name == contender::PIM_TREE_TABLE.name
 }
@@ -102,7 +102,7 @@ fn perform(
     Ok(())
 }
 
-/// Figure 15: memory after all operations.
+/// Adds the points of figure 15: memory after all operations.
 fn footprint(outcome: &Outcome, name: &str, degree: f64, rows: &mut Vec<Row>) {
     let row = outcome.row("15", name, 0, alpha(degree));
     let Some(work) = &row.detail.work else { return };
@@ -113,13 +113,13 @@ fn footprint(outcome: &Outcome, name: &str, degree: f64, rows: &mut Vec<Row>) {
         ("host", work.host_bytes),
     ] {
         let y = Quantity::new("memory", "bytes a key", bytes as f64 / keys);
-        // A memory is what it is at any speed.
+        // Memory does not depend on modelled speeds, so it is counted.
         rows.push(row.clone().aside(y, Kind::Counted).in_panel(panel));
     }
 }
 
-/// The size of runs whose results are pinned: 16 modules with as many keys as the paper has for so
-/// many.
+/// Returns the size of runs whose results are pinned: 16 modules with the paper's number of keys
+/// for 16 modules.
 #[cfg(test)]
 pub(in crate::figures) fn pinned_scale() -> Scale {
     Scale {
@@ -128,7 +128,7 @@ pub(in crate::figures) fn pinned_scale() -> Scale {
     }
 }
 
-/// Those runs: six operations of the headlines' contenders without skew and with it.
+/// Returns the pinned jobs: six operations of the headlines' contenders without and with skew.
 #[cfg(test)]
 pub(in crate::figures) fn pinned(scale: &Scale) -> Vec<Job> {
     let contenders = [
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn as_many_keys_as_the_paper_has_for_its_modules() {
-        // 500 million over the square of 2048.
+        // 500 million divided by the square of 2048.
         let paper = 500e6 / 2048_f64.powi(2);
         for scale in [Scale::quick(), Scale::full()] {
             let keys = scale.keys as f64 / (scale.modules as f64).powi(2);

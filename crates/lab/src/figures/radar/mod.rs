@@ -1,11 +1,11 @@
-//! RADAR (TPDS 2024): its figures, from indexes in modules that are modelled.
+//! RADAR (TPDS 2024): its figures, from indexes in modelled modules.
 //!
-//! A job loads an index by batches and runs *phases* on it, each of some batches that do not count,
-//! as subranges follow the load in them, and some that do. What these add to the counters of the
-//! device is a point. Every answer is checked.
+//! A job loads an index by batches and runs *phases* on it. In each phase some batches do not
+//! count, during which subranges follow the load, and then some do. The increase of the device's
+//! counters over those is a point. Every outcome is checked.
 //!
-//! Time is that of the modelled hardware, of two makings at once where both are shown: rounds are
-//! the same, and are accounted for twice.
+//! Time is that of the modelled hardware. If two sets of its parameters are shown, they come from
+//! one run: rounds are the same, and are accounted for twice.
 
 mod bench;
 mod claims;

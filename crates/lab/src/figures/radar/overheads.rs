@@ -1,14 +1,14 @@
-//! Figure 11: the overheads of resistance to skew, beside PIM-tree.
+//! Figure 11: the overheads of resistance to skew, compared with PIM-tree.
 
 use super::contender;
 use crate::figures::row::{Quantity, Row, Work};
 use crate::report::Kind;
 
-/// What is compared: its name, of which operations, and how it follows from a row.
+/// An overhead: its name, its operations, and the function that computes it from a row.
 struct Overhead {
     name: &'static str,
     of: Of,
-    /// Of what batches took, each of so many operations.
+    /// Function of the work of batches, and of the number of operations of a batch.
     amount: fn(&Work, f64) -> f64,
 }
 
@@ -45,12 +45,13 @@ const OVERHEADS: [Overhead; 13] = [
     over("energy", Both, |work, batch| work.microjoules * batch),
 ];
 
-/// What the numbers are, once there is a PIM-tree to compare with, and until then.
+/// The name of the numbers relative to PIM-tree. The next constant is their name while there is no
+/// PIM-tree to compare with.
 pub(super) const NORMALIZED: &str = "part of PIM-tree's";
 const ABSOLUTE: &str = "amount";
 
-/// From a row for each operation, a row for each overhead: averages over operations, as parts of
-/// those of PIM-tree at the same skew if that was run.
+/// Computes a row for each overhead from a row for each operation: means over operations, relative
+/// to those of PIM-tree at the same skew if that was run.
 pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
     let mut found = Vec::new();
     for overhead in &OVERHEADS {
@@ -73,7 +74,7 @@ pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
             base.find(is_base).map(|(_, mean)| *mean)
         };
         for (row, mean) in &points {
-            // What PIM-tree has nothing of cannot be compared with.
+            // If PIM-tree's overhead is zero, there is no ratio.
             let (name, value) = match base(row) {
                 Some(base) if base > 0.0 => (NORMALIZED, mean / base),
                 Some(_) => continue,
@@ -94,7 +95,7 @@ pub(super) fn normalize(rows: &[Row]) -> Vec<Row> {
     found
 }
 
-/// The average over the operations of a contender at a degree of skew.
+/// Computes the mean over the operations of a contender at a degree of skew.
 fn mean(rows: &[Row], overhead: &Overhead, of: &Row) -> Option<f64> {
     let is_wanted = |row: &&Row| {
         let is_range = row.detail.panel == super::work::Verb::Scan.name();

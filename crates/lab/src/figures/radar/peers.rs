@@ -1,4 +1,4 @@
-//! Single operations on maps of other projects.
+//! Calls of single operations on maps of other projects.
 
 use super::data::is_value;
 use super::work::Call;
@@ -6,10 +6,10 @@ use crate::figures::job::PointError;
 use nearfield_peers::{Peer, Session};
 use std::hint::black_box;
 
-/// Guards are taken anew after this number of operations.
+/// Number of operations after which a guard is taken again.
 pub(super) const STRIDE: usize = 256;
 
-/// Calls with keys as the peer wants them.
+/// Converts the keys of calls to the peer's form.
 pub(super) fn calls_for<P: Peer<u64>>(
     calls: impl Iterator<Item = Call>,
 ) -> Result<Vec<(P::Key, Call)>, PointError> {
@@ -18,7 +18,8 @@ pub(super) fn calls_for<P: Peer<u64>>(
     calls.map_err(|why| PointError::Missing(why.to_owned()))
 }
 
-/// Answers how many calls did not find what is certainly there.
+/// Executes calls, and returns the number of those that did not find a value that is certainly
+/// there.
 pub(super) fn run_part<S: Session>(session: &mut S, calls: &[(S::Key, Call)]) -> u64 {
     let mut wrong = 0;
     for stride in calls.chunks(STRIDE) {
@@ -34,7 +35,7 @@ pub(super) fn run_part<S: Session>(session: &mut S, calls: &[(S::Key, Call)]) ->
                     true
                 }
                 Call::Update(_, value) => session.update(&guard, key, value),
-                // It may be the second time.
+                // The key may have been removed before.
                 Call::Remove(_) => {
                     black_box(session.remove(&guard, key));
                     true

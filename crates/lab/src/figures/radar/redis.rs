@@ -1,9 +1,9 @@
-//! Figure 14: the words of figure 13, asked for by clients of the Redis protocol.
+//! Figure 14: the words of figure 13, requested by clients of the Redis protocol.
 //!
 //! Modules are modelled, and throughput is theirs alone. Clients, connections and the reading and
-//! writing of commands are those of this machine: how long a batch is on the way through them is
-//! measured, and shown beside. The two are not added. Servers that there are get the same commands
-//! and are measured as a whole: what this machine does without modules.
+//! writing of commands are real on this machine: the time of a batch in them is measured, and shown
+//! as a separate column. The two are not added. Installed servers get the same commands and are
+//! measured as a whole: the throughput of this machine without modules.
 
 use super::bench::{Bench, Keys, Phase};
 use super::contender::{self, Contender};
@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const VERBS: [Verb; 4] = [Verb::Get, Verb::Predecessor, Verb::Scan, Verb::Update];
-/// The clock measures some batches, so at least this number of them count.
+/// The least number of batches that count, because a clock measures some of their time.
 const BATCHES_MIN: usize = 3;
 
-/// A job for each index, and one for each server; a clock measures all.
+/// Creates a job for each index, and one for each server; a clock measures all.
 pub(super) fn jobs(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let scale = &Scale {
         batches: scale.batches.max(BATCHES_MIN),
@@ -74,7 +74,7 @@ fn index(figure: &'static str, scale: &Scale, contender: Contender) -> Job {
 struct Server {
     name: &'static str,
     verbs: &'static [Verb],
-    /// Why it cannot be run here, if it cannot.
+    /// Function that returns the reason why it cannot run here, if it cannot.
     missing: fn() -> Option<String>,
     program: fn() -> Program,
 }
@@ -82,7 +82,7 @@ struct Server {
 const SERVERS: [Server; 2] = [
     Server {
         name: "redis-server",
-        // It has no order of keys.
+        // It does not keep keys in order.
         verbs: &[Verb::Get, Verb::Update],
         missing: || {
             let mut version = Command::new("redis-server");
@@ -154,7 +154,7 @@ fn fill(
     Ok(Data::new(keys.to_vec()))
 }
 
-/// Executes batches that do not count and some that do; answers what these took, the median.
+/// Executes batches that do not count and some that do; returns the median time of the latter.
 fn ask(
     clients: &mut Clients,
     data: &mut Data,

@@ -6,45 +6,47 @@ use crate::memory::available_bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Keys, modules and batches, at the paper's density: as many operations of a batch for each
-/// module, and keys by the square of the number of modules. Then a subrange that is divided as far
-/// as can be has as many keys, and a key of the hottest segment as many operations.
+/// Number of keys, modules and batches, at the paper's density: the same number of operations of a
+/// batch for each module, and keys in proportion to the square of the number of modules. So a
+/// subrange that is divided as far as possible has as many keys as in the paper, and a key of the
+/// hottest segment as many operations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scale {
-    /// Keys in place of the paper's 500 million.
+    /// Number of keys, in place of the paper's 500 million.
     pub keys: usize,
-    /// Modules; the paper has 2048.
+    /// Number of modules; the paper has 2048.
     pub modules: usize,
-    /// Operations of a batch; the paper has 2 million. A hundredth of that are scans.
+    /// Number of operations of a batch; the paper has 2 million. A batch of scans has a hundredth.
     pub batch: usize,
-    /// Batches before any counts: subranges follow the load in the first of them.
+    /// Number of batches before any counts: subranges follow the load in the first of them.
     pub warming: usize,
-    /// Batches that count.
+    /// Number of batches that count.
     pub batches: usize,
-    /// Whether axes have a few points only.
+    /// True if axes have a few points only.
     pub coarse: bool,
-    /// The text whose words are keys; `None`: a made-up one.
+    /// The text whose words are keys; `None` for a generated one.
     pub text: Option<PathBuf>,
-    /// Determines everything random.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
 /// A figure of this paper.
 pub(super) type Figure = paper::Figure<Scale>;
 
-/// Keys by the square of the number of modules: 500 million over that of 2048 are 119.
+/// Number of keys divided by the square of the number of modules: 500 million by that of 2048 is
+/// 119.
 const KEYS_BY_MODULES: usize = 122;
-/// What the paper loads.
+/// Number of keys that the paper loads.
 const PAPER_KEYS: usize = 500_000_000;
-/// More keys than this take days.
+/// The most keys; more take days.
 const KEYS_MAX: usize = 125_000_000;
-/// What a key takes with its tower, in the largest index, and beside it in the lab.
+/// Bytes of a key with its tower in the largest index, and in the lab's own data.
 pub(super) const BYTES_PER_KEY: usize = 150;
-/// What an operation takes in a batch, with its task and its answer.
+/// Bytes of an operation in a batch, with its task and its outcome.
 pub(super) const BYTES_PER_OPERATION: usize = 400;
 
 impl Scale {
-    /// Minutes: 64 modules, with as many operations each as in the paper.
+    /// Creates a scale for minutes: 64 modules, with as many operations each as in the paper.
     #[must_use]
     pub fn quick() -> Scale {
         Scale {
@@ -59,10 +61,10 @@ impl Scale {
         }
     }
 
-    /// As the paper, with as many of its modules as have room for their keys.
+    /// Creates the scale of the paper, with as many of its modules as memory has room for.
     #[must_use]
     pub fn full() -> Scale {
-        // Two runs at the same time.
+        // Two runs at the same time must fit.
         let room = available_bytes().unwrap_or(u64::MAX / 2) as usize / 2;
         let counts = [2048, 1024, 512, 256, 128];
         let scales = counts.map(|modules| Scale {
@@ -79,7 +81,7 @@ impl Scale {
         found.clone()
     }
 
-    /// At the same density with so many modules.
+    /// Changes the number of modules at the same density.
     fn dense(self, modules: usize) -> Scale {
         Scale {
             keys: KEYS_BY_MODULES * modules * modules,
@@ -89,7 +91,7 @@ impl Scale {
         }
     }
 
-    /// Milliseconds a point, for tests.
+    /// Creates a scale for milliseconds a point, for tests.
     #[cfg(test)]
     pub(in crate::figures) fn tiny() -> Scale {
         Scale {
@@ -100,7 +102,7 @@ impl Scale {
         }
     }
 
-    /// With another number of keys.
+    /// Changes the number of keys.
     ///
     /// # Errors
     /// `OutOfRange` for less than ten thousand keys or more than 125 million.
@@ -116,8 +118,8 @@ impl Scale {
         Ok(Scale { keys, ..self })
     }
 
-    /// With another number of modules, each with as many operations of a batch, and keys by their
-    /// square, of which there are 125 million at most.
+    /// Changes the number of modules. Each has as many operations of a batch as before. The number
+    /// of keys is proportional to the square of the number of modules, but at most 125 million.
     ///
     /// # Errors
     /// `OutOfRange` for less than 16 modules or more than 4096.
@@ -134,24 +136,24 @@ impl Scale {
         Ok(Scale { keys, ..scale })
     }
 
-    /// With the words of a text.
+    /// Takes the words of a text as keys.
     #[must_use]
     pub fn with_text(self, text: Option<PathBuf>) -> Scale {
         Scale { text, ..self }
     }
 
-    /// The number of keys as a part of the paper's.
+    /// Returns the number of keys as a part of the paper's.
     #[must_use]
     pub fn part(&self) -> f64 {
         self.keys as f64 / PAPER_KEYS as f64
     }
 
-    /// Keys as a part of those that the paper has for so many modules.
+    /// Returns the number of keys relative to the paper's for as many modules.
     pub(super) fn density(&self) -> f64 {
         self.keys as f64 / (KEYS_BY_MODULES * self.modules * self.modules) as f64
     }
 
-    /// Degrees of skew.
+    /// Returns the degrees of skew.
     pub(super) fn alphas(&self) -> &'static [f64] {
         match self.coarse {
             true => &[0.0, 0.6, 0.99, 1.2],
@@ -159,7 +161,7 @@ impl Scale {
         }
     }
 
-    /// What a run takes, in bytes.
+    /// Returns the memory of a run, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.keys * BYTES_PER_KEY + self.batch * BYTES_PER_OPERATION
     }

@@ -1,5 +1,5 @@
-//! What the results depend on in the model: each figure that is assumed or disputed, changed alone,
-//! and what becomes of the headline ratios then.
+//! Figure `sensitivity`: the headline ratios for each assumed or disputed parameter of the model,
+//! changed alone.
 
 use super::bench::{DEVICE, Outcome};
 use super::contender::{JUMP_PUSH, NEARFIELD, NEARFIELD_APART, PIM_TREE, RADAR, RANGE_PARTITION};
@@ -8,19 +8,19 @@ use crate::report::Kind;
 use nearfield_hardware::Time;
 use nearfield_hardware::modules::{Bandwidth, Dma, Host, Parameters};
 
-/// The skew at which that is asked.
+/// The degrees of skew of these ratios.
 pub(super) const DEGREES: [f64; 2] = [0.0, 0.99];
 
-/// The figure.
+/// The name of the figure.
 const FIGURE: &str = "sensitivity";
 
-/// A headline: how many times the throughput of another one has.
+/// A headline: the ratio of one contender's throughput to another's.
 pub(super) struct Headline {
-    /// Its name in the figure.
+    /// The name in the figure.
     pub name: &'static str,
-    /// One and the other.
+    /// The two contenders.
     pub peers: [&'static str; 2],
-    /// Whether it is the greatest ratio over operations and degrees of skew, or the least.
+    /// True for the greatest ratio over operations and degrees of skew, false for the least.
     pub is_greatest: bool,
 }
 
@@ -53,15 +53,15 @@ pub(super) const HEADLINES: [Headline; 5] = [
     },
 ];
 
-/// The device with one of its figures changed.
+/// The device with one parameter changed.
 pub(super) struct Variant {
     panel: &'static str,
     x: Quantity,
     pub parameters: Parameters,
 }
 
-/// The device as it is, and with each figure that is assumed, or published in several ways, over
-/// its range.
+/// Returns the device as it is, and with each parameter that is assumed, or published in several
+/// versions, varied over its range.
 pub(super) fn variants() -> Vec<Variant> {
     let own = DEVICE.parameters();
     let mut variants = vec![Variant {
@@ -155,8 +155,8 @@ pub(super) fn variants() -> Vec<Variant> {
     variants
 }
 
-/// The times of a thread of the host, and between which it may lie: a probe between hits and misses
-/// of its caches, others half and double.
+/// A time of a thread of the host, and the bounds of its range: a probe is between hits and misses
+/// of its caches, others between half and double.
 type HostTime = (&'static str, &'static [u64], fn(&mut Host, Time));
 
 const HOST_TIMES: &[HostTime] = &[
@@ -171,7 +171,7 @@ const HOST_TIMES: &[HostTime] = &[
     }),
 ];
 
-/// The rates of an operation by each variant. Variants are the last clocks of an outcome.
+/// Returns the rates of an operation by each variant. Variants are the last clocks of an outcome.
 pub(super) fn rows(outcome: &Outcome, name: &str, degree: f64, variants: &[Variant]) -> Vec<Row> {
     let first = outcome.clocks() - variants.len();
     let row = |(number, variant): (usize, &Variant)| {
@@ -182,12 +182,12 @@ pub(super) fn rows(outcome: &Outcome, name: &str, degree: f64, variants: &[Varia
     variants.iter().enumerate().map(row).collect()
 }
 
-/// From the rates of all contenders, the headlines by each variant.
+/// Computes the headlines by each variant from the rates of all contenders.
 pub(super) fn headlines(rows: &[Row]) -> Vec<Row> {
     let mut found = Vec::new();
     for headline in &HEADLINES {
         let [one, other] = headline.peers;
-        // Ratios of the same variant, operation and skew.
+        // Only rates of the same variant, operation and skew are compared.
         let mut ratios: Vec<(&Row, f64)> = Vec::new();
         for row in rows.iter().filter(|row| row.peer == one) {
             let is_beside = |beside: &&Row| {
@@ -254,7 +254,7 @@ mod tests {
         let variants = variants();
         for (number, one) in variants.iter().enumerate() {
             let others = &variants[..number];
-            // The launch that the device has is between others.
+            // The axis of launch times includes the device's own.
             let is_own = (one.panel, one.x.value) == ("launch", 0.2);
             let same = others
                 .iter()

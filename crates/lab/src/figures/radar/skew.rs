@@ -8,25 +8,26 @@ use rand_distr::Zipf;
 use std::fmt;
 use std::sync::Arc;
 
-/// How operations choose keys. Segments are as many parts of the keys, or of the space of all keys,
-/// as there are modules; that of rank r is chosen in proportion to r^-α, and any key in it alike.
+/// The distribution of operations over keys. Segments are equal parts of the keys, or of the space
+/// of all keys, one for each module. The segment of rank r is chosen in proportion to r^-α, and a
+/// key in it uniformly.
 #[derive(Clone, Debug)]
 pub(super) enum Skew {
-    /// Each batch has other hot segments. PIM-tree's generator, by which RADAR was measured.
+    /// Other hot segments in each batch. PIM-tree's generator, which RADAR was measured with.
     Jump(f64),
-    /// The hot segments stay.
+    /// The same hot segments in all batches.
     Fixed(f64),
-    /// They stay for [`DRIFT`] batches.
+    /// The same hot segments for [`DRIFT`] batches.
     Drift(f64),
-    /// The key of rank r in proportion to r^-α; hot keys are no neighbours (YCSB).
+    /// The key of rank r in proportion to r^-α; hot keys are not neighbours (YCSB).
     Keys(f64),
-    /// By age: the key inserted last is the hottest (YCSB's D).
+    /// Keys by age: the key inserted last is the hottest (YCSB's D).
     Latest(f64),
     /// Keys as often as they occur in a text.
     Words(Arc<Vec<u64>>),
 }
 
-/// So many batches have the same hot segments where these drift.
+/// Number of batches with the same hot segments if these drift.
 const DRIFT: u64 = 4;
 
 impl fmt::Display for Skew {
@@ -42,12 +43,12 @@ impl fmt::Display for Skew {
     }
 }
 
-/// The degree of skew, on an axis.
+/// Returns the degree of skew for an axis.
 pub(super) fn alpha(alpha: f64) -> Quantity {
     Quantity::new("α", "", alpha)
 }
 
-/// How a batch chooses.
+/// The choice of keys in a batch.
 pub(super) enum Chooser<'s> {
     Segments {
         shares: &'s Shares,
@@ -61,7 +62,7 @@ pub(super) enum Chooser<'s> {
     Words(&'s [u64]),
 }
 
-/// The shares of segments, added up by rank.
+/// The cumulative shares of segments, by rank.
 pub(super) struct Shares(Vec<f64>);
 
 impl Shares {
@@ -75,7 +76,7 @@ impl Shares {
         Shares(sums.iter().map(|part| part / sum).collect())
     }
 
-    /// What the hottest segment has, as a multiple of the average.
+    /// Returns the share of the hottest segment, as a multiple of the mean.
     pub(super) fn imbalance(&self) -> f64 {
         self.0
             .first()
@@ -105,7 +106,7 @@ impl Skew {
         Shares::new(segments, self.alpha())
     }
 
-    /// How batch `number` chooses.
+    /// Creates the chooser of batch `number`.
     pub(super) fn chooser<'s>(
         &'s self,
         shares: &'s Shares,
@@ -114,7 +115,7 @@ impl Skew {
         seed: u64,
     ) -> Chooser<'s> {
         let count = data.len().max(1);
-        // An exponent of zero and more is always possible.
+        // Any non-negative exponent is possible.
         let zipf = |alpha| Zipf::new(count as f64, alpha).expect("a distribution");
         let which = match self {
             Skew::Jump(_) => number + 1,
@@ -137,7 +138,7 @@ impl Skew {
 }
 
 impl Chooser<'_> {
-    /// The position of a key that is there.
+    /// Returns the position of an existing key.
     pub(super) fn existing(&self, data: &Data, random: &mut Random) -> usize {
         let count = data.len() as u64;
         let position = match self {
@@ -151,14 +152,14 @@ impl Chooser<'_> {
                 random.random_range(first..end.max(first + 1))
             }
             Chooser::Keys { ranks, scatter } => {
-                // What is hot stays so while keys come and go; those that have come are in their
-                // turn last.
+                // Positions barely change while keys are inserted and removed, so the hot keys stay
+                // the same.
                 let rank = random.sample(ranks) as u64 - 1;
                 scatter.at(rank.min(count - 1))
             }
             Chooser::Latest(ranks) => {
                 let age = random.sample(ranks) as u64 - 1;
-                // Those that were loaded have come in no order that matters, but in the same for
+                // The loaded keys have no age, so a fixed random order stands for it, the same in
                 // all batches.
                 let key = data.inserted_before(age);
                 let loaded = || Permutation::of_words(0).at(age - data.inserted());
@@ -172,7 +173,7 @@ impl Chooser<'_> {
         position.min(count - 1) as usize
     }
 
-    /// A key that need not be there.
+    /// Returns a key that need not exist.
     pub(super) fn anywhere(&self, data: &Data, random: &mut Random) -> u64 {
         match self {
             Chooser::Segments { shares, order } => {
@@ -200,7 +201,7 @@ mod tests {
         Data::new(Data::anywhere(50_000, 3).collect())
     }
 
-    /// How often each segment of the sorted keys, and of the space of keys, is chosen by a batch.
+    /// Counts how often a batch chooses each segment of the sorted keys, and of the space of keys.
     fn drawn(skew: &Skew, number: u64) -> [Vec<usize>; 2] {
         let (data, shares) = (data(), skew.shares(SEGMENTS));
         let chooser = skew.chooser(&shares, &data, number, 7);
@@ -258,7 +259,7 @@ mod tests {
         assert!(same(Skew::Fixed(0.99), [0, 9]));
         assert!(same(Skew::Drift(0.99), [0, DRIFT - 1]));
         assert!(!same(Skew::Drift(0.99), [0, DRIFT]) || !same(Skew::Drift(0.99), [0, 2 * DRIFT]));
-        // A segment of keys and one of their space are hot together.
+        // A segment of the keys and that of the space of keys are hot together.
         let [keys, space] = drawn(&Skew::Jump(0.99), 5);
         assert_eq!(hottest(&keys), hottest(&space));
     }

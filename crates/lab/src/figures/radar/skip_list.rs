@@ -1,5 +1,5 @@
-//! An index in modules beside a skip list that threads share: both are measured by a clock, in
-//! turns, with the same operations.
+//! A comparison of an index in modules with a skip list that threads share: both are measured by a
+//! clock, in turns, with the same operations.
 
 use super::data::{Data, value};
 use super::peers::{STRIDE, calls_for, run_part};
@@ -21,79 +21,79 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
-/// Zipf's distribution is over so many segments of the sorted keys, as in RADAR's paper, which has
-/// as many modules.
+/// Number of segments of the sorted keys that Zipf's distribution is over, as in RADAR's paper,
+/// which has as many modules.
 const SEGMENTS: usize = 2048;
-/// Operations are made before the clock starts: so many batches, which come again when they are
-/// over.
+/// Number of batches of operations, which are made before the clock starts. They are repeated when
+/// all have run.
 const BATCHES: usize = 64;
-/// What a key takes in the skip list.
+/// Bytes of a key in the skip list.
 const PEER_BYTES_PER_KEY: usize = 80;
-/// What an operation takes that has been made, for both.
+/// Bytes of a prepared operation, for both sides.
 const BYTES_PER_OPERATION: usize = 64;
 const SEED: u64 = 1;
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Keys that are loaded, at least one.
+    /// Number of keys that are loaded, at least one.
     pub keys: u64,
-    /// Operations of a batch, at least one.
+    /// Number of operations of a batch, at least one.
     pub batch: usize,
-    /// How often each workload is run on each side, at least once.
+    /// Number of runs of each workload on each side, at least one.
     pub rounds: usize,
-    /// For how long each time; a batch that has begun is ended.
+    /// Duration of each run; a batch that has begun is finished.
     pub turn: Duration,
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// The commit of the working tree.
     pub commit: String,
-    /// Where it was measured.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// Keys that were loaded.
+    /// Number of keys that were loaded.
     pub keys: u64,
-    /// Operations of a batch.
+    /// Number of operations of a batch.
     pub batch: usize,
-    /// Threads that share the skip list.
+    /// Number of threads that share the skip list.
     pub threads: usize,
-    /// Turns of each side.
+    /// Number of turns of each side.
     pub rounds: usize,
     /// The length of a turn.
     pub turn_seconds: f64,
-    /// The load first, then workloads in their order.
+    /// Rows: the load first, then workloads in their order.
     pub rows: Vec<Row>,
-    /// Whether nobody stopped it.
+    /// True if it was not interrupted.
     pub complete: bool,
 }
 
-/// A workload on both sides: `peer` is the index, by batches of one caller.
+/// A workload on both sides: `peer` is the index, with batches of one caller.
 pub type Row = report::Row<Sides>;
 
-/// Both sides.
+/// The results of both sides.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Sides {
-    /// `load`, or operations and which keys are hot.
+    /// `load`, or the operations and the hot keys.
     pub workload: String,
-    /// The index, by batches of one caller.
+    /// The index, with batches of one caller.
     pub modules: Side,
-    /// The skip list, by all threads.
+    /// The skip list, with all threads.
     pub skip_list: Side,
-    /// Median throughput of the index over that of the skip list.
+    /// Ratio of the median throughput of the index to that of the skip list.
     pub ratio: f64,
 }
 
-/// What one side did, turn by turn.
+/// The results of one side, turn by turn.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Side {
     /// Millions of operations a second, the median of its turns.
     pub median_mops: f64,
-    /// How far the fastest turn is from the slowest, as a share of the median.
+    /// Difference of the fastest and the slowest turn, as a share of the median.
     pub spread: f64,
     /// Millions of operations a second in each turn.
     pub turns_mops: Vec<f64>,
@@ -102,18 +102,18 @@ pub struct Side {
 }
 
 /// Loads an empty index and a skip list (crossbeam's, with values that are updated in place), runs
-/// all workloads on both in turns, and calls `show` with each row as it comes. If somebody asks to
-/// stop, the report has the rows that were finished before.
+/// all workloads on both in turns, and calls `show` with each row when it is finished. After an
+/// interrupt, the report has the rows that were finished before.
 ///
-/// The index is asked by batches: filling them and looking at every answer counts. As many threads
-/// as cores share the skip list and take the same operations from one list, by some hundreds, until
-/// the turn is over. Each side goes on in its operations where its turn before ended. All answers
-/// of the index are compared with what it must have; those of the skip list, which threads write at
-/// the same time, with what values of the key there may be.
+/// The index executes batches: filling them and checking every outcome counts. One thread for each
+/// core shares the skip list, and the threads take the same operations from one list, some hundreds
+/// at a time, until the turn ends. Each side continues its operations where its last turn ended.
+/// All outcomes of the index are compared with the expected values. Threads write the skip list at
+/// the same time, so its values are compared with all possible values of the key.
 ///
 /// # Errors
 /// `Lab` for a plan of nothing, or too little memory; `Batch` if the index refuses a batch; `Wrong`
-/// for wrong answers.
+/// for wrong outcomes.
 pub fn run<I: OrderedIndex<Words>>(
     index: &I,
     plan: &Plan,
@@ -155,7 +155,7 @@ impl Plan {
 struct Workload {
     name: &'static str,
     skew: Skew,
-    /// Of a hundred operations, those that overwrite; others get.
+    /// Number of overwrites in a hundred operations; the others are gets.
     overwrites: u32,
 }
 
@@ -174,7 +174,7 @@ impl Workload {
         ]
     }
 
-    /// What is done in each turn, from its beginning.
+    /// Draws the operations that each turn takes from, from the beginning.
     fn draws(&self, data: &Data, count: usize) -> Vec<Draw> {
         let shares = self.skew.shares(SEGMENTS);
         let chooser = self.skew.chooser(&shares, data, 0, SEED);
@@ -194,7 +194,7 @@ struct Draw {
     overwrites: bool,
 }
 
-/// What was done, and how long it took.
+/// The number of operations of a turn, and their time.
 struct Turn {
     operations: u64,
     took: Duration,
@@ -297,7 +297,7 @@ impl<I: OrderedIndex<Words>> Visitor<u64> for Comparison<'_, I> {
 struct Pair<'s, I, P> {
     index: &'s I,
     peer: P,
-    /// What the index has.
+    /// The content of the index.
     data: Data,
     plan: &'s Plan,
     interrupt: &'s Interrupt,
@@ -306,7 +306,7 @@ struct Pair<'s, I, P> {
 }
 
 impl<I: OrderedIndex<Words>, P: Peer<u64>> Pair<'_, I, P> {
-    /// Loads the same keys in the same order, which is none.
+    /// Loads the same keys in the same order, which is random.
     fn load(&mut self) -> Result<Row, PointError> {
         let keys: Vec<u64> = Data::anywhere(self.plan.keys as usize, SEED).collect();
         self.progress.step("modules: load".to_owned());
@@ -373,8 +373,8 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Pair<'_, I, P> {
         Ok(row(workload.name, &modules, &skip_list))
     }
 
-    /// Executes batches until the time is over. What has to come of one is known before the clock
-    /// goes on.
+    /// Executes batches until the turn ends. The expected outcomes of a batch are computed while
+    /// the clock is stopped.
     fn index_turn(&mut self, draws: &[Draw], next: &mut usize) -> Result<Turn, PointError> {
         let size = self.plan.batch;
         let mut batch = Batch::with_capacity(size);
@@ -424,8 +424,8 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Pair<'_, I, P> {
         Ok(turn)
     }
 
-    /// Has all threads take calls, some hundreds at a time, until the time is over; without one,
-    /// all calls once.
+    /// Makes all threads take calls, some hundreds at a time, until the time has passed; without a
+    /// time, makes them take all calls once.
     fn peer_turn(
         &mut self,
         calls: &[(P::Key, Call)],
@@ -458,7 +458,7 @@ impl<I: OrderedIndex<Words>, P: Peer<u64>> Pair<'_, I, P> {
                 })
             });
             let threads: Vec<_> = threads.collect();
-            // A thread that has come to nothing has at least one wrong answer.
+            // A thread that has panicked counts as a wrong outcome.
             let ended = threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or((0, 1)));
@@ -551,7 +551,7 @@ mod tests {
         ));
     }
 
-    /// Loses what is written once it has been loaded.
+    /// An index that loses writes after its load.
     struct Forgetful(RangePartition<Model>);
 
     impl OrderedIndex<Words> for Forgetful {

@@ -1,4 +1,4 @@
-//! The words of a text with the documents that they are in, as keys.
+//! The words of a text, and the documents that contain them, as keys.
 
 use super::scale::Scale;
 use crate::error::LabError;
@@ -8,15 +8,16 @@ use rand_distr::Zipf;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Pairs of a word and a document, once for each time that the word is there: the rank of the word
-/// among all words in their order, such that ranks fill 32 bits evenly, and the number of the
-/// document below it. So the keys of a word lie beside each other, frequent words are long runs,
-/// and any part of the space of keys has as many words.
+/// Reads pairs of a word and a document from a text, one for each occurrence of the word. The upper
+/// half of a key is the rank of the word among all words in their order, scaled so that ranks fill
+/// 32 bits evenly; the lower half is the number of the document. So the keys of a word are
+/// adjacent, frequent words are long runs, and equal parts of the space of keys have equally many
+/// words.
 ///
-/// A document is a line; a word is of letters and digits, without regard to case.
+/// A document is a line; a word consists of letters and digits, regardless of case.
 ///
 /// # Errors
-/// `KeyFile` for a file that cannot be read, or is no text.
+/// `KeyFile` for a file that cannot be read, or is not text.
 fn read(path: &Path) -> Result<Vec<u64>, LabError> {
     let mut numbers: HashMap<String, u32> = HashMap::new();
     let mut pairs: Vec<(u32, u32)> = Vec::new();
@@ -51,11 +52,11 @@ fn key(rank: u32, words: usize, document: u32) -> u64 {
     spread << 32 | u64::from(document)
 }
 
-/// Words of a made-up language.
+/// Number of words of a generated language.
 const WORDS: u32 = 1_000_000;
 
-/// The same of a text that is made up, with so many pairs: documents of a hundred to a thousand
-/// words, each word as often as Zipf says (θ = 1), which has nothing to do with its rank among
+/// Generates a text with this number of pairs: documents of a hundred to a thousand words. The
+/// frequency of words follows Zipf's distribution (θ = 1), and is independent of their rank among
 /// words in their order.
 fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
     let mut random = random(seed, 0x7465_7874);
@@ -74,7 +75,7 @@ fn made_up(pairs: usize, seed: u64) -> Vec<u64> {
     keys
 }
 
-/// The pairs that a run is about, and what they are.
+/// Returns the pairs of a run, and a description of them.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -96,7 +97,7 @@ mod tests {
         std::fs::write(&path, "The cat; the dog.\n\nA Cat\n").unwrap();
         let keys = read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        // a, cat, dog, the.
+        // Ranks: a, cat, dog, the.
         let [a, cat, dog, the] = [0, 1, 2, 3].map(|rank| rank << 62);
         assert_eq!(keys, [the, cat, the, dog, a | 2, cat | 2]);
         assert!(read(&path).is_err());

@@ -7,7 +7,7 @@ use nearfield_core::{Batch, Direction, Error, Operation, Outcome, Words};
 use rand::RngExt;
 use std::ops::Bound;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -19,8 +19,8 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// In the order in which they are run: those that change the index last, so that what is
-    /// inserted goes again.
+    /// All kinds in the order in which they are run: those that change the index last, so that
+    /// inserted keys are removed again.
     pub(super) const ALL: [Verb; 6] = [
         Verb::Get,
         Verb::Predecessor,
@@ -30,7 +30,7 @@ impl Verb {
         Verb::Remove,
     ];
 
-    /// As in the paper.
+    /// Returns the name in the paper.
     pub(super) fn name(self) -> &'static str {
         match self {
             Verb::Get => "Get",
@@ -47,7 +47,7 @@ impl Verb {
     }
 }
 
-/// Which operations, in percent.
+/// A mix of operations, in percent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verbs {
     pub name: &'static str,
@@ -55,7 +55,7 @@ pub(super) struct Verbs {
 }
 
 impl Verbs {
-    /// Nothing but this.
+    /// Creates a mix of a single operation.
     pub(super) fn only(verb: Verb) -> Verbs {
         let shares: &[(Verb, u32)] = match verb {
             Verb::Get => &[(Verb::Get, 100)],
@@ -71,7 +71,7 @@ impl Verbs {
         }
     }
 
-    /// YCSB's workloads as RADAR mixes them; the one that inserts last.
+    /// YCSB's workloads as RADAR mixes them; the one that inserts is last.
     pub(super) const YCSB: [Verbs; 5] = [
         Verbs {
             name: "C",
@@ -95,7 +95,8 @@ impl Verbs {
         },
     ];
 
-    /// Operations of a batch, where one of points has so many: scans are a hundredth.
+    /// Returns the number of operations of a batch, if one of points has `batch`: scans have a
+    /// hundredth.
     pub(super) fn operations(&self, batch: usize) -> usize {
         let scans = self.shares.iter().any(|(verb, _)| verb.is_range());
         (if scans { batch / 100 } else { batch }).max(1)
@@ -113,13 +114,13 @@ impl Verbs {
     }
 }
 
-/// What has to come of an operation.
+/// The expected outcome of an operation.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     Value(Option<u64>),
     Applied(Option<u64>),
     Entry(Option<(u64, u64)>),
-    /// So many entries that were there before the batch, from one key to another.
+    /// At least this number of entries, which existed before the batch, between two keys.
     Entries {
         from: u64,
         to: u64,
@@ -127,26 +128,26 @@ enum Expected {
     },
 }
 
-/// How long a scan is, in keys that it is expected to find.
+/// The length of a scan, by the number of keys that it is expected to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Keys are anywhere: a part of the key space with this number of keys.
+    /// Keys are anywhere: a part of the key space that has this number of keys on average.
     Space,
-    /// They are not: up to the key at this distance.
+    /// Keys are not evenly distributed: up to the key at this distance.
     Positions,
 }
 
-/// Entries that a scan finds, at least and at most, in expectation.
+/// Bounds of the number of entries that a scan is expected to find.
 const SCANNED: std::ops::RangeInclusive<u64> = 32..=1024;
 
-/// An operation by itself.
+/// A single operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
     Get(u64),
     Insert(u64, u64),
     Update(u64, u64),
     Remove(u64),
-    /// From a key on, this number of keys.
+    /// A scan of this number of keys from a key on.
     Scan(u64, usize),
 }
 
@@ -162,7 +163,7 @@ impl Call {
     }
 }
 
-/// A batch that has to be executed and checked.
+/// A batch to execute and check.
 pub(super) struct Work {
     pub batch: Batch<Words>,
     expected: Vec<Expected>,
@@ -170,7 +171,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// As if `data` were what an index has.
+    /// Creates a batch for an index with the content of `data`, and applies it to `data`.
     pub(super) fn make(
         data: &mut Data,
         chooser: &Chooser<'_>,
@@ -183,8 +184,8 @@ impl Work {
         let mut expected = Vec::with_capacity(operations);
         let drawn = std::iter::repeat_with(|| verbs.draw(random));
         let mut drawn: Vec<Verb> = drawn.take(operations).collect();
-        // Published indexes execute batches of one kind: who has to cut a batch where keys are
-        // asked for by their order has to do so once.
+        // Published indexes execute batches of one kind. An index that must split a batch at its
+        // ordered operations has to do so only once.
         drawn.sort_by_key(|verb| !matches!(verb, Verb::Scan | Verb::Predecessor));
         for verb in drawn {
             expected.push(match verb {
@@ -199,7 +200,7 @@ impl Work {
                     Expected::Entry(at_or_below(data, key))
                 }
                 Verb::Insert => {
-                    // Keys that are chosen by themselves are there.
+                    // Chosen single keys exist already, so a new key is random.
                     let key = match chooser {
                         Chooser::Segments { .. } => chooser.anywhere(data, random),
                         _ => random.random(),
@@ -243,7 +244,7 @@ impl Work {
         }
     }
 
-    /// The operations one by one, for maps that take no batches; without predecessors.
+    /// Returns the operations one by one, for maps that take no batches; without predecessors.
     ///
     /// # Errors
     /// The batch is too large.
@@ -263,7 +264,7 @@ impl Work {
         Ok(calls.collect())
     }
 
-    /// How many answers are wrong, and the first of them.
+    /// Returns the number of wrong outcomes and the first of them, if there are any.
     pub(super) fn check(&self) -> Option<(u64, String)> {
         let mut wrong: Option<(u64, String)> = None;
         for (position, expected) in self.expected.iter().enumerate() {
@@ -314,7 +315,7 @@ fn at_or_below(data: &Data, key: u64) -> Option<(u64, u64)> {
     Some((data.key(position), data.value(position)?))
 }
 
-/// The last key of a scan that finds 32 to 1024 keys in expectation.
+/// Chooses the last key of a scan that is expected to find 32 to 1024 keys.
 fn end_of_scan(data: &Data, from: u64, reach: Reach, random: &mut Random) -> u64 {
     let wanted = random.random_range(SCANNED);
     match reach {
@@ -347,7 +348,7 @@ mod tests {
         let skew = Skew::Jump(0.6);
         let shares = skew.shares(64);
         let chooser = skew.chooser(&shares, data, 1, 7);
-        // Not the same keys again.
+        // The seed differs, so the keys do, too.
         let random = &mut random(5, data.inserted());
         Work::make(data, &chooser, verbs, reach, 2000, random)
     }

@@ -1,4 +1,4 @@
-//! Figures 12 and 13, how modules are loaded, kinds of skew, and what a batch is made of in time.
+//! Figures 12 and 13, the load of modules, kinds of skew, and the parts of a batch's time.
 
 use super::bench::{Bench, Keys, Phase, job};
 use super::contender::{self, Contender};
@@ -10,14 +10,14 @@ use crate::figures::job::{Job, PointError, Run};
 use crate::figures::row::Quantity;
 use std::sync::Arc;
 
-/// A phase, and where its point lies.
+/// A phase, and the position of its point.
 struct Point {
     panel: String,
     x: Quantity,
     phase: Phase,
 }
 
-/// A contender that is loaded, and then runs phases one after the other.
+/// Creates a job that loads a contender, and then runs phases one after the other.
 fn phases(figure: &Figure, scale: &Scale, contender: Contender, points: Vec<Point>) -> Job {
     let name = figure.name;
     job(figure, scale, contender, points.len(), move |bench, run| {
@@ -41,11 +41,11 @@ fn perform(
     Ok(())
 }
 
-/// Figure 12: YCSB's workloads without and with skew.
+/// Creates the jobs of figure 12: YCSB's workloads without and with skew.
 pub(super) fn ycsb(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let mut jobs = Vec::new();
     for contender in contender::DESIGNS {
-        // The paper's 1 is run as 0.99, as where the generator comes from.
+        // The paper's 1 is run as 0.99, as in the origin of the generator.
         for degree in [0.0, 0.99] {
             let point = |verbs: Verbs| Point {
                 panel: verbs.name.to_owned(),
@@ -66,7 +66,7 @@ pub(super) fn ycsb(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Figure 13: pairs of a word and a document, queried as often as they occur.
+/// Creates the jobs of figure 13: pairs of a word and a document, queried as often as they occur.
 pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
     const VERBS: [Verb; 4] = [Verb::Get, Verb::Predecessor, Verb::Scan, Verb::Update];
     let job = |contender: Contender| {
@@ -99,8 +99,8 @@ pub(super) fn words(figure: &Figure, scale: &Scale) -> Vec<Job> {
 /// The panel of figure `load` that counts tasks, as RADAR's formulas do.
 pub(super) const LOAD_OF_TASKS: &str = "tasks";
 
-/// Gets of keys that are hot in segments that stay: how full the fullest module is when subranges
-/// have followed, and without.
+/// Creates the jobs of figure `load`: gets of keys in unchanging hot segments. They show the load
+/// of the fullest module after subranges have followed, and without that.
 pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let contenders = [
         contender::RANGE_PARTITION,
@@ -139,7 +139,7 @@ pub(super) fn load(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Gets and updates by what is hot, and for how long.
+/// Creates the jobs of figure `skew`: gets and updates by the kind of skew.
 pub(super) fn kinds(figure: &Figure, scale: &Scale) -> Vec<Job> {
     const DEGREE: f64 = 0.99;
     let skews = [
@@ -174,7 +174,7 @@ pub(super) fn kinds(figure: &Figure, scale: &Scale) -> Vec<Job> {
     contenders.map(points).into()
 }
 
-/// Figure 7: what the batches of a run take, one after the other.
+/// Creates the jobs of figure 7: the costs of a run's batches, one after the other.
 pub(super) fn timeline(figure: &Figure, scale: &Scale) -> Vec<Job> {
     const BATCHES: usize = 6;
     let contenders = [
@@ -184,7 +184,7 @@ pub(super) fn timeline(figure: &Figure, scale: &Scale) -> Vec<Job> {
         contender::NEARFIELD,
     ];
     let lines = |contender: Contender| {
-        // The first batches are what is to be seen.
+        // The first batches are the interesting ones, so none is left out.
         let own = Scale {
             warming: 0,
             ..scale.clone()

@@ -1,9 +1,9 @@
-//! An index behind the Redis protocol: batches come as commands over many connections of this
-//! machine, are put together again on the other side, and their answers go back the same way.
+//! An index behind the Redis protocol: batches travel as commands over many connections of this
+//! machine, are reassembled on the other side, and their replies travel back on the same
+//! connections.
 //!
-//! What is sent and read is real and takes the time that it takes; what modules do meanwhile is
-//! modelled. So a trip answers how long it took without the index, and the time of the index is
-//! that of its device.
+//! Sending and reading are real and take real time; the work of modules is modelled. So a trip
+//! returns its time without the index, and the time of the index is that of its device.
 
 mod protocol;
 mod serving;
@@ -20,12 +20,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connections, each of which sends its commands of a batch without waiting.
+/// Number of connections, each of which pipelines its commands of a batch.
 const CONNECTIONS: usize = 32;
-/// No batch takes longer.
+/// Timeout of a batch.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Clients of a server on one thread, and the server if it is one of an index.
+/// Clients of a server on one thread, and the server if it serves an index.
 pub(super) struct Clients {
     name: String,
     front: Option<Front>,
@@ -34,7 +34,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Has an index served, which is asked by nobody else, and connects.
+    /// Serves an index, which must have no other caller, and connects to it.
     ///
     /// # Errors
     /// `Broken`: the system grants no connections.
@@ -47,7 +47,7 @@ impl Clients {
         })
     }
 
-    /// Connects to a server that there is.
+    /// Connects to a running server.
     ///
     /// # Errors
     /// `Broken`.
@@ -67,12 +67,12 @@ impl Clients {
         })
     }
 
-    /// Has a batch executed by the server, as its commands, and answers how long that took from the
-    /// first byte that is sent to the last that comes, without what an index takes that is served
-    /// here. Operations on a key are executed in their order; others may be in any.
+    /// Sends a batch to the server as commands, and returns the time from the first byte sent to
+    /// the last byte received, without the time that an index served here executes. Operations on a
+    /// key are executed in their order; others in any order.
     ///
     /// # Errors
-    /// The server went away (`Broken`) or answers with an error (`Answer`).
+    /// The server went away (`Broken`) or replies with an error (`Answer`).
     pub(super) fn execute(&mut self, batch: &mut Batch<Words>) -> Result<Duration, ServerError> {
         let mut positions: Vec<Vec<usize>> = vec![Vec::new(); self.lanes.len()];
         let mut requests: Vec<Vec<u8>> = vec![Vec::new(); self.lanes.len()];
@@ -82,7 +82,7 @@ impl Clients {
         };
         let (input, mut output) = batch.begin().map_err(refused)?;
         for (position, operation) in input.operations().iter().enumerate() {
-            // Those on a key come on one connection, so in their order.
+            // Operations on a key use one connection, so their order is kept.
             let lane = operation.point_key().map_or(position as u64, scatter);
             let lane = (lane % self.lanes.len() as u64) as usize;
             request(&input, operation, &mut requests[lane]).map_err(|answer| {
@@ -124,7 +124,7 @@ impl Clients {
         Ok(took.saturating_sub(executing))
     }
 
-    /// Sends what lanes have and answers what comes back on each, once it is all there.
+    /// Sends the requests of all lanes, and returns the complete replies on each.
     fn exchange(&mut self) -> Result<Vec<Vec<u8>>, ServerError> {
         let broken = |source| broken(&self.name, source);
         let mut replies = vec![Vec::new(); self.lanes.len()];
@@ -159,7 +159,7 @@ impl Clients {
     }
 }
 
-/// A number that has nothing to do with those of the keys beside it.
+/// Hashes a key, so that neighbouring keys have unrelated numbers.
 fn scatter(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
@@ -193,7 +193,7 @@ mod tests {
         contender::NEARFIELD.make(device, size).unwrap().into()
     }
 
-    /// Operations on few keys, so that their order matters.
+    /// Creates a batch of operations on few keys, so that their order matters.
     fn batch(number: u64) -> Batch<Words> {
         let mut batch = Batch::new();
         let mut random = random(11, number);
@@ -225,7 +225,7 @@ mod tests {
     fn what_comes_as_commands_is_done_as_if_it_were_called() {
         let (served, called) = (index(), index());
         let mut clients = Clients::of_index("front", Arc::clone(&served)).unwrap();
-        // A SET sets whatever is there: updates are those that find what they compare with.
+        // A SET is unconditional, so only updates whose comparison succeeds can be sent.
         for number in [1, 3, 5] {
             let (mut sent, mut executed) = (batch(number), batch(number));
             let took = clients.execute(&mut sent).unwrap();

@@ -1,33 +1,33 @@
-//! Operations on words as commands, and what is answered to them. Keys and values are 8 bytes, the
-//! most significant first, so that keys have the order of their numbers. An update is a `SET` that
-//! answers what was there before.
+//! Operations on words as commands, and the replies to them. Keys and values are 8 bytes, the most
+//! significant first, so that keys have the order of their numbers. An update is a `SET` that
+//! returns the previous value.
 
 use crate::server::task::write;
 use nearfield_core::{Batch, Direction, Input, Operation, Outcome, Output, Words};
 use nearfield_server::resp::Reply;
 use std::ops::Bound;
 
-/// How an answer is written.
+/// The form of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// A value, or null.
     Value,
-    /// That it was done.
+    /// An acknowledgement.
     Done,
     /// An entry, or null.
     Entry,
     /// Entries, key by key and value by value.
     Entries,
-    /// The answer to no operation.
+    /// The reply to a `PING`, which is no operation.
     Pong,
-    /// Why there is none.
+    /// An error, with its text.
     Error(String),
 }
 
 /// Appends the command of an operation.
 ///
 /// # Errors
-/// Those that no figure has, as text.
+/// A text about an operation that no figure has, so that it has no command.
 pub(super) fn request(
     input: &Input<'_, Words>,
     operation: &Operation<Words>,
@@ -77,7 +77,7 @@ pub(super) fn request(
     Ok(())
 }
 
-/// Adds the operation of a command to a batch, and answers how its answer is written.
+/// Adds the operation of a command to a batch, and returns the form of its reply.
 pub(super) fn accept(words: &[&[u8]], batch: &mut Batch<Words>) -> Answer {
     let Some((name, arguments)) = words.split_first() else {
         return Answer::Error("ERR no command".to_owned());
@@ -141,12 +141,13 @@ fn bound(bytes: &[u8]) -> Option<Bound<u64>> {
     }
 }
 
-/// Writes what is answered to the operation at a position of a batch that was executed.
+/// Writes the reply to the operation at a position of an executed batch.
 pub(super) fn answer(answer: &Answer, batch: &Batch<Words>, position: usize, reply: &mut Reply) {
     match answer {
         Answer::Pong => return reply.simple("PONG"),
         Answer::Error(text) => return reply.error(text),
-        // Without a list of them.
+        // Writes the entries directly, without a list of them. The code below handles an empty
+        // result and an error.
         Answer::Entries if batch.entries(position).len() > 0 => {
             let entries = batch.entries(position);
             reply.array(2 * entries.len());
@@ -174,7 +175,7 @@ pub(super) fn answer(answer: &Answer, batch: &Batch<Words>, position: usize, rep
     }
 }
 
-/// Reads replies one after the other.
+/// A reader of successive replies.
 pub(super) struct Replies<'r> {
     bytes: &'r [u8],
 }
@@ -187,7 +188,7 @@ impl<'r> Replies<'r> {
     /// Reads the reply to an operation and writes its outcome.
     ///
     /// # Errors
-    /// It is none to such an operation: its first bytes.
+    /// The first bytes of a reply that does not fit the operation.
     pub(super) fn read(
         &mut self,
         input: &Input<'_, Words>,
@@ -221,7 +222,7 @@ impl<'r> Replies<'r> {
         })
     }
 
-    /// A number after a byte that says what it is of, on a line.
+    /// Reads a line: a byte for the kind, then a number.
     fn line(&mut self, kind: u8) -> Option<i64> {
         let end = self.bytes.iter().position(|&byte| byte == b'\r')?;
         let (line, rest) = self.bytes.split_at(end);
@@ -230,7 +231,7 @@ impl<'r> Replies<'r> {
         std::str::from_utf8(number).ok()?.parse().ok()
     }
 
-    /// A word, or null.
+    /// Reads a word, or null.
     fn bulk(&mut self) -> Option<Option<u64>> {
         match self.line(b'$')? {
             -1 => Some(None),
@@ -243,7 +244,7 @@ impl<'r> Replies<'r> {
         }
     }
 
-    /// Pairs of words, none for null.
+    /// Reads pairs of words; no pairs for null.
     fn entries(&mut self) -> Option<Vec<(u64, u64)>> {
         let count = self.line(b'*')?.max(0);
         let entry = |_| Some((self.bulk()??, self.bulk()??));

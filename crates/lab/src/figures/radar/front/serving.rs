@@ -1,5 +1,5 @@
-//! The other side: one thread takes commands from all connections, as Redis does, and has the index
-//! execute them as one batch.
+//! The server side: one thread takes commands from all connections, as Redis does, and the index
+//! executes them as one batch.
 
 use super::super::contender::Index;
 use super::protocol::{Answer, accept, answer};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const LISTENER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);
 
-/// A server of an index on a thread of its own, which ends with this value.
+/// A server of an index on a thread of its own, which ends when this value is dropped.
 pub(super) struct Front {
     pub(super) address: SocketAddr,
     shared: Arc<Shared>,
@@ -27,12 +27,12 @@ pub(super) struct Front {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// What the thread and others know of each other.
+/// The state that the thread and its owner share.
 #[derive(Default)]
 struct Shared {
-    /// Commands of a batch.
+    /// Number of commands of a batch.
     expected: AtomicUsize,
-    /// How long the index has executed batches, in nanoseconds.
+    /// Time that the index has executed batches, in nanoseconds.
     executing: AtomicU64,
     stops: AtomicBool,
 }
@@ -65,13 +65,13 @@ impl Front {
         })
     }
 
-    /// Says how many commands the next batches have: they are executed once all have come. Without
-    /// that, as soon as some have.
+    /// Sets the number of commands of the next batches: they are executed once all have arrived.
+    /// Without it, they are executed as soon as some have.
     pub(super) fn expect(&self, commands: usize) {
         self.shared.expected.store(commands, Ordering::Release);
     }
 
-    /// How long the index has executed batches so far.
+    /// Returns the time that the index has executed batches so far.
     pub(super) fn executing(&self) -> Duration {
         Duration::from_nanos(self.shared.executing.load(Ordering::Acquire))
     }
@@ -80,7 +80,7 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         self.shared.stops.store(true, Ordering::Release);
-        // Should this fail, the thread waits for ever, and is not waited for.
+        // If waking the thread fails, it waits for ever, so it is not joined.
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
         {
@@ -94,17 +94,18 @@ struct Serving {
     shared: Arc<Shared>,
     poll: Poll,
     listener: TcpListener,
-    /// By token; `None` for those that have ended.
+    /// The connections by token; `None` for those that have ended.
     connections: Vec<Option<Connection>>,
     batch: Batch<Words>,
-    /// Of the commands that have come: for which connection, where in the batch, and how.
+    /// For each received command: its connection, its position in the batch, and the form of its
+    /// reply.
     answers: Vec<(usize, usize, Answer)>,
 }
 
 struct Connection {
     stream: TcpStream,
     parser: Parser,
-    /// What has come and is no whole command yet.
+    /// Received bytes that are not a whole command yet.
     received: Vec<u8>,
     reply: Reply,
     sent: usize,
@@ -160,8 +161,8 @@ impl Serving {
         }
     }
 
-    /// Reads from a connection, and sends what is ready for it. It ends where it breaks, or speaks
-    /// otherwise.
+    /// Reads from a connection, and sends the replies that are ready. Drops the connection if it
+    /// breaks, or does not speak the protocol.
     fn attend(&mut self, number: usize, buffer: &mut [u8]) {
         let Some(Some(connection)) = self.connections.get_mut(number) else {
             return;
@@ -177,7 +178,7 @@ impl Serving {
         }
     }
 
-    /// Executes what has come, and sends the answers.
+    /// Executes the commands that have arrived, and sends the replies.
     fn execute(&mut self) {
         let start = Instant::now();
         let executed = match self.batch.is_empty() {
@@ -206,7 +207,7 @@ impl Serving {
 }
 
 impl Connection {
-    /// Reads what has come, and has `take` see each command.
+    /// Reads the available bytes, and calls `take` with each command.
     fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(&[&[u8]])) -> io::Result<()> {
         loop {
             match self.stream.read(buffer) {
@@ -239,7 +240,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what the system takes.
+    /// Sends as much as the system takes.
     fn send(&mut self) -> io::Result<()> {
         while self.sent < self.reply.len() {
             match self.stream.write(&self.reply.bytes()[self.sent..]) {
