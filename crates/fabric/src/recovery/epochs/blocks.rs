@@ -7,7 +7,7 @@ use crate::endpoint::Endpoint;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 
-/// The number of entries that one post empties. A death may lose as many blocks.
+/// Number of entries that one post empties. A death may lose that many blocks.
 pub(super) const BATCH: usize = 16;
 
 /// A block in the ring: its epoch, and the number of its entry.
@@ -16,16 +16,16 @@ type Record = (u64, usize, Block);
 /// The blocks that a participant has retired, from their unlinking on.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    /// The ring of its slot, and the numbers of entries that are empty.
+    /// The ring of its slot, and the numbers of empty entries.
     ring: Option<Ring>,
     empty: Vec<usize>,
-    /// Not in the ring yet, with epochs.
+    /// The blocks that are not in the ring yet, with epochs.
     waiting: VecDeque<(u64, Block)>,
-    /// In the ring, with epochs and numbers of entries.
+    /// The blocks in the ring, with epochs and numbers of entries.
     retired: VecDeque<Record>,
-    /// Blocks without any remaining reader, by length, with the numbers of their entries.
+    /// The blocks without any remaining reader, by length, with the numbers of their entries.
     ready: BTreeMap<u64, Vec<(usize, Block)>>,
-    /// No longer in the ring.
+    /// The blocks that are no longer in the ring.
     spare: Vec<Block>,
     /// The bytes of waiting and retired blocks, and those of ready blocks.
     retired_bytes: u64,
@@ -33,7 +33,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Takes a block that is not in the ring yet.
+    /// Adds a block that is not in the ring yet.
     pub fn wait(&mut self, epoch: u64, block: Block) {
         self.retired_bytes += block.bytes;
         self.waiting.push_back((epoch, block));
@@ -64,7 +64,7 @@ impl Blocks {
         self.retired_bytes = self.waiting.iter().map(|(_, block)| block.bytes).sum();
     }
 
-    /// Makes the blocks ready whose epoch is `grace` before the announced one.
+    /// Makes the blocks ready whose epoch is at least `grace` before the announced one.
     pub fn ripen(&mut self, announced: u64, grace: u64) {
         while let Some(&(epoch, number, block)) = self.retired.front()
             && epoch + grace <= announced
@@ -77,7 +77,7 @@ impl Blocks {
         }
     }
 
-    /// The epoch of the oldest that is in the ring, and how much is retired.
+    /// Returns the epoch of the oldest block in the ring, and the number of retired bytes.
     pub fn oldest(&self) -> (Option<u64>, u64) {
         let oldest = self.retired.front().map(|(epoch, ..)| *epoch);
         (oldest, self.retired_bytes)
@@ -100,17 +100,17 @@ impl Blocks {
         std::mem::take(&mut self.spare)
     }
 
-    /// How many blocks are not in the ring yet.
+    /// Returns the number of blocks that are not in the ring yet.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// True if blocks wait for entries of the ring.
+    /// Returns true if blocks wait for entries of the ring.
     pub fn is_crowded(&self) -> bool {
         self.empty.is_empty() && !self.waiting.is_empty()
     }
 
-    /// Takes out some blocks that wait, with entries for them.
+    /// Removes some waiting blocks, with entries for them.
     fn next_records(&mut self) -> Option<(Ring, Vec<Record>)> {
         let ring = self.ring?;
         let count = self.waiting.len().min(self.empty.len()).min(BATCH);
@@ -124,7 +124,7 @@ impl Blocks {
         (!records.is_empty()).then_some((ring, records))
     }
 
-    /// Takes out some blocks that are ready, of this length or any.
+    /// Removes some ready blocks, of this length or of any.
     fn next_ready(&mut self, bytes: Option<u64>) -> Option<(Ring, Vec<(usize, Block)>)> {
         let ring = self.ring?;
         let longest = self.ready.keys().next_back();
@@ -141,7 +141,7 @@ impl Blocks {
 }
 
 impl Epochs {
-    /// Names blocks that wait in the ring, as far as there is room.
+    /// Records waiting blocks in the ring, until it is full.
     pub(super) async fn record(&self, endpoint: &impl Endpoint) -> Result<(), EpochError> {
         loop {
             let registration = self.registration.load(Ordering::SeqCst);
@@ -150,19 +150,18 @@ impl Epochs {
             }
             let next = {
                 let mut blocks = self.blocks();
-                // Now the ring is that of the registration.
+                // The ring belongs to the registration, because it is checked under the lock.
                 let same = self.is_registered(registration);
                 same.then(|| blocks.next_records()).flatten()
             };
             let Some((ring, records)) = next else {
                 return Ok(());
             };
-            // If this task ends here, the entries are never used again, whether they were written
-            // or not.
+            // If this task ends here, the entries are never used again, written or not.
             let entries = records.iter().map(|&(_, number, block)| (number, block));
             ring.write(endpoint, entries).await?;
             let mut blocks = self.blocks();
-            // Otherwise the entries belong to the owner of the ring.
+            // If the registration has changed, the entries belong to the new owner of the ring.
             if self.is_registered(registration) {
                 for (epoch, number, block) in records {
                     blocks.retired_bytes += block.bytes;
@@ -172,7 +171,7 @@ impl Epochs {
         }
     }
 
-    /// Takes some ready blocks, of one length or any, out of the ring.
+    /// Removes some ready blocks, of one length or of any, from the ring.
     pub(super) async fn clear_ready(
         &self,
         endpoint: &impl Endpoint,

@@ -12,8 +12,8 @@
 //!    ([`Guard::may_follow`]).
 //! 3. An operation trusts its reads only if [`Guard::is_safe`] after them, and writes only if so
 //!    just before; [`Guard::confirm`] asks the other participants. Otherwise the bytes that it read
-//!    may be anything, and it has to restart with another guard.
-//! 4. An operation retires memory when the post that unlinked it was answered. An operation that
+//!    may be anything, and it must restart with another guard.
+//! 4. An operation retires memory when the post that unlinked it was confirmed. An operation that
 //!    begins later finds the address only in a cache, or in memory that is retired as well.
 //!
 //! # Why this is safe
@@ -68,13 +68,14 @@ use table::Table;
 pub use table::{SLOTS, TABLE_BYTES};
 use turn::Seat;
 
-/// Participants renew their slots this many times in a lease.
+/// Number of times that participants renew their slots in a lease.
 const RENEWALS_PER_LEASE: u32 = 8;
-/// Eager ones do so up to this many times while memory waits.
+/// Largest number of renewals in a lease by eager participants while memory waits.
 const EAGER_RENEWALS_PER_LEASE: u32 = 1 << 14;
-/// How long a task waits at a time for another one of the participant that renews.
+/// Interval at which a task checks if another task of the participant has renewed the slot.
 const WAIT: Duration = Duration::from_micros(5);
-/// Memory is freed when all participants have announced an epoch this much later than its own.
+/// Number of epochs after which memory is freed: all participants must have announced its own epoch
+/// plus this.
 const GRACE: u64 = 2;
 
 /// The age of cached bytes: the number of an epoch.
@@ -86,16 +87,17 @@ pub struct Epoch(u64);
 pub struct Options {
     /// The time after which a silent participant is expelled. All participants must use the same.
     pub lease: Duration,
-    /// The participant advances the epoch while at least this many bytes, retired by it or by those
-    /// it has expelled, are not yet safe to reuse. It keeps as many safe bytes of its own to reuse
-    /// them.
+    /// Number of bytes, retired by the participant or by those it has expelled and not yet safe to
+    /// reuse, from which on it advances the epoch. It also keeps this many safe bytes of its own
+    /// for reuse.
     pub retired_bytes: u64,
-    /// How many blocks that it has retired are known to others, should it die. More are lost.
+    /// Number of retired blocks that others learn of if the participant dies. More are lost.
     pub ring_entries: usize,
-    /// How many blocks are made known to others by one post. Should it die before, they are lost.
+    /// Number of blocks that one post makes known to others. If the participant dies before, they
+    /// are lost.
     pub together: usize,
-    /// Whether the participant renews its slot as often as it can while memory waits, so that this
-    /// is soon safe. For memory that no cache leads to: there an advance costs no reads.
+    /// True if the participant renews its slot as often as it can while memory waits, so that this
+    /// is soon safe. Meant for memory that no cache leads to: there an advance costs no reads.
     pub is_eager: bool,
 }
 
@@ -111,11 +113,11 @@ impl Default for Options {
     }
 }
 
-/// Why a participant could not take part.
+/// The reason why a participant could not take part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EpochError {
-    /// A node did not answer, or does not own the retired memory.
+    /// A node did not respond, or does not own the retired memory.
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// Other participants have all slots, and none of them is silent.
@@ -132,17 +134,18 @@ pub struct Epochs {
     table: Table,
     options: Options,
     grace: u64,
-    /// Odd while it has no slot; grows each time it loses and gets one.
+    /// The registration: odd while the participant has no slot; grows each time it loses and gets
+    /// one.
     registration: AtomicU64,
     /// The global epoch, as far as it is known.
     local: AtomicU64,
-    /// Operations in flight, of even and of odd epochs.
+    /// Numbers of operations in flight, of even and of odd epochs.
     active: [AtomicU64; 2],
     /// The time until which no other participant expels it, in nanoseconds of the endpoints' clock.
     safe_until: AtomicU64,
-    /// When it is to renew its slot.
+    /// The time at which it must renew its slot.
     due: AtomicU64,
-    /// Whether a task is about it.
+    /// True while a task makes a turn.
     turning: AtomicBool,
     seat: Mutex<Seat>,
     blocks: Mutex<Blocks>,
@@ -176,8 +179,8 @@ impl Epochs {
         Ok(epochs)
     }
 
-    /// Begins an operation. It holds up the epoch until it is dropped, so a long operation, or a
-    /// scan that is read in parts, should begin again now and then.
+    /// Begins an operation. The epoch cannot advance past it until the guard is dropped, so a long
+    /// operation, or a scan that is read in parts, should begin again now and then.
     pub fn enter(&self) -> Guard<'_> {
         loop {
             let registration = self.registration.load(Ordering::SeqCst);
@@ -188,8 +191,8 @@ impl Epochs {
                 epoch: Epoch(epoch),
                 registration,
             };
-            // A task that raised the epoch and missed this operation in the count read it before
-            // this.
+            // A task that raised the epoch and missed this operation in the count read the count
+            // before it was increased.
             if self.local.load(Ordering::SeqCst) == epoch
                 && self.registration.load(Ordering::SeqCst) == registration
             {
@@ -198,8 +201,8 @@ impl Epochs {
         }
     }
 
-    /// The number of operations in flight of epochs with this parity. At most two epochs have
-    /// guards that are not void.
+    /// Returns the number of operations in flight of epochs with this parity. At most two epochs
+    /// have guards that are not void.
     fn operations(&self, epoch: u64) -> &AtomicU64 {
         &self.active[(epoch & 1) as usize]
     }
@@ -218,9 +221,9 @@ impl Epochs {
         self.turn(endpoint).await.map(drop)
     }
 
-    /// Retires memory, so that it is freed when no operation can find it any more. It was unlinked
-    /// under this guard, and the post that did it was answered. One round trip, or one for as many
-    /// blocks as are made known [together](Options::together).
+    /// Retires memory, so that it is freed when no operation can find it any more. It must have
+    /// been unlinked under this guard, and the post that unlinked it confirmed. One round trip, or
+    /// one for as many blocks as are made known [together](Options::together).
     ///
     /// # Errors
     /// The errors of the table's node.
@@ -244,7 +247,7 @@ impl Epochs {
         self.record(endpoint).await
     }
 
-    /// Has an eager participant renew its slot soon, if enough memory waits for that.
+    /// Makes an eager participant renew its slot soon, if enough memory waits for that.
     fn hurry(&self) {
         if self.options.is_eager && self.blocks().oldest().1 >= self.options.retired_bytes {
             let renewed = self.safe_until.load(Ordering::SeqCst);
@@ -254,7 +257,8 @@ impl Epochs {
         }
     }
 
-    /// The bytes that this participant has retired, and that are neither free nor used again.
+    /// Returns the number of bytes that this participant has retired, and that are neither free nor
+    /// used again.
     pub fn retired_bytes(&self) -> u64 {
         let blocks = self.blocks();
         blocks.oldest().1 + blocks.ready_bytes()
@@ -284,11 +288,11 @@ impl Epochs {
         registration.is_multiple_of(2) && self.registration.load(Ordering::SeqCst) == registration
     }
 
-    /// Whether the participant had this registration, and no other was about to expel it, at the
-    /// time of the call.
+    /// Returns true if the participant had this registration at the time of the call, and no other
+    /// was about to expel it.
     fn is_safe(&self, endpoint: &impl Endpoint, registration: u64) -> bool {
         let now = nanoseconds(endpoint.now());
-        // The registration comes last: while it is unchanged, the values read before belong to it.
+        // Check the registration last: if it is unchanged, the values read before belong to it.
         now < self.safe_until.load(Ordering::SeqCst) && self.is_registered(registration)
     }
 
@@ -313,27 +317,27 @@ pub struct Guard<'e> {
 }
 
 impl Guard<'_> {
-    /// The epoch of nodes that this operation reads and caches.
+    /// Returns the epoch of nodes that this operation reads and caches.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Whether the operation may follow an address that was read in this epoch.
+    /// Returns true if the operation may follow an address that was read in this epoch.
     pub fn may_follow(&self, read_in: Epoch) -> bool {
         read_in >= self.epoch
     }
 
-    /// True if memory that the operation can find has not been reused, and will not be until a post
-    /// made now has taken effect. No round trip.
+    /// Returns true if memory that the operation can find has not been reused, and will not be
+    /// until a post made now has taken effect. No round trip.
     pub fn is_safe(&self, endpoint: &impl Endpoint) -> bool {
         self.epochs.is_safe(endpoint, self.registration)
     }
 
-    /// The time by the endpoint's clock until which memory that this operation has found is
-    /// certainly not reused; zero if that may be over. It grows with each renewal.
+    /// Returns the time by the endpoint's clock until which memory that this operation has found is
+    /// certainly not reused; zero if that time may have passed. It grows with each renewal.
     pub fn until(&self) -> Duration {
         let until = self.epochs.safe_until.load(Ordering::SeqCst);
-        // As for `is_safe`, the registration comes last.
+        // Check the registration last, as in `is_safe`.
         if self.epochs.is_registered(self.registration) {
             Duration::from_nanos(until)
         } else {
@@ -341,8 +345,8 @@ impl Guard<'_> {
         }
     }
 
-    /// As [`is_safe`](Guard::is_safe), after having renewed the participant's slot if need be. If
-    /// it says no, it will always do.
+    /// Checks like [`is_safe`](Guard::is_safe), but renews the participant's slot before, if
+    /// necessary. After it has returned false, it always will.
     ///
     /// # Errors
     /// As [`Epochs::tend`].

@@ -1,4 +1,4 @@
-//! The ring of a slot: the list of retired memory, where other participants find it.
+//! The ring of a slot: the list of retired memory, for other participants.
 
 use super::table::ENTRY_BYTES;
 use crate::address::{GlobalAddress, LINE_BYTES, NodeId, OFFSETS, WORD_BYTES};
@@ -6,7 +6,7 @@ use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::Verb;
 
-/// Memory that was allocated.
+/// An allocated piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub address: GlobalAddress,
@@ -21,7 +21,7 @@ pub(super) struct Entry {
     pub block: Option<Block>,
 }
 
-/// The most entries of a ring.
+/// Largest number of entries of a ring.
 const ENTRIES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Ring {
         Ok(Ring { at, entries })
     }
 
-    /// The ring at an address, and all entries that are not empty.
+    /// Reads the ring at an address, and all entries that are not empty.
     ///
     /// # Errors
     /// Those of a read; `OutOfRange` if there is no ring.
@@ -55,7 +55,7 @@ impl Ring {
         at: GlobalAddress,
     ) -> Result<(Ring, Vec<Entry>), FabricError> {
         let entries = super::table::read_word(endpoint, at).await?;
-        // What a node's memory holds may be anything.
+        // The node's memory may contain anything, so check the number.
         let bytes = LINE_BYTES.saturating_add(entries.saturating_mul(ENTRY_BYTES));
         let end = at.offset().checked_add(bytes);
         if entries > ENTRIES_MAX as u64 || end.is_none_or(|end| end > OFFSETS) {
@@ -94,7 +94,7 @@ impl Ring {
         self.at.plus(LINE_BYTES + number as u64 * ENTRY_BYTES)
     }
 
-    /// Writes entries that are empty.
+    /// Writes entries, which must be empty.
     pub async fn write(
         self,
         endpoint: &impl Endpoint,

@@ -15,16 +15,16 @@ use crate::endpoint::Endpoint;
 use crate::error::FabricError;
 use crate::verb::Verb;
 
-/// The greatest number of participants at once.
+/// Largest number of participants at once.
 pub const SLOTS: usize = 256;
-/// The length of the table, which must be zero before the first participant joins, and aligned to a
+/// Length of the table, which must be zero before the first participant joins, and aligned to a
 /// line.
 pub const TABLE_BYTES: u64 = LINE_BYTES + 2 * SLOTS as u64 * WORD_BYTES;
 
 const KIND_SHIFT: u32 = 62;
 const COUNT_SHIFT: u32 = 40;
 const COUNT_MASK: u64 = (1 << (KIND_SHIFT - COUNT_SHIFT)) - 1;
-/// Epochs have 40 bits: 34 years of one a millisecond.
+/// Mask of an epoch. Epochs have 40 bits: 34 years of one per millisecond.
 const REST_MASK: u64 = (1 << COUNT_SHIFT) - 1;
 
 pub(super) const ENTRY_BYTES: u64 = 2 * WORD_BYTES;
@@ -41,7 +41,7 @@ impl Table {
         self.0.plus(LINE_BYTES + number as u64 * WORD_BYTES)
     }
 
-    /// Where the address of a slot's ring is.
+    /// Returns the address of the word with the address of a slot's ring.
     pub const fn ring(self, number: usize) -> GlobalAddress {
         self.slot(SLOTS + number)
     }
@@ -50,12 +50,12 @@ impl Table {
 /// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// Nothing; its ring is empty.
+    /// No participant; the slot's ring is empty.
     Free,
     /// A participant that has announced this epoch.
     Live(u64),
-    /// A participant has left, and the one in this slot, if any, frees the memory that its ring
-    /// names.
+    /// A participant that has left. The one in the given slot, if any, frees the memory that the
+    /// ring of this slot names.
     Draining(Option<usize>),
 }
 
@@ -69,7 +69,7 @@ impl Slot {
         }
     }
 
-    /// The word of a slot that becomes this after another word.
+    /// Returns the word of this state for a slot that has another word.
     pub fn after(self, word: u64) -> u64 {
         let (kind, rest) = match self {
             Slot::Free => (0, 0),
@@ -81,7 +81,7 @@ impl Slot {
     }
 }
 
-/// The table as it was read: first the epoch, then the slots.
+/// The content of the table: the epoch, which was read first, and the slots.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub epoch: u64,
@@ -115,14 +115,14 @@ impl Scan {
         let found = verbs[0].found().unwrap_or_default();
         let words = slots.as_chunks().0.iter();
         let scan = Scan {
-            // Whatever lies there, later epochs are numbers, too.
+            // The node's memory may contain anything; the mask leaves room for later epochs.
             epoch: u64::from_le_bytes(epoch) & REST_MASK,
             words: words.map(|word| u64::from_le_bytes(*word)).collect(),
         };
         Ok((found, scan))
     }
 
-    /// The slots of participants, with their announced epochs.
+    /// Returns the slots of participants, with their announced epochs.
     pub fn live(&self) -> impl Iterator<Item = (usize, u64)> {
         let slots = self.words.iter().enumerate();
         slots.filter_map(|(number, word)| match Slot::of(*word) {
@@ -131,13 +131,13 @@ impl Scan {
         })
     }
 
-    /// The epoch that all participants have announced, or a later one.
+    /// Returns the epoch that all participants have announced, or a later one.
     pub fn announced(&self) -> u64 {
         let epochs = self.live().map(|(_, epoch)| epoch);
         epochs.min().unwrap_or(self.epoch)
     }
 
-    /// True if no live participant will reclaim the blocks of this slot's ring.
+    /// Returns true if no live participant will reclaim the blocks of this slot's ring.
     pub fn is_orphan(&self, number: usize) -> bool {
         match Slot::of(self.words[number]) {
             Slot::Draining(None) => true,

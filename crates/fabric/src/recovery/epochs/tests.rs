@@ -22,22 +22,21 @@ const RING_ENTRIES: usize = 64;
 const PARTICIPANTS: u32 = 4;
 const OPERATIONS: u64 = 40;
 const TOGETHER: usize = 3;
-/// The greatest loss of a dead participant: the blocks that its tasks have in hand, those that one
-/// is freeing with the spare ones, those that another was about to reuse, and those that are not
-/// named yet.
+/// Largest loss of a dead participant: the blocks that its tasks hold, those that one task frees
+/// with the spare ones, those that another was about to reuse, and those that are not named yet.
 const LOST_BLOCKS_MAX: u64 = 3 * blocks::BATCH as u64 + 3 + TOGETHER as u64;
 
-/// How a participant goes about it.
+/// A variant of a participant, right or wrong.
 #[derive(Clone, Copy)]
 struct Way {
     grace: u64,
-    /// Whether it drops addresses of older epochs.
+    /// True if it drops addresses of older epochs.
     drops: bool,
-    /// Whether it trusts only what it has read while it was safe.
+    /// True if it trusts only the bytes that it has read while it was safe.
     confirms: bool,
-    /// Whether its guards last as long as its operations.
+    /// True if its guards last as long as its operations.
     guards: bool,
-    /// Whether it unlinks memory before it retires it.
+    /// True if it unlinks memory before it retires it.
     unlinks_first: bool,
 }
 
@@ -80,7 +79,7 @@ fn count(counter: &Cell<u64>) -> u64 {
     counter.get()
 }
 
-/// A participant, as its tasks share it.
+/// A participant, shared by its tasks.
 struct Participant {
     endpoint: SimEndpoint,
     epochs: Epochs,
@@ -88,7 +87,7 @@ struct Participant {
     run: Rc<Run>,
     /// The cached addresses, with their content and its epoch.
     cache: RefCell<HashMap<u64, (GlobalAddress, u64, Epoch)>>,
-    /// Until when all of it stands still.
+    /// The time until which all its tasks stand still.
     still_until: Cell<Duration>,
     random: RefCell<SmallRng>,
 }
@@ -98,7 +97,7 @@ impl Participant {
         self.random.borrow_mut().random_bool(probability)
     }
 
-    /// Any time up to so long.
+    /// Returns a random time up to `time`.
     fn some(&self, time: Duration) -> Duration {
         time.mul_f64(self.random.borrow_mut().random_range(0.0..1.0))
     }
@@ -124,7 +123,7 @@ impl Participant {
         Ok(safe)
     }
 
-    /// A block for a key, with contents that no other has.
+    /// Creates a block for a key, with contents that no other has.
     async fn make(&self, key: u64) -> Result<GlobalAddress, EpochError> {
         let reused = self.epochs.reuse(&self.endpoint, BLOCK_BYTES).await?;
         let block = match reused {
@@ -139,13 +138,13 @@ impl Participant {
         Ok(block)
     }
 
-    /// Puts another block in the place of a key's.
+    /// Replaces the block of a key.
     async fn replace(&self, key: u64) -> Result<(), EpochError> {
         let (endpoint, epochs) = (&self.endpoint, &self.epochs);
         epochs.tend(endpoint).await?;
         let guard = epochs.enter();
         let old = read_word(endpoint, word_of(key)).await?;
-        // Only a participant that is sure to unlink can retire before.
+        // Only a participant that certainly unlinks can retire before.
         if !self.way.unlinks_first && key + 1 != u64::from(endpoint.client()) {
             return Ok(());
         }
@@ -169,7 +168,7 @@ impl Participant {
         Ok(())
     }
 
-    /// Reads the block of a key, by its word or by an address that was kept.
+    /// Reads the block of a key, by its word or by a cached address.
     async fn read(&self, key: u64) -> Result<(), EpochError> {
         let (endpoint, epochs) = (&self.endpoint, &self.epochs);
         epochs.tend(endpoint).await?;
@@ -255,7 +254,7 @@ fn options(retired_bytes: u64) -> Options {
     }
 }
 
-/// Those of a participant whose memory is soon safe, and that names blocks together.
+/// Returns the options of a participant whose memory is soon safe, and that names blocks together.
 fn eager(retired_bytes: u64) -> Options {
     Options {
         together: TOGETHER,
@@ -264,8 +263,8 @@ fn eager(retired_bytes: u64) -> Options {
     }
 }
 
-/// The first or the last participant: it creates the table and the blocks, or waits until all
-/// possible blocks were freed.
+/// Runs the first or the last participant: the first creates the table and the blocks, the last
+/// waits until all possible blocks were freed.
 async fn alone(endpoint: SimEndpoint, table: Option<GlobalAddress>) -> Result<(), EpochError> {
     let Some(table) = table else {
         let table = endpoint.allocate(NODE, TABLE_BYTES).await?;
@@ -420,7 +419,7 @@ fn nobody_reads_what_was_given_back_and_all_of_it_is() {
         });
         assert_eq!(failure, None, "{delivery:?}");
         eprintln!("{runs} runs, {delivery:?}: {sum:?}");
-        // All that it is about has happened.
+        // Check that all kinds of events have happened.
         assert!(
             sum.stale > runs && sum.void > 0 && sum.reused > 0,
             "{sum:?}"
@@ -429,7 +428,7 @@ fn nobody_reads_what_was_given_back_and_all_of_it_is() {
     }
 }
 
-/// A ring that is full of blocks of a length that is not wanted any more makes room for others.
+/// A ring that is full of blocks of a length that is no longer requested makes room for others.
 #[test]
 fn a_full_ring_holds_nothing_up() {
     const ENTRIES: usize = 8;

@@ -12,18 +12,19 @@ use crate::verb::Verb;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A participant without a slot searches for one this many times in a lease.
+/// Number of times in a lease that a participant without a slot searches for one.
 const LOOKS_PER_LEASE: u32 = 16;
-/// A participant searches for a slot for this many leases. In one of them it detects the dead.
+/// Number of leases for which a participant searches for a slot. In one of them it detects the
+/// dead.
 const LEASES_WITHOUT_SLOT: u32 = 2;
 
-/// A participant's place among the others.
+/// A participant's slot, and its view of the others.
 #[derive(Debug, Default)]
 pub(super) struct Seat {
     slot: usize,
     /// The word of the slot.
     word: u64,
-    /// The other possible value of the word, if the task that was to renew it ended early.
+    /// The other possible value of the word, if the task that tried to renew it ended early.
     attempt: u64,
     announced: u64,
     /// The words of all slots, and the time since which each is unchanged.
@@ -31,11 +32,11 @@ pub(super) struct Seat {
     adopted: Vec<Adopted>,
 }
 
-/// The slot of a participant that has left, and the memory that it had retired.
+/// The slot of a participant that has left, with the memory that it had retired.
 #[derive(Debug)]
 struct Adopted {
     slot: usize,
-    /// All of it is safe when all have announced this epoch.
+    /// The epoch that all must have announced before all of the memory is safe.
     safe_from: u64,
     /// The rest of that memory, once it has been read. There is no ring if the participant had not
     /// allocated one yet.
@@ -48,14 +49,14 @@ impl Adopted {
         left.filter_map(|entry| entry.block)
     }
 
-    /// Whether there is something in it, or may be.
+    /// Returns true if it has memory to free, or may have.
     fn waits(&self) -> bool {
         self.left.is_none() || self.blocks().next().is_some()
     }
 }
 
 impl Seat {
-    /// Records the words, and whether a slot's has been unchanged for a lease.
+    /// Notes the words, and the times since which they are unchanged.
     fn look(&mut self, scan: &Scan, now: Duration) {
         self.seen.resize(SLOTS, (0, now));
         for (seen, word) in self.seen.iter_mut().zip(&scan.words) {
@@ -70,7 +71,7 @@ impl Seat {
     }
 }
 
-/// One task of a participant at a time is about it.
+/// A guard of the flag that only one task of a participant at a time makes a turn.
 struct Turn<'e>(&'e AtomicBool);
 
 impl Drop for Turn<'_> {
@@ -80,7 +81,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Epochs {
-    /// Does all that is due; false if another task does.
+    /// Makes a turn: does all that is due. Returns false if another task does.
     pub(super) async fn turn(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
         if self.turning.swap(true, Ordering::SeqCst) {
             return Ok(false);
@@ -111,7 +112,7 @@ impl Epochs {
         registration.is_multiple_of(2)
     }
 
-    /// No participant expels one that has renewed its slot after this moment.
+    /// Notes a renewal. No participant expels one that has renewed its slot after `began`.
     fn renewed(&self, began: Duration) {
         let lease = self.options.lease;
         let due = began + lease / RENEWALS_PER_LEASE;
@@ -120,7 +121,7 @@ impl Epochs {
         self.safe_until.store(until, Ordering::SeqCst);
     }
 
-    /// The slot is lost: no guard is safe any more.
+    /// Notes the loss of the slot: no guard is safe any more.
     fn stand_up(&self) {
         self.safe_until.store(0, Ordering::SeqCst);
         self.due.store(0, Ordering::SeqCst);
@@ -202,7 +203,7 @@ impl Epochs {
             .into_iter()
             .filter(|entry| entry.block.is_some())
             .collect();
-        // All memory that the former participant has unlinked, it unlinked before.
+        // The former participant unlinked all of its memory before this epoch was read.
         self.blocks().take_ring(ring, &left, after.epoch);
         self.local.store(after.epoch, Ordering::SeqCst);
         self.renewed(began);
@@ -211,7 +212,7 @@ impl Epochs {
     }
 
     /// Renews the slot, and announces the newest epoch if no operation of an older one is in
-    /// flight; `None` if the slot was lost.
+    /// flight. Returns `None` if the slot was lost.
     async fn renew(&self, endpoint: &impl Endpoint) -> Result<Option<Scan>, EpochError> {
         loop {
             let began = endpoint.now();
@@ -245,7 +246,7 @@ impl Epochs {
             if found != former {
                 return Ok(None);
             }
-            // A task that went no further has renewed it.
+            // A task that ended early has renewed it.
             (seat.word, seat.announced) = (former, announced);
         }
     }
@@ -275,7 +276,7 @@ impl Epochs {
     }
 
     /// Takes the rings of silent participants, and of those that have left and whose rings no
-    /// participant empties. Reads its rings.
+    /// participant empties. Reads one of its rings.
     async fn adopt(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<(), EpochError> {
         let now = endpoint.now();
         let (me, to_take, to_read) = {
@@ -285,7 +286,7 @@ impl Epochs {
             seat.adopted.retain(|adopted| is_mine(adopted.slot));
             for slot in (0..SLOTS).filter(|slot| is_mine(*slot)) {
                 if seat.adopted.iter().all(|adopted| adopted.slot != slot) {
-                    // Its participant left before the epoch was read: it was expelled in a former
+                    // Its participant left before the epoch was read: it was expelled in an earlier
                     // turn, or by the former participant of this slot.
                     seat.adopted.push(Adopted {
                         slot,
@@ -303,7 +304,7 @@ impl Epochs {
             (me, to_take, unread.map(|adopted| adopted.slot))
         };
         if !to_take.is_empty() {
-            // Their posts that began in time have taken effect.
+            // Wait until their posts that began in time have taken effect.
             endpoint.settle().await?;
         }
         for slot in to_take {
@@ -330,9 +331,9 @@ impl Epochs {
         Ok(())
     }
 
-    /// Frees some ready memory if there is more than the reserve; true if there is more. An eager
-    /// participant does so only while little memory waits: calls to nodes would hold up the epoch,
-    /// and what replaces memory uses that again.
+    /// Frees some ready memory if there is more than the reserve. Returns true if there is more. An
+    /// eager participant does so only while little memory waits: calls to nodes would delay the
+    /// epoch, and a replacement of memory reuses it.
     async fn give_back(&self, endpoint: &impl Endpoint) -> Result<bool, EpochError> {
         let kept = self.options.retired_bytes;
         let is_eager = self.options.is_eager;
@@ -359,7 +360,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Frees some of the memory that departed participants have retired; true if there is more.
+    /// Frees some of the memory that departed participants have retired. Returns true if there is
+    /// more.
     async fn drain(&self, endpoint: &impl Endpoint, scan: &Scan) -> Result<bool, EpochError> {
         let registration = self.registration.load(Ordering::SeqCst);
         let next = {
@@ -369,13 +371,13 @@ impl Epochs {
             let ripe = adopted.find(|adopted| {
                 adopted.left.is_some() && (adopted.safe_from <= announced || !adopted.waits())
             });
-            // Should this task go no further, it is read again.
+            // If this task ends early, the rest is read again.
             ripe.and_then(|adopted| Some((adopted.slot, adopted.left.take()?)))
         };
         let Some((slot, (ring, mut left))) = next else {
             return Ok(false);
         };
-        // Should it have been expelled itself, the ring may be another's by now.
+        // If this participant has been expelled itself, the ring may be another's by now.
         if !self.is_safe(endpoint, registration) {
             return Ok(true);
         }
@@ -413,7 +415,7 @@ impl Epochs {
 
     /// Leaves, until the next [`tend`](Epochs::tend). Other participants, or the next one in the
     /// slot, free the retired memory that the ring lists. This call frees the memory that was kept
-    /// for reuse. Its guards are void.
+    /// for reuse. The guards are void afterwards.
     ///
     /// # Errors
     /// As [`tend`](Epochs::tend).
@@ -436,7 +438,7 @@ impl Epochs {
         };
         let next = Slot::Draining(None).after(word);
         let at = self.table.slot(slot);
-        // If it was changed, others have expelled it.
+        // If the word has changed, others have expelled it.
         endpoint.compare_swap(at, word, next).await?;
         Ok(())
     }

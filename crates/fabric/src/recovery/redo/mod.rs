@@ -10,14 +10,13 @@
 //! region                  count of lives, line | slot | slot | ...
 //! ```
 //!
-//! A client that takes the lock over looks through the slots of the former owner. If there is a
-//! whole record of the very acquisition that was abandoned, the change may have begun, and
-//! [`Redo::lock`] writes all of it again. If there is none, the change has not begun, and the data
-//! are unchanged.
+//! A client that takes the lock over searches the slots of the former owner. If there is a whole
+//! record of the very acquisition that was abandoned, the change may have begun, and [`Redo::lock`]
+//! writes all of it again. If there is none, the change has not begun, and the data are unchanged.
 //!
 //! The client that takes over may die as well. So it first writes the record into a slot of its
-//! own, under the word that it is about to put into the lock, and does both in one post. At each
-//! moment the record belongs to the acquisition that the lock names.
+//! own, under the word that it will put into the lock, and does both in one post. At each moment
+//! the record belongs to the acquisition that the lock names.
 //!
 //! # Guarantees and duties
 //! - Of a recorded change either no byte is there or, once the lock is held again, all are. An
@@ -26,7 +25,7 @@
 //!   change writes to other nodes than the lock's, post the record and wait for it first, then post
 //!   the change, and release the lock when that is done.
 //! - One acquisition has one record at a time, and a later one replaces it. Post the later one when
-//!   all writes of the former are done, or behind them in the same post or in a later one to the
+//!   all writes of the former are done, or after them in the same post or in a later one to the
 //!   same node.
 //! - A record may contain only data that the lock guards. Other clients might have changed other
 //!   data before the record is repeated. A change under two locks is two records. The note of the
@@ -38,8 +37,8 @@
 //!
 //! # Costs
 //! A record has 26 bytes, 10 for each write, the written bytes and the note ([`record_bytes`]). It
-//! takes one message more, and no round trip if everything is on one node. A region has a line, and
-//! the slots. Taking over costs two round trips more: a word, and the region.
+//! costs one more message, and no round trip if everything is on one node. A region has a line, and
+//! the slots. Taking over costs two more round trips: a word, and the region.
 
 mod record;
 #[cfg(test)]
@@ -54,26 +53,28 @@ pub use record::{Record, record_bytes};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// The directory word: how many slots, and the lines of each, and the first line of the region.
+/// Fields of the directory word: the number of slots, the lines of each, and the first line of the
+/// region.
 const SLOTS_SHIFT: u32 = 58;
 const LINES_SHIFT: u32 = 42;
-/// The greatest number of locks of a node that a client can hold with records at once. There is one
-/// slot more, so that the client can take over one by one the locks that former lives of an owner
-/// have left in all slots.
+/// Largest number of locks of a node that a client can hold with records at once. There is one more
+/// slot, so that the client can take over one by one the locks that former lives of an owner have
+/// left in all slots.
 pub const SLOTS_MAX: usize = (1 << (64 - SLOTS_SHIFT)) - 2;
-/// Processes use an owner's number one after the other; each has this many acquisitions.
+/// Number of bits of a life's acquisitions. Processes use an owner's number one after the other;
+/// each is a life.
 const LIFE_SHIFT: u32 = 32;
 const STAMP_OWNER_BITS: u32 = 15;
 const STAMP_LIFE_BITS: u32 = 8;
 
-/// Why something could not be recorded.
+/// The reason why something could not be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedoError {
     /// A node failed.
     #[error(transparent)]
     Fabric(#[from] FabricError),
-    /// The change does not go into a slot.
+    /// The record does not fit into a slot.
     #[error("a record of {bytes} bytes does not go into a slot of {limit}")]
     TooLong {
         /// The length of the record.
@@ -88,10 +89,10 @@ pub enum RedoError {
         owner: u16,
         /// The node.
         node: NodeId,
-        /// How many it has there.
+        /// Number of the owner's slots there.
         slots: usize,
     },
-    /// No directory lies on the node, or it has no room for the owner.
+    /// The node has no directory, or the directory has no place for the owner.
     #[error("the directory of {node} has no place for owner {owner}")]
     NoDirectory {
         /// The owner.
@@ -101,22 +102,22 @@ pub enum RedoError {
     },
 }
 
-/// How large the places of records are.
+/// The sizes of slots and directories.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The numbers of owners are less than this: the length of each directory, in words. All users
-    /// of the locks must use the same.
+    /// Bound of the numbers of owners (exclusive): the length of each directory, in words. All
+    /// users of the locks must use the same.
     pub owners: u16,
-    /// How many locks of one node the client holds at once, at most, with a record each; at most
-    /// [`SLOTS_MAX`].
+    /// Largest number of locks of one node that the client holds at once, with a record each; at
+    /// most [`SLOTS_MAX`].
     pub slots: usize,
-    /// The longest record, in bytes.
+    /// Length of the longest record, in bytes.
     pub slot_bytes: usize,
 }
 
 impl Options {
-    /// The length of a directory in bytes. It is aligned to a word, and zero before the first
-    /// client opens it.
+    /// Returns the length of a directory in bytes. A directory is aligned to a word, and zero
+    /// before the first client opens it.
     pub const fn directory_bytes(&self) -> u64 {
         self.owners as u64 * WORD_BYTES
     }
@@ -125,35 +126,36 @@ impl Options {
 /// The result of taking a lock.
 #[derive(Debug)]
 pub enum Taken<'r> {
-    /// It is held.
+    /// The lock is held.
     Locked(Locked<'r>),
-    /// It was held for a lease on behalf of the holder of this node's lock ([`forward`]). Take that
-    /// lock, and look again.
+    /// The lock was held for a lease on behalf of the holder of this node's lock ([`forward`]).
+    /// Take that lock, and check again.
     ///
     /// [`forward`]: crate::recovery::lease::forward
     Forwarded(GlobalAddress),
-    /// Another client may have the owner's number by now ([`Redo::keep_until`]), and the lock has
-    /// to be taken over. It was not.
+    /// The lock must be taken over, but another client may have the owner's number by now
+    /// ([`Redo::keep_until`]), so it was not.
     Expired,
 }
 
-/// Locks, and changes under them that other clients redo if their owner dies. It belongs to one
-/// owner, whose tasks share it.
+/// A taker of locks under which changes are recorded, so that other clients redo them if their
+/// owner dies. It belongs to one owner, whose tasks share it.
 #[derive(Debug)]
 pub struct Redo {
     owner: u16,
     owners: u16,
     locker: Locker,
-    /// One on each node.
+    /// The directories, one on each node.
     directories: Vec<GlobalAddress>,
-    /// In the order of the directories.
+    /// The regions, in the order of the directories.
     regions: RefCell<Vec<Region>>,
     recorded: Recorded,
-    /// Until when the number is certainly this client's.
+    /// The time until which the number is certainly this client's.
     until: Cell<Duration>,
 }
 
-/// How the record of the acquisition of a word is read from a slot; tests do it worse.
+/// A function that reads the record of the acquisition of a word from a slot. Tests replace it by a
+/// wrong one.
 type Recorded = fn(&[u8], NodeId, u64) -> Option<Record>;
 
 /// The slots of an owner on a node.
@@ -174,12 +176,12 @@ enum Use {
 }
 
 impl Region {
-    /// The region that a word of a directory names, if any.
+    /// Returns the region that a word of a directory names, if any.
     fn of(word: u64, node: NodeId) -> Option<Region> {
         let lines = (word >> LINES_SHIFT) & ((1 << (SLOTS_SHIFT - LINES_SHIFT)) - 1);
         let offset = (word & ((1 << LINES_SHIFT) - 1)) * LINE_BYTES;
         let (slots, slot_bytes) = (word >> SLOTS_SHIFT, lines * LINE_BYTES);
-        // A word that says something else than what was written there is none.
+        // A word that no client has written here names no region.
         let end = offset + LINE_BYTES + slots * slot_bytes;
         let is_there = slots > 0 && slot_bytes > 0 && end <= OFFSETS;
         is_there.then(|| Region {
@@ -199,7 +201,7 @@ impl Region {
         self.at.plus(LINE_BYTES + (number * self.slot_bytes) as u64)
     }
 
-    /// All that the slots hold.
+    /// Reads all slots.
     async fn read(&self, endpoint: &impl Endpoint) -> Result<Vec<u8>, FabricError> {
         let mut bytes = vec![0; self.slots.len() * self.slot_bytes];
         endpoint.read(self.slot(0), &mut bytes).await?;
@@ -217,7 +219,7 @@ impl Region {
         let slots = options.slots.clamp(1, SLOTS_MAX) + 1;
         let bytes = LINE_BYTES as usize + slots * slot_bytes;
         let at = endpoint.allocate(node, bytes as u64).await?;
-        // The former content is no record.
+        // The former content must not be taken for a record.
         endpoint.write(at, &vec![0; bytes]).await?;
         Ok(Region {
             at,
@@ -229,9 +231,9 @@ impl Region {
 
 impl Redo {
     /// Creates, or finds, the slots of an owner on each node that has a directory, at most one
-    /// directory a node, whose locks have this lease. Each owner may have one `Redo` at a time. A
-    /// process that gets the number of a dead owner keeps its records until they are redone, and
-    /// should begin with the [`unfinished`](Redo::unfinished) locks.
+    /// directory a node. The nodes' locks have this lease. Each owner may have one `Redo` at a
+    /// time. A process that gets the number of a dead owner keeps its records until they are
+    /// redone, and should begin with the [`unfinished`](Redo::unfinished) locks.
     ///
     /// # Errors
     /// `NoDirectory` if the number is too high or there is no directory at all, and the nodes'
@@ -285,16 +287,16 @@ impl Redo {
         })
     }
 
-    /// Has nothing be written under locks after a time from which on the owner's number may be
-    /// another's ([`Claim::until`](crate::recovery::owners::Claim::until)). At first there is no
-    /// such time.
+    /// Sets the time after which nothing is written under locks, because the owner's number may be
+    /// another's from then on ([`Claim::until`](crate::recovery::owners::Claim::until)). Initially
+    /// there is no such time.
     pub fn keep_until(&self, until: Duration) {
         self.until.set(until);
     }
 
-    /// The locks under which a change of this owner may be unfinished, from a former life or from a
-    /// dropped [`Locked`], unless another client is known to have finished it. Each of them takes
-    /// up a slot until it is locked and released.
+    /// Returns the locks under which a change of this owner may be unfinished, from a former life
+    /// or from a dropped [`Locked`], unless another client is known to have finished it. Each of
+    /// them takes up a slot until it is locked and released.
     pub fn unfinished(&self) -> Vec<GlobalAddress> {
         let regions = self.regions.borrow();
         let slots = regions.iter().flat_map(|region| &region.slots);
@@ -305,9 +307,9 @@ impl Redo {
         slots.filter_map(lock_of).collect()
     }
 
-    /// Takes a lock, as [`Locker::lock`]. If it was abandoned during a recorded change, repeats the
-    /// whole change. `reads` go in the same post as the lock. Their result is meaningless if the
-    /// lock was abandoned.
+    /// Takes a lock, as [`Locker::lock`] does. If it was abandoned during a recorded change,
+    /// repeats the whole change. `reads` are in the same post as the lock. Their result is
+    /// meaningless if the lock was abandoned.
     ///
     /// # Errors
     /// The nodes' errors; `NoSlot`, and then the lock was not taken.
@@ -334,7 +336,8 @@ impl Redo {
             if let Some(record) = &locked.redone
                 && !redo(endpoint, locked.until(), record).await?
             {
-                // The next client that takes it over does it.
+                // The deadline has passed during the change: the next client that takes the lock
+                // over repeats it.
                 continue;
             }
             return Ok(Taken::Locked(locked));
@@ -352,15 +355,15 @@ impl Redo {
     }
 
     /// Takes over a lock that was abandoned in this acquisition, with the record that belongs to
-    /// it, which is not done again yet; `None` if others were quicker.
+    /// it, which is not redone yet. Returns `None` if another client was faster.
     async fn take_over(
         &self,
         endpoint: &impl Endpoint,
         at: GlobalAddress,
         found: u64,
     ) -> Result<Option<Locked<'_>>, RedoError> {
-        // Not the word of the attempts before: a record of an acquisition that never was may not
-        // be taken for one of a later acquisition.
+        // Use another word than in the attempts before: a record of an acquisition that failed must
+        // not be taken for one of a later acquisition.
         let word = self.locker.next_word();
         let Some(record) = self.find(endpoint, at.node(), found).await? else {
             let held = self
@@ -369,7 +372,8 @@ impl Redo {
                 .await?;
             return Ok(held.map(|held| self.locked(at, held)));
         };
-        // If the record is the owner's own, this frees another of its slots.
+        // If the record is the owner's own, this frees another of its slots, so no spare slot is
+        // needed.
         let spare = usize::from(owner(found) != self.owner);
         let slot = self.slot(endpoint, at, word, spare).await?;
         let again = Record {
@@ -397,7 +401,7 @@ impl Redo {
         }))
     }
 
-    /// The record of an acquisition of a lock on this node, if there is a whole one.
+    /// Finds the record of an acquisition of a lock on this node, if there is a whole one.
     async fn find(
         &self,
         endpoint: &impl Endpoint,
@@ -415,14 +419,14 @@ impl Redo {
         Ok(slots.find_map(|slot| (self.recorded)(slot, node, word)))
     }
 
-    /// The number of the directory and the region on a node.
+    /// Returns the number of the directory and the region on a node.
     fn number(&self, node: NodeId) -> Result<usize, RedoError> {
         let number = self.directories.iter().position(|at| at.node() == node);
         let owner = self.owner;
         number.ok_or(RedoError::NoDirectory { owner, node })
     }
 
-    /// A slot for an acquisition of this word, if at least this many are free afterwards.
+    /// Takes a slot for an acquisition of this word, if at least `spare` are free afterwards.
     async fn slot(
         &self,
         endpoint: &impl Endpoint,
@@ -435,7 +439,7 @@ impl Redo {
         if let Some(slot) = self.free_slot(region, lock, word, spare) {
             return Ok(slot);
         }
-        // Other clients may have finished unfinished changes.
+        // Other clients may have finished unfinished changes, which frees their slots.
         let uses = self.regions.borrow()[region].slots.clone();
         for (number, usage) in uses.into_iter().enumerate() {
             if let Use::Unfinished(lock, word) = usage
@@ -478,7 +482,7 @@ impl Redo {
     }
 }
 
-/// Makes a recorded change again; false if the deadline was over before it was done.
+/// Repeats a recorded change. Returns false if the deadline passed before it was done.
 async fn redo(
     endpoint: &impl Endpoint,
     deadline: Duration,
@@ -500,7 +504,7 @@ async fn redo(
     let writes = writes.filter(|(_, bytes)| !bytes.is_empty());
     let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
     let (before, behind) = (counts(0), counts(1));
-    // Marks may lie on other nodes than their data: a reader must see each before and after the
+    // Marks may be on other nodes than their data: a reader must see each before and after the
     // data.
     for writes in [bytes_of(&before), writes, bytes_of(&behind)] {
         let writes = writes.into_iter();
@@ -519,7 +523,7 @@ fn bytes_of(words: &[(GlobalAddress, [u8; 8])]) -> Vec<(GlobalAddress, &[u8])> {
     words.map(|(to, bytes)| (*to, &bytes[..])).collect()
 }
 
-/// The word of an owner in a directory.
+/// Returns the address of an owner's word in a directory.
 fn entry(directory: GlobalAddress, owner: u16, owners: u16) -> Result<GlobalAddress, RedoError> {
     let node = directory.node();
     if owner >= owners {
@@ -558,7 +562,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// A held lock, and changes under it that other clients redo if its owner dies.
+/// A held lock, with recorded changes under it that other clients redo if its owner dies.
 ///
 /// If it is dropped without [`finish`](Locked::finish), another client takes the lock over, with
 /// the last record.
@@ -575,9 +579,9 @@ pub struct Locked<'r> {
 }
 
 impl Locked<'_> {
-    /// A number of `bits` bits, at least 32, that is not 0: no two acquisitions of locks have the
-    /// same within seconds. It has the owner, the lowest bits of the number of its life, and as
-    /// many bits of the number of the acquisition as fit.
+    /// Returns a number of `bits` bits, at least 32, that is not 0: no two acquisitions of locks
+    /// have the same within seconds. It has the owner, the lowest bits of the number of its life,
+    /// and as many bits of the number of the acquisition as fit.
     pub fn stamp(&self, bits: u32) -> u64 {
         let word = self.held.word;
         let number_bits = bits - STAMP_OWNER_BITS - STAMP_LIFE_BITS;
@@ -588,13 +592,14 @@ impl Locked<'_> {
         (owner << STAMP_LIFE_BITS | life) << number_bits | number
     }
 
-    /// The time until which the holder may write the guarded data, and records.
+    /// Returns the time until which the holder may write the guarded data, and records.
     pub fn until(&self) -> Duration {
         self.held.until().min(self.redo.until.get())
     }
 
-    /// The record of a change, and its address. Write it before the change, in the same post if all
-    /// is on the lock's node. No round trip, except where dropped changes were left unfinished.
+    /// Returns the record of a change, and its address. Write it before the change, in the same
+    /// post if all is on the lock's node. No round trip, unless dropped changes were left
+    /// unfinished.
     ///
     /// # Errors
     /// `TooLong`, `NoSlot`.
@@ -614,7 +619,7 @@ impl Locked<'_> {
         Ok((slot.at, bytes))
     }
 
-    /// The lock was released: the post that did it has been answered.
+    /// Ends the acquisition. The post that released the lock must have been confirmed.
     pub fn finish(self) {
         if let Some(slot) = self.slot {
             slot.give_back();

@@ -1,4 +1,4 @@
-//! The bytes of a record.
+//! The encoding of a record.
 //!
 //! ```text
 //! 0   checksum: xxh3 of all that follows
@@ -13,19 +13,19 @@ use super::RedoError;
 use crate::address::{GlobalAddress, NodeId, WORD_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Checksum, acquisition, lock and length, and the length of the note.
+/// Length of checksum, acquisition, lock and length, and the length of the note.
 const HEADER_BYTES: usize = 26;
 const CHECKSUM_BYTES: usize = 8;
-/// Of each write, besides its bytes.
+/// Length of each write, besides its bytes.
 const WRITE_HEADER_BYTES: usize = 10;
 const LENGTH_BITS: u32 = 19;
-/// No record is longer.
+/// Length of the longest record.
 pub(super) const RECORD_BYTES_MAX: usize = (1 << LENGTH_BITS) - 1;
 
 /// A change under a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The word of the lock meanwhile.
+    /// The word of the lock during the change.
     pub word: u64,
     /// The lock.
     pub lock: GlobalAddress,
@@ -36,17 +36,17 @@ pub struct Record {
 }
 
 impl Record {
-    /// Its bytes.
+    /// Encodes the record.
     ///
     /// # Errors
-    /// `TooLong` if it has more than `limit` bytes, or than 524,287.
+    /// `TooLong` if it has more than `limit` bytes, or more than 524,287.
     pub fn encode(&self, limit: usize) -> Result<Vec<u8>, RedoError> {
         let writes = self.writes.iter();
         let writes: Vec<_> = writes.map(|(to, bytes)| (*to, &bytes[..])).collect();
         encode(self.word, self.lock, &writes, &self.note, limit)
     }
 
-    /// The record at the beginning of a slot of this node, if it is whole.
+    /// Decodes the record at the beginning of a slot of this node, if it is whole.
     pub fn decode(slot: &[u8], node: NodeId) -> Option<Record> {
         let place = word_at(slot, 16)?;
         let record = slot.get(..(place as usize & RECORD_BYTES_MAX))?;
@@ -56,7 +56,7 @@ impl Record {
     }
 }
 
-/// The number of bytes in the record of a change, with writes of these lengths.
+/// Returns the number of bytes in the record of a change, with writes of these lengths.
 ///
 /// ```
 /// use nearfield_fabric::recovery::redo::record_bytes;
@@ -64,13 +64,13 @@ impl Record {
 /// assert_eq!(record_bytes([20], 8), 64);
 /// ```
 pub fn record_bytes(writes: impl IntoIterator<Item = usize>, note: usize) -> usize {
-    // A write that is longer than its length can say is written down as several.
+    // A write that is too long for the length field is split into several.
     let pieces = |length: usize| length.div_ceil(usize::from(u16::MAX)).max(1);
     let of_write = |length| length + pieces(length) * WRITE_HEADER_BYTES;
     HEADER_BYTES + note + writes.into_iter().map(of_write).sum::<usize>()
 }
 
-/// The bytes of a record.
+/// Encodes a record.
 pub(super) fn encode(
     word: u64,
     lock: GlobalAddress,
@@ -109,7 +109,8 @@ pub(super) fn encode(
     Ok(record)
 }
 
-/// The record in a slot of this node, if it is whole and of the acquisition of this word.
+/// Decodes the record in a slot of this node, if it is whole and belongs to the acquisition of this
+/// word.
 pub(super) fn of_acquisition(slot: &[u8], node: NodeId, word: u64) -> Option<Record> {
     Record::decode(slot, node).filter(|record| record.word == word)
 }
@@ -182,7 +183,7 @@ mod tests {
                 note,
             };
             assert_eq!(Record::decode(&slot, NODE), Some(record));
-            // No bit of it may differ.
+            // A change of any bit makes the record invalid.
             let bit = random.random_range(0..HEADER_BYTES * 8);
             slot[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Record::decode(&slot, NODE), None, "seed {seed}, bit {bit}");

@@ -12,7 +12,7 @@ use std::rc::Rc;
 const LEASE: Duration = Duration::from_millis(1);
 const REGISTERS: u64 = 3;
 const REGISTER_BYTES: u64 = 512;
-/// More than three lines, from the middle of a word on.
+/// Length of a value: more than three lines, from the middle of a word on.
 const VALUE_BYTES: usize = 200;
 const OPTIONS: Options = Options {
     owners: 16,
@@ -30,7 +30,7 @@ fn lock_of(register: u64) -> GlobalAddress {
     GlobalAddress::new(NodeId(0), 1024 + register * REGISTER_BYTES)
 }
 
-/// Where a register's value is: that of the last one on two nodes.
+/// Returns the addresses of a register's value. The last register has its value on two nodes.
 fn values_of(register: u64) -> Vec<GlobalAddress> {
     let offset = lock_of(register).offset() + 68;
     let nodes = 0..if register + 1 == REGISTERS { 2 } else { 1 };
@@ -39,13 +39,13 @@ fn values_of(register: u64) -> Vec<GlobalAddress> {
         .collect()
 }
 
-/// How a writer goes about it.
+/// A variant of a writer, right or wrong.
 #[derive(Clone, Copy)]
 struct Way {
     recorded: Recorded,
-    /// Whether the record is written before the change.
+    /// True if the record is written before the change.
     first: bool,
-    /// Whether a client that takes over copies the record.
+    /// True if a client that takes over copies the record.
     again: bool,
 }
 
@@ -106,7 +106,7 @@ impl Seen {
     }
 }
 
-/// One write of a register, of `id`; false if the lock was lost on the way.
+/// Makes one write of a register, of `id`. Returns false if the lock was lost meanwhile.
 async fn write(
     endpoint: &SimEndpoint,
     redo: &Redo,
@@ -166,7 +166,7 @@ async fn write(
     Ok(true)
 }
 
-/// Takes a lock, also over, without copying the record to redo.
+/// Takes a lock, or takes it over, without copying the record to redo.
 async fn lock_forgetfully<'r>(
     endpoint: &SimEndpoint,
     redo: &'r Redo,
@@ -183,8 +183,8 @@ async fn lock_forgetfully<'r>(
     Ok(locked)
 }
 
-/// Makes many clients write all registers and die; twice, the second time with the numbers of the
-/// first. Returns the number of redone changes.
+/// Runs many clients that write all registers and die; twice, the second time with the numbers of
+/// the first. Returns the number of redone changes.
 fn run(seed: u64, delivery: Delivery, way: Way) -> Result<u64, String> {
     let mut random = SmallRng::seed_from_u64(seed);
     let network = Preset::ConnectX6.parameters();
@@ -199,7 +199,7 @@ fn run(seed: u64, delivery: Delivery, way: Way) -> Result<u64, String> {
                 simulation.kill_at_verb(client, random.random_range(0..60));
             }
             let registers = (0..OPERATIONS).map(|_| random.random_range(0..REGISTERS));
-            // The clients of the last life find the data that the others have left.
+            // The clients of the last life check the data that the others have left.
             let registers: Vec<u64> = match life {
                 2 => (0..REGISTERS).collect(),
                 _ => registers.collect(),
