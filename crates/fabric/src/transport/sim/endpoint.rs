@@ -13,14 +13,14 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A simulated client's way to the nodes. Clones belong to the same client, and die with it.
+/// A simulated client's access to the nodes. Clones belong to the same client, and die with it.
 #[derive(Clone, Debug)]
 pub struct SimEndpoint {
     pub(super) state: Rc<RefCell<State>>,
     pub(super) client: u32,
-    /// Where the client is among the clients.
+    /// The index of the client among the clients.
     pub(super) place: usize,
-    /// Whether verbs take no time.
+    /// True if verbs take no time.
     pub(super) instant: bool,
 }
 
@@ -49,16 +49,16 @@ impl Drop for Awaited<'_> {
 }
 
 impl SimEndpoint {
-    /// The number of the client.
+    /// Returns the number of the client.
     pub fn client(&self) -> u32 {
         self.client
     }
 
-    /// Posts steps and waits for the answer.
+    /// Posts steps and waits for their completion.
     async fn done(&self, steps: Vec<Step>) -> Result<Vec<Step>, FabricError> {
         let posted = self.state.borrow_mut().post(self.place, steps, false);
         let Some(request) = posted else {
-            // Tasks of dead clients stop; they are dropped.
+            // Tasks of dead clients stop here until they are dropped.
             return std::future::pending().await;
         };
         let awaited = Awaited {
@@ -82,8 +82,8 @@ impl SimEndpoint {
         steps.await
     }
 
-    /// Has the client's processor work for an operation of an index, as the network's parameters
-    /// say.
+    /// Waits while the client's processor works for an operation of an index, by the network's
+    /// parameters.
     pub async fn begin_operation(&self) {
         let time = self.state.borrow().network.client.operation;
         self.work_for(time).await;
@@ -161,7 +161,7 @@ impl Endpoint for SimEndpoint {
             state.apply(verbs);
             return Ok(());
         }
-        // The processor does it before all that comes later.
+        // The processor prepares this before its later work.
         state.prepare(self.place, verbs);
         if state.post_at_once(self.place, verbs).is_none() {
             state.post(self.place, verbs.iter().map(Step::of).collect(), true);

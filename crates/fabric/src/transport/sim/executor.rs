@@ -1,4 +1,4 @@
-//! Runs tasks and advances time.
+//! The executor, which runs tasks and advances time.
 
 use super::endpoint::SimEndpoint;
 use super::node::Node;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Nodes, clients, and their time. See the [module](super).
+/// The simulation of nodes, clients, and their time. See the [module](super).
 #[derive(Debug)]
 pub struct Simulation {
     pub(super) state: Rc<RefCell<State>>,
@@ -26,7 +26,7 @@ pub struct Simulation {
 struct Task {
     client: u32,
     waker: Waker,
-    /// `None` once it has ended.
+    /// The future; `None` once it has ended.
     future: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -69,7 +69,7 @@ impl Wake for TaskWaker {
 }
 
 impl Simulation {
-    /// A simulation without nodes and clients. Equal seeds give equal runs.
+    /// Creates a simulation without nodes and clients. Equal seeds give equal runs.
     pub fn new(seed: u64, network: Parameters, delivery: Delivery) -> Simulation {
         Simulation {
             state: Rc::new(RefCell::new(State::new(seed, network, delivery))),
@@ -78,7 +78,7 @@ impl Simulation {
         }
     }
 
-    /// Has the network be another one from now on.
+    /// Replaces the network from now on.
     pub fn set_network(&mut self, network: Parameters) {
         let state = &mut *self.state.borrow_mut();
         state.network = network;
@@ -96,7 +96,7 @@ impl Simulation {
         number
     }
 
-    /// The way to the nodes of a client with this number.
+    /// Creates an endpoint of the client with this number.
     pub fn endpoint(&self, client: u32) -> SimEndpoint {
         SimEndpoint {
             state: Rc::clone(&self.state),
@@ -106,8 +106,8 @@ impl Simulation {
         }
     }
 
-    /// An endpoint whose verbs and calls take effect at once, in no time and whole. They do not go
-    /// through ports, lost nodes answer them too, and no client's count includes them. It fills
+    /// Creates an endpoint whose verbs and calls take effect at once, in no time and whole. They do
+    /// not use ports, lost nodes execute them, too, and no client's count includes them. It fills
     /// memory and caches before the simulation begins.
     pub fn instant_endpoint(&self, client: u32) -> SimEndpoint {
         SimEndpoint {
@@ -137,7 +137,7 @@ impl Simulation {
         state.clients[place].dies_at_verb = Some(verb);
     }
 
-    /// Has a node be lost from a time on: it does nothing and does not answer.
+    /// Makes a node lost from a time on: it does nothing and does not respond.
     pub fn lose_node(&mut self, node: NodeId, from: Duration) {
         self.plan_node(node, from, false, false);
     }
@@ -153,14 +153,14 @@ impl Simulation {
         self.state.borrow_mut().plan(at, event);
     }
 
-    /// Runs until no event is left, and returns the number of unfinished tasks of living clients:
-    /// they wait for an event that never comes.
+    /// Runs until no event is left. Returns the number of unfinished tasks of living clients: they
+    /// wait for an event that never comes.
     pub fn run(&mut self) -> usize {
         self.run_until(|_| false)
     }
 
-    /// Runs until `is_enough` of the time, called before each event, or until no event is left;
-    /// returns the same as [`run`](Simulation::run).
+    /// Runs until `is_enough` of the time, called before each event, returns true, or until no
+    /// event is left. Returns the same as [`run`](Simulation::run).
     pub fn run_until(&mut self, mut is_enough: impl FnMut(Duration) -> bool) -> usize {
         loop {
             while let Some(task) = self.ready.pop() {
@@ -202,7 +202,7 @@ impl Simulation {
             Event::Wake { timer } => state.ring(timer),
             Event::Death { client } => {
                 drop(state);
-                // Their values release the state when they are dropped.
+                // The tasks' values release the state when they are dropped.
                 for task in self.tasks.iter_mut().filter(|task| task.client == client) {
                     task.future = None;
                 }
@@ -211,24 +211,24 @@ impl Simulation {
         }
     }
 
-    /// The virtual time since the beginning.
+    /// Returns the virtual time since the beginning.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.state.borrow().now.as_picoseconds() / 1000)
     }
 
-    /// True if a client has died.
+    /// Returns true if a client has died.
     pub fn is_dead(&self, client: u32) -> bool {
         let state = self.state.borrow();
         state.client(client).is_some_and(|client| client.dead)
     }
 
-    /// How many verbs a client has posted.
+    /// Returns the number of verbs that a client has posted.
     pub fn verbs_of(&self, client: u32) -> u64 {
         let state = self.state.borrow();
         state.client(client).map_or(0, |client| client.verbs)
     }
 
-    /// A word of a node's memory as it is now; 0 where there is none.
+    /// Returns the present word of a node's memory; 0 if there is no such word.
     pub fn word(&self, at: GlobalAddress) -> u64 {
         let state = self.state.borrow();
         let node = state.node(at.node()).ok();
@@ -236,14 +236,15 @@ impl Simulation {
         node.filter(fits).map_or(0, |node| node.word(at.offset()))
     }
 
-    /// The traffic that the port of a node has served so far; zero if there is no such node.
+    /// Returns the traffic that the port of a node has served so far; zero if there is no such
+    /// node.
     pub fn carried(&self, node: NodeId) -> Carried {
         let state = self.state.borrow();
         let node = state.node(node);
         node.map_or(Carried::default(), |node| node.port.carried())
     }
 
-    /// How many bytes of a node are allocated.
+    /// Returns the number of allocated bytes of a node.
     pub fn allocated_bytes(&self, node: NodeId) -> u64 {
         let state = self.state.borrow();
         let node = state.node(node);

@@ -1,4 +1,4 @@
-//! What memory nodes hold, to begin other simulations with.
+//! The content of memory nodes, as a start for other simulations.
 
 use super::executor::Simulation;
 use super::node::Node;
@@ -6,23 +6,23 @@ use crate::address::{NodeId, RESERVED_BYTES};
 use crate::chunks::Chunks;
 use std::fmt;
 
-/// The memory of all nodes of a simulation up to the last allocation, and what is allocated of it.
-/// Clients, requests and times are no part of it. What was freed behind the last allocation is zero
-/// in nodes that are made of it.
+/// The memory of all nodes of a simulation up to the last allocation, and the list of allocations.
+/// Clients, requests and times are not part of it. Freed memory after the last allocation is zero
+/// in nodes that are created from it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Image(Vec<NodeImage>);
 
 #[derive(Clone, PartialEq, Eq)]
 struct NodeImage {
-    /// How large the node is.
+    /// Size of the node.
     bytes: usize,
-    /// What is behind is zero.
+    /// The memory up to the last allocation. The rest is zero.
     memory: Vec<u8>,
     chunks: Chunks,
 }
 
 impl Image {
-    /// How many bytes it takes.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|node| node.memory.len()).sum()
     }
@@ -36,7 +36,7 @@ impl fmt::Debug for Image {
 }
 
 impl Simulation {
-    /// What the nodes hold now. Linear in the bytes up to the last allocation.
+    /// Copies the present content of the nodes. Linear in the bytes up to the last allocation.
     pub fn image(&self) -> Image {
         let image = |node: &Node| {
             let memory = &node.memory;
@@ -50,7 +50,7 @@ impl Simulation {
         Image(self.state.borrow().nodes.iter().map(image).collect())
     }
 
-    /// Adds nodes like those of an image.
+    /// Adds nodes with the content of an image.
     pub fn add_image(&mut self, image: &Image) -> Vec<NodeId> {
         let add = |from: &NodeImage| {
             let number = self.add_node(from.bytes);

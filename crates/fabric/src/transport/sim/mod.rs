@@ -8,7 +8,7 @@
 //! other clients. With [`Delivery::Whole`] a verb is done at one moment, which is faster to compute
 //! and serves to measure throughput.
 //!
-//! Clients die at any of their verbs, also in the middle of a post. Nodes are lost and come back.
+//! Clients die at any of their verbs, even in the middle of a post. Nodes are lost and come back.
 //! Clocks run too fast or too slowly ([`Skewed`]).
 //!
 //! ```

@@ -11,14 +11,14 @@ pub struct Node {
     pub memory: Vec<u8>,
     pub port: Port,
     pub chunks: Chunks,
-    /// Whether it answers.
+    /// True if the node responds.
     pub up: bool,
 }
 
 impl Node {
     pub fn new(bytes: usize, network: Parameters) -> Node {
         Node {
-            // The system gives out pages as they are written.
+            // The system allocates pages when they are written.
             memory: vec![0; bytes],
             port: Port::new(network),
             chunks: Chunks::new(bytes as u64, RESERVED_BYTES),
@@ -26,7 +26,7 @@ impl Node {
         }
     }
 
-    /// The bytes at an offset; the verb was checked.
+    /// Returns the bytes at an offset; the verb was checked.
     pub fn bytes(&mut self, offset: u64, length: usize) -> &mut [u8] {
         let offset = offset as usize;
         &mut self.memory[offset..offset + length]
@@ -72,14 +72,14 @@ impl Node {
         }
     }
 
-    /// Gives out memory of this node, which has the number `node`.
+    /// Allocates memory of this node, which has the number `node`.
     pub fn allocate(&mut self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         let offset = self.chunks.allocate(bytes);
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
     }
 
-    /// Takes memory of this node back.
+    /// Frees memory of this node.
     pub fn free(&mut self, address: GlobalAddress, bytes: u64) -> Result<(), FabricError> {
         if self.chunks.free(address.offset(), bytes) {
             Ok(())

@@ -6,7 +6,8 @@ use crate::verb::{MaskedSwap, Verb};
 use std::ops::Range;
 use std::task::Waker;
 
-/// A verb with bytes of its own, as the task that has posted it may be gone when they are needed.
+/// A verb with bytes of its own, because the task that has posted it may be gone when they are
+/// needed.
 #[derive(Debug)]
 pub enum Step {
     Read {
@@ -79,7 +80,7 @@ impl Step {
         }
     }
 
-    /// The parts that are done at moments of their own: the bytes between two multiples of
+    /// Returns the parts that are done at moments of their own: the bytes between two multiples of
     /// `atomic_bytes`.
     pub fn parts(&self, atomic_bytes: u64) -> Vec<Range<usize>> {
         let (start, length) = match self {
@@ -99,16 +100,16 @@ impl Step {
     }
 }
 
-/// Verbs that were posted together, or one call.
+/// A post of verbs, or one call.
 #[derive(Debug)]
 pub struct Request {
-    /// Where the client is among the clients.
+    /// The index of the client among the clients.
     pub client: usize,
     pub steps: Vec<Step>,
     pub error: Option<FabricError>,
-    /// Whether the client has the answer.
+    /// True if the client has received the completion.
     pub answered: bool,
-    /// Whether no task waits for it.
+    /// True if no task waits for it.
     pub unsignalled: bool,
     pub waker: Option<Waker>,
 }

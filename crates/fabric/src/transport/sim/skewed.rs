@@ -6,7 +6,7 @@ use crate::error::FabricError;
 use crate::verb::Verb;
 use std::time::Duration;
 
-/// An endpoint whose clock runs too fast or too slowly. Leases are times by such clocks.
+/// An endpoint whose clock runs too fast or too slowly. It measures leases, too.
 #[derive(Clone, Debug)]
 pub struct Skewed<E> {
     endpoint: E,
@@ -14,10 +14,10 @@ pub struct Skewed<E> {
 }
 
 impl<E: Endpoint> Skewed<E> {
-    /// Makes the clock of `endpoint` advance by `percent` hundredths of a second a second.
+    /// Makes the clock of `endpoint` advance by `percent` hundredths of a second per second.
     ///
     /// # Panics
-    /// The clock would stand still.
+    /// `percent` is 0: the clock would stand still.
     pub fn new(endpoint: E, percent: u32) -> Skewed<E> {
         assert!(percent > 0, "clocks go on");
         Skewed { endpoint, percent }

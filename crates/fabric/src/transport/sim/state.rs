@@ -16,21 +16,20 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 use std::task::Waker;
 
-/// How the parts of a verb come about.
+/// The times at which the parts of a verb are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// All at one moment: verbs take effect in the order in which they are posted, which is that in
-    /// which they arrive. Where a client dies in the middle of a verb, its lines are one.
+    /// All parts at one moment: verbs take effect in the order in which they are posted, which is
+    /// also the order of arrival. If a client dies in the middle of a verb, its parts are lines.
     Whole,
     /// Each line at a moment of its own, in any order, as over a network.
     Torn,
-    /// Each word of 8 bytes at a moment of its own, in any order, as where processors copy the
-    /// bytes.
+    /// Each word of 8 bytes at a moment of its own, in any order, as if processors copy the bytes.
     TornWords,
 }
 
 impl Delivery {
-    /// The atomic unit in bytes.
+    /// Returns the atomic unit in bytes.
     pub fn atomic_bytes(self) -> u64 {
         match self {
             Delivery::Whole | Delivery::Torn => LINE_BYTES,
@@ -39,12 +38,12 @@ impl Delivery {
     }
 }
 
-/// The time of a node's processor for a call.
+/// Time of a node's processor for a call.
 const CALL: Time = Time::from_nanoseconds(2000);
-/// Parts of one verb are this far apart at most when they are torn: some round trips, so that
-/// whole operations of others fit in between.
+/// Largest time between the parts of one torn verb: some round trips, so that whole operations of
+/// others fit in between.
 const TORN: Time = Time::from_nanoseconds(8000);
-/// How long nothing is heard of a node before it counts as lost.
+/// Time without a response after which a node counts as lost.
 const PATIENCE: Time = Time::from_nanoseconds(100_000);
 
 #[derive(Debug)]
@@ -55,7 +54,7 @@ pub enum Event {
         step: usize,
         bytes: Range<usize>,
     },
-    /// The client has the answer.
+    /// The client receives the completion.
     Answer { request: usize },
     /// A sleeping task continues.
     Wake { timer: usize },
@@ -94,19 +93,19 @@ impl Ord for Planned {
     }
 }
 
-/// How far a client has come, and how far it will.
+/// The progress of a client, and its planned death.
 #[derive(Debug, Default)]
 pub struct Client {
-    /// The number that it is known by.
+    /// The number that identifies it.
     pub number: u32,
-    /// Verbs that it has posted.
+    /// Number of verbs that it has posted.
     pub verbs: u64,
-    /// It dies at this verb, which is done in part or not at all.
+    /// Number of the verb at which it dies, which is done in part or not at all.
     pub dies_at_verb: Option<u64>,
     pub dead: bool,
     /// The time at which the last part of the client's posts to each node is done.
     queues: Vec<Time>,
-    /// When the client's processor is free.
+    /// The time when the client's processor is free.
     processor_free: Time,
 }
 
@@ -124,9 +123,9 @@ impl Client {
 #[derive(Debug, Default)]
 pub struct Timer {
     pub waker: Option<Waker>,
-    /// Whether the time has come.
+    /// True once the time has come.
     pub rings: bool,
-    /// Whether the task no longer waits.
+    /// True if the task no longer waits.
     pub abandoned: bool,
 }
 
@@ -138,11 +137,11 @@ pub struct State {
     pub network: Parameters,
     pub nodes: Vec<Node>,
     pub clients: Vec<Client>,
-    /// Where a client is, by its number.
+    /// The indices of clients, by their numbers.
     places: HashMap<u32, usize>,
     pub requests: Slab<Request>,
     pub timers: Slab<Timer>,
-    /// Whether a node was lost or will be.
+    /// True if a node was lost or will be.
     nodes_fail: bool,
     events: BinaryHeap<Reverse<Planned>>,
     planned: u64,
@@ -166,7 +165,7 @@ impl State {
         }
     }
 
-    /// Where the client of a number is among the clients.
+    /// Returns the index of the client of a number among the clients.
     pub fn place(&mut self, number: u32) -> usize {
         let clients = &mut self.clients;
         *self.places.entry(number).or_insert_with(|| {
@@ -178,7 +177,7 @@ impl State {
         })
     }
 
-    /// The client of a number, if there is one.
+    /// Returns the client of a number, if there is one.
     pub fn client(&self, number: u32) -> Option<&Client> {
         self.clients.get(*self.places.get(&number)?)
     }
@@ -190,7 +189,7 @@ impl State {
         self.events.push(Reverse(Planned { at, number, event }));
     }
 
-    /// Goes on to the next event, if there is one.
+    /// Advances to the next event, if there is one.
     pub fn next_event(&mut self) -> Option<Event> {
         let Reverse(Planned { at, event, .. }) = self.events.pop()?;
         self.now = at;
@@ -207,7 +206,7 @@ impl State {
         found.ok_or(FabricError::NoSuchNode { node })
     }
 
-    /// Checks that nodes can do verbs.
+    /// Checks that nodes can execute verbs.
     pub fn check(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
         verbs.iter().try_for_each(|verb| {
             let node = self.node(verb.node())?;
@@ -215,7 +214,7 @@ impl State {
         })
     }
 
-    /// Does verbs, which were checked, at this moment.
+    /// Executes verbs, which were checked, at this moment.
     pub fn apply(&mut self, verbs: &mut [Verb<'_>]) {
         for verb in verbs {
             if let Some(node) = self.nodes.get_mut(usize::from(verb.node().0)) {
@@ -224,15 +223,15 @@ impl State {
         }
     }
 
-    /// Wakes a task at a time.
+    /// Plans to wake a task at a time.
     pub fn plan_timer(&mut self, at: Time) -> usize {
         let timer = self.timers.insert(Timer::default());
         self.plan(at, Event::Wake { timer });
         timer
     }
 
-    /// The time of a timer has come. The waiting task removes it, so that its number is not reused
-    /// before.
+    /// Rings a timer, whose time has come. The waiting task removes it, so that its number is not
+    /// reused before.
     pub fn ring(&mut self, timer: usize) {
         let Some(found) = self.timers.get_mut(timer) else {
             return;
@@ -246,7 +245,7 @@ impl State {
         }
     }
 
-    /// The task no longer waits for a timer.
+    /// Marks a timer for which the task no longer waits.
     pub fn abandon_timer(&mut self, timer: usize) {
         let Some(found) = self.timers.get_mut(timer) else {
             return;
@@ -257,8 +256,8 @@ impl State {
         }
     }
 
-    /// Has a client's processor work for a time, after all that it has to do; returns when it is
-    /// done, or `None` if that is now.
+    /// Makes a client's processor work for a time, after its earlier work. Returns the time of the
+    /// end, or `None` if that is now.
     pub fn occupy(&mut self, client: usize, time: Time) -> Option<Time> {
         if time == Time::ZERO {
             return None;
@@ -268,7 +267,8 @@ impl State {
         Some(client.processor_free)
     }
 
-    /// When a client's processor has posted verbs; `None` if that takes no time.
+    /// Prepares the post of verbs. Returns the time when the client's processor has posted them;
+    /// `None` if that takes no time.
     pub fn prepare(&mut self, client: usize, verbs: &[Verb<'_>]) -> Option<Time> {
         let network = &self.network;
         let moved = verbs
@@ -278,9 +278,10 @@ impl State {
         self.occupy(client, time)
     }
 
-    /// Executes checked verbs at their post, and returns the time of the answer; `None` if they
-    /// need a request. No client can tell the difference: all verbs travel for the same time, so
-    /// they arrive in the order of their posts, and neither client nor node fails in between.
+    /// Executes checked verbs at their post, and returns the time of their completion; `None` if
+    /// they need a request. No client can notice the difference: all verbs travel for the same
+    /// time, so they arrive in the order of their posts, and neither client nor node fails in
+    /// between.
     pub fn post_at_once(&mut self, client: usize, verbs: &mut [Verb<'_>]) -> Option<Time> {
         let life = self.clients.get_mut(client)?;
         let fails = self.nodes_fail || life.dead || life.dies_at_verb.is_some();
@@ -300,7 +301,7 @@ impl State {
             let node = self.nodes.get_mut(usize::from(number.0))?;
             let moved = self.network.moved(verb.address().offset(), verb.bytes());
             let served = node.port.access(self.now + travel, access, moved);
-            // Answers to one client come in the order of its requests.
+            // The completions of one client arrive in the order of its requests.
             let queue = life.queue(number);
             *queue = served.max(*queue);
             done = done.max(*queue);
@@ -309,8 +310,8 @@ impl State {
         Some(done + travel)
     }
 
-    /// Posts a request of a client and returns its number; `None` if the client is dead by now. The
-    /// steps were checked.
+    /// Posts a request of a client and returns its number; `None` if the client has died. The steps
+    /// were checked.
     pub fn post(
         &mut self,
         client: usize,
@@ -326,7 +327,7 @@ impl State {
         let death = life.dies_at_verb.filter(|&death| death < life.verbs);
         if let Some(death) = death {
             life.dead = true;
-            // The client never posted the later steps.
+            // The client dies before it posts the later steps.
             steps.truncate((death - first) as usize + 1);
         }
         let last = steps.len().saturating_sub(1);
@@ -353,7 +354,7 @@ impl State {
         Some(request)
     }
 
-    /// Plans when the parts of a step are done, and answers when the last is.
+    /// Plans the parts of a step. Returns the time when the last one is done.
     fn plan_step(&mut self, request: usize, step: usize, partly: bool) -> Time {
         let Some(posted) = self.requests.get(request) else {
             return self.now;
@@ -385,7 +386,7 @@ impl State {
         if call {
             start += CALL;
         }
-        // Each verb of a client is whole before its next one on the same node begins.
+        // Each verb of a client is complete before its next one on the same node begins.
         start = start.max(*self.clients[client].queue(node));
         let mut last = start;
         let torn = self.delivery != Delivery::Whole && !call;
@@ -422,7 +423,7 @@ impl State {
         last
     }
 
-    /// Does a part of a step.
+    /// Executes a part of a step.
     pub fn do_part(&mut self, request: usize, step: usize, part: Range<usize>) {
         let Some(posted) = self.requests.get_mut(request) else {
             return;
@@ -461,7 +462,7 @@ impl State {
         }
     }
 
-    /// Delivers the answer to the client, and drops the request if no task waits for it any more.
+    /// Completes a request for the client, and drops it if no task waits for it any more.
     pub fn answer(&mut self, request: usize) {
         let Some(posted) = self.requests.get_mut(request) else {
             return;
@@ -475,7 +476,7 @@ impl State {
         }
     }
 
-    /// Marks a request as awaited by no task; it still takes effect.
+    /// Marks a request that no task waits for; it still takes effect.
     pub fn abandon(&mut self, request: usize) {
         let Some(posted) = self.requests.get_mut(request) else {
             return;
@@ -488,7 +489,7 @@ impl State {
         }
     }
 
-    /// A node is lost or comes back, with or without its old content.
+    /// Makes a node lost or brings it back, with or without its old content.
     pub fn change_node(&mut self, node: NodeId, up: bool, forgets: bool) {
         let network = self.network;
         if let Ok(node) = self.node_mut(node) {

@@ -24,8 +24,8 @@ fn simulation(seed: u64, delivery: Delivery) -> Simulation {
     simulation
 }
 
-/// Whether a reader of four lines has ever seen some bytes new and others old, of all, within a
-/// line, and within a word.
+/// Reads four lines repeatedly. Returns three flags: the reader has seen some bytes new and others
+/// old, in all, within a line, and within a word.
 fn tears(seed: u64, delivery: Delivery) -> [bool; 3] {
     let mut simulation = simulation(seed, delivery);
     let torn = Rc::new(Cell::new([false; 3]));
@@ -53,7 +53,7 @@ fn tears(seed: u64, delivery: Delivery) -> [bool; 3] {
 
 #[test]
 fn verbs_are_torn_between_atomic_parts_and_not_within() {
-    // Whether most of the seeds tear at all, within lines and within words; or none does.
+    // Checks that most of the seeds tear, or none: in all, within lines and within words.
     let most = |delivery| {
         let torn: Vec<[bool; 3]> = (0..50).map(|seed| tears(seed, delivery)).collect();
         [0, 1, 2].map(|part| {
@@ -67,7 +67,7 @@ fn verbs_are_torn_between_atomic_parts_and_not_within() {
     assert_eq!(most(Delivery::TornWords), [true, true, false]);
 }
 
-/// The events of a busy run, as one number.
+/// Returns the events of a busy run, as one number.
 fn trace(seed: u64) -> u64 {
     let mut simulation = simulation(seed, Delivery::Torn);
     let trace = Rc::new(Cell::new(0_u64));
@@ -96,7 +96,7 @@ fn equal_seeds_give_equal_runs() {
     assert_ne!(trace(1), trace(2));
 }
 
-/// Data, then a flag: one that sees the flag reads the data behind it.
+/// A client that sees the flag also reads the data that was written before the flag.
 #[test]
 fn verbs_of_one_client_keep_their_order() {
     for seed in 0..200 {
@@ -175,8 +175,8 @@ fn swaps_exclude_and_what_they_guard_is_kept() {
     }
 }
 
-/// A dead client's earlier posts are done, of its last verb some lines, and no more; in some runs
-/// all of them and in some none.
+/// The earlier posts of a dead client are done, of its last verb some lines, and no more; in some
+/// runs all of them and in some none.
 #[test]
 fn the_dead_leave_what_they_have_done() {
     let mut lines_seen = std::collections::BTreeSet::new();
@@ -212,7 +212,7 @@ fn the_dead_leave_what_they_have_done() {
             .map(|line| simulation.word(at(4096 + 64 * line)) != 0)
             .collect();
         lines_seen.insert(lines);
-        // Others are not hindered by it.
+        // The dead client does not block others.
         let other = simulation.endpoint(1);
         simulation.spawn(1, async move {
             assert_eq!(other.compare_swap(at(64), 7, 8).await, Ok(7));
@@ -267,7 +267,8 @@ fn memory_is_given_out_and_taken_back() {
     assert_eq!(simulation.allocated_bytes(NODE), 0);
 }
 
-/// Millions of verbs a second of `clients` clients with `depth` tasks each.
+/// Returns the throughput in millions of verbs a second of `clients` clients with `depth` tasks
+/// each.
 fn throughput(clients: u32, depth: u32, bytes: usize) -> f64 {
     const EACH: u64 = 300;
     let mut simulation = simulation(1, Delivery::Whole);
@@ -289,7 +290,7 @@ fn throughput(clients: u32, depth: u32, bytes: usize) -> f64 {
 #[test]
 fn clients_get_what_the_model_of_the_port_says() {
     // Published for one client thread with eight reads in flight: 1.9 million, with the client's
-    // own time, which is not modelled; so between that and eight in 2.1 µs.
+    // own time, which is not modelled; so the result is between that and eight in 2.1 µs.
     let one = throughput(1, 8, 8);
     assert!((1.9..3.9).contains(&one), "{one}");
     let link = throughput(60, 2, 1132);
@@ -372,7 +373,7 @@ fn instant_endpoints_take_no_time_and_are_seen_by_others() {
     }
 }
 
-/// A task with several sleeps: one that has ended may not take another's timer for its own.
+/// A task with several sleeps does not take another sleep's timer for that of one that has ended.
 #[test]
 fn sleeps_of_one_task_do_not_meet() {
     let mut simulation = simulation(1, Delivery::Whole);
@@ -414,7 +415,7 @@ fn whole_verbs_take_effect_in_the_order_of_their_answers() {
     let seen = seen.borrow();
     assert!(seen.iter().map(|(_, before)| *before).eq(0..1000));
     assert!(seen.is_sorted());
-    // Atomics on one word are served one after the other: 2.5 million a second.
+    // Atomics on one word are executed one after the other: 2.5 million a second.
     let micros = simulation.now().as_micros();
     assert!((390..420).contains(&micros), "{micros}");
 }
@@ -444,7 +445,7 @@ fn nodes_made_of_an_image_go_on_where_it_was_taken() {
     second.spawn(0, async move {
         let chunk = endpoint.allocate(node, 64).await.unwrap();
         assert_eq!(chunk.offset(), RESERVED_BYTES + 1024);
-        // The rest of the node is there, too.
+        // The rest of the node exists, too.
         endpoint.allocate(node, 1 << 19).await.unwrap();
         endpoint.allocate(node, 1 << 19).await.unwrap_err();
     });
