@@ -10,9 +10,9 @@
 //!                                    WITHDRAWN ─────▶    DECLINED ───────▶ FREE
 //! ```
 //!
-//! A client that stops waiting withdraws its call or declines the answer; the node then takes back
-//! the memory that it has given. The node frees slots of ended processes in the same way. The node
-//! relies only on state in memory of its own ([`Calls`]).
+//! A client that stops waiting withdraws its call or declines the reply; the node then frees the
+//! memory that it has allocated for the call. The node frees slots of ended processes in the same
+//! way. It relies only on state in memory of its own ([`Calls`]).
 
 use super::mapping::{Header, Line, SLOTS};
 use super::process::is_alive;
@@ -21,7 +21,7 @@ use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Phases, in the lower bits of a state; the process's number is in the others.
+/// The phases, in the lower bits of a state; the upper bits are the number of the process.
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
 const WRITTEN: u32 = 2;
@@ -50,7 +50,7 @@ pub enum Request {
     Free { offset: u64, bytes: u64 },
 }
 
-/// A call that was made and not answered yet; without its caller it is withdrawn.
+/// A call without a reply so far. A drop withdraws it.
 #[derive(Debug)]
 pub struct Call<'h> {
     header: &'h Header,
@@ -60,7 +60,7 @@ pub struct Call<'h> {
 }
 
 impl<'h> Call<'h> {
-    /// Makes a call; `None` if all slots are in use.
+    /// Makes a call. Returns `None` if all slots are in use.
     pub fn make(header: &'h Header, request: Request) -> Option<Call<'h>> {
         let process = std::process::id() << PHASE_BITS;
         let claim = |slot: &&Line| {
@@ -91,8 +91,8 @@ impl<'h> Call<'h> {
         })
     }
 
-    /// Waits for the answer, but not much longer than this: where the allocated bytes begin, or
-    /// `Some(None)` if it cannot be done.
+    /// Waits for the reply, but not much longer than `time`. Returns the offset of the allocated
+    /// bytes, or `Some(None)` if the call failed.
     pub fn wait(&mut self, time: Duration) -> Option<Option<u64>> {
         wait(&self.slot.state, self.process | WRITTEN, time);
         if self.slot.state.load(Ordering::Acquire) != self.process | ANSWERED {
@@ -120,8 +120,7 @@ impl Drop for Call<'_> {
     }
 }
 
-/// The node's own state: its chunks, and the memory that it gave in answer to the call in each
-/// slot.
+/// The node's own state: its chunks, and the memory that it allocated for the call in each slot.
 #[derive(Debug)]
 pub struct Calls {
     pub chunks: Chunks,
@@ -136,7 +135,7 @@ impl Calls {
         }
     }
 
-    /// Answers all calls that were made.
+    /// Replies to all calls that were made.
     pub fn answer(&mut self, header: &Header) {
         for (number, slot) in header.slots.iter().enumerate() {
             let state = slot.state.load(Ordering::Acquire);
@@ -147,7 +146,7 @@ impl Calls {
                     slot.words[word::DONE].store(u64::from(answer.is_some()), Ordering::Relaxed);
                     slot.words[word::ANSWER].store(answer.unwrap_or(0), Ordering::Relaxed);
                     if change(slot, state, process | ANSWERED) {
-                        // One waits for each slot.
+                        // At most one client waits for each slot.
                         let _ = futex::wake(&slot.state, futex::Flags::empty(), 1);
                     } else {
                         self.take_back(number, slot);
@@ -167,8 +166,8 @@ impl Calls {
             if state == FREE || is_alive(state >> PHASE_BITS) {
                 continue;
             }
-            // The process may have changed it as its last act, and another may have it now. While
-            // it belongs to an ended process, only the node changes it.
+            // The process may have changed the slot as its last act, and another may have it now.
+            // While it belongs to an ended process, only the node changes it.
             let last = slot.state.load(Ordering::Acquire);
             let process = state >> PHASE_BITS << PHASE_BITS;
             match last.wrapping_sub(process) {
@@ -205,7 +204,7 @@ impl Calls {
         slot.state.store(FREE, Ordering::Release);
     }
 
-    /// Takes memory back that the client has not taken, and frees the slot.
+    /// Frees memory that the client has not taken, and frees the slot.
     fn take_back(&mut self, number: usize, slot: &Line) {
         if let Some((offset, bytes)) = self.given[number].take() {
             self.chunks.free(offset, bytes);
@@ -221,17 +220,18 @@ fn change(slot: &Line, from: u32, to: u32) -> bool {
     changed.is_ok()
 }
 
-/// Has the node look at its slots.
+/// Makes the node check its slots.
 fn ring(header: &Header) {
     let bell = &header.summary.bell;
     bell.fetch_add(1, Ordering::Release);
-    // Without a listening node no answer comes, and the caller handles that.
+    // If no node listens, no reply comes, and the caller handles that.
     let _ = futex::wake(bell, futex::Flags::empty(), 1);
 }
 
 /// Sleeps while a word has this value, but not much longer than a time.
 pub fn wait(word: &AtomicU32, value: u32, time: Duration) {
     let Ok(time) = time.try_into() else { return };
-    // It has changed, the time is over, or a signal came: the caller looks again in any case.
+    // The word has changed, the time has passed, or a signal came: the caller checks again in any
+    // case.
     let _ = futex::wait(word, futex::Flags::empty(), value, Some(&time));
 }

@@ -16,23 +16,23 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a client looks whether the process of a node lives.
+/// Interval of checks if the process of a node lives.
 const CHECK: Duration = Duration::from_millis(100);
-/// How long a call to a node that lives is waited for.
+/// Largest time to wait for a call to a living node.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a task that waits keeps others of its thread waiting.
+/// Largest time for which a task that waits blocks other tasks of its thread.
 const TURN: Duration = Duration::from_micros(200);
-/// The system does not wake a thread after so short a time.
+/// The shortest time after which the system wakes a thread.
 const BLINK: Duration = Duration::from_micros(10);
 
-/// When the clock of all endpoints of this process began.
+/// The start of the clock of all endpoints of this process.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// A client's way to nodes in shared memory. Clones belong to the same client. See the
+/// A client's access to nodes in shared memory. Clones belong to the same client. See the
 /// [module](super).
 #[derive(Clone, Debug)]
 pub struct ShmEndpoint {
-    /// In the order of their numbers.
+    /// The nodes, in the order of their numbers.
     nodes: Arc<[Attached]>,
     prefetches: bool,
 }
@@ -40,12 +40,12 @@ pub struct ShmEndpoint {
 #[derive(Debug)]
 struct Attached {
     object: Object,
-    /// When it was last seen that its process lives: nanoseconds by the endpoint's clock.
+    /// The last time when its process was seen alive: nanoseconds by the endpoint's clock.
     seen: AtomicU64,
 }
 
 impl Attached {
-    /// Whether the node is served, as far as the client knows.
+    /// Returns true if the node is served, as far as the client knows.
     fn is_up(&self, now: Duration) -> bool {
         if self.object.is_ended() {
             return false;
@@ -69,7 +69,7 @@ impl ShmEndpoint {
     ///
     /// # Errors
     /// `Name`, `Absent`, `Foreign`, `Version`, `OtherSize`, `NotReady`, `Lost`, `SameNumber`,
-    /// `System`. All but `SameNumber` are of the first node that cannot be attached to.
+    /// `System`. All except `SameNumber` are of the first node that cannot be attached to.
     pub fn attach<N: AsRef<str>>(
         names: impl IntoIterator<Item = N>,
     ) -> Result<ShmEndpoint, ShmError> {
@@ -96,7 +96,7 @@ impl ShmEndpoint {
         })
     }
 
-    /// The same endpoint for a client with many posts in flight: the first poll of a post
+    /// Changes the endpoint for a client with many posts in flight: the first poll of a post
     /// prefetches its memory, and the second executes it, so that the waits of many posts overlap.
     /// Posts of different tasks take effect in the order of their second polls.
     pub fn prefetching(self) -> ShmEndpoint {
@@ -111,7 +111,8 @@ impl ShmEndpoint {
         for (number, verb) in verbs.iter().enumerate() {
             let before = number.checked_sub(2).map(|number| verbs[number].address());
             if before == Some(verb.address()) {
-                // A word that is looked at before and behind another read.
+                // The post reads this word before and after another read, so it is prefetched
+                // already.
                 continue;
             }
             let node = self.node(verb.node())?;
@@ -190,7 +191,7 @@ impl ShmEndpoint {
         Ok(())
     }
 
-    /// Does verbs, which were checked, unless the deadline is over.
+    /// Executes verbs, which were checked, unless the deadline has passed.
     fn perform_by(&self, deadline: Duration, verbs: &mut [Verb<'_>]) -> Result<bool, FabricError> {
         let mut first = None;
         let mut others = Vec::new();
@@ -212,7 +213,7 @@ impl ShmEndpoint {
         Ok(true)
     }
 
-    /// Calls a node's processor: returns the offset of the allocation, or `None` if the call fails.
+    /// Calls a node's processor. Returns the offset of the allocation, or `None` if the call fails.
     async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
         let attached = self.node(node)?;
         let header = attached.object.mapping.header();
@@ -312,7 +313,7 @@ impl Endpoint for ShmEndpoint {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         let offset = self.call(node, Request::Allocate { bytes }).await?;
-        // No node answers more than its memory holds, unless it is none of ours.
+        // No node of ours returns an offset beyond its memory, but another program might.
         let offset = offset.filter(|offset| offset >> 48 == 0);
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
@@ -331,7 +332,7 @@ impl Endpoint for ShmEndpoint {
         START.elapsed()
     }
 
-    /// Other tasks of the same thread run meanwhile, if their executor has several.
+    /// Sleeps. Other tasks of the same thread run meanwhile, if their executor has several.
     async fn sleep(&self, time: Duration) {
         let until = self.now() + time;
         poll_fn(|context| {

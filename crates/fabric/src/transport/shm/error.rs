@@ -3,18 +3,18 @@
 use crate::address::NodeId;
 use std::io;
 
-/// Why a memory node in shared memory cannot be created or attached to. `name` is the node's.
+/// The reason why a memory node in shared memory cannot be created or attached to. `name` is the
+/// node's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShmError {
-    /// Names have 1 to 200 letters, digits, dots, hyphens and underscores.
+    /// The name does not have 1 to 200 letters, digits, dots, hyphens and underscores.
     #[error("{name:?} is no name of a memory node: use 1 to 200 of A-Z, a-z, 0-9, ., - and _")]
     Name {
         /// The name.
         name: String,
     },
-    /// A node has more than the reserved bytes, and its header and memory have a length that 48
-    /// bits tell.
+    /// The size is not more than the reserved bytes, or header and memory together exceed 48 bits.
     #[error("memory node {name} cannot have {bytes} bytes")]
     Size {
         /// The name.
@@ -22,7 +22,7 @@ pub enum ShmError {
         /// The requested size, in bytes.
         bytes: u64,
     },
-    /// A process that lives serves a node of this name.
+    /// A living process serves a node of this name.
     #[error("memory node {name} is served by process {process} already")]
     InUse {
         /// The name.
@@ -30,7 +30,7 @@ pub enum ShmError {
         /// The process's number.
         process: u32,
     },
-    /// There is no such node.
+    /// No node has this name.
     #[error(
         "there is no memory node {name}; `nearfield memory-node --listen shm:{name}` makes one"
     )]
@@ -54,7 +54,7 @@ pub enum ShmError {
         /// The version that can be read.
         known: u64,
     },
-    /// The object does not have the size that its header says.
+    /// The object does not have the size in its header.
     #[error("memory node {name} should have {stated} bytes with its header, and has {found}")]
     OtherSize {
         /// The name.
@@ -64,7 +64,7 @@ pub enum ShmError {
         /// The length of the object, in bytes.
         found: u64,
     },
-    /// The node is being created. Try again soon.
+    /// The node is being created. Retry soon.
     #[error("memory node {name} is not ready yet")]
     NotReady {
         /// The name.
@@ -76,7 +76,7 @@ pub enum ShmError {
         /// The name.
         name: String,
     },
-    /// Two nodes of one endpoint have the same number, so that addresses would mean both.
+    /// Two nodes of one endpoint have the same number, so addresses would be ambiguous.
     #[error("memory nodes {name} and {other} are both {node}")]
     SameNumber {
         /// The name.

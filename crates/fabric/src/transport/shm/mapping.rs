@@ -18,18 +18,18 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-// Atomics take a word as the processor does, writes take its bytes as they lie.
+// Atomics use the byte order of the processor, writes copy bytes as they are.
 const _: () = assert!(
     cfg!(target_endian = "little"),
     "memory nodes lie low end first"
 );
 
-/// The length of an object's header.
+/// Length of an object's header.
 pub const HEADER_BYTES: u64 = 24576;
-/// The greatest number of calls in flight.
+/// Largest number of calls in flight.
 pub const SLOTS: usize = 64;
 
-/// The greatest number of posts by a deadline in flight.
+/// Largest number of posts by a deadline in flight.
 pub const PLACES: usize = 256;
 
 /// A state that processes wait on, and words that it protects.
@@ -37,7 +37,7 @@ pub const PLACES: usize = 256;
 #[derive(Debug)]
 pub struct Line {
     pub state: AtomicU32,
-    /// Counts the events that wake waiters.
+    /// Number of the events that wake waiters.
     pub bell: AtomicU32,
     pub words: [AtomicU64; 7],
 }
@@ -59,15 +59,15 @@ pub struct Header {
 const _: () = assert!(size_of::<Line>() == 64 && size_of::<Place>() == 64);
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES);
 
-/// An object in this process's memory, from a multiple of [`LARGE_PAGE_BYTES`] on, without which no
-/// large page of it can be mapped as one.
+/// An object in this process's memory, mapped at a multiple of [`LARGE_PAGE_BYTES`], because
+/// otherwise no large page of it could be mapped as one.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process. All that leads to its bytes is atomic.
+// SAFETY: a mapping belongs to the process. All access to its bytes is atomic.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -97,7 +97,7 @@ impl Mapping {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
         );
-        // SAFETY: `bytes` from `start` on lie in the reservation, which no other code knows.
+        // SAFETY: `bytes` from `start` on are in the reservation, which no other code knows.
         let mapped = unsafe { libc::mmap(start, bytes, access, flags, object.as_raw_fd(), 0) };
         if mapped == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
@@ -105,7 +105,7 @@ impl Mapping {
             unsafe { libc::munmap(reservation, reserved) };
             return Err(error);
         }
-        // The rest of the reservation lies around whole pages of the mapping.
+        // The rest of the reservation is around whole pages of the mapping.
         let page = rustix::param::page_size();
         let behind = start.wrapping_byte_add(bytes.next_multiple_of(page));
         let rest = reserved - before - bytes.next_multiple_of(page);
@@ -120,16 +120,16 @@ impl Mapping {
         Ok(Mapping { start, bytes })
     }
 
-    /// Asks the kernel to put `bytes` of the object, from an offset on, into one page; false if it
-    /// refuses.
+    /// Asks the kernel to put `bytes` of the object, from an offset on, into one page. Returns
+    /// false if it refuses.
     pub fn collapse(&self, offset: usize, bytes: usize) -> bool {
-        /// Linux 6.1; not known to all C libraries.
+        /// The constant of Linux 6.1; not all C libraries have it.
         const MADV_COLLAPSE: libc::c_int = 25;
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return false;
         }
         let start = self.start.as_ptr().wrapping_add(offset);
-        // SAFETY: the bytes are in the mapping, and keep their content, wherever they lie.
+        // SAFETY: the bytes are in the mapping, and keep their content, even if they move.
         unsafe { libc::madvise(start.cast(), bytes, MADV_COLLAPSE) == 0 }
     }
 
@@ -142,11 +142,11 @@ impl Mapping {
         unsafe { self.start.cast::<Header>().as_ref() }
     }
 
-    /// The node's memory.
+    /// Returns the node's memory.
     pub fn words(&self) -> &[AtomicU64] {
         let start = HEADER_BYTES as usize;
         let count = (self.bytes - start) / size_of::<AtomicU64>();
-        // SAFETY: `count` words behind the header are in the mapping, which begins at a page and
+        // SAFETY: `count` words after the header are in the mapping, which begins at a page and
         // lives as long as `self`; HEADER_BYTES is a multiple of 8. All bytes are values of an
         // AtomicU64, which may change under shared references. Every access to these bytes, here
         // and in the other processes, goes through such a slice, whole words at a time.
@@ -170,5 +170,5 @@ impl Drop for Mapping {
     }
 }
 
-/// A processor cannot have more fetches in flight.
+/// Limit of a prefetch: a processor cannot have more fetches in flight.
 const PREFETCHED_MAX: usize = 2048;

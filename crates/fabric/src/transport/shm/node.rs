@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The memory of a node is a whole number of these.
+/// Size of a page: the memory of a node is a whole number of pages.
 const PAGE_BYTES: u64 = 4096;
-/// The longest sleep of the node without calls.
+/// Longest sleep of the node without calls.
 const TURN: Duration = Duration::from_millis(50);
-/// The interval of searches for slots of ended processes.
+/// Interval of searches for slots of ended processes.
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// A memory node in shared memory, which this process serves. See the [module](super).
@@ -54,8 +54,8 @@ impl ShmNode {
         })
     }
 
-    /// Answers the calls of clients until `stop` is true; then it returns within 50 ms. Sleeps
-    /// while there are no calls.
+    /// Serves the calls of clients until `stop` is true; then it returns within 50 ms. Sleeps while
+    /// there are no calls.
     pub fn serve(&self, stop: &AtomicBool) {
         let header = self.object.mapping.header();
         let bell = &header.summary.bell;
@@ -77,33 +77,33 @@ impl ShmNode {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.object.name
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(&self) -> NodeId {
         self.object.number
     }
 
-    /// The size of its memory, in bytes.
+    /// Returns the size of its memory, in bytes.
     pub fn bytes(&self) -> u64 {
         self.object.bytes
     }
 
-    /// The words of its memory, which clients change at any time.
+    /// Returns the words of its memory, which clients change at any time.
     pub fn words(&self) -> &[AtomicU64] {
         self.object.mapping.words()
     }
 
-    /// How many bytes are allocated, in whole lines.
+    /// Returns the number of allocated bytes, in whole lines.
     pub fn allocated_bytes(&self) -> u64 {
         self.calls().chunks.allocated_bytes()
     }
 
-    /// The bytes of its memory in pages of 2 MiB: the allocated ones and some more, or none if the
-    /// system gives no such pages. The number grows while the node is served.
+    /// Returns the number of bytes of its memory in pages of 2 MiB: the allocated ones and some
+    /// more, or none if the system has no such pages. The number grows while the node is served.
     pub fn large_page_bytes(&self) -> u64 {
         self.pages().bytes()
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// The first word of every node: "nearfld" and a zero.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfld\0");
-/// Changes when anything in the header does.
+/// The version of the header's format.
 const VERSION: u64 = 2;
 
 /// States of the summary.
@@ -31,15 +31,15 @@ pub const ENDED: u32 = 2;
 mod word {
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 1;
-    /// The node's memory in bytes, without the header.
+    /// The size of the node's memory in bytes, without the header.
     pub const BYTES: usize = 2;
     pub const NUMBER: usize = 3;
-    /// The process that serves it.
+    /// The process that serves the node.
     pub const PROCESS: usize = 4;
 }
 
-/// A process that checks whether a node is served holds its lock for a moment, so another tries the
-/// lock this many times.
+/// Number of tries to lock an object. More than one, because a process that checks if a node is
+/// served holds its lock for a moment.
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -48,7 +48,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 pub struct Object {
     pub name: String,
     pub number: NodeId,
-    /// The node's memory, without the header.
+    /// Size of the node's memory, without the header.
     pub bytes: u64,
     pub mapping: Mapping,
     file: File,
@@ -61,7 +61,7 @@ impl Object {
         let file = claim(name)?;
         let created = Object::fill(name, file, number, bytes);
         if created.is_err() {
-            // The lock excludes other processes; the failure below says more.
+            // The lock excludes other processes, and the failure below is more useful.
             let _ = shm::unlink(path(name));
         }
         created
@@ -89,7 +89,7 @@ impl Object {
         })
     }
 
-    /// Opens the object of a node that is served.
+    /// Opens the object of a node that is being served.
     pub fn open(name: &str) -> Result<Object, ShmError> {
         check_name(name)?;
         let owned = || name.to_owned();
@@ -125,7 +125,7 @@ impl Object {
         }
         let stated = bytes.saturating_add(HEADER_BYTES);
         let number = u16::try_from(number).ok();
-        // All of it is whole words.
+        // The object has whole words only.
         let is_whole = stated == found && stated.is_multiple_of(WORD_BYTES);
         let Some(number) = number.filter(|_| is_whole) else {
             return Err(ShmError::OtherSize {
@@ -147,23 +147,23 @@ impl Object {
         Ok(object)
     }
 
-    /// True if the node has ended in order, or a process has found it abandoned.
+    /// Returns true if the node has ended properly, or a process has found it abandoned.
     pub fn is_ended(&self) -> bool {
         self.mapping.header().summary.state.load(Ordering::Relaxed) != READY
     }
 
-    /// True if no process serves the node any more; tells all others.
+    /// Returns true if no process serves the node any more, and marks it as ended for all others.
     pub fn is_forsaken(&self) -> bool {
         if self.file.try_lock_shared().is_err() {
             return false;
         }
         self.end();
-        // It is released with the file at the latest.
+        // The lock is released with the file at the latest.
         let _ = self.file.unlock();
         true
     }
 
-    /// Says that the node is served no more.
+    /// Marks the node as no longer served.
     pub fn end(&self) {
         let state = &self.mapping.header().summary.state;
         state.store(ENDED, Ordering::Release);
@@ -178,7 +178,7 @@ impl Object {
     }
 }
 
-/// A new, empty object of this name, whose lock is held.
+/// Creates an empty object of this name, and holds its lock.
 fn claim(name: &str) -> Result<File, ShmError> {
     let flags = shm::OFlags::CREATE | shm::OFlags::EXCL | shm::OFlags::RDWR;
     let mut process = 0;
@@ -213,7 +213,7 @@ fn claim(name: &str) -> Result<File, ShmError> {
     Err(ShmError::InUse { name, process })
 }
 
-/// The process that an object's header names, 0 if none.
+/// Returns the process that an object's header names, 0 if none.
 fn served_by(file: &File) -> u32 {
     let mut bytes = [0; 8];
     let offset = 8 * (1 + word::PROCESS as u64);
@@ -236,7 +236,7 @@ fn lock(name: &str, file: &File) -> Result<bool, ShmError> {
     }
 }
 
-/// The object that has this name now.
+/// Opens the object that has this name now.
 fn open(name: &str) -> Result<Option<File>, ShmError> {
     match shm::open(path(name), shm::OFlags::RDWR, Mode::empty()) {
         Ok(file) => Ok(Some(file.into())),
@@ -245,7 +245,7 @@ fn open(name: &str) -> Result<Option<File>, ShmError> {
     }
 }
 
-/// True if this is the object that has the name.
+/// Returns true if this is the object that has the name.
 fn is_at(name: &str, file: &File) -> Result<bool, ShmError> {
     let Some(there) = open(name)? else {
         return Ok(false);

@@ -12,7 +12,7 @@ use super::mapping::{HEADER_BYTES, Mapping};
 pub const LARGE_PAGE_BYTES: u64 = 2 << 20;
 /// The kernel's file of the size of its large pages.
 const SIZE_FILE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
-/// After this many successive refusals no more pages are requested.
+/// Number of successive refusals after which no more pages are requested.
 const REFUSALS_MAX: u32 = 4;
 
 /// The state of a node's large pages.
@@ -20,16 +20,16 @@ const REFUSALS_MAX: u32 = 4;
 pub struct Pages {
     /// The next page to request, by its position in the object.
     next: u64,
-    /// How many there are at most; the last one of the object may be cut off.
+    /// Largest number of pages; the last one of the object may be cut off.
     end: u64,
     /// The number of large pages.
     large: u64,
-    /// Since the last one that is.
+    /// Number of refusals since the last large page.
     refusals: u32,
 }
 
 impl Pages {
-    /// Asks for the first one, which every client uses.
+    /// Requests the first page, which every client uses.
     pub fn new(mapping: &Mapping, bytes: u64) -> Pages {
         let size = std::fs::read_to_string(SIZE_FILE);
         let is_size = size.is_ok_and(|size| size.trim() == LARGE_PAGE_BYTES.to_string());
@@ -47,13 +47,14 @@ impl Pages {
         pages
     }
 
-    /// The number of bytes in large pages.
+    /// Returns the number of bytes in large pages.
     pub fn bytes(&self) -> u64 {
         self.large * LARGE_PAGE_BYTES
     }
 
     /// Requests one page, if there are small ones among the allocated memory, which ends at this
-    /// offset, or in the large page behind it; false if there is nothing to do. Takes milliseconds.
+    /// offset, or in the following large page. Returns false if there is nothing to do. Takes
+    /// milliseconds.
     pub fn advance(&mut self, mapping: &Mapping, allocated: u64) -> bool {
         let wanted = (HEADER_BYTES + allocated).div_ceil(LARGE_PAGE_BYTES) + 1;
         if self.next >= self.end.min(wanted) || self.refusals == REFUSALS_MAX {

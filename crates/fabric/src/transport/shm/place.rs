@@ -1,9 +1,9 @@
 //! Posts by a deadline, marked for other clients while they are in flight.
 //!
-//! The scheduler may interrupt a client for any time, also between its look at the clock and the
+//! The scheduler may interrupt a client for any time, even between its read of the clock and the
 //! last word of its write. So a client that posts by a deadline first takes a *place* in the node's
-//! header, then looks at the clock, and releases the place when the post is done. A client that is
-//! going to change another's data, and knows that the other's deadlines are over, waits for the
+//! header, then reads the clock, and releases the place when the post is done. A client that is
+//! about to change another's data, and knows that the other's deadlines have passed, waits for the
 //! owners of all places that it finds taken. A client that takes a place later is too late by its
 //! own clock.
 //!
@@ -14,9 +14,9 @@
 //! └─────────┴────────────┴─────────┘
 //! ```
 //!
-//! The start time tells a process from a later one of the same number; it is cut off to 24 bits, 46
-//! hours of ticks. The number differs from one post to the next. No client waits for a dead
-//! process.
+//! The start time distinguishes a process from a later one of the same number; it is cut off to 24
+//! bits, 46 hours of ticks. The number differs from one post to the next. No client waits for a
+//! dead process.
 
 use super::mapping::{Header, PLACES, Place};
 use super::process::{is_alive, started};
@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread;
 
-/// Numbers of processes are less than 2^22 on Linux.
+/// The position of the process in a word. Numbers of processes are less than 2^22 on Linux.
 const PROCESS_SHIFT: u32 = 42;
 const START_SHIFT: u32 = 18;
 const START_MASK: u64 = (1 << (PROCESS_SHIFT - START_SHIFT)) - 1;
@@ -39,12 +39,11 @@ static ME: LazyLock<u64> = LazyLock::new(|| {
 });
 
 thread_local! {
-    /// Where this thread has found a place last, and the number of its next post.
+    /// The index of the place that this thread took last, and the number of its next post.
     static LAST: Cell<(usize, u64)> = {
         static THREADS: AtomicU64 = AtomicU64::new(0);
         let thread = THREADS.fetch_add(1, Ordering::Relaxed);
-        // The places of different threads and processes are apart from each other, most of the
-        // time.
+        // Different threads and processes begin at different places, most of the time.
         let place = (u64::from(std::process::id()) + thread).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Cell::new(((place >> 32) as usize % PLACES, 0))
     };
@@ -55,14 +54,14 @@ thread_local! {
 pub struct Taken<'h>(&'h Place);
 
 impl Taken<'_> {
-    /// Takes a place. Waits while all are taken by processes that live.
+    /// Takes a place. Waits while living processes have all places.
     pub fn take(header: &Header) -> Taken<'_> {
         let (last, number) = LAST.get();
         let word = *ME | number & NUMBER_MASK;
         loop {
             for at in (last..PLACES).chain(0..last) {
                 let place = &header.places[at];
-                // The clock is looked at after this is seen by all.
+                // The clock is read only after all can see that the place is taken.
                 let free = place.0.load(Ordering::Relaxed) == 0;
                 if free
                     && place
@@ -90,12 +89,12 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Posts that were in flight.
+/// A set of posts that were in flight.
 #[derive(Debug)]
 pub struct UnderWay<'h>(Vec<(&'h Place, u64)>);
 
 impl UnderWay<'_> {
-    /// All posts in flight.
+    /// Returns all posts in flight.
     pub fn of(header: &Header) -> UnderWay<'_> {
         fence(Ordering::SeqCst);
         let word = |place: &'_ Place| place.0.load(Ordering::SeqCst);
@@ -103,14 +102,14 @@ impl UnderWay<'_> {
         UnderWay(places.filter(|(_, word)| *word != 0).collect())
     }
 
-    /// Whether all of them are done, or their processes have died.
+    /// Returns true if all of them are done, or their processes have died.
     pub fn are_done(&mut self) -> bool {
         self.0.retain(|(place, word)| !has_ended(place, *word));
         self.0.is_empty()
     }
 }
 
-/// Whether the post of a word is done. Releases the place of a dead process.
+/// Returns true if the post of a word is done. Releases the place of a dead process.
 fn has_ended(place: &Place, word: u64) -> bool {
     if word == 0 || place.0.load(Ordering::Acquire) != word {
         return true;
@@ -123,7 +122,7 @@ fn has_ended(place: &Place, word: u64) -> bool {
         let free = place
             .0
             .compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
-        // Else another has seen it, too.
+        // If the swap fails, another client has released it already.
         let _ = free;
     }
     !lives

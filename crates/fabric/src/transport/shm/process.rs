@@ -1,19 +1,19 @@
-//! Whether a process lives.
+//! The state of other processes.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// The system's view of a process: the letter of its state, and its start time in ticks.
+/// Returns the system's state of a process: its letter, and the start time in ticks.
 fn state(process: u32) -> Option<(char, u64)> {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before may have any characters.
+    // The name before the parenthesis may have any characters.
     let (_, fields) = status.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
     let letter = fields.next()?.chars().next()?;
     Some((letter, fields.nth(18)?.parse().ok()?))
 }
 
-/// Whether a process lives. An ended process that its parent has not waited for does not.
+/// Returns true if a process lives. An ended process that its parent has not waited for does not.
 pub fn is_alive(process: u32) -> bool {
     let Some(id) = i32::try_from(process).ok().and_then(Pid::from_raw) else {
         return false;
@@ -24,7 +24,7 @@ pub fn is_alive(process: u32) -> bool {
     !matches!(state(process), Some(('Z' | 'X', _)))
 }
 
-/// The start time of a process, in ticks of the system; `None` if it is unknown.
+/// Returns the start time of a process, in ticks of the system; `None` if it is unknown.
 pub fn started(process: u32) -> Option<u64> {
     state(process).map(|(_, ticks)| ticks)
 }
