@@ -1,5 +1,4 @@
-//! Insertions that come in ascending order at the beginning of a batch: see
-//! [runs](crate::write::run).
+//! Insertions in ascending order at the beginning of a batch: see [runs](crate::write::run).
 
 use super::Engine;
 use crate::build::Entry;
@@ -9,13 +8,13 @@ use crate::leaf::LeafForm;
 use crate::write::run::RUN_MIN;
 use nearfield_core::Operation;
 
-/// One entry in this number may be no part of a run. If more are not, the keys lie far apart, and
-/// the rest of the batch walks as usual.
+/// The maximum share (1 in this number) of entries that are not part of a run. If it is exceeded,
+/// the keys are far apart, and the rest of the batch walks as usual.
 const PART_OF_RUN: usize = 8;
 
 impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
-    /// Executes the insertions at the beginning of a batch, as far as they come in strictly
-    /// ascending order and make runs; returns their number.
+    /// Executes the insertions at the beginning of a batch as long as they are in strictly
+    /// ascending order and make runs. Returns their number.
     pub(super) fn insert_ascending(&mut self) -> usize {
         let entries = self.ascending();
         if entries.len() < RUN_MIN {
@@ -44,7 +43,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         done
     }
 
-    /// The insertions at the beginning of the batch, as far as they ascend.
+    /// Returns the insertions at the beginning of the batch as long as they ascend.
     fn ascending(&self) -> Vec<Entry<'b, F>> {
         let mut entries: Vec<Entry<'b, F>> = Vec::new();
         for operation in self.input.operations() {

@@ -1,9 +1,9 @@
 //! *Combine*: the point operations of a batch become visits, one for each key.
 //!
-//! Sorting is by bucket first: 11 bits of the key behind the bytes that all keys of the tree
-//! share, which the tree itself tells, then by comparison within the bucket. A bucket that is
-//! crowded, because the tree is crowded there, is thereby split more deeply than others; equal
-//! keys end up together, in the batch's order.
+//! Operations are sorted by bucket, and by comparison within a bucket. The bucket is given by the
+//! 11 bits of the key after the bytes that all keys of the tree share, which the tree knows. A
+//! bucket in a crowded part of the tree is thereby split more deeply than others. Equal keys end up
+//! together, in the batch's order.
 
 use crate::leaf::LeafForm;
 use crate::tree::Tree;
@@ -19,17 +19,17 @@ pub struct Visit {
     pub writes: bool,
 }
 
-/// The visits, and their order.
+/// The plan of a batch: its visits and their order.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Positions in the batch, those of a visit side by side and in the batch's order.
+    /// The positions in the batch. Those of one visit are neighbours, in the batch's order.
     pub order: Vec<u32>,
     /// The visits, of different keys.
     pub visits: Vec<Visit>,
     /// True if visits are sorted by key, so that neighbours share paths.
     pub sorted: bool,
-    /// True if several visits may be of one key, and some of them write: each must see the effects
-    /// of earlier ones.
+    /// True if several visits may have the same key and some of them write: each must see the
+    /// effects of earlier ones.
     pub in_order: bool,
     entries: Vec<Entry>,
     buckets: Vec<Entry>,
@@ -43,17 +43,19 @@ struct Entry {
 
 const BUCKET_BITS: u32 = 11;
 
-/// Operations of a sample that tells whether a batch repeats its keys.
+/// Number of operations in the sample that shows if a batch repeats its keys.
 const SAMPLE: usize = 256;
 
-/// Up to how many operations a small table does, as clearing the large one would show.
+/// The maximum number of operations for the small table; clearing the large one would take
+/// noticeable time.
 const SAMPLE_SMALL: usize = 32;
 
-/// Of a hundred sampled operations, how many must repeat a key for sorting to pay.
+/// The percentage of sampled operations that must repeat a key for sorting to pay.
 const REPEATED_PERCENT: usize = 50;
 
 impl Plan {
-    /// Plans to visit the point operations at `positions` in the batch's order, each on its own.
+    /// Plans to visit the point operations at `positions` in the batch's order, each as its own
+    /// visit.
     pub fn take_in_order<F: LeafForm>(&mut self, input: &Input<'_, F>, positions: Range<usize>) {
         self.order.clear();
         self.visits.clear();
@@ -90,14 +92,14 @@ impl Plan {
         });
     }
 
-    /// The key of a visit.
+    /// Returns the key of a visit.
     #[inline]
     pub fn key<'b, F: LeafForm>(&self, input: &Input<'b, F>, visit: &Visit) -> F::Key<'b> {
         let position = self.order[visit.first as usize] as usize;
         point_key(input, &input.operations()[position])
     }
 
-    /// The keys of all visits.
+    /// Returns the keys of all visits.
     pub fn keys<'b, F: LeafForm>(&self, input: &Input<'b, F>) -> Vec<F::Key<'b>> {
         self.visits
             .iter()
@@ -192,7 +194,7 @@ fn point_key<'b, F: LeafForm>(input: &Input<'b, F>, operation: &Operation<F>) ->
     }
 }
 
-/// True if a sample of the batch repeats so many keys that sorting it pays.
+/// Returns true if a sample of the batch repeats enough keys for sorting to pay.
 pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
     match input.operations().len() {
         0..=SAMPLE_SMALL => repeats_among::<F, { 4 * SAMPLE_SMALL }>(input),
@@ -200,7 +202,7 @@ pub fn repeats_keys<F: LeafForm>(input: &Input<'_, F>) -> bool {
     }
 }
 
-/// As `repeats_keys`, by a table with `PLACES` places.
+/// Returns the same as `repeats_keys`, using a table with `PLACES` places.
 fn repeats_among<F: LeafForm, const PLACES: usize>(input: &Input<'_, F>) -> bool {
     let mut seen = [0u32; PLACES];
     let (mut sampled, mut repeated) = (0, 0);

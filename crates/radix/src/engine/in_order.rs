@@ -1,5 +1,5 @@
-//! Batches of point operations alone, each walking by itself and executed in the batch's order:
-//! visits are positions of the batch, and there is no plan.
+//! Batches of point operations only, each walking by itself and executed in the batch's order.
+//! Visits are positions of the batch, and there is no plan.
 //!
 //! Walks begin before earlier operations have been executed. An operation therefore checks that the
 //! end of its walk is still valid. A leaf that has been replaced, by any thread, is obsolete before
@@ -19,7 +19,7 @@ use nearfield_core::{Input, Operation, Output};
 #[derive(Clone, Copy, Debug)]
 pub struct Operations<'b, F: LeafForm> {
     pub input: Input<'b, F>,
-    /// The first that has not been executed.
+    /// The position of the first operation that has not been executed.
     pub first: usize,
     /// True if writes are expected to need the lock of the node above the leaf.
     pub lock_parents: bool,
@@ -58,14 +58,14 @@ impl<F: LeafForm> Visits<F> for Operations<'_, F> {
     }
 }
 
-/// Executes operations at the places where their walks have ended.
+/// The executor of operations at the places where their walks have ended.
 pub struct InOrder<'t, 'b, 'o, F: LeafForm, P> {
     pub tree: &'t Tree<F>,
     pub input: Input<'b, F>,
     pub output: &'t mut Output<'o, F>,
     pub guard: &'t Writer<'t, F>,
     pub probe: &'t mut P,
-    /// How many operations have taken the lock of a node above a leaf.
+    /// Number of operations that have locked a node above a leaf.
     pub parents_locked: usize,
 }
 
@@ -101,7 +101,7 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for InOrder<'_, '_, '_, F, P> {
     }
 }
 
-/// What a walk has found out.
+/// Returns the knowledge that a walk has gained.
 #[inline]
 fn known<F: LeafForm>(walk: &Walk, prepared: F::Prepared) -> Known<F::Prepared> {
     Known {
@@ -142,8 +142,8 @@ impl<F: LeafForm, P: Probe> InOrder<'_, '_, '_, F, P> {
         }
     }
 
-    /// Most inserts of many batches find their key. Without the generality of `write`, they take
-    /// hardly more than a get.
+    /// Executes an insert. Most inserts of many batches find their key. Without the generality of
+    /// `write`, such an insert takes hardly longer than a get.
     #[inline]
     fn insert(&mut self, walk: &Walk, key: F::Key<'_>, value: F::Value<'_>, prepared: F::Prepared) {
         let output = &mut *self.output;

@@ -31,21 +31,21 @@ use std::sync::Arc;
 use traverse::{Manner, Planned, Traversal};
 use trigger::Trigger;
 
-/// Paths are shared when there are no more keys than this for each visit.
+/// The maximum number of keys per visit for which paths are shared.
 const KEYS_PER_SHARED_VISIT: usize = 64;
 
-/// The locks of nodes above leaves are prefetched with the leaves if one operation in this many
-/// needs one.
+/// The share (1 in this number) of operations that need the lock of a node above a leaf from which
+/// on these locks are prefetched with the leaves.
 const LOCKS_EXPECTED_FROM: usize = 16;
 
-/// Memory that one call of [`execute`] needs, for use again and again.
+/// Reusable memory of a call of [`execute`].
 #[derive(Debug, Default)]
 pub struct Workspace {
     plan: Plan,
     traversal: Traversal,
     scratches: Vec<Scratch>,
     /// True if many operations of the last batch that was executed in order have locked the node
-    /// above their leaf. Those of the next batch probably will.
+    /// above their leaf. Those of the next batch probably will, too.
     locks_parents: bool,
 }
 
@@ -88,7 +88,7 @@ pub fn execute<F: LeafForm>(
     Ok(())
 }
 
-/// Makes the visits that `workspace` has a plan for.
+/// Executes the visits of the plan in `workspace`.
 fn visit_planned<F: LeafForm>(
     tree: &Tree<F>,
     options: &EngineOptions,
@@ -108,7 +108,7 @@ fn visit_planned<F: LeafForm>(
     .visit_all(workspace);
 }
 
-/// Which kinds of operations a batch has.
+/// The kinds of operations in a batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kinds {
     points: bool,
@@ -120,7 +120,7 @@ struct Kinds {
 
 impl Kinds {
     fn of<F: LeafForm>(input: &Input<'_, F>) -> Self {
-        // One look at each operation: a bit for each kind that has been seen.
+        // One test per operation: a bit for each kind that occurs.
         const GET: u8 = 1;
         const WRITE: u8 = 2;
         const ORDERED: u8 = 4;
@@ -148,12 +148,12 @@ impl Kinds {
         }
     }
 
-    /// True if the operations are to be executed one after the other.
+    /// Returns true if the operations must be executed one at a time.
     fn one_by_one(self, options: &EngineOptions) -> bool {
         options.combine == Combine::Never && !options.interleave
     }
 
-    /// True if the point operations are to be combined.
+    /// Returns true if the point operations must be combined.
     fn combine<F: LeafForm>(self, options: &EngineOptions, input: &Input<'_, F>) -> bool {
         match options.combine {
             Combine::Always => true,
@@ -177,7 +177,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
     /// Executes the point operations of a part of the batch.
     fn execute_points(&mut self, workspace: &mut Workspace, positions: Range<usize>, kinds: Kinds) {
         let shortcuts = self.shortcuts(positions.len()).is_some();
-        // Visits that take a shortcut overtake others, and must be of other keys then.
+        // Visits that take a shortcut overtake others, so visits must have different keys.
         let combine = kinds.combine(self.options, &self.input) || kinds.writes && shortcuts;
         if !combine && kinds.gets_only && self.options.interleave && !shortcuts {
             return self.read_all(workspace);
@@ -193,7 +193,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         self.visit_all(workspace);
     }
 
-    /// Executes a batch of nothing but point operations, each by itself.
+    /// Executes a batch of point operations only, each by itself.
     fn execute_in_order(&mut self, workspace: &mut Workspace) {
         let first = self.insert_ascending();
         let mut arrivals = InOrder {
@@ -222,7 +222,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         workspace.locks_parents = locks > self.input.operations().len() - first;
     }
 
-    /// Executes a batch of gets alone.
+    /// Executes a batch of gets only.
     fn read_all(&mut self, workspace: &mut Workspace) {
         let mut reads = Reads {
             tree: self.tree,
@@ -241,7 +241,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
             .run(self.tree, self.guard, Gets(self.input), manner, &mut reads);
     }
 
-    /// The executor of a plan's visits, whose keys are `keys`.
+    /// Returns the executor of a plan's visits, whose keys are `keys`.
     fn trigger<'t>(
         &'t mut self,
         keys: &'t [F::Key<'b>],
@@ -261,12 +261,12 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         }
     }
 
-    /// The shortcut table, if it is to be used for a number of visits.
+    /// Returns the shortcut table, if a number of visits should use it.
     fn shortcuts(&self, visits: usize) -> Option<Arc<Shortcuts>> {
         if self.options.shortcut_bytes == 0 || !self.options.interleave {
             return None;
         }
-        // The guard was there before: see `crate::shortcut`.
+        // The guard is older than this lookup: see `crate::shortcut`.
         let table = self.tree.shortcuts.current()?;
         if self.options.combine != Combine::Always && !table.is_useful() {
             table.rest(visits);
@@ -275,8 +275,8 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         Some(table)
     }
 
-    /// Makes those visits of the plan that the shortcut table knows the leaves for, and takes
-    /// them off the plan.
+    /// Executes the visits of the plan whose leaves the shortcut table knows, and removes them from
+    /// the plan.
     fn take_shortcuts(&mut self, table: &Shortcuts, plan: &mut Plan) {
         let keys: Vec<F::Key<'_>> = plan.keys(&self.input);
         let together = self.options.trigger_together;
@@ -289,7 +289,7 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
             .collect();
     }
 
-    /// Makes the visits of the plan.
+    /// Executes the visits of the plan.
     fn visit_all(&mut self, workspace: &mut Workspace) {
         let Workspace {
             plan, traversal, ..
@@ -318,14 +318,14 @@ impl<'e, 'b: 'e, 'o, F: LeafForm, P: Probe> Engine<'e, 'b, 'o, F, P> {
         }
     }
 
-    /// True if a batch is so large, compared with the tree, that neighbouring visits have more
-    /// than the uppermost nodes in common.
+    /// Returns true if a batch is so large, compared with the tree, that neighbouring visits share
+    /// more than the uppermost nodes.
     fn shares_pay(&self, plan: &Plan) -> bool {
         self.options.combine == Combine::Always
             || plan.visits.len() * KEYS_PER_SHARED_VISIT > self.tree.len()
     }
 
-    /// Executes all operations, one after the other.
+    /// Executes all operations, one at a time.
     fn one_by_one(&mut self, workspace: &mut Workspace) {
         for position in 0..self.input.operations().len() {
             self.probe.operation(position);

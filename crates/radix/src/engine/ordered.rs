@@ -1,10 +1,10 @@
 //! Scans, predecessors and successors within a batch.
 //!
 //! They must see the writes before them and none after. They are all executed first, on the index
-//! before the batch's own writes. That is right unless a write that precedes an ordered operation
-//! lies in the range that the operation has read. Such operations, which are few in a large index,
-//! become *barriers* and are executed again in their turn, between the point operations before and
-//! after them.
+//! before the batch's own writes. That is correct unless a write that precedes an ordered operation
+//! is in the range that the operation has read. Such operations, which are few in a large index,
+//! become *barriers*: they are executed again in their turn, between the point operations before
+//! and after them.
 
 use super::traverse::{Arrivals, Keys, Manner, Run, Walk};
 use super::{Engine, Workspace};
@@ -18,24 +18,25 @@ use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, Operation};
 use std::ops::{Bound, ControlFlow};
 
-/// Operations whose paths are walked together before they are read. A core's own cache has room for
-/// their paths and what they read.
+/// Number of operations whose paths are walked together before they are read. A core's own cache
+/// has room for their paths and for the entries that they read.
 const WARMED: usize = 64;
 
-/// Bytes of nodes that a core's own cache keeps: then walking paths beforehand is of no use.
+/// The size in bytes of the nodes that a core's own cache keeps. Walking paths beforehand is
+/// useless for a tree of at most this size.
 const NODES_IN_CACHE: usize = 1 << 20;
 
-/// Operations that are read pass by pass together.
+/// Number of operations that are read together, pass by pass.
 const GROUP: usize = 8;
 
-/// The next pass over a request, by its number.
+/// The next pass over a request, which is given by its number.
 #[derive(Clone, Copy)]
 enum Pass {
-    /// There is no request.
+    /// The state without a request.
     Over,
-    /// Replaces inner nodes by their children.
+    /// Replacement of inner nodes by their children.
     Expand(usize),
-    /// Reads what has been gathered; false if nothing could be.
+    /// Reading of the gathered nodes; false if none could be gathered.
     Finish(usize, bool),
 }
 
@@ -43,12 +44,12 @@ enum Pass {
 #[derive(Clone, Copy)]
 struct Request<K> {
     scan: Scan<K>,
-    /// Whether the outcome is one entry or a list.
+    /// True if the outcome is one entry instead of a list.
     single: bool,
 }
 
 impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
-    /// Executes all ordered operations of the batch; returns the positions of those that have to be
+    /// Executes all ordered operations of the batch; returns the positions of those that must be
     /// executed again as barriers.
     pub(super) fn execute_ordered(
         &mut self,
@@ -120,9 +121,9 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
             .run(self.tree, self.guard, Keys(&keys), manner, &mut warm);
     }
 
-    /// Reads requests, [`GROUP`] at a time, each a pass in turn, so that while one waits for memory
-    /// the others proceed. Calls `done` with the position, the number of the request, and the last
-    /// key read if the limit was met there, so that nothing behind it matters.
+    /// Reads requests, [`GROUP`] at a time. They take turns of one pass each, so that while one
+    /// waits for memory the others proceed. Calls `done` with the position, the number of the
+    /// request and, if the limit was reached, the last key read, so that nothing after it matters.
     fn read_requests(
         &mut self,
         workspace: &mut Workspace,
@@ -165,8 +166,8 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         }
     }
 
-    /// Reads what has been gathered for a request, and more where that is too little. Returns the
-    /// last key read if the limit was met there.
+    /// Reads the gathered nodes of a request, and more if they are too few. Returns the last key
+    /// read if the limit was reached there.
     fn finish(
         &mut self,
         position: usize,
@@ -205,7 +206,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
         last
     }
 
-    /// Executes one ordered operation where it stands.
+    /// Executes one ordered operation in its turn.
     pub(super) fn execute_barrier(&mut self, workspace: &mut Workspace, position: usize) {
         let request = self.request(&self.input.operations()[position]);
         self.read_requests(workspace, &[position], &[request], |_, _, _| {});
@@ -251,7 +252,7 @@ impl<'e, 'b: 'e, F: LeafForm, P: Probe> Engine<'e, 'b, '_, F, P> {
     }
 }
 
-/// Reads the gathered slots of a request, and gathers more while the reader wants it.
+/// Reads the gathered nodes of a request, and gathers more while the reader needs them.
 #[inline]
 fn finish<'e, F: LeafForm>(
     tree: &'e Tree<F>,
@@ -269,11 +270,11 @@ fn finish<'e, F: LeafForm>(
     tree.scan_on(ended, scan, chunk, scratch, guard, reader);
 }
 
-/// Lines of slots behind a scan's bound that are prefetched.
+/// Number of lines of slots after a scan's bound that are prefetched.
 const SLOT_LINES: usize = 4;
 
-/// Receives walks that warm the cache, and prefetches the further lines that gathering reads: of a
-/// node256 the header, and the slots behind the one on the path.
+/// Receiver of walks that warm the cache. It prefetches the further lines that gathering reads: the
+/// header of a node256, and the slots after the one on the path.
 struct Warm<'w, F: LeafForm, P> {
     tree: &'w Tree<F>,
     probe: &'w mut P,
@@ -299,17 +300,17 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Warm<'_, F, P> {
     fn run(&mut self, _run: &Run, _ends: &[Ref]) {}
 }
 
-/// A write of a batch that has scans as well.
+/// A write of a batch that also has scans.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Written<K> {
-    /// The key's first bytes, which tell most keys apart.
+    /// The key's first bytes, which distinguish most keys.
     slice: u64,
     key: K,
     position: usize,
 }
 
-/// True if one of the sorted writes comes before `position` in the batch and lies within the range
-/// of an ordered operation.
+/// Returns true if one of the sorted writes comes before `position` in the batch and is within the
+/// range of an ordered operation.
 fn precedes<'e, F: LeafForm>(
     writes: &[Written<F::Key<'e>>],
     position: usize,
@@ -334,7 +335,7 @@ fn precedes<'e, F: LeafForm>(
         Bound::Included(key) | Bound::Excluded(key) => F::slice(F::shorten_key(key), 0),
         Bound::Unbounded => 0,
     };
-    // By the slices first, without a branch, as none could be predicted.
+    // By the slices first, without a branch, because it would be mispredicted.
     let from = writes.partition_point(|write| write.slice < least);
     let before = |write: &&Written<_>| write.slice == least && !range.is_past(write.key);
     let start = from + writes[from..].iter().take_while(before).count();

@@ -8,14 +8,14 @@
 //! ```
 //!
 //! The tree affects only how well a plan sorts, so a plan may be made while the tree changes. A
-//! batch is executed when all of the batch before it has been: the calling thread has finished its
-//! own part, and has received the parts of the others, before it takes the next plan. The visits of
-//! a plan are of different keys. Several workers have a range of them each, and may therefore
-//! execute them in any order.
+//! batch is executed only after the whole batch before it: the calling thread has finished its own
+//! part, and has received the parts of the others, before it takes the next plan. The visits of a
+//! plan have different keys. Each worker gets a range of them, and may therefore execute it in any
+//! order.
 //!
 //! # Ends and panics
 //!
-//! Threads wait only for channels, whose other ends are held by one thread each. A thread that ends
+//! Threads wait only for channels, and one thread holds the other end of each. A thread that ends
 //! or panics drops its ends. The threads at the other ends notice that, and end too.
 
 use super::combine::{Plan, Visit};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-/// A worker is given no fewer operations, as to wake it takes as long as to execute some
+/// The minimum number of operations for a worker, because waking it takes as long as executing some
 /// hundreds.
 const OPERATIONS_PER_WORKER: usize = 512;
 
@@ -46,7 +46,7 @@ pub fn execute<F: LeafForm, P: Probe + Clone + Send>(
 ) {
     let workers = workers.max(1);
     thread::scope(|scope| {
-        // Without a buffer: the combiner is one batch ahead.
+        // No buffer: the combiner is one batch ahead.
         let (plans, arriving) = mpsc::sync_channel(0);
         let (used, reused) = mpsc::channel();
         let combiner = Combiner {
@@ -85,21 +85,21 @@ pub fn execute<F: LeafForm, P: Probe + Clone + Send>(
     });
 }
 
-/// How a batch is to be executed.
+/// The course of a batch's execution.
 enum Course {
-    /// As if it were not one of a stream.
+    /// Execution as if the batch were not in a stream.
     Whole,
-    /// Visits for one worker each.
+    /// Plans of visits, one for each worker.
     Parts(Vec<Plan>),
 }
 
-/// Makes plans.
+/// The thread that makes plans.
 struct Combiner<'t, F: LeafForm> {
     tree: &'t Tree<F>,
     options: &'t EngineOptions,
     workers: usize,
     plan: Plan,
-    /// Plans that have been executed.
+    /// The executed plans, for reuse.
     reused: Receiver<Plan>,
 }
 
@@ -125,7 +125,7 @@ impl<F: LeafForm> Combiner<'_, F> {
         if kinds.ordered || !kinds.points || kinds.one_by_one(self.options) {
             return Course::Whole;
         }
-        // Workers that write have different keys.
+        // Workers that write must have different keys.
         let apart = kinds.writes && self.workers > 1;
         if apart || kinds.combine(self.options, &input) {
             let _guard = crossbeam_epoch::pin();
@@ -139,7 +139,7 @@ impl<F: LeafForm> Combiner<'_, F> {
         Course::Parts(self.split())
     }
 
-    /// Cuts the plan into parts with about the same number of operations.
+    /// Splits the plan into parts with about the same number of operations.
     fn split(&mut self) -> Vec<Plan> {
         let operations = self.plan.order.len();
         let parts = (operations / OPERATIONS_PER_WORKER).clamp(1, self.workers);
@@ -167,7 +167,7 @@ impl<F: LeafForm> Combiner<'_, F> {
 }
 
 impl Plan {
-    /// Plans to make some of the visits of another plan.
+    /// Plans some of the visits of another plan.
     fn take_part(&mut self, whole: &Plan, visits: Range<usize>) {
         let visits = &whole.visits[visits];
         let start = visits.first().map_or(0, |visit| visit.first);
@@ -212,7 +212,7 @@ impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
         )
     }
 
-    /// Makes the visits of a plan; returns the plan.
+    /// Executes the visits of a plan; returns the plan.
     fn visit_all(&mut self, plan: Plan, halves: (Input<'_, F>, Output<'_, F>)) -> Plan {
         self.workspace.plan = plan;
         super::visit_planned(
@@ -225,7 +225,7 @@ impl<'t, F: LeafForm, P: Probe> Operator<'t, F, P> {
         mem::take(&mut self.workspace.plan)
     }
 
-    /// Makes the visits of a part of a batch whose outcomes are joined later.
+    /// Executes the visits of a part of a batch whose outcomes are joined later.
     fn visit_part(&mut self, batch: &Batch<F>, part: &mut Part<F>) {
         let halves = batch.begin_apart(&mut part.outcomes);
         let halves = halves.expect("a batch that has a plan can be begun");
@@ -242,15 +242,15 @@ struct Part<F: LeafForm> {
 /// The calling thread and the other workers.
 struct Crew<'scope, 't, F: LeafForm, P> {
     lead: Operator<'t, F, P>,
-    /// Where the calling thread writes when it is not alone.
+    /// The outcomes of the calling thread when there are other workers.
     outcomes: Outcomes<F>,
     workers: Vec<Worker<'scope, F>>,
-    /// Takes plans that have been executed.
+    /// The sender of executed plans, for reuse.
     used: Sender<Plan>,
 }
 
 impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
-    /// Executes a batch on the calling thread, which writes to the batch directly.
+    /// Executes a batch on the calling thread only, which writes to the batch directly.
     fn execute_alone(&mut self, batch: &mut Batch<F>, plan: Plan) -> Result<(), Error> {
         let plan = self.lead.visit_all(plan, batch.begin()?);
         self.reuse(plan);
@@ -290,7 +290,7 @@ impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
     }
 
     fn reuse(&self, plan: Plan) {
-        // The combiner may have ended, and then needs none.
+        // The combiner may have ended, and then needs no plan.
         let _ = self.used.send(plan);
     }
 }
@@ -299,9 +299,9 @@ impl<F: LeafForm, P: Probe> Crew<'_, '_, F, P> {
 struct Worker<'scope, F: LeafForm> {
     tasks: SyncSender<(Arc<Batch<F>>, Part<F>)>,
     results: Receiver<Part<F>>,
-    /// Memory for outcomes, between two batches.
+    /// Memory for outcomes, reused from batch to batch.
     outcomes: Outcomes<F>,
-    /// `None` once it has been joined.
+    /// The thread, `None` once it has been joined.
     thread: Option<ScopedJoinHandle<'scope, ()>>,
 }
 
@@ -346,7 +346,7 @@ impl<'scope, F: LeafForm> Worker<'scope, F> {
         }
     }
 
-    /// Panics as the worker has.
+    /// Panics with the worker's panic.
     fn panic(&mut self) -> ! {
         if let Some(thread) = self.thread.take() {
             join(thread);
@@ -355,7 +355,7 @@ impl<'scope, F: LeafForm> Worker<'scope, F> {
     }
 }
 
-/// Waits for a thread, and panics if it has.
+/// Waits for a thread, and panics if it has panicked.
 fn join(thread: ScopedJoinHandle<'_, ()>) {
     if let Err(panic) = thread.join() {
         resume_unwind(panic);
@@ -379,7 +379,7 @@ mod tests {
         batch
     }
 
-    /// Panics at a lock, if that is allowed here.
+    /// A probe that panics at a lock, if that is allowed here.
     #[derive(Clone)]
     struct Faulty<'a> {
         is_at_fault: fn() -> bool,
@@ -412,7 +412,7 @@ mod tests {
         });
         let panic = catch_unwind(run).unwrap_err();
         assert_eq!(panic.downcast_ref(), Some(&"a fault"));
-        // The state outside the panic is valid, and no lock is held.
+        // The state is still valid after the panic, and no lock is held.
         let mut after = batch(7);
         super::super::execute(
             &tree,
@@ -452,7 +452,7 @@ mod tests {
         let tree = Tree::<Words>::new(usize::MAX).unwrap();
         let mut batch = Batch::<Words>::new();
         for i in 0..OPERATIONS {
-            // Half of the operations are on one key.
+            // Half of the operations have the same key.
             batch.insert(if i % 2 == 0 { 1 << 40 } else { i << 20 }, i);
         }
         let mut combiner = Combiner {

@@ -1,4 +1,4 @@
-//! Batches of gets alone, each walking by itself: this simplest case has the shortest path, without
+//! Batches of gets only, each walking by itself. This simplest case has the shortest path, without
 //! a plan.
 
 use super::traverse::{Arrivals, Run, Visits, Walk};
@@ -41,7 +41,8 @@ impl<F: LeafForm> Visits<F> for Gets<'_, F> {
     }
 }
 
-/// Answers gets at the places where their walks have ended. Visits are positions of the batch.
+/// The executor of gets at the places where their walks have ended. Visits are positions of the
+/// batch.
 pub struct Reads<'t, 'o, F: LeafForm, P> {
     pub tree: &'t Tree<F>,
     pub output: &'t mut Output<'o, F>,

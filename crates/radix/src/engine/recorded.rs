@@ -1,9 +1,10 @@
-//! The execution of a batch for a probe that wants to know what is written, as a model of hardware
-//! does: one operation after the other, each by a walk from the root.
+//! Execution of a batch for a probe that records writes, as a hardware model does: one operation at
+//! a time, each by a walk from the root.
 //!
-//! No way of a change reports what it writes, because changes must be fast. Instead, a [`Picture`]
-//! is taken of the nodes on the key's path before and after each write. What differs was written.
-//! Nobody else has the tree meanwhile, so that the difference is this operation's.
+//! The code of changes does not report its writes, because changes must be fast. Instead, a
+//! [`Picture`] is taken of the nodes on the key's path before and after each write. The difference
+//! was written. No other thread has access to the tree meanwhile, so the difference belongs to this
+//! operation.
 
 use super::{Engine, EngineOptions, Workspace};
 use crate::counters::Probe;
@@ -15,14 +16,15 @@ use foldhash::fast::FixedState;
 use nearfield_core::{Batch, Error};
 use std::collections::HashSet;
 
-/// The bytes of the lock with which nodes and leaves begin.
+/// The size in bytes of the lock with which nodes and leaves begin.
 const LOCK_BYTES: usize = size_of::<crate::lock::VersionLock>();
 
-/// Bytes between two that were written, and were not themselves, up to which both are one write.
+/// The maximum number of unwritten bytes between two written ones for which both count as one
+/// write.
 const GAP_MAX: usize = 7;
 
-/// Executes a batch, and reports what each operation reads and writes. The caller has the tree for
-/// itself.
+/// Executes a batch, and reports the reads and writes of each operation. The caller has exclusive
+/// access to the tree.
 pub fn execute_recorded<F: LeafForm>(
     tree: &mut Tree<F>,
     batch: &mut Batch<F>,
@@ -64,13 +66,13 @@ pub fn execute_recorded<F: LeafForm>(
     Ok(())
 }
 
-/// Nodes and leaves as they were at an instant: those that the path of a key leads through, and
-/// where it ends at nothing, the leaves beside, one of which may take the key.
+/// The nodes and leaves at an instant: those on the path of a key and, if the path ends at nothing,
+/// the neighbouring leaves, one of which may take the key.
 #[derive(Debug, Default)]
 struct Picture {
     parts: Vec<Part>,
     bytes: Vec<u8>,
-    /// How many parts the path has.
+    /// Number of parts on the path.
     path: usize,
     /// The nodes of the path and all children of them.
     known: Nodes,
@@ -119,8 +121,8 @@ impl Picture {
     fn add<F: LeafForm>(&mut self, tree: &Tree<F>, node: Ref, guard: &Guard) {
         let begin = self.bytes.len();
         let count = bytes_of(tree, node, guard);
-        // SAFETY: the node has so many bytes. `execute_recorded` has the tree for itself, so that
-        // no other thread writes, and this one does not before the bytes are copied.
+        // SAFETY: the node has `count` bytes. `execute_recorded` has exclusive access to the tree,
+        // so no other thread writes, and this one does not write before the bytes are copied.
         let bytes = unsafe { tree.memory.first_bytes(node, count) };
         self.bytes.extend_from_slice(bytes);
         self.parts.push(Part {
@@ -143,7 +145,7 @@ impl Picture {
         }
     }
 
-    /// The bytes of a node, if it was there.
+    /// Returns the bytes of a node, if it existed.
     fn of(&self, node: Ref) -> Option<&[u8]> {
         let part = self.parts.iter().find(|part| part.node.same(node))?;
         Some(&self.bytes[part.begin..part.end])
@@ -158,7 +160,7 @@ impl Picture {
     }
 }
 
-/// The bytes of a node or leaf.
+/// Returns the size of a node or leaf in bytes.
 fn bytes_of<F: LeafForm>(tree: &Tree<F>, node: Ref, guard: &Guard) -> usize {
     match node.is_inner() {
         true => tree.memory.inner(node).bytes(),
@@ -166,7 +168,7 @@ fn bytes_of<F: LeafForm>(tree: &Tree<F>, node: Ref, guard: &Guard) -> usize {
     }
 }
 
-/// What one operation has changed.
+/// The changes of one operation.
 struct Difference<'d, F: LeafForm> {
     tree: &'d Tree<F>,
     guard: &'d Guard,
@@ -190,14 +192,14 @@ impl<F: LeafForm> Difference<'_, F> {
             });
             has_other_children |= written && node.is_inner();
         }
-        // Neither: the operation has changed no more than bytes of a leaf.
+        // Otherwise the operation has changed only bytes of a leaf.
         if has_other_children || self.before.path != self.after.path {
             self.report_nodes(probe);
         }
         self.report_place(key, probe);
     }
 
-    /// Reports nodes and leaves that have come, and those that have gone.
+    /// Reports the nodes and leaves that are new, and those that are gone.
     fn report_nodes(&self, probe: &mut impl Probe) {
         let root = self.tree.root;
         let (mut there, mut open) = (Nodes::default(), vec![root]);
@@ -207,7 +209,7 @@ impl<F: LeafForm> Difference<'_, F> {
             if is_new {
                 self.report_new(node, probe);
             }
-            // Others have the children that they had: an operation changes nodes of its path alone.
+            // Others have the same children as before: an operation only changes nodes of its path.
             if node.is_inner() && (is_new || self.before.has(node)) {
                 self.tree.memory.inner(node).for_each(|_, child| {
                     if there.insert(child.canonical()) {
@@ -222,7 +224,7 @@ impl<F: LeafForm> Difference<'_, F> {
         });
         for &node in self.before.known.difference(&there) {
             probe.replace(self.address(node), place, bytes as u32);
-            // What it had is not freed as long as this thread is pinned.
+            // Its separate bytes are not freed as long as this thread is pinned.
             if let Some((address, _)) = self.apart(node) {
                 probe.replace(address, place, bytes as u32);
             }
@@ -238,7 +240,7 @@ impl<F: LeafForm> Difference<'_, F> {
         }
     }
 
-    /// Where bytes of a leaf lie apart, and how many.
+    /// Returns the address and number of the bytes that a leaf stores apart, if any.
     fn apart(&self, node: Ref) -> Option<(usize, usize)> {
         match node.is_leaf() {
             true => F::apart(&self.tree.memory, node, self.guard),
@@ -246,7 +248,7 @@ impl<F: LeafForm> Difference<'_, F> {
         }
     }
 
-    /// Reports where the key lies, if that has changed.
+    /// Reports the place of the key, if it has changed.
     fn report_place(&self, key: F::Key<'_>, probe: &mut impl Probe) {
         let mut path = self.after.path().rev();
         let (Some(target), Some(parent)) = (path.next(), path.next()) else {
@@ -267,8 +269,8 @@ impl<F: LeafForm> Difference<'_, F> {
     }
 }
 
-/// Calls `run` with the places of bytes that differ, from the first to behind the last, but for
-/// those of the lock.
+/// Calls `run` for each run of bytes that differ, with the offsets of its first byte and of the
+/// byte after its last one. The bytes of the lock are ignored.
 fn runs(old: &[u8], new: &[u8], mut run: impl FnMut(usize, usize)) {
     let mut last: Option<(usize, usize)> = None;
     let pairs = old.iter().zip(new).enumerate().skip(LOCK_BYTES);

@@ -1,5 +1,5 @@
-//! *Shortcuts* in a batch: before the traversal, visits of keys that the table knows are made at
-//! the leaf at once. The others are left to be walked.
+//! *Shortcuts* in a batch: before the traversal, visits of keys in the table are executed at the
+//! leaf directly. The others remain to be walked.
 
 use super::combine::Visit;
 use super::trigger::Trigger;
@@ -9,10 +9,10 @@ use crate::node::{Kind, Ref};
 use crate::prefetch::prefetch;
 use crate::shortcut::{Shortcut, Shortcuts};
 
-/// Visits whose lines are in flight at once.
+/// Number of visits whose lines are in flight at once.
 const WINDOW: usize = 128;
 
-/// Writes of keys below one parent, to be made under its lock.
+/// Writes of keys below one parent, which are executed under its lock.
 #[derive(Debug)]
 struct Group {
     parent: Ref,
@@ -20,8 +20,8 @@ struct Group {
 }
 
 impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
-    /// Makes the visits of keys with a valid shortcut, writes below the same parent together if
-    /// they are neighbours and `together` is true. Returns the numbers of the other visits.
+    /// Executes the visits of keys with a valid shortcut. Neighbouring writes below the same parent
+    /// are executed together if `together` is true. Returns the numbers of the other visits.
     pub fn take_shortcuts(&mut self, table: &Shortcuts, together: bool) -> Vec<u32> {
         let visits = self.plan.visits.len();
         let mut rest = Vec::new();
@@ -53,7 +53,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         rest
     }
 
-    /// Looks a window of visits up and prefetches the targets of shortcuts.
+    /// Looks up the keys of a window of visits and prefetches the targets of shortcuts.
     fn look_up(
         &self,
         table: &Shortcuts,
@@ -77,7 +77,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         found
     }
 
-    /// Answers a visit that only reads at a leaf; false if the leaf is not the key's.
+    /// Executes a visit that only reads, at a leaf. Returns false if the leaf is not the key's.
     fn read_leaf(&mut self, number: usize, visit: Visit, leaf: Ref) -> bool {
         self.probe.leaf();
         let (memory, guard) = (&self.tree.memory, self.guard);
@@ -96,13 +96,13 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    /// Makes the writes of a group. Those whose keys are not below the parent join the rest.
+    /// Executes the writes of a group. Those whose keys are not below the parent join the rest.
     fn write_group(&mut self, group: &mut Group, rest: &mut Vec<u32>) {
         if group.visits.is_empty() {
             return;
         }
-        // That bytes may have been skipped keeps the visits of absent keys from being made here:
-        // the parent may be that of quite other keys by now.
+        // The argument `true` (bytes may have been skipped) keeps visits of absent keys from being
+        // executed here: by now the parent may belong to entirely different keys.
         self.run_inner(group.parent, true, group.visits.iter().copied());
         group.visits.clear();
         rest.append(&mut self.postponed);

@@ -1,11 +1,11 @@
-//! *Traverse*: many walks at once, each a step at a time.
+//! *Traverse*: many walks at once, one step at a time.
 //!
 //! Walks advance in groups, one step a pass. A step prefetches the lines of the walk's next step,
 //! and the other groups have their passes while the lines arrive. A group whose walks have all
-//! ended is handed over and begins with the next visits.
+//! ended is handed over, and then begins the next visits.
 //!
-//! When visits are sorted and paths are to be shared, walks begin as [runs](Run) of neighbouring
-//! visits, which walk together until their symbols differ.
+//! If visits are sorted and paths are shared, walks begin as [runs](Run) of neighbouring visits,
+//! which walk together until their symbols differ.
 
 use super::combine::Visit;
 use crate::counters::Probe;
@@ -17,20 +17,20 @@ use crossbeam_epoch::Guard;
 use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 
-/// Walks of a group.
+/// Number of walks in a group.
 const GROUP: usize = 32;
 
-/// Groups in flight.
+/// Number of groups in flight.
 const GROUPS: usize = 4;
 
-/// Visits that are let in together to share their paths.
+/// Number of visits that begin together to share their paths.
 const SHARING: usize = 32;
 
 /// The walk of one visit: the node that it has reached, the number of the visit, the inner node
-/// that led there, and that node's depth plus one, whose highest bit tells whether the path has
-/// skipped bytes.
-// Two words, which are handed on in registers. Fields that are written one by one and read
-// together right after cost more than a step.
+/// that led there, and that node's depth plus one. The highest bit of the last is set if the path
+/// has skipped bytes.
+// Two words, which are passed in registers. Fields that are written one by one and read together
+// right after cost more than a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
     node_and_visit: u64,
@@ -48,37 +48,38 @@ impl Walk {
         }
     }
 
-    /// The node that the walk has reached.
+    /// Returns the node that the walk has reached.
     #[inline]
     pub fn node(&self) -> Ref {
         Ref::from_bits((self.node_and_visit >> 32) as u32)
     }
 
-    /// The number of the visit.
+    /// Returns the number of the visit.
     #[inline]
     pub fn visit(&self) -> u32 {
         self.node_and_visit as u32
     }
 
-    /// The inner node that led there.
+    /// Returns the inner node that led to `node`.
     #[inline]
     pub fn parent(&self) -> Ref {
         Ref::from_bits((self.parent_and_depth >> 32) as u32)
     }
 
-    /// The depth of the parent plus one, which is the depth of `node` unless bytes are skipped.
+    /// Returns the depth of the parent plus one, which is the depth of `node` unless bytes were
+    /// skipped.
     #[inline]
     pub fn depth(&self) -> usize {
         (self.parent_and_depth as u32 & !SKIPPED) as usize
     }
 
-    /// The end of the walk of a key that ends in bytes that the path skips.
+    /// Returns the end of this walk, whose key ends within bytes that the path skips.
     #[cold]
     fn outside(self) -> Walk {
         Walk::new(Ref::NULL, self.visit(), Ref::NULL, SKIPPED)
     }
 
-    /// True if the path has skipped bytes.
+    /// Returns true if the path has skipped bytes.
     #[inline]
     pub fn skipped(&self) -> bool {
         self.parent_and_depth as u32 & SKIPPED != 0
@@ -100,43 +101,45 @@ pub struct Run {
     pub count: u32,
 }
 
-/// Receives the ended walks.
+/// Receiver of the ended walks.
 pub trait Arrivals<F: LeafForm> {
-    /// Receives the counts.
+    /// The receiver of the counts.
     type Probe: Probe;
-    /// The counters in use.
+    /// Returns the counters in use.
     fn probe(&mut self) -> &mut Self::Probe;
-    /// A visit will be handed over soon, together with others: its lines may be prefetched.
+    /// Reports that a visit will be handed over soon, together with others: its lines may be
+    /// prefetched.
     fn coming(&mut self, _walk: &Walk, _key: F::Key<'_>) -> F::Prepared {
         F::Prepared::default()
     }
-    /// A visit has reached a leaf, a dense node or nothing (`walk.node()`), below `walk.parent()`.
+    /// Executes a visit that has reached a leaf, a dense node or nothing (`walk.node()`), below
+    /// `walk.parent()`.
     fn single(&mut self, walk: &Walk, key: F::Key<'_>, prepared: F::Prepared);
-    /// A run of visits has reached the node `run.node`. Those end there for which `ends`, indexed
-    /// by visit, names the node; the others of the run continue elsewhere.
+    /// Executes a run of visits that has reached the node `run.node`. Only those end there for
+    /// which `ends`, indexed by visit, names the node; the others of the run continue elsewhere.
     fn run(&mut self, run: &Run, ends: &[Ref]);
 }
 
 /// The visits of a traversal.
 pub trait Visits<F: LeafForm>: Copy {
-    /// False if certainly no visit locks the node above its leaf.
+    /// Returns false if certainly no visit locks the node above its leaf.
     fn may_lock(self) -> bool;
 
-    /// The first visit to make.
+    /// Returns the first visit to make.
     fn first(self) -> usize {
         0
     }
-    /// How many visits there are, those before the first included.
+    /// Returns the number of visits, including those before the first.
     fn count(self) -> usize;
-    /// The key of a visit.
+    /// Returns the key of a visit.
     fn key<'k>(self, visit: usize) -> F::Key<'k>
     where
         Self: 'k;
-    /// True if a visit is expected to lock the node above its leaf.
+    /// Returns true if a visit is expected to lock the node above its leaf.
     fn locks_parent(self, visit: usize) -> bool;
 }
 
-/// Visits that only read.
+/// The visits of operations that only read.
 #[derive(Debug)]
 pub struct Keys<'a, 'k, F: LeafForm>(pub &'a [F::Key<'k>]);
 
@@ -147,7 +150,7 @@ pub struct Planned<'a, 'k, F: LeafForm> {
     pub visits: &'a [Visit],
 }
 
-// Derived, these would ask for a form that can be copied.
+// A derived implementation would require a form that can be copied.
 impl<F: LeafForm> Clone for Keys<'_, '_, F> {
     fn clone(&self) -> Self {
         *self
@@ -208,20 +211,20 @@ impl<F: LeafForm> Visits<F> for Planned<'_, '_, F> {
     }
 }
 
-/// How walks are to be made.
+/// The settings for walks.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// Walks do not jump.
+    /// True if walks do not jump.
     pub from_root: bool,
-    /// Neighbouring visits are sorted, and walk together as long as they can.
+    /// True if neighbouring visits are sorted, and walk together as long as they can.
     pub share_paths: bool,
-    /// Runs are triggered together.
+    /// True if runs are triggered together.
     pub trigger_together: bool,
-    /// Lines of single walks are fetched to be used once.
+    /// True if lines of single walks are fetched for one use only.
     pub keep_hot_close: bool,
 }
 
-/// Walks that take their steps together.
+/// A group of walks that take their steps together.
 #[derive(Debug)]
 struct Group<'k, F: LeafForm> {
     count: usize,
@@ -234,7 +237,7 @@ struct Group<'k, F: LeafForm> {
 }
 
 impl<'k, F: LeafForm> Group<'k, F> {
-    /// A group without walks.
+    /// Creates a group without walks.
     fn new(any_key: F::Key<'k>) -> Self {
         Group {
             count: 0,
@@ -271,17 +274,17 @@ impl<'k, F: LeafForm> Group<'k, F> {
     }
 }
 
-/// Memory for traversals, for use again and again.
+/// Reusable memory for traversals.
 #[derive(Debug, Default)]
 pub struct Traversal {
     /// Walks that have left their runs and wait for a group.
     singles: VecDeque<Walk>,
-    /// Runs to be stepped, and runs to be triggered.
+    /// The runs that take the next steps, and the runs to trigger.
     runs: Vec<Run>,
     next_runs: Vec<Run>,
     arrived_runs: Vec<Run>,
     next_arrived_runs: Vec<Run>,
-    /// The node at which a visit ends together with others of its run.
+    /// The node at which a visit ends together with others of its run, indexed by visit.
     ends: Vec<Ref>,
 }
 
@@ -372,8 +375,8 @@ impl Traversal {
     }
 }
 
-/// Walks each visit from the root. They are handed over in their order, so that visits of one key
-/// are made one after the other.
+/// Walks each visit from the root. They are handed over in order, so that visits of one key are
+/// executed one after the other.
 fn run_apart<F: LeafForm>(
     stepper: &Stepper<'_, F, impl Visits<F>>,
     arrivals: &mut impl Arrivals<F>,
@@ -411,7 +414,7 @@ struct Stepper<'t, F: LeafForm, V> {
 }
 
 impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
-    /// Advances all unfinished walks of a group by one step; returns whether one is left.
+    /// Advances all unfinished walks of a group by one step. Returns true if one is left.
     #[inline]
     fn pass(&self, group: &mut Group<'_, F>, probe: &mut impl Probe) -> bool {
         let mut left = 0;
@@ -424,7 +427,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             };
             self.ask_for(next, key);
             group.walks[i] = next;
-            // Written in any case, as a branch would be mispredicted.
+            // Always written, because a branch would be mispredicted.
             group.walking[left % GROUP] = i as u8;
             left += usize::from(next.node().is_inner());
         }
@@ -442,7 +445,8 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         }
     }
 
-    /// Begins the walk of a visit behind its longest prefix for which that is possible.
+    /// Begins the walk of a visit after its longest prefix that has a jump. Returns `None` if none
+    /// has.
     #[inline]
     fn jump(&self, visit: u32, key: F::Key<'_>) -> Option<Walk> {
         if !F::MIXES_KINDS || self.manner.from_root {
@@ -454,15 +458,15 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         jumps.for_each_prefix(window, |prefix| {
             let node = jumps.find(prefix, self.guard);
             let skipped = if prefix.is_behind_stem() { SKIPPED } else { 0 };
-            // Without a branch, as none could be predicted.
+            // Without a branch, because it would be mispredicted.
             let longer = Walk::new(node, visit, Ref::NULL, prefix.end as u32 | skipped);
             walk = select_unpredictable(node.is_null(), walk, longer);
         });
         (!walk.node().is_null()).then_some(walk)
     }
 
-    /// Takes a visit through the uppermost nodes, which are so few that they stay in the cache:
-    /// the root and a node256 below it or, if all keys share their first bytes, the only one.
+    /// Takes a visit through the uppermost nodes, which are few enough to stay in the cache: the
+    /// root and a node256 below it or, if all keys share their first bytes, the only one.
     #[inline]
     fn begin(&self, visit: u32, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         if let Some(walk) = self.jump(visit, key) {
@@ -475,7 +479,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             walk = self.step(walk, key, probe);
         }
         if walk.parent() == self.tree.root && walk.skipped() && walk.node().is_next_256() {
-            // That told the depth only.
+            // The step above only gave the depth.
             walk = self.step(walk, key, probe);
         }
         self.ask_for(walk, key);
@@ -487,18 +491,18 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         F::symbol(self.visits.key(visit as usize), depth)
     }
 
-    /// Takes a walk a step further.
-    // Called, it takes twice the time.
+    /// Takes a walk one step further.
+    // As a call, it takes twice the time.
     #[inline(always)]
     fn step(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
-        // By conditional branches, as a jump by a table of kinds is often mispredicted.
+        // By conditional branches, because a jump by a table of kinds is often mispredicted.
         if !walk.node().is_next_256() {
             return self.step_other(walk, key, probe);
         }
         self.step_256(walk, key, probe)
     }
 
-    /// As `step`, where nodes of several kinds alternate.
+    /// Takes a step like `step`, if nodes of several kinds alternate.
     #[inline(always)]
     fn step_mixed(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         if !walk.node().is_small() {
@@ -513,7 +517,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         })
     }
 
-    /// A step from a node256.
+    /// Takes a step from a node256.
     #[inline(never)]
     fn step_wide(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         match walk.node().is_next_256() {
@@ -522,7 +526,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         }
     }
 
-    /// A step from a node256 of known depth.
+    /// Takes a step from a node256 of known depth.
     #[inline(always)]
     fn step_256(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         probe.partial_key_match(1);
@@ -544,7 +548,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         Walk::new(node, walk.visit(), walk.parent(), depth as u32 | SKIPPED)
     }
 
-    /// As `step`, from any node but a node256 of known depth.
+    /// Takes a step like `step`, from any node but a node256 of known depth.
     #[inline(never)]
     fn step_other(&self, walk: Walk, key: F::Key<'_>, probe: &mut impl Probe) -> Walk {
         let node = walk.node();
@@ -560,7 +564,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         }
     }
 
-    /// A step through a small node.
+    /// Takes a step through a small node.
     #[inline]
     fn step_small<N: Sorted>(
         &self,
@@ -574,7 +578,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         self.step_below(header, walk, key, |symbol| F::child_of_small(node, symbol))
     }
 
-    /// A step through a small node to the child that `find` finds, which is validated.
+    /// Takes a step through a small node to the child that `find` returns, which is validated.
     #[inline(always)]
     fn step_below(
         &self,
@@ -618,7 +622,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         }
         ask(line);
         if F::MIXES_KINDS {
-            // By arithmetic, as the kind cannot be predicted. Where there is no second line it is
+            // By arithmetic, because the kind cannot be predicted. If there is no second line it is
             // the first again, which costs next to nothing.
             const TWO_LINES: usize = 1 << Kind::Node16 as usize | 1 << Kind::Leaf as usize;
             ask(line.wrapping_add((TWO_LINES >> node.tag() & 1) * 64));
@@ -637,7 +641,7 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
             }
         }
         // A write will lock the parent, whose header is not in the line that led here if the parent
-        // is a node256. The writing visits cannot be predicted: for those that only read, this
+        // is a node256. The writing visits cannot be predicted: for visits that only read, this
         // prefetches the first line again.
         if self.visits.may_lock() && !node.is_inner() {
             let nodes = [node, walk.parent()];
@@ -646,13 +650,13 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         }
     }
 
-    /// Sends a visit that has left its run on its own way.
+    /// Continues a visit that has left its run as a single walk.
     fn push(&self, traversal: &mut Traversal, walk: Walk) {
         self.ask_for(walk, self.visits.key(walk.visit() as usize));
         traversal.singles.push_back(walk);
     }
 
-    /// A step of a run, which ends it where the symbols differ.
+    /// Takes a step of a run, which ends where the symbols differ.
     fn step_run(&self, traversal: &mut Traversal, run: &Run, probe: &mut impl Probe) {
         let node = self.tree.memory.inner(run.node);
         let depth = node.header().depth();
@@ -703,12 +707,13 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         }
     }
 
-    /// True if a group of visits ends below its node and may be triggered with others there.
+    /// Returns true if a group of visits ends below its node and may be triggered with others
+    /// there.
     fn group_ends(&self, child: Ref) -> bool {
         self.manner.trigger_together && matches!(child.kind(), Kind::Leaf | Kind::Nothing)
     }
 
-    /// Takes a group of visits on to a child, together if they are several.
+    /// Takes a group of visits to a child, together if there are several.
     fn push_group(&self, traversal: &mut Traversal, group: &Run, depth: usize, child: Ref) {
         let next = Run {
             node: child,
@@ -731,8 +736,8 @@ impl<F: LeafForm, V: Visits<F>> Stepper<'_, F, V> {
         }
     }
 
-    /// Takes the visits that end below a node to their ends one by one: reads need no lock, and
-    /// a single visit no company.
+    /// Walks the visits that end below a node to their ends one by one: reads need no lock, and a
+    /// single visit cannot be triggered with others.
     fn push_ending(&self, traversal: &mut Traversal, run: &Run, depth: usize, node: Inner<'_>) {
         let below = (depth as u32 + 1) | if run.skipped { SKIPPED } else { 0 };
         for visit in run.first..run.first + run.count {

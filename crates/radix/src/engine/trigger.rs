@@ -1,5 +1,5 @@
 //! *Trigger*: the operations of a visit are executed in order on the value that the walk has found,
-//! and folded into one change at most.
+//! and folded into at most one change.
 
 use super::combine::{Plan, Visit};
 use super::traverse::{Arrivals, Run, Walk};
@@ -14,7 +14,7 @@ use crate::tree::{Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::{Error, Input, Operation, Output};
 
-/// Executes visits at the places where their walks have ended.
+/// The executor of visits at the places where their walks have ended.
 pub struct Trigger<'t, 'b, 'o, F: LeafForm, P> {
     pub tree: &'t Tree<F>,
     pub keys: &'t [F::Key<'b>],
@@ -23,9 +23,9 @@ pub struct Trigger<'t, 'b, 'o, F: LeafForm, P> {
     pub output: &'t mut Output<'o, F>,
     pub guard: &'t Writer<'t, F>,
     pub probe: &'t mut P,
-    /// Where hot keys are offered, if anywhere.
+    /// The table to which hot keys are offered, if there is one.
     pub shortcuts: Option<&'t Shortcuts>,
-    /// Visits that have to be made by a walk of their own; empty between rounds.
+    /// The visits that need their own walk; empty between rounds.
     pub postponed: Vec<u32>,
 }
 
@@ -68,7 +68,7 @@ impl<F: LeafForm, P: Probe> Arrivals<F> for Trigger<'_, '_, '_, F, P> {
 }
 
 impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
-    /// Answers a visit that only reads.
+    /// Executes a visit that only reads.
     #[inline]
     fn read_single(&mut self, walk: &Walk, visit: Visit, key: F::Key<'_>, prepared: F::Prepared) {
         let memory = &self.tree.memory;
@@ -96,7 +96,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         self.answer(walk.visit() as usize, visit, value);
     }
 
-    /// Answers a visit of one get, whose walk has ended at a terminal.
+    /// Executes a visit of one get, whose walk has ended at a terminal.
     #[inline]
     fn answer_single(&mut self, walk: &Walk, visit: Visit, key: F::Key<'_>, prepared: F::Prepared) {
         self.probe.leaf();
@@ -110,7 +110,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    /// Answers a visit that only reads with the value of its key.
+    /// Writes the outcomes of a visit that only reads, given the value of its key.
     #[inline]
     pub fn answer(&mut self, number: usize, visit: Visit, found: Option<F::Value<'_>>) {
         if visit.count == 1 {
@@ -146,7 +146,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    /// Executes all visits, one after the other.
+    /// Executes all visits, one at a time.
     pub fn visit_all_from_root(&mut self) {
         for number in 0..self.plan.visits.len() {
             let visit = self.plan.visits[number];
@@ -170,7 +170,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    /// Executes a visit by a walk of its own.
+    /// Executes a visit by its own walk.
     fn visit_from_root(&mut self, visit: u32) {
         self.execute(visit, self.plan.visits[visit as usize], None);
     }
@@ -192,7 +192,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         }
     }
 
-    /// Executes the operations of a visit that failed as a whole one by one, so that those
+    /// Executes the operations of a visit that failed as a whole one at a time, so that those
     /// succeed that can.
     fn fail(&mut self, number: u32, visit: Visit, error: Error) {
         if visit.count == 1 {
@@ -225,7 +225,7 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
         });
     }
 
-    /// Executes visits of one inner node under its lock. Those that change more than the node
+    /// Executes visits of one inner node under its lock. Visits that change more than the node
     /// itself are postponed.
     pub fn run_inner(&mut self, parent: Ref, skipped: bool, visits: impl Iterator<Item = u32>) {
         let node = self.tree.memory.inner(parent);
@@ -297,7 +297,8 @@ impl<F: LeafForm, P: Probe> Trigger<'_, '_, '_, F, P> {
     }
 }
 
-/// True if a walk would certainly end at the same place now, after the writes of earlier visits.
+/// Returns true if a walk would certainly end at the same place now, after the writes of earlier
+/// visits.
 #[cold]
 pub fn is_current<F: LeafForm>(tree: &Tree<F>, walk: &Walk, key: F::Key<'_>) -> bool {
     let symbol = F::symbol(key, walk.depth().saturating_sub(1));
@@ -325,7 +326,7 @@ pub fn fold<'b, F: LeafForm>(
     )
 }
 
-/// As `fold`.
+/// Executes operations like `fold`, given their positions.
 #[inline]
 pub fn fold_at<'b, F: LeafForm>(
     input: &Input<'b, F>,
@@ -378,7 +379,7 @@ pub fn fold_at<'b, F: LeafForm>(
     change
 }
 
-/// What becomes of the value of a key that is removed, which `existed` before all or not.
+/// Returns the change that removes a key, if it `existed`.
 fn removal<V>(existed: bool) -> Change<V> {
     match existed {
         true => Change::Remove,

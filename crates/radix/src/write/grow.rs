@@ -1,8 +1,8 @@
-//! Changes that put another node in place of one: a larger one for one without room, or one that
-//! decides on an earlier byte.
+//! Changes that replace a node: by a larger one if it has no room, or by one that decides on an
+//! earlier byte.
 //!
 //! A key that differs from all keys below a node in a byte that the path skips gets a node that
-//! decides on that byte, and nothing else changes:
+//! decides on that byte. Nothing else changes:
 //!
 //! ```text
 //!   p ──▶ x          p ──▶ fork ──▶ x
@@ -37,8 +37,8 @@ impl<F: LeafForm> Tree<F> {
         })
     }
 
-    /// Replaces a node without room by a larger one, in which `pieces` stand in place of a range.
-    /// `linking` is called before the larger node is linked.
+    /// Replaces a node without room by a larger one, in which `pieces` replace a range. `linking`
+    /// is called before the larger node is linked.
     pub(super) fn grow_with(
         &self,
         place: &Place,
@@ -63,7 +63,7 @@ impl<F: LeafForm> Tree<F> {
         })
     }
 
-    /// Replaces the node of a place, whose lock is held, by the one that `make` makes, if any.
+    /// Replaces the node of a place, whose lock is held, by the result of `make`, if there is one.
     fn replace(
         &self,
         place: &Place,
@@ -98,7 +98,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// A larger copy of a node, in which the change has been made; `None` if it could not be.
+    /// Returns a larger copy of a node, in which the change has been made; `None` if the change was
+    /// not possible.
     fn enlarged<'v>(
         &self,
         place: &Place,
@@ -133,7 +134,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// A dense node of the entries of a full one, in which the change has been made.
+    /// Returns a dense node with the entries of a full node, in which the change has been made.
     fn dense_instead<'v>(
         &self,
         node: Inner<'_>,
@@ -159,8 +160,8 @@ impl<F: LeafForm> Tree<F> {
         Ok(dense)
     }
 
-    /// Inserts a key that differs from all keys below a child in a byte that the path to the
-    /// child skips: a node that decides on that byte takes the child's place.
+    /// Inserts a key that differs from all keys below a child in a byte that the path to the child
+    /// skips. A node that decides on that byte replaces the child.
     pub(super) fn fork<'v>(
         &self,
         place: &Place,

@@ -1,8 +1,8 @@
 //! Changes under the lock of one node, whose leaves are blocks of several entries.
 //!
 //! The children of a node cover ranges of bytes. A leaf may cover several, an inner or dense node
-//! covers one, and null covers those between. Beside them is a leaf of the one key that ends at the
-//! node, if any does:
+//! covers one, and null covers those between. If a key ends at the node, its leaf is stored
+//! separately:
 //!
 //! ```text
 //!   node, deciding on byte d
@@ -13,13 +13,13 @@
 //! ```
 //!
 //! A leaf that overflows is divided between two bytes of its range; if all of its keys have the
-//! same byte, a node takes its place that decides on the first byte in which they differ. A leaf
-//! that becomes small joins a small neighbour, and one that becomes empty is removed: no leaf of a
-//! tree is empty, so any key below a node shows the bytes that paths skip.
+//! same byte, it is replaced by a node that decides on the first byte in which they differ. A leaf
+//! that becomes small joins a small neighbour, and an empty leaf is removed: no leaf of a tree is
+//! empty, so any key below a node shows the bytes that paths skip.
 //!
 //! A leaf is never divided in place. Its replacements are linked, and it is marked and never
-//! changes again: a walk that has reached it sees the state before, which was the tree's after the
-//! walk began.
+//! changes again. A walk that has reached it sees the former state, which was the tree's state at
+//! an instant after the walk began.
 
 use super::{Decide, Step};
 use crate::build::{Group, Slice, build, discard_all, pack, room};
@@ -32,7 +32,7 @@ use arrayvec::ArrayVec;
 use nearfield_core::Error;
 
 impl<F: LeafForm> Tree<F> {
-    /// Makes a change under the lock of a node, unless it changes more than that node.
+    /// Makes a change under the lock of a node, unless it affects more than that node.
     #[inline]
     pub fn modify_in_node<'v>(
         &self,
@@ -43,7 +43,7 @@ impl<F: LeafForm> Tree<F> {
     ) -> InNode {
         match self.modify_spot(spot, key, guard, decide) {
             Ok(Step::Done(done)) => done,
-            // Out of memory as well: a walk of its own will say so.
+            // Out of memory as well: the visit's own walk will report it.
             _ => InNode::Postponed,
         }
     }
@@ -107,8 +107,8 @@ impl<F: LeafForm> Tree<F> {
         Ok(step)
     }
 
-    /// The end of a change whose key is not below the node, because it differs from `other`, some
-    /// key there, in bytes that the path skips.
+    /// Returns the end of a change if the key is not below the node, because it differs from
+    /// `other`, some key there, in bytes that the path skips.
     #[inline]
     pub(super) fn leaves_path<'g>(
         spot: Spot<'_>,
@@ -125,7 +125,7 @@ impl<F: LeafForm> Tree<F> {
         (depth < spot.node.header().depth()).then_some(Step::Above(depth))
     }
 
-    /// As `modify_spot`, where the node has nothing for the key.
+    /// Makes a change like `modify_spot`, if the node has nothing for the key.
     #[cold]
     fn modify_gap<'v>(
         &self,
@@ -150,7 +150,7 @@ impl<F: LeafForm> Tree<F> {
             return Ok(Step::Done(InNode::Changed));
         }
         let gap = node.range(symbol as u8);
-        // A neighbour with room covers the gap from now on.
+        // A neighbour with room now covers the gap, too.
         let depth = node.header().depth();
         let left = gap.start.checked_sub(1).map(|byte| node.range(byte));
         let right = gap.end.checked_add(1).map(|byte| node.range(byte));
@@ -163,7 +163,8 @@ impl<F: LeafForm> Tree<F> {
             match F::make_room(memory, neighbour.child, (key, value), depth, guard)? {
                 Room::Full => continue,
                 Room::InPlace => {
-                    // It must do so before it has the key, which a scan may find in it at once.
+                    // The neighbour must cover the gap before it has the key, which a scan may find
+                    // in it at once.
                     node.splice(start, end, &[(start, neighbour.child)]);
                     F::insert(memory, neighbour.child, (key, value), depth, guard);
                 }
@@ -203,8 +204,8 @@ impl<F: LeafForm> Tree<F> {
         InNode::Changed
     }
 
-    /// Replaces a leaf by a subtree with room for its entries and another, which may replace one of
-    /// them.
+    /// Replaces a leaf by a subtree with room for its entries and a new one, which may replace one
+    /// of them.
     fn overflow(
         &self,
         node: Inner<'_>,
@@ -250,7 +251,7 @@ impl<F: LeafForm> Tree<F> {
         Step::Done(InNode::Changed)
     }
 
-    /// Lets walks jump to new nodes below a node.
+    /// Records jumps to the new nodes below a node.
     pub(super) fn link_new(&self, node: Inner<'_>, pieces: &[(u8, Ref)], guard: &Writer<'_, F>) {
         for &(_, child) in pieces {
             if child.is_inner() {
@@ -259,8 +260,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// The subtree that covers a range in place of a leaf without room for `entries`, of which
-    /// `added` is new; `None` if the node has no room for that.
+    /// Returns the subtree that covers a range in place of a leaf without room for `entries`, of
+    /// which `added` is new; `None` if the node has no room for it.
     fn divide(
         &self,
         node: Inner<'_>,
@@ -285,7 +286,7 @@ impl<F: LeafForm> Tree<F> {
         if room(node) == 0 {
             return Ok(None);
         }
-        // Keys that come in ascending order leave full blocks behind.
+        // Keys in ascending order leave full blocks behind.
         let is_last = F::shorten_key(entries[last].0) == F::shorten_key(added);
         let ascending = is_last && range.end == 255;
         let wanted = if ascending { last } else { entries.len() / 2 };
@@ -305,7 +306,7 @@ impl<F: LeafForm> Tree<F> {
         )))
     }
 
-    /// As `divide`, where entries are so large that two leaves may not do.
+    /// Divides like `divide`, if entries are so large that two leaves may not suffice.
     #[cold]
     fn divide_large(
         &self,
@@ -321,8 +322,8 @@ impl<F: LeafForm> Tree<F> {
         Ok(Some(Pieces::Many(pieces)))
     }
 
-    /// Builds full leaves and nodes of entries in ascending order, which together cover a range of
-    /// a node. They are to be linked or [discarded](discard_all).
+    /// Builds full leaves and nodes from entries in ascending order, which together cover a range
+    /// of a node. The caller must link or [discard](discard_all) them.
     pub(super) fn cover(
         &self,
         node: Inner<'_>,
@@ -343,7 +344,7 @@ impl<F: LeafForm> Tree<F> {
         Ok(pieces)
     }
 
-    /// Removes an entry of a leaf, and perhaps the leaf.
+    /// Removes an entry of a leaf, and the leaf if it becomes empty.
     fn remove(
         &self,
         node: Inner<'_>,
@@ -378,7 +379,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Joins a leaf, which has become small and is linked, with a small neighbour, if there is one.
+    /// Joins a leaf that has become small, and is linked, with a small neighbour, if there is one.
     #[cold]
     fn join_small(
         &self,
@@ -400,8 +401,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Replaces the latched leaf of a range and one of two neighbours by one leaf, if they have so
-    /// few entries together, and if there is memory for it.
+    /// Replaces the latched leaf of a range and one of two neighbours by one leaf, if they have few
+    /// enough entries together, and if there is memory for it.
     fn join(
         &self,
         node: Inner<'_>,
@@ -444,8 +445,8 @@ impl<F: LeafForm> Tree<F> {
         true
     }
 
-    /// Reclaims the memory of removed entries in a leaf, if that is worth it and there is memory
-    /// for a copy.
+    /// Reclaims the memory of removed entries in a leaf, if that pays and there is memory for a
+    /// copy.
     fn compact_leaf(
         &self,
         node: Inner<'_>,
@@ -475,7 +476,7 @@ impl<F: LeafForm> Tree<F> {
 /// The replacement of one range.
 enum Pieces {
     Few(ArrayVec<(u8, Ref), 3>),
-    /// Of large entries.
+    /// The pieces of large entries.
     Many(Vec<(u8, Ref)>),
 }
 
@@ -488,7 +489,7 @@ impl Pieces {
     }
 }
 
-/// A child of one byte, and the children that cover the range's bytes before and behind it.
+/// Returns a child of one byte, and the children that cover the range's bytes before and after it.
 pub(super) fn around(
     range: Range,
     byte: u8,

@@ -1,12 +1,12 @@
-//! Changes of the tree: the value of a key is given to the caller, and what the caller decides is
-//! done to the key, in one atomic step.
+//! Changes of the tree: the caller gets the value of a key, and the caller's decision is applied to
+//! the key, in one atomic step.
 //!
-//! - What takes no more than a leaf is done under its latch alone, where that is allowed.
-//! - `in_node` has what takes no more than the node above the leaf, under that node's lock.
-//! - `grow` has what replaces nodes.
-//! - `run` has what inserts many neighbours at once.
+//! - A change that affects only a leaf is made under its latch alone, if that is allowed.
+//! - `in_node` has the changes that affect only the node above the leaf, under that node's lock.
+//! - `grow` has the changes that replace nodes.
+//! - `run` inserts many neighbours at once.
 //!
-//! An attempt that meets another thread, or finds that its place is another one, walks again.
+//! An attempt that encounters another thread, or finds that its place has changed, walks again.
 
 mod grow;
 mod in_node;
@@ -22,26 +22,26 @@ use crate::tree::{Place, Tree};
 use crate::writer::Writer;
 use nearfield_core::{Error, Form};
 
-/// How an attempt to change a place has ended.
+/// The result of an attempt to change a place.
 #[derive(Clone, Copy, Debug)]
 pub enum Attempt {
     Done,
-    /// The key leaves the path at this depth already, in bytes that the path skips.
+    /// The key leaves the path at this depth, in bytes that the path skips.
     Leaves(usize),
     /// Another thread was faster.
     Restart,
 }
 
-/// How an attempt under a node's lock has ended.
+/// The result of an attempt under a node's lock.
 enum Step {
     Done(InNode),
     /// The key differs from those below the node in this byte, which the path skips.
     Above(usize),
     /// The node has no room for another range.
     Full,
-    /// The child is no leaf.
+    /// The child is not a leaf.
     Below(Ref),
-    /// Another thread is at work where the answer lies.
+    /// Another thread is changing the nodes that this attempt must read.
     Unknown,
 }
 
@@ -50,9 +50,9 @@ type Decide<'d, 'v, F> =
     dyn FnMut(Option<<F as Form>::Value<'_>>) -> Change<<F as Form>::Value<'v>> + 'd;
 
 impl<F: LeafForm> Tree<F> {
-    /// Finds a key and changes it as `decide` says, given its present value. The read of the value
-    /// and the change are one atomic step. `decide` may be called several times; the last call
-    /// counts.
+    /// Finds a key and applies the decision of `decide`, given its present value. The read of the
+    /// value and the change are one atomic step. `decide` may be called several times; the last
+    /// call counts.
     ///
     /// # Errors
     /// `OutOfMemory`; nothing has been changed then.
@@ -68,7 +68,7 @@ impl<F: LeafForm> Tree<F> {
         self.modify_from(&place, key, guard, probe, decide)
     }
 
-    /// As [`modify`](Tree::modify), for a key whose place is known.
+    /// Changes a key like [`modify`](Tree::modify), if its place is known.
     #[inline]
     pub fn modify_from<'v>(
         &self,
@@ -90,9 +90,9 @@ impl<F: LeafForm> Tree<F> {
         self.modify_below_lock(place, key, guard, probe, decide)
     }
 
-    /// Makes a change without the lock of the node above the leaf that a walk has reached. The walk
-    /// comes with what it knows. False if the change needs the lock; `decide` may
-    /// have been called then.
+    /// Makes a change without the lock of the node above the leaf that a walk has reached. `known`
+    /// is the walk's knowledge. Returns false if the change needs the lock; `decide` may have been
+    /// called then.
     #[inline]
     pub fn alter_in_leaf<'v>(
         &self,
@@ -115,7 +115,7 @@ impl<F: LeafForm> Tree<F> {
         true
     }
 
-    /// As [`modify_from`](Tree::modify_from), where the lock of a node is needed.
+    /// Changes a key like [`modify_from`](Tree::modify_from), if the lock of a node is needed.
     #[inline]
     pub fn modify_below_lock<'v>(
         &self,
@@ -133,8 +133,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Goes on after an attempt that was not the last. `knew_parent` tells whether the place of
-    /// that attempt had all that a change needs.
+    /// Continues after an attempt that was not the last. `knew_parent` is true if the place of that
+    /// attempt had everything that a change needs.
     #[cold]
     fn modify_again<'v>(
         &self,
@@ -165,7 +165,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Makes a change to a key whose walk has ended at a place: one attempt.
+    /// Makes a change to a key whose walk has ended at a place, in one attempt.
     pub fn modify_at<'v>(
         &self,
         place: &Place,
@@ -228,7 +228,7 @@ impl<F: LeafForm> Tree<F> {
         attempt
     }
 
-    /// Makes a change in a dense node: one attempt.
+    /// Makes a change in a dense node, in one attempt.
     fn modify_dense<'v>(
         &self,
         node: Ref,
@@ -259,7 +259,7 @@ impl<F: LeafForm> Tree<F> {
         Attempt::Done
     }
 
-    /// Makes a change in a dense node under its lock, or in one that nobody else knows.
+    /// Makes a change in a dense node under its lock, or in one that no other thread can reach.
     #[inline]
     pub fn modify_in_dense<'v>(
         &self,

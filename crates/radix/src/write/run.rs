@@ -1,9 +1,8 @@
-//! Insertion of runs: neighbours in ascending order that belong at one place of the tree, as time
-//! stamps, counters and sorted input do.
+//! Insertion of runs: neighbours in ascending order that belong at one place of the tree, as with
+//! timestamps, counters and sorted input.
 //!
 //! One walk, one lock and one replacement serve all entries of a run. They are merged with those of
-//! the leaf that stands at the place, and become full leaves, with nodes above them where they are
-//! many:
+//! the leaf at the place. The result is full leaves, with nodes above them if there are many:
 //!
 //! ```text
 //!   node    │ 0 … 48 │ 49 … 255 │          node    │ 0 … 48 │ 49 │ 50 │ 51 … 255 │
@@ -12,8 +11,8 @@
 //!                                                           nodes above full leaves
 //! ```
 //!
-//! What a run cannot do is left to the insertion of its first entry by itself: a path that must
-//! fork, a node that becomes dense, a lack of memory.
+//! Some cases are left to the single insertion of the run's first entry: a path that must fork, a
+//! node that becomes dense, a lack of memory.
 
 use super::Attempt;
 use crate::build::{Entry, Slice, discard_all, room};
@@ -27,27 +26,27 @@ use crate::writer::Writer;
 use nearfield_core::Form;
 use std::cmp::Ordering;
 
-/// The fewest entries of a run. Fewer are inserted one by one.
+/// The minimum number of entries in a run. Fewer are inserted one by one.
 pub const RUN_MIN: usize = 4;
 
-/// How a run was inserted.
+/// The result of inserting a run.
 enum Inserted {
-    /// Not at all.
+    /// Nothing was inserted.
     Nothing,
-    /// In the place. The number of entries.
+    /// Number of entries inserted in the place.
     Entries(usize),
-    /// In a larger node, which has taken the place of the node. The number of entries.
+    /// Number of entries inserted in a larger node, which has replaced the node.
     InLarger(usize),
 }
 
-/// Receives the values before: the number of the entry and what its key had.
+/// Receiver of the previous values: the number of the entry and its key's value, if it had one.
 type Before<'b, F> = dyn FnMut(usize, Option<<F as Form>::Value<'_>>) + 'b;
 
 impl<F: LeafForm> Tree<F> {
-    /// Inserts the first of `entries`, which come in strictly ascending order, as far as they
-    /// belong at one place. Returns their number: 0 if there are too few, or if the place has to be
-    /// changed first. `before` receives the values before. What it receives for other entries has
-    /// no meaning.
+    /// Inserts the first of `entries`, which are in strictly ascending order, as long as they
+    /// belong at one place. Returns their number: 0 if there are too few, or if the place must be
+    /// changed first. `before` receives the previous values. Ignore the values that it receives for
+    /// other entries.
     pub fn insert_run(
         &self,
         entries: Slice<'_, '_, F>,
@@ -90,7 +89,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// As `insert_run`, under the lock of a dense node, in which the first entry belongs.
+    /// Inserts a run like `insert_run`, under the lock of a dense node, in which the first entry
+    /// belongs.
     fn insert_run_in_dense(
         &self,
         dense: Ref,
@@ -114,7 +114,7 @@ impl<F: LeafForm> Tree<F> {
         Inserted::Entries(entries.len())
     }
 
-    /// As `insert_run`, under the lock of the node above a leaf or nothing.
+    /// Inserts a run like `insert_run`, under the lock of the node above a leaf or nothing.
     fn insert_run_in_node(
         &self,
         place: &Place,
@@ -190,7 +190,8 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// Merges the entries of a leaf with new ones, which win. Also returns how many have new keys.
+/// Merges the entries of a leaf with new ones, which take precedence. Also returns the number of
+/// new keys.
 fn merge<'e, 'n: 'e, F: LeafForm>(
     old: Slice<'_, 'e, F>,
     new: Slice<'_, 'n, F>,
