@@ -5,13 +5,13 @@
 //!   │ version │ count │ 7 keys …                             │ 7 payloads …     │ unused │ 128
 //! ```
 //!
-//! A block has two lines. The first tells whether a key is there, and at which place. Unused keys
-//! have all bits set, so that they sort behind those in use. The block's [latch](Latch), a bit
-//! beside the count, guards it from other writers; the version tells readers that entries have
-//! moved. A payload changes by one atomic store, which no reader need notice.
+//! A block has two lines. The first shows if a key is there, and at which place. Unused keys have
+//! all bits set, so that they sort after those in use. The block's [latch](Latch), a bit in the
+//! word of the count, guards it from other writers; the version shows readers that entries have
+//! moved. A payload changes by one atomic store, which readers need not notice.
 //!
 //! A block that is replaced is *obsolete*, and never changes again. A walk that began before may
-//! still read it; a reader that comes by a shortcut must not.
+//! still read it; a reader that came by a shortcut must not.
 
 use crate::change::{Altered, Change};
 use crate::lock::{Version, VersionLock, pause};
@@ -19,7 +19,7 @@ use crate::prefetch::prefetch;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 use std::ops::Deref;
 
-/// The most entries of a block.
+/// The maximum number of entries in a block.
 pub const BLOCK_MAX: usize = 7;
 
 /// The bit of the count that is set while the latch is held.
@@ -28,7 +28,7 @@ const LATCHED: u32 = 1 << 31;
 /// The value of an unused key.
 const UNUSED: u64 = u64::MAX;
 
-/// See the [module](self).
+/// A leaf of words; see the [module](self).
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Block {
@@ -43,7 +43,7 @@ pub struct Block {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Block>() == 128);
 
-/// Where the payloads of a block begin.
+/// The offset of the payloads in a block.
 #[cfg(not(loom))]
 pub const PAYLOADS_AT: usize = std::mem::offset_of!(Block, payloads);
 
@@ -55,7 +55,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// The entries in ascending order.
+    /// Returns the entries in ascending order.
     #[inline]
     pub fn as_slice(&self) -> &[(u64, u64)] {
         &self.entries[..self.count]
@@ -63,7 +63,7 @@ impl Entries {
 }
 
 impl Block {
-    /// A block of entries outside the leaf region, for tests.
+    /// Creates a block of entries outside the leaf region, for tests.
     #[cfg(any(test, loom))]
     pub fn new(entries: &[(u64, u64)]) -> Self {
         let block = Block {
@@ -77,28 +77,28 @@ impl Block {
         block
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed) as usize & BLOCK_MAX
     }
 
-    /// True if no entry fits in.
+    /// Returns true if there is no room for another entry.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.count() == BLOCK_MAX
     }
 
-    /// Where a key stands. To be validated unless under the lock of the node above.
+    /// Returns the position of a key. Validate it unless under the lock of the node above.
     ///
-    /// A binary search in three steps without a branch, all within a line.
+    /// Searches in three binary steps without a branch, all within a line.
     #[inline]
     pub fn position(&self, key: u64) -> Option<usize> {
         let stored = |position: usize| self.key(position);
         let mut position = 4 * usize::from(stored(3) < key);
         position += 2 * usize::from(stored(position + 1) < key);
         position += usize::from(stored(position) < key);
-        // All seven may be less than the key. The seventh is not the key then.
+        // All seven may be less than the key. The seventh is then not the key.
         let position = position.min(BLOCK_MAX - 1);
         (stored(position) == key && position < self.count()).then_some(position)
     }
@@ -108,16 +108,16 @@ impl Block {
         self.keys[position].load(Ordering::Relaxed)
     }
 
-    /// The payload at a place.
+    /// Returns the payload at a place.
     #[inline]
     pub fn payload(&self, position: usize) -> u64 {
         self.payloads[position].load(Ordering::Acquire)
     }
 
-    /// The payload of a key, and the version at which it was read.
+    /// Returns the payload of a key, and the version at which it was read.
     #[inline]
     pub fn find(&self, key: u64) -> (Option<u64>, Version) {
-        // Not to wait for one line after the other.
+        // Prefetches the second line, so that the two lines are not waited for in turn.
         prefetch(std::ptr::from_ref(&self.payloads).cast());
         loop {
             let version = self.lock.read();
@@ -128,14 +128,14 @@ impl Block {
         }
     }
 
-    /// Changes a key as `decide` says, under the latch alone, unless that needs more than the
-    /// block, the block is obsolete, or another thread holds the latch. `decide` may have been
-    /// called without an effect. `belongs` tells that the key's place is here if it is anywhere,
+    /// Applies the decision of `decide` to a key, under the latch alone, unless the change affects
+    /// more than the block, the block is obsolete, or another thread holds the latch. `decide` may
+    /// have been called without an effect. `belongs` is true if the key can only be in this block,
     /// because a walk without skipped bytes has led here.
     ///
     /// A block that is not obsolete is linked, or was when its latch was taken, because a thread
-    /// that replaces it latches it before. It still covers its former range, because a smaller
-    /// range needs another block.
+    /// that replaces it latches it first. It still covers its former range, because a smaller range
+    /// needs another block.
     #[inline]
     pub fn alter(
         &self,
@@ -143,7 +143,7 @@ impl Block {
         belongs: bool,
         decide: &mut impl FnMut(Option<u64>) -> Change<u64>,
     ) -> Altered {
-        // Not to wait for one line after the other.
+        // As in `find`.
         prefetch(std::ptr::from_ref(&self.payloads).cast());
         let Some(position) = self.position(key) else {
             return match belongs && !self.is_full() {
@@ -154,7 +154,7 @@ impl Block {
         let Some(latch) = self.try_latch() else {
             return Altered::Not;
         };
-        // Entries may have moved since they were searched; now they do not.
+        // Entries may have moved since they were searched; now they cannot move.
         let is_there = position < latch.count() && latch.key(position) == key;
         if !is_there || latch.lock.is_obsolete() {
             return Altered::Not;
@@ -167,7 +167,7 @@ impl Block {
         Altered::InPlace
     }
 
-    /// As `alter`, of a key that belongs here and probably is not there.
+    /// Changes a key like `alter`, if it belongs here and is probably absent.
     #[inline]
     fn alter_absent(
         &self,
@@ -214,14 +214,16 @@ impl Block {
                 .count
                 .compare_exchange(count, count | LATCHED, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
-        // Made only if this thread holds it: dropped, it would release that of another thread.
+        // Created only if this thread holds it: dropping it would release the latch of another
+        // thread.
         free.then(|| Latch {
             block: self,
             taken: true,
         })
     }
 
-    /// The keys at one instant, each with a payload that it had about then; exact under the latch.
+    /// Returns the keys at one instant, each with a payload that it had at about that time; exact
+    /// under the latch.
     #[inline]
     pub fn load(&self) -> Entries {
         loop {
@@ -242,7 +244,7 @@ impl Block {
         }
     }
 
-    /// Some key, `None` if the block is empty.
+    /// Returns some key, `None` if the block is empty.
     pub fn any_key(&self) -> Option<u64> {
         loop {
             let version = self.lock.read();
@@ -254,8 +256,8 @@ impl Block {
         }
     }
 
-    /// Sets the first entries of a block that no walk can reach. It must be linked then, or
-    /// [retired](Block::retire).
+    /// Sets the first entries of a block that no walk can reach. The caller must then link or
+    /// [retire](Block::retire) it.
     pub fn fill(&self, entries: &[(u64, u64)]) {
         for (i, &(key, payload)) in entries.iter().enumerate() {
             self.keys[i].store(key, Ordering::Relaxed);
@@ -269,7 +271,7 @@ impl Block {
     }
 }
 
-/// A block whose entries no other thread changes.
+/// A block whose entries no other thread can change.
 #[derive(Debug)]
 pub struct Latch<'b> {
     block: &'b Block,
@@ -341,8 +343,9 @@ impl Latch<'_> {
         self.count.store(count as u32 | latched, Ordering::Relaxed);
     }
 
-    /// Marks the block as replaced, before its replacement is linked: a thread that sees a change
-    /// in the replacement finds the old block obsolete. Only under the lock of the node above.
+    /// Marks the block as replaced. Call it before its replacement is linked, so that a thread that
+    /// sees a change in the replacement finds the old block obsolete. Only under the lock of the
+    /// node above.
     pub fn retire(self) {
         self.lock.retire_alone();
     }

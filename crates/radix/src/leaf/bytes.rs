@@ -14,10 +14,10 @@ use std::hash::BuildHasher;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// Two neighbouring blocks become one when they have no more entries together.
+/// The maximum number of entries that two neighbouring blocks have together to become one.
 const JOINED_MAX: usize = 20;
 
-/// The number of blocks by which a block is prefetched before it is freed.
+/// Number of blocks by which a block is prefetched before it is freed.
 const FREED_AHEAD: usize = 8;
 
 impl Symbols for Bytes {
@@ -55,7 +55,7 @@ impl Symbols for Bytes {
 
     #[inline]
     fn window(key: &[u8], from: usize, count: usize) -> Option<u64> {
-        // Unrolled, as the count is known.
+        // Unrolled, because the count is known.
         let bytes = key.get(from..from + count)?.iter();
         Some(bytes.fold(0, |bytes, &byte| bytes << 8 | u64::from(byte)))
     }
@@ -189,7 +189,7 @@ impl ReadLeaf for Bytes {
         strings::entries(memory, leaf, direction, guard, visit)
     }
 
-    /// Copies the entries of an ascending scan as they are packed in the block.
+    /// Copies the entries of an ascending scan in the block's packed form.
     #[inline]
     fn write_entries<'g>(
         memory: &'g Memory,
@@ -256,13 +256,13 @@ impl ModifyLeaf for Bytes {
         };
         let ascends = is_last && place.0 == block.count();
         strings::create_divided(memory, block, place, (key, value), depth, |count| {
-            // Keys that come in ascending order leave full blocks behind.
+            // Keys in ascending order leave full blocks behind.
             if ascends { count - 1 } else { count / 2 }
         })
     }
 
     fn discard_leaf(memory: &Memory, leaf: Ref) {
-        // SAFETY: no other thread knows the leaf.
+        // SAFETY: no other thread can reach the leaf.
         unsafe { strings::free(memory, leaf) };
     }
 
@@ -367,8 +367,8 @@ impl ModifyLeaf for Bytes {
 
 impl Reclaim for Bytes {
     unsafe fn free_unlinked(memory: &Arc<Memory>, shortcuts: &Tables, unlinked: &[Ref]) {
-        // SAFETY: no thread but this one reaches the blocks through the tree, and those that reach
-        // them by a shortcut only read. This one reads them before it frees them.
+        // SAFETY: no other thread reaches the blocks through the tree, and threads that reach them
+        // by a shortcut only read. This one reads them before it frees them.
         let guard = unsafe { crossbeam_epoch::unprotected() };
         let mut in_tables = Vec::new();
         for (i, &node) in unlinked.iter().enumerate() {
@@ -383,7 +383,7 @@ impl Reclaim for Bytes {
                 continue;
             }
             let block = Strings::latched(memory, node, guard);
-            // Those that were removed as well: they may have been inserted before.
+            // Including the removed keys: their shortcuts may have been inserted earlier.
             let hashes = || block.all_keys().map(Self::hash);
             if shortcuts.purge(node, hashes) {
                 in_tables.push(node);
@@ -394,8 +394,8 @@ impl Reclaim for Bytes {
             }
         }
         if !in_tables.is_empty() {
-            // SAFETY: no shortcut leads to them any more, and no thread adds one, so that after
-            // another grace period no thread reads them.
+            // SAFETY: no shortcut leads to them any more, and no thread adds one. After another
+            // grace period no thread reads them.
             unsafe { free_later(memory, in_tables, strings::free) };
         }
     }
@@ -406,18 +406,17 @@ impl Reclaim for Bytes {
     }
 }
 
-/// A copy of a block, under the lock of the node above, and latched.
+/// Returns a copy of a block that is latched. Only under the lock of the node above.
 pub fn copy_block(memory: &Memory, leaf: Ref, guard: &Guard) -> Result<Ref, Error> {
     strings::create_copy(memory, Strings::latched(memory, leaf, guard))
 }
 
-/// The units of memory that a block takes, which may be one that has been replaced.
+/// Returns the number of units of memory that a block takes; it may have been replaced.
 pub fn units_of_block(memory: &Memory, leaf: Ref) -> usize {
     strings::granules(memory, leaf)
 }
 
-/// A copy of a block with an entry in the place of those from position `at` to before `behind`, if
-/// it fits.
+/// Returns a copy of a block with an entry in place of those at positions `at..behind`, if it fits.
 fn edited(
     memory: &Memory,
     block: Strings<'_>,

@@ -9,46 +9,46 @@ use crate::node::{Dense, Inner, Ref, bitmap};
 use nearfield_core::{Bytes, Direction, Error, Form, Words};
 use std::ops::{Bound, ControlFlow};
 
-/// Entries at the last byte of sorted input that make a dense node: 16 blocks and a node16 take
-/// more memory.
+/// The minimum number of entries at the last byte of sorted input that make a dense node: 16 blocks
+/// and a node16 take more memory.
 const DENSE_AT: usize = 15 * BLOCK_MAX + 1;
-/// A dense node with no more entries becomes blocks again.
+/// The number of entries below which a dense node becomes blocks again.
 const DENSE_MIN: usize = 37;
 
-/// How dense nodes are used, where a form has any.
+/// Operations on dense nodes, for forms that have them.
 pub trait DenseNodes: Form {
-    /// The byte that a dense node decides on.
+    /// Returns the byte that a dense node decides on.
     fn last_byte(key: Self::Key<'_>) -> usize;
-    /// True if a dense node is the place of a key.
+    /// Returns true if a dense node is the place of a key.
     fn is_in_dense(memory: &Memory, node: Ref, key: Self::Key<'_>) -> bool;
-    /// Makes a change under the lock of a dense node. The caller counts entries: one more if it has
-    /// `Changed`, one less if it has `Shrunk`.
+    /// Makes a change under the lock of a dense node. The caller counts entries: one more for
+    /// `Changed`, one less for `Shrunk`.
     fn modify_in_dense<'v>(
         memory: &Memory,
         node: Ref,
         key: Self::Key<'_>,
         decide: &mut impl FnMut(Option<Self::Value<'_>>) -> Change<Self::Value<'v>>,
     ) -> InNode;
-    /// True if a dense node is to take the place of a node without room.
+    /// Returns true if a dense node must replace a node without room.
     fn becomes_dense(node: Inner<'_>) -> bool;
     /// Creates a dense node of entries in ascending order that belong in one.
     fn create_dense(
         memory: &Memory,
         entries: &[(Self::Key<'_>, Self::Value<'_>)],
     ) -> Result<Ref, Error>;
-    /// True if a number of entries that first differ in the byte at a depth are better kept in a
-    /// dense node.
+    /// Returns true if a number of entries that first differ in the byte at a depth should be kept
+    /// in a dense node.
     fn fills_dense(depth: usize, entries: usize) -> bool;
-    /// A dense node of sorted entries that agree in all bytes before a depth, if they are better
-    /// kept in one.
+    /// Returns a dense node of sorted entries that agree in all bytes before a depth, if they
+    /// should be kept in one.
     fn build_dense(
         memory: &Memory,
         depth: usize,
         entries: &[(Self::OwnedKey, Self::OwnedValue)],
     ) -> Result<Option<Ref>, Error>;
-    /// True if a dense node has so few entries that it ought not to be.
+    /// Returns true if a dense node has too few entries to stay.
     fn is_dense_underfull(memory: &Memory, node: Ref) -> bool;
-    /// The entries of a dense node, in ascending order. Under its lock.
+    /// Returns the entries of a dense node, in ascending order. Only under its lock.
     fn dense_entries(memory: &Memory, node: Ref) -> Vec<(Self::Key<'_>, Self::Value<'_>)>;
 }
 
@@ -138,7 +138,7 @@ impl DenseNodes for Words {
     }
 }
 
-/// Byte strings have no dense nodes: values of any length do not lie side by side.
+/// Byte strings have no dense nodes: values of any length cannot be stored as an array.
 impl DenseNodes for Bytes {
     fn last_byte(_key: &[u8]) -> usize {
         0
@@ -188,7 +188,7 @@ impl DenseNodes for Bytes {
     }
 }
 
-/// The payload of a key in a dense node, and the version at which it was read.
+/// Returns the payload of a key in a dense node, and the version at which it was read.
 #[inline]
 pub fn find(dense: &Dense, key: u64) -> (Option<u64>, Version) {
     let lock = &dense.header().lock;
@@ -203,7 +203,7 @@ pub fn find(dense: &Dense, key: u64) -> (Option<u64>, Version) {
     }
 }
 
-/// Calls `visit` for the entries of a dense node at one instant, those before a bound left out.
+/// Calls `visit` for the entries of a dense node at one instant, without those before a bound.
 pub fn entries(
     dense: &Dense,
     from: Bound<u64>,

@@ -1,11 +1,11 @@
 //! Leaves, and their differences between the two forms of a map.
 //!
 //! A leaf is a block of entries in ascending order. It covers as many neighbouring bytes of a node
-//! as it has room for the keys of; [`write`](crate::write) has its changes. Blocks of
-//! [words](block) and of [byte strings](strings) are changed in place where they have room. Keys
-//! and long values of byte strings stay where they are, so that readers can use them in place.
+//! as its room for their keys allows; [`write`](crate::write) contains its changes. Blocks of
+//! [words](block) and of [byte strings](strings) are changed in place if they have room. Keys and
+//! long values of byte strings never move, so that readers can use them in place.
 //!
-//! A look-up ends by comparing whole keys, which also checks the bytes that paths skip.
+//! A lookup ends by comparing whole keys, which also checks the bytes that paths skip.
 
 pub mod block;
 mod bytes;

@@ -1,4 +1,4 @@
-//! Creating and changing leaves.
+//! Creation and change of leaves.
 
 use super::ReadLeaf;
 use super::strings::STRINGS_MAX;
@@ -13,78 +13,78 @@ use nearfield_core::{Error, Form};
 pub type Entries<'g, F> =
     ArrayVec<(<F as Form>::Key<'g>, <F as Form>::Value<'g>), { STRINGS_MAX + 1 }>;
 
-/// Where a change under a node's lock is to be made.
+/// The place of a change under a node's lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot<'n> {
     pub node: Inner<'n>,
     /// The key's symbol at the node.
     pub symbol: Symbol,
-    /// True if the path to the node has skipped bytes, in which the key may differ from those
+    /// True if the path to the node has skipped bytes, in which the key may differ from the keys
     /// below.
     pub skipped: bool,
 }
 
-/// What the walk of a key to a leaf has found out.
+/// The knowledge that a key's walk to a leaf has gained.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<P> {
-    /// True if it has skipped bytes, in which the key may differ from those of the leaf.
+    /// True if the walk has skipped bytes, in which the key may differ from those of the leaf.
     pub skipped: bool,
     /// The node above, and its depth.
     pub parent: Ref,
     pub depth: usize,
-    /// What was [prepared](ReadLeaf::prepare).
+    /// The result of [`prepare`](ReadLeaf::prepare).
     pub prepared: P,
 }
 
-/// Where a leaf has room for an entry.
+/// The room for an entry in a leaf.
 #[derive(Clone, Copy, Debug)]
 pub enum Room {
-    /// In itself.
+    /// Room in the leaf itself.
     InPlace,
-    /// In this leaf, a copy of the old one with the entry, which no other thread knows yet.
+    /// A copy of the leaf that includes the entry, which no other thread can reach yet.
     Copy(Ref),
-    /// Nowhere.
+    /// No room.
     Full,
 }
 
 /// The result of a change to a node under its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InNode {
-    /// Nothing that readers of the node combine.
+    /// Nothing changed that readers of the node combine.
     Unchanged,
     Changed,
-    /// As `Changed`, and the node may be underfull now.
+    /// Same as `Changed`, and the node may now be underfull.
     Shrunk,
-    /// Nothing: the change needs a walk of its own.
+    /// Nothing changed: the change needs its own walk.
     Postponed,
 }
 
-/// How leaves are changed.
+/// Operations that change leaves.
 ///
-/// A method that changes a leaf, or decides by its content, is to be called under the lock of the
-/// node above and with the leaf [latched](ModifyLeaf::latch). A leaf that comes with a guard has
-/// been read from the tree under it.
+/// A method that changes a leaf, or decides by its content, must be called under the lock of the
+/// node above and with the leaf [latched](ModifyLeaf::latch). A leaf that is passed with a guard
+/// must have been read from the tree under that guard.
 pub trait ModifyLeaf: ReadLeaf {
-    /// Holds the latch of a leaf.
+    /// Guard that holds the latch of a leaf.
     type Latch<'m>;
 
-    /// Bytes of the unit in which leaves are allocated.
+    /// The size in bytes of the unit in which leaves are allocated.
     const LEAF_UNIT_BYTES: usize;
-    /// Units of the largest leaf.
+    /// Number of units of the largest leaf.
     const LEAF_UNITS_MAX: usize;
-    /// The most entries of a leaf.
+    /// The maximum number of entries in a leaf.
     const LEAF_ENTRIES_MAX: usize;
-    /// Two neighbouring leaves become one when they have no more entries together.
+    /// The maximum number of entries that two neighbouring leaves have together to become one.
     const JOINED_MAX: usize;
     /// True if trees have node48s.
     const HAS_NODE48: bool;
 
-    /// True if a leaf has room for entries, which are at most one more than a leaf may have.
+    /// Returns true if a leaf has room for entries, which are at most one more than the maximum.
     fn fits(entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> bool;
-    /// True if two leaves of entries are better joined.
+    /// Returns true if two leaves with these entries should be joined.
     fn joins(entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> bool;
-    /// Creates a leaf of entries, at least one, that fit, which no other thread knows yet. It must
-    /// be linked then, or [discarded](ModifyLeaf::discard_leaf).
+    /// Creates a leaf from one or more entries that fit. No other thread can reach it yet. The
+    /// caller must link or [discard](ModifyLeaf::discard_leaf) it.
     fn create(memory: &Memory, entries: &[(Self::Key<'_>, Self::Value<'_>)]) -> Result<Ref, Error>;
     /// Creates two leaves, or none.
     fn create_two(
@@ -92,10 +92,10 @@ pub trait ModifyLeaf: ReadLeaf {
         left: &[(Self::Key<'_>, Self::Value<'_>)],
         right: &[(Self::Key<'_>, Self::Value<'_>)],
     ) -> Result<[Ref; 2], Error>;
-    /// Creates two leaves of the entries of one without room and another entry, which may replace
-    /// one of them, divided where keys differ in the byte at `depth`; also returns the first byte
-    /// of the second. `is_last` tells whether the leaf is the last of its node. `None` if that is
-    /// impossible, or if the form leaves it to the caller.
+    /// Creates two leaves from the entries of a leaf without room and another entry, which may
+    /// replace one of them. They are divided where keys differ in the byte at `depth`. Also returns
+    /// the first byte of the second leaf. `is_last` is true if the leaf is the last of its node.
+    /// Returns `None` if that is impossible, or if the form leaves it to the caller.
     fn divided(
         _memory: &Memory,
         _leaf: Ref,
@@ -106,17 +106,17 @@ pub trait ModifyLeaf: ReadLeaf {
     ) -> Option<Result<(u8, [Ref; 2]), Error>> {
         None
     }
-    /// Frees a leaf that no other thread knows.
+    /// Frees a leaf that no other thread can reach.
     fn discard_leaf(memory: &Memory, leaf: Ref);
-    /// Adds all entries of a leaf, for which there is room.
+    /// Adds all entries of a leaf to `entries`, which has room for them.
     fn gather<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard, entries: &mut Entries<'g, Self>);
-    /// Keeps others from changing a leaf by [`alter_in_leaf`](ModifyLeaf::alter_in_leaf) as long as
-    /// it lives, if that is `needed`: see [`latching`](crate::latching). Only under the lock of the
-    /// node above.
+    /// Keeps other threads from changing a leaf by [`alter_in_leaf`](ModifyLeaf::alter_in_leaf)
+    /// while the result lives, if that is `needed`: see [`latching`](crate::latching). Only under
+    /// the lock of the node above.
     fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Self::Latch<'_>;
-    /// Changes a key as `decide` says, without the lock of the node above the leaf, if the
-    /// [rule](crate::latching::Rule) allows that and the change needs only the leaf. `decide` may
-    /// have been called without an effect.
+    /// Applies the decision of `decide` to a key, without the lock of the node above the leaf, if
+    /// the [rule](crate::latching::Rule) allows it and the change affects only the leaf. `decide`
+    /// may have been called without an effect.
     #[inline]
     fn alter_in_leaf<'v>(
         _memory: &Memory,
@@ -128,9 +128,9 @@ pub trait ModifyLeaf: ReadLeaf {
     ) -> Altered {
         Altered::Not
     }
-    /// The number of entries of a leaf.
+    /// Returns the number of entries in a leaf.
     fn count(memory: &Memory, leaf: Ref, guard: &Guard) -> usize;
-    /// The place of a key in a leaf, and its value.
+    /// Returns the place of a key in a leaf, and its value.
     fn find<'g>(
         memory: &'g Memory,
         leaf: Ref,
@@ -145,9 +145,9 @@ pub trait ModifyLeaf: ReadLeaf {
         value: Self::Value<'_>,
         guard: &Guard,
     ) -> Result<Room, Error>;
-    /// Makes room for a key that is absent: `InPlace` is to be followed by
-    /// [`insert`](ModifyLeaf::insert). It agrees with the keys of the leaf in the bytes before
-    /// `depth`, that of the node above.
+    /// Makes room for an absent key. After `InPlace` the caller must call
+    /// [`insert`](ModifyLeaf::insert). The key agrees with the keys of the leaf in the bytes before
+    /// `depth`, the depth of the node above.
     fn make_room(
         memory: &Memory,
         leaf: Ref,
@@ -155,7 +155,7 @@ pub trait ModifyLeaf: ReadLeaf {
         depth: usize,
         guard: &Guard,
     ) -> Result<Room, Error>;
-    /// Adds an entry where there is room in place.
+    /// Adds an entry for which there is room in place.
     fn insert(
         memory: &Memory,
         leaf: Ref,
@@ -165,9 +165,10 @@ pub trait ModifyLeaf: ReadLeaf {
     );
     /// Removes the entry at a place.
     fn remove(memory: &Memory, leaf: Ref, position: usize, guard: &Guard);
-    /// A copy without the entries that have been removed, if they take much of the leaf.
+    /// Returns a copy without the removed entries, if they take much of the leaf.
     fn compacted(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<Result<Ref, Error>>;
-    /// True if a leaf takes so little memory that it is to be joined with a small neighbour.
+    /// Returns true if a leaf takes so little memory that it should be joined with a small
+    /// neighbour.
     fn is_small(_memory: &Memory, _leaf: Ref, _guard: &Guard) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Reading leaves and dense nodes.
+//! Reads of leaves and dense nodes.
 
 use super::Symbols;
 use crate::memory::Memory;
@@ -7,14 +7,14 @@ use crossbeam_epoch::Guard;
 use nearfield_core::{Direction, EntriesWriter, Output};
 use std::ops::{Bound, ControlFlow};
 
-/// The result of a look-up in a leaf.
+/// The result of a lookup in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<V> {
-    /// The key, with this value.
+    /// The key is there, with this value.
     Found(V),
-    /// Other keys than the key.
+    /// The key is not there, only others.
     Absent,
-    /// A leaf that has been unlinked and proves nothing: the walk has to restart.
+    /// The leaf has been unlinked and proves nothing: the walk must restart.
     Dead,
 }
 
@@ -28,7 +28,7 @@ pub struct Scan<K> {
 }
 
 impl<K: Ord + Copy> Scan<K> {
-    /// True if a key lies behind the far bound.
+    /// Returns true if a key is after the far bound.
     #[inline]
     pub fn is_behind(&self, key: K) -> bool {
         match (self.to, self.direction) {
@@ -40,19 +40,19 @@ impl<K: Ord + Copy> Scan<K> {
         }
     }
 
-    /// True if a key does not lie before the near bound.
+    /// Returns true if a key is not before the near bound.
     #[inline]
     pub fn is_past(&self, key: K) -> bool {
         self.is_past_bound(self.from, key)
     }
 
-    /// True if a key lies behind the last one that was read, or else, if none was, not before the
-    /// near bound.
+    /// Returns true if a key is after the last one that was read. If none was read, returns true if
+    /// it is not before the near bound.
     ///
-    /// Entries of one terminal come in order. Those of the next may not: a block that has died
-    /// shows what it had, and the one before it may have been read after it had taken over the
-    /// range. It then had all entries that are in the range since the scan began, so that those of
-    /// the dead one are left out.
+    /// Entries of one terminal are in order. Those of the next may not be: a dead block shows its
+    /// former entries, and the block before it may have been read after it had taken over the
+    /// range. That block then had all entries that have been in the range since the scan began, so
+    /// those of the dead block are skipped.
     #[inline]
     pub fn is_next(&self, last: Option<K>, key: K) -> bool {
         self.is_past_bound(last.map_or(self.from, Bound::Excluded), key)
@@ -70,31 +70,32 @@ impl<K: Ord + Copy> Scan<K> {
     }
 }
 
-/// How terminals are read.
+/// Operations that read terminals.
 ///
-/// A *terminal* is a leaf or a dense node. Where a method takes one and a guard, it must have
-/// been read from the tree, or from the shortcut table, under that guard, which keeps it from
-/// being freed.
+/// A *terminal* is a leaf or a dense node. If a method takes a terminal and a guard, the terminal
+/// must have been read from the tree, or from the shortcut table, under that guard, which keeps it
+/// from being freed.
 pub trait ReadLeaf: Symbols {
-    /// The distance from a leaf's first line of a second one that a look-up reads; 0 for none.
+    /// The distance from a leaf's first line to a second one that a lookup reads; 0 if there is
+    /// none.
     const LEAF_SECOND_LINE: usize;
-    /// Lines that a scan reads of a leaf, about.
+    /// The approximate number of lines that a scan reads of a leaf.
     const LEAF_LINES: usize;
-    /// What [`prepare`](ReadLeaf::prepare) has found out; by default nothing.
+    /// The result of [`prepare`](ReadLeaf::prepare); by default empty.
     type Prepared: Copy + Default;
-    /// A value that a look-up has found: lent, or copied because it may change in place.
+    /// The value that a lookup has found: lent, or copied because it may change in place.
     type Found<'g>;
     /// True if the nodes at one level are often of several kinds.
     const MIXES_KINDS: bool;
 
-    /// The value that was found.
+    /// Borrows the value that was found.
     fn found<'f>(found: &'f Self::Found<'_>) -> Self::Value<'f>;
-    /// The child for a symbol. To be validated by the version unless under the lock or of a
+    /// Returns the child for a symbol. Validate it by the version, unless under the lock or for a
     /// node256.
     fn child(node: Inner<'_>, symbol: Symbol) -> Ref;
-    /// As [`child`](ReadLeaf::child), where the kind is known.
+    /// Returns the child like [`child`](ReadLeaf::child), for a known kind.
     fn child_of_small<N: Sorted>(node: &N, symbol: Symbol) -> Ref;
-    /// Entries that a subtree is expected to hold, by the tag of its top.
+    /// Returns the number of entries that a subtree is expected to hold, by the tag of its top.
     fn entries_expected(tag: usize) -> usize;
 
     /// Finds a key in a terminal that was read from the tree.
@@ -105,8 +106,9 @@ pub trait ReadLeaf: Symbols {
         prepared: Self::Prepared,
         guard: &'g Guard,
     ) -> Option<Self::Found<'g>>;
-    /// As [`lookup`](ReadLeaf::lookup) in a terminal that some earlier walk has reached, which may
-    /// have been unlinked since. `Absent` does not prove that the key is absent now.
+    /// Finds a key like [`lookup`](ReadLeaf::lookup), in a terminal that some earlier walk has
+    /// reached, and that may have been unlinked since. `Absent` does not prove that the key is
+    /// absent now.
     fn lookup_again<'g>(
         memory: &'g Memory,
         terminal: Ref,
@@ -114,8 +116,8 @@ pub trait ReadLeaf: Symbols {
         prepared: Self::Prepared,
         guard: &'g Guard,
     ) -> Lookup<Self::Found<'g>>;
-    /// As [`lookup_again`](ReadLeaf::lookup_again), and writes the outcome of the get at a
-    /// position. The outcome of a dead leaf is that of its last state.
+    /// Finds a key like [`lookup_again`](ReadLeaf::lookup_again), and writes the outcome of the get
+    /// at a position. The outcome of a dead leaf is that of its last state.
     fn answer(
         memory: &Memory,
         terminal: Ref,
@@ -124,9 +126,9 @@ pub trait ReadLeaf: Symbols {
         guard: &Guard,
         at: (usize, &mut Output<'_, Self>),
     ) -> Lookup<()>;
-    /// Prefetches the lines that a look-up reads of a terminal besides its first ones, which have
-    /// been prefetched before, or that a write reads. The result serves look-ups of the same key
-    /// in this terminal.
+    /// Prefetches the lines of a terminal that a lookup, or a write, reads besides its first ones,
+    /// which have already been prefetched. The result serves lookups of the same key in this
+    /// terminal.
     fn prepare(
         memory: &Memory,
         terminal: Ref,
@@ -134,13 +136,13 @@ pub trait ReadLeaf: Symbols {
         writes: bool,
         guard: &Guard,
     ) -> Self::Prepared;
-    /// Some key of a terminal; `None` if it is dead or empty.
+    /// Returns some key of a terminal; `None` if it is dead or empty.
     fn any_key<'g>(memory: &'g Memory, terminal: Ref, guard: &'g Guard) -> Option<Self::Key<'g>>;
-    /// True if a key that shares `shared` bytes with those of a terminal, which is a child of a
-    /// node of `depth`, has its own place in the terminal.
+    /// Returns true if a key that shares `shared` bytes with those of a terminal, which is a child
+    /// of a node of `depth`, belongs in the terminal.
     fn covers(terminal: Ref, depth: usize, shared: usize) -> bool;
-    /// Calls `visit` for the entries of a terminal in `direction`, as they are at one instant.
-    /// Those before the bound may be left out.
+    /// Calls `visit` for the entries of a terminal in `direction`, as of one instant. Those before
+    /// the bound may be skipped.
     fn entries<'g>(
         memory: &'g Memory,
         terminal: Ref,
@@ -149,8 +151,8 @@ pub trait ReadLeaf: Symbols {
         guard: &'g Guard,
         visit: impl FnMut(Self::Key<'g>, Self::Value<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
-    /// Writes the entries of a terminal that a scan is to read, and sets `last` to the last.
-    /// Breaks when the scan is complete.
+    /// Writes the entries of a terminal that are in the range of a scan, and sets `last` to the
+    /// last one. Breaks when the scan is complete.
     #[inline]
     fn write_entries<'g>(
         memory: &'g Memory,
@@ -164,7 +166,7 @@ pub trait ReadLeaf: Symbols {
     }
 }
 
-/// Writes the entries of a terminal that a scan is to read, one by one.
+/// Writes the entries of a terminal that are in the range of a scan, one by one.
 #[inline]
 pub(super) fn write_each<'g, F: ReadLeaf>(
     memory: &'g Memory,

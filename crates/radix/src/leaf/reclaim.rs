@@ -1,9 +1,9 @@
-//! Freeing what no thread can reach any more.
+//! Memory reclamation: nodes and leaves that no thread can reach any more are freed.
 //!
-//! The epochs call a function for what they free, and may do so while a thread is being pinned. A
-//! thread that ends has no place among the epochs any more: there, each function that pins the
-//! thread may call the next function within its own call, as often as functions wait. So such a
-//! function pins the thread only to free something later, and then not within another one.
+//! The epochs call a function for the memory that they free, and may do so while a thread is being
+//! pinned. A thread that ends no longer takes part in the epochs: there, each function that pins
+//! the thread may call the next function within its own call, as often as functions wait. So such a
+//! function pins the thread only to free something later, and never within another such function.
 
 use crate::memory::Memory;
 use crate::node::Ref;
@@ -12,19 +12,20 @@ use nearfield_core::Form;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is to be freed after another grace period.
+/// Nodes that will be freed after another grace period.
 type Later = (Arc<Memory>, Vec<Ref>);
 
-/// What no thread has handed to the epochs yet. Empty unless threads are at [`free_later`].
+/// The nodes that no thread has handed to the epochs yet. Empty unless threads are in
+/// [`free_later`].
 static WAITING: Mutex<Vec<Later>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// True while the thread is at [`free_later`]. Without a destructor, so that a thread that ends
+    /// True while the thread is in [`free_later`]. It has no destructor, so that a thread that ends
     /// still has it.
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How the memory of leaves is freed.
+/// Operations that free the memory of leaves.
 pub trait Reclaim: Form {
     /// Frees nodes and leaves that were unlinked a grace period ago.
     ///
@@ -41,19 +42,19 @@ pub trait Reclaim: Form {
 /// Calls `free` for nodes after another grace period.
 ///
 /// # Safety
-/// `free` may be called for them once no thread is pinned any more that is pinned now.
+/// `free` may be called for the nodes once all threads that are pinned now have been unpinned.
 pub unsafe fn free_later(memory: &Arc<Memory>, nodes: Vec<Ref>, free: unsafe fn(&Memory, Ref)) {
     let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     waiting().push((Arc::clone(memory), nodes));
     if IS_AT_WORK.replace(true) {
-        // The call that this one is within goes on.
+        // The enclosing call continues with them.
         return;
     }
     let guard = crossbeam_epoch::pin();
     let later = std::mem::take(&mut *waiting());
     let free_all = move || {
         for (memory, nodes) in later {
-            // SAFETY: promised by the caller, as the guard is from after its promise.
+            // SAFETY: promised by the caller; the guard is newer than the promise.
             nodes
                 .into_iter()
                 .for_each(|node| unsafe { free(&memory, node) });

@@ -1,4 +1,4 @@
-//! How the reads of a leaf are reported to a [`Probe`].
+//! Reports of the reads of a leaf to a [`Probe`].
 
 use super::block::{Block, PAYLOADS_AT};
 use super::strings;
@@ -9,9 +9,9 @@ use crate::node::{Dense, Kind, Ref};
 use crossbeam_epoch::Guard;
 use nearfield_core::{Bytes, Form, Words};
 
-/// What a probe is told of leaves and dense nodes.
+/// Reports of leaves and dense nodes to a probe.
 pub trait ReportLeaf: Form {
-    /// Reports what a look-up of a key reads of a terminal.
+    /// Reports the reads of a terminal that a lookup of a key makes.
     fn report(
         memory: &Memory,
         terminal: Ref,
@@ -19,9 +19,9 @@ pub trait ReportLeaf: Form {
         guard: &Guard,
         probe: &mut impl Probe,
     );
-    /// The bytes of a terminal, without those that lie apart.
+    /// Returns the bytes of a terminal, without those that are stored apart.
     fn bytes(memory: &Memory, terminal: Ref, guard: &Guard) -> usize;
-    /// Where bytes of a terminal lie apart, and how many, if any do.
+    /// Returns the address and number of the bytes that a terminal stores apart, if any.
     fn apart(_memory: &Memory, _terminal: Ref, _guard: &Guard) -> Option<(usize, usize)> {
         None
     }

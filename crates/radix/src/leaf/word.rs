@@ -14,23 +14,23 @@ use nearfield_core::{Direction, EntriesWriter, Error, Output, Words};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// Borrows the block that a leaf of a tree of words is.
+/// Borrows the block of a leaf of a tree of words.
 #[inline]
 pub(super) fn block(memory: &Memory, leaf: Ref) -> &Block {
-    // SAFETY: the leaf region of a tree of words has units of a block's size, and references to
-    // leaves are made by its allocator only. The region begins on a page, so that blocks are
-    // aligned, and is mapped as long as `memory`. Blocks consist of atomics, for which any
-    // content is valid, and are never accessed other than through shared references.
+    // SAFETY: the leaf region of a tree of words has units of a block's size, and only its
+    // allocator makes references to leaves. The region begins on a page, so that blocks are
+    // aligned, and is mapped as long as `memory`. Blocks consist of atomics, for which any content
+    // is valid, and are never accessed other than through shared references.
     unsafe { &*memory.leaf_address(leaf).cast() }
 }
 
-/// A block whose latch the caller of a method holds.
+/// Returns a block whose latch the caller of a method holds.
 #[inline]
 fn latched(memory: &Memory, leaf: Ref) -> Latch<'_> {
     block(memory, leaf).latch(false)
 }
 
-/// The byte of a word at a depth.
+/// Returns the byte of a word at a depth.
 #[inline]
 fn byte_at(key: u64, depth: usize) -> u8 {
     (key >> (56 - 8 * (depth & 7))) as u8
@@ -65,7 +65,7 @@ impl Symbols for Words {
     }
 }
 
-/// Finds a key in a terminal; also returns the version that it was found at.
+/// Finds a key in a terminal; also returns the version at which it was found.
 #[inline(always)]
 fn find(memory: &Memory, terminal: Ref, key: u64) -> (Option<u64>, Version) {
     match terminal.is_leaf() {
@@ -102,7 +102,7 @@ impl ReadLeaf for Words {
         [4, 8, 24, 64, 64, 96, 96, 0][tag]
     }
 
-    // Called, it takes a tenth of a get's time in the cache.
+    // As a call, it takes a tenth of a get's time in the cache.
     #[inline(always)]
     fn lookup<'g>(
         memory: &'g Memory,
@@ -193,7 +193,7 @@ impl ReadLeaf for Words {
         }
     }
 
-    /// Copies the entries of an ascending scan that stand in a block at once.
+    /// Copies the entries of an ascending scan that are in a block at once.
     #[inline]
     fn write_entries<'g>(
         memory: &'g Memory,
@@ -237,8 +237,8 @@ impl ModifyLeaf for Words {
     const LEAF_UNITS_MAX: usize = 1;
     const LEAF_ENTRIES_MAX: usize = BLOCK_MAX;
     const JOINED_MAX: usize = 5;
-    // It would save three quarters of a node256, but each look-up would read a line more; with 17
-    // ranges of about five keys, a node256 takes 13 bytes a key, with more it takes less.
+    // A node48 would save three quarters of a node256, but each lookup would read a line more. With
+    // 17 ranges of about five keys, a node256 takes 13 bytes a key, and less with more ranges.
     const HAS_NODE48: bool = false;
 
     #[inline]
@@ -367,8 +367,8 @@ impl ModifyLeaf for Words {
 
 impl Reclaim for Words {
     unsafe fn free_unlinked(memory: &Arc<Memory>, _shortcuts: &Tables, unlinked: &[Ref]) {
-        // A stale shortcut may lead to a block for ever. Its memory never becomes anything but
-        // blocks, which are live with a key only if they are the key's.
+        // A stale shortcut may lead to a block forever. Its memory is only ever reused for blocks,
+        // and a live block with a key is always that key's block.
         memory.free_all(unlinked);
     }
 

@@ -5,7 +5,7 @@ use super::pieces::Pieces;
 use super::region::Region;
 use nearfield_core::Error;
 
-/// Allocates runs of units from one region.
+/// The allocator of runs of units from one region.
 #[derive(Debug)]
 pub struct Allocator {
     region: Region,
@@ -14,7 +14,7 @@ pub struct Allocator {
 
 #[derive(Debug)]
 enum Free {
-    /// All runs are of one unit.
+    /// The free units if each run has one unit.
     Items(Items),
     Pieces(Pieces),
 }
@@ -36,14 +36,14 @@ impl Allocator {
         Ok(Allocator { region, free })
     }
 
-    /// The address of a unit.
+    /// Returns the address of a unit.
     #[inline]
     pub fn address(&self, index: u32) -> *mut u8 {
         self.region.address(index)
     }
 
     /// Allocates a number of units. Their content is that of the last user, or zeros. `grow`
-    /// decides whether that many bytes may be taken from the system.
+    /// decides if the given number of bytes may be taken from the system.
     pub fn allocate(
         &self,
         units: usize,
@@ -86,7 +86,7 @@ impl Allocator {
         }
     }
 
-    /// Prefetches the lines that [`free`](Allocator::free) is going to change.
+    /// Prefetches the lines that [`free`](Allocator::free) will change.
     #[inline]
     pub fn prefetch_to_free(&self, first: u32) {
         if let Free::Pieces(pieces) = &self.free {
@@ -94,7 +94,7 @@ impl Allocator {
         }
     }
 
-    /// The bytes in use.
+    /// Returns the bytes in use.
     pub fn live_bytes(&self) -> usize {
         let units = match &self.free {
             Free::Items(items) => items.live(),
@@ -103,12 +103,12 @@ impl Allocator {
         units * self.stride()
     }
 
-    /// The bytes of a unit.
+    /// Returns the size of a unit in bytes.
     pub fn stride(&self) -> usize {
         self.region.stride()
     }
 
-    /// The bytes taken from the system, in use or free, and not given back.
+    /// Returns the number of bytes taken from the system, in use or free, and not given back.
     pub fn bytes_taken(&self) -> usize {
         match &self.free {
             Free::Items(items) => items.bytes_taken(&self.region),
@@ -116,7 +116,7 @@ impl Allocator {
         }
     }
 
-    /// The pieces, unless all runs are of one unit.
+    /// Returns the pieces, unless each run has one unit.
     pub fn pieces(&self) -> Option<(&Pieces, &Region)> {
         match &self.free {
             Free::Items(_) => None,
@@ -124,7 +124,7 @@ impl Allocator {
         }
     }
 
-    /// True if pieces have been freed lately that may be worth giving back.
+    /// Returns true if pieces have recently been freed that may be worth giving back.
     #[inline]
     pub fn may_give_back(&self) -> bool {
         match &self.free {

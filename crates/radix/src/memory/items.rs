@@ -1,14 +1,14 @@
 //! Free lists of items of one unit.
 //!
-//! Each [stripe](super::stripes) has free items of its own. A stripe that collects many, because
-//! its threads free items that others allocate, spills half of them to a list for all.
+//! Each [stripe](super::stripes) has its own free items. A stripe that collects many, because its
+//! threads free items that other threads allocate, spills half of them to a shared list.
 //!
-//! Memory is type-stable: a freed item is used again for the same kind, and its lock word stays a
-//! lock word.
+//! Memory is type-stable: a freed item is reused for the same kind, and its lock word stays a lock
+//! word.
 //!
 //! A tree outgrows its small nodes all at about the same time. When nearly all items of a region
 //! are free, those that fill whole pieces of memory are [given back](Items::give_back). They stay
-//! on a list of their own, and are used again after all others.
+//! on their own list, and are reused after all others.
 
 use super::region::Region;
 use super::stripes::Stripes;
@@ -18,24 +18,24 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Free items that a stripe keeps before it spills.
+/// The maximum number of free items that a stripe keeps before it spills.
 const FREE_MAX: usize = 8192;
 
-/// The number of allocations by which a free item is prefetched.
+/// Number of allocations by which a free item is prefetched.
 const AHEAD: usize = 4;
 
-/// Free bytes of a region that are worth giving back.
+/// The minimum number of free bytes of a region that are given back.
 const GIVEN_BACK_FROM: usize = 256 << 10;
 
-/// Bytes that a stripe takes from a region at once.
+/// Number of bytes that a stripe takes from a region at once.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// See the [module](self).
+/// The free items of a region; see the [module](self).
 #[derive(Debug)]
 pub struct Items {
     stripes: Stripes<Stripe>,
     shared: Mutex<Shared>,
-    /// The items whose memory has been given back.
+    /// Number of items whose memory has been given back.
     given_back: AtomicUsize,
     has_spilled: AtomicBool,
     chunk: u32,
@@ -44,7 +44,7 @@ pub struct Items {
 /// Free items for all stripes.
 #[derive(Debug, Default)]
 struct Shared {
-    /// In lists as they were spilled: a single long one would be moved as it grows.
+    /// The spilled items, one list per spill: a single long list would be moved as it grows.
     spilled: Vec<Vec<u32>>,
     /// Items without memory.
     given_back: Vec<Range<u32>>,
@@ -52,10 +52,10 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Stripe {
-    /// Items taken from the region and not used yet.
+    /// The items taken from the region but not used yet.
     fresh: Range<u32>,
     free: Vec<u32>,
-    /// Items in use; may be negative where others' items are freed here.
+    /// Number of items in use; may be negative if this stripe frees items of others.
     live: i64,
 }
 
@@ -67,7 +67,7 @@ impl Stripe {
 }
 
 impl Items {
-    /// Free lists of items of `stride` bytes.
+    /// Creates free lists of items of `stride` bytes.
     pub fn new(stride: usize) -> Items {
         Items {
             stripes: Stripes::new(Stripe::default),
@@ -79,7 +79,7 @@ impl Items {
     }
 
     /// Allocates an item of a region. Its content is that of its last user, or zeros. `grow`
-    /// decides whether that many bytes may be taken from the region.
+    /// decides if the given number of bytes may be taken from the region.
     pub fn allocate(
         &self,
         region: &Region,
@@ -115,8 +115,8 @@ impl Items {
             Some(index) => index,
             None => self.allocate_fresh(region, stripe, grow)?,
         };
-        // Items that were freed are out of the cache by now; the caller is going to write to the
-        // one it gets. Ask for the one that comes after the next few.
+        // Items that were freed are out of the cache by now, and the caller will write to the item
+        // that it gets. Prefetch the one after the next few.
         let free = &stripe.free;
         if let Some(&coming) = free.len().checked_sub(AHEAD).and_then(|i| free.get(i)) {
             let line = region.address(coming).cast_const();
@@ -172,8 +172,8 @@ impl Items {
         region.take(self.chunk).ok_or_else(|| region.full())
     }
 
-    /// A free item of another stripe. Stripes whose lock is held are skipped, because the caller
-    /// holds its own.
+    /// Returns a free item of another stripe. Stripes whose lock is held are skipped, because the
+    /// caller holds its own.
     fn take_from_others(&self) -> Option<u32> {
         self.stripes
             .others()
@@ -194,13 +194,13 @@ impl Items {
         }
     }
 
-    /// The items in use.
+    /// Returns the number of items in use.
     pub fn live(&self) -> usize {
         let items: i64 = self.stripes.all().map(|stripe| stripe.live).sum();
         items.max(0) as usize
     }
 
-    /// The bytes taken from the system, in use or free, and not given back.
+    /// Returns the number of bytes taken from the system, in use or free, and not given back.
     pub fn bytes_taken(&self, region: &Region) -> usize {
         let given_back = self.given_back.load(Ordering::Relaxed) * region.stride();
         region.bytes_taken().saturating_sub(given_back)
@@ -235,7 +235,7 @@ impl Items {
             let items = first..first + run.len() as u32;
             first = items.end;
             if run[0] {
-                // SAFETY: all items of the run are free, and on no list any more; the caller
+                // SAFETY: all items of the run are free, and no longer on a list; the caller
                 // promises that no thread refers to them.
                 let given = unsafe { region.give_back(items.clone()) };
                 count += given.len();
@@ -276,7 +276,7 @@ mod tests {
         let all: Vec<u32> = (0..20_000).map(|_| allocate()).collect();
         let taken = items.bytes_taken(&region);
         let write = |item: u32, byte: u8| {
-            // SAFETY: the item is this test's, and 96 bytes long.
+            // SAFETY: the item belongs to this test, and 96 bytes long.
             unsafe { region.address(item).write_bytes(byte, 96) };
         };
         all.iter().for_each(|&item| write(item, 7));
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Memory that is freed by another thread must not be lost to one that has none left.
+    /// Memory that another thread has freed must not be lost to a thread that has none left.
     #[test]
     fn what_another_thread_has_freed_is_found() {
         let region = Region::reserve(64, 1 << 20, 0).expect("address space");

@@ -17,17 +17,17 @@ use pieces::Pieces;
 use region::Region;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Address space a region reserves at most. It costs nothing until it is used.
+/// The maximum address space that a region reserves. It costs nothing until it is used.
 const REGION_BYTES_MAX: u64 = 64 << 30;
 
-/// The same for leaves.
+/// The maximum address space of the region of leaves.
 const LEAF_REGION_BYTES_MAX: u64 = 256 << 30;
 
-/// Regions consist of huge pages from here on; a small map stays small.
+/// The size from which on a region consists of huge pages; a small map stays small.
 const SMALL_BYTES: usize = 2 << 20;
 
-/// The same for small nodes, which are few in large trees: half a huge page for each kind would
-/// show.
+/// The size from which on a region of small nodes consists of huge pages. Small nodes are few in
+/// large trees: half a huge page for each kind would be noticeable.
 const SMALL_NODE_BYTES: usize = 2 << 20;
 
 /// All memory of a tree.
@@ -39,44 +39,44 @@ pub struct Memory {
     node48: Allocator,
     node256: Allocator,
     dense: Allocator,
-    /// Bytes of entries outside the leaf region.
+    /// Number of bytes of entries outside the leaf region.
     outside_bytes: AtomicUsize,
-    /// Where the item of the reference 0 would be, and how far apart items are, by tag, for
-    /// [`line`](Memory::line).
+    /// The address that the item of the reference 0 would have, and the distance between items, by
+    /// tag, for [`line`](Memory::line).
     places: [(usize, usize); KINDS],
-    /// Bytes taken from the system and the greatest number allowed.
+    /// Number of bytes taken from the system, and its limit.
     taken_bytes: AtomicUsize,
     limit_bytes: usize,
     /// True if memory was ever refused.
     was_short: AtomicBool,
 }
 
-/// Bytes by kind: those that nodes and leaves of a tree use, and those taken from the system for
-/// them.
+/// Number of bytes by kind: those in use by nodes and leaves of a tree, and those taken from the
+/// system for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Node4s in use.
+    /// Bytes of node4s in use.
     pub node4_bytes: usize,
-    /// Node16s in use.
+    /// Bytes of node16s in use.
     pub node16_bytes: usize,
-    /// Node48s in use.
+    /// Bytes of node48s in use.
     pub node48_bytes: usize,
-    /// Node256s in use.
+    /// Bytes of node256s in use.
     pub node256_bytes: usize,
-    /// Dense nodes in use: payloads of 8-byte keys that differ in their last byte only.
+    /// Bytes of dense nodes in use: payloads of 8-byte keys that differ in their last byte only.
     pub dense_bytes: usize,
-    /// Leaves in use, keys and values included.
+    /// Bytes of leaves in use, including keys and values.
     pub leaf_bytes: usize,
-    /// The shortcut table.
+    /// Bytes of the shortcut table.
     pub shortcut_bytes: usize,
-    /// The table by which walks of byte strings jump to the nodes behind a prefix.
+    /// Bytes of the table by which walks of byte strings jump to the nodes after a prefix.
     pub jump_bytes: usize,
-    /// Everything taken from the system: in use, free for use again, or not used yet.
+    /// All bytes taken from the system: in use, free for reuse, or not used yet.
     pub taken_bytes: usize,
 }
 
 impl MemoryUse {
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     pub fn total_bytes(&self) -> usize {
         self.node4_bytes
             + self.node16_bytes
@@ -91,7 +91,7 @@ impl MemoryUse {
 
 impl Memory {
     /// Reserves address space for a tree that may take `limit_bytes` of memory, and whose leaves
-    /// are one to `leaf_units_max` units of `leaf_unit_bytes` long.
+    /// are one to `leaf_units_max` units of `leaf_unit_bytes` bytes long.
     pub fn new(
         limit_bytes: usize,
         leaf_unit_bytes: usize,
@@ -141,7 +141,7 @@ impl Memory {
         }
     }
 
-    /// Asks for leave to take more memory.
+    /// Checks that more memory may be taken, and accounts for it.
     fn grow(&self, bytes: usize) -> Result<(), Error> {
         let taken = self.taken_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if taken <= self.limit_bytes {
@@ -157,7 +157,8 @@ impl Memory {
         })
     }
 
-    /// True if memory was ever refused: some nodes may not have become smaller for lack of it.
+    /// Returns true if memory was ever refused: some nodes may then have stayed larger than
+    /// necessary.
     pub fn was_short(&self) -> bool {
         self.was_short.load(Ordering::Relaxed)
     }
@@ -209,7 +210,7 @@ impl Memory {
         self.leaves.free(leaf.index(), units);
     }
 
-    /// Prefetches the lines that freeing a leaf is going to change.
+    /// Prefetches the lines that freeing a leaf will change.
     #[inline]
     pub fn prefetch_to_free(&self, leaf: Ref) {
         self.leaves.prefetch_to_free(leaf.index());
@@ -228,47 +229,47 @@ impl Memory {
         self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// True if there are entries outside the leaf region.
+    /// Returns true if there are entries outside the leaf region.
     pub fn has_outside(&self) -> bool {
         self.outside_bytes.load(Ordering::Relaxed) > 0
     }
 
-    /// The address of a leaf.
+    /// Returns the address of a leaf.
     #[inline]
     pub fn leaf_address(&self, leaf: Ref) -> *mut u8 {
         debug_assert_eq!(leaf.kind(), Kind::Leaf);
         self.leaves.address(leaf.index())
     }
 
-    /// The first cache line of a node or leaf, for prefetching, without a branch.
+    /// Returns the first cache line of a node or leaf, for prefetching, without a branch.
     #[inline]
     pub fn line(&self, node: Ref) -> *const u8 {
         let (start, stride) = self.places[node.tag()];
         std::ptr::with_exposed_provenance(start.wrapping_add(node.bits() as usize * stride))
     }
 
-    /// What a walk reads of an inner node to find the child for a symbol.
+    /// Returns the reads that a walk makes of an inner node to find the child for a symbol.
     pub fn visit(&self, node: Ref, symbol: Symbol) -> Visit {
         let address = self.line(node).addr();
         self.inner(node).visit(address, node.is_next_256(), symbol)
     }
 
-    /// The first bytes of a node or leaf.
+    /// Returns the first bytes of a node or leaf.
     ///
     /// # Safety
-    /// It has so many, and no thread changes them as long as the result lives.
+    /// It has `count` bytes, and no thread changes them while the result lives.
     pub unsafe fn first_bytes(&self, node: Ref, count: usize) -> &[u8] {
-        // SAFETY: the bytes lie in a region that stays mapped as long as `self`, and was filled
-        // with zeros when it was mapped. The caller promises that nobody writes to them.
+        // SAFETY: the bytes are in a region that stays mapped as long as `self`, and was filled
+        // with zeros when it was mapped. The caller promises that no thread writes to them.
         unsafe { std::slice::from_raw_parts(self.line(node), count) }
     }
 
-    /// The lock of an inner node of any kind.
+    /// Returns the lock of an inner node of any kind.
     #[inline]
     pub fn lock(&self, node: Ref) -> &VersionLock {
         debug_assert!(node.is_inner());
-        // SAFETY: see below; all kinds of inner nodes begin with their header, and that with the
-        // lock.
+        // SAFETY: see below; all kinds of inner nodes begin with their header, which begins with
+        // the lock.
         unsafe { &*self.line(node).cast() }
     }
 
@@ -284,11 +285,11 @@ impl Memory {
         }
     }
 
-    // References are made by `allocate_inner` only, so that the index of one lies within the
-    // region of its kind, which stays mapped as long as `self`. Items are aligned because the
-    // region begins on a page and the stride is a multiple of the alignment. The nodes consist
-    // of atomics and padding, for which any content is valid, zeros too; they are never accessed
-    // other than through shared references.
+    // Only `allocate_inner` makes references, so the index of one is within the region of its kind,
+    // which stays mapped as long as `self`. Items are aligned because the region begins on a page
+    // and the stride is a multiple of the alignment. The nodes consist of atomics and padding, for
+    // which any content is valid, including zeros; they are only accessed through shared
+    // references.
 
     /// Borrows a node4.
     #[inline]
@@ -337,7 +338,7 @@ impl Memory {
         unsafe { &*self.dense.address(node.index()).cast() }
     }
 
-    /// The reference to put into a slot of a node of `parent_depth`.
+    /// Returns the reference that a slot of a node of `parent_depth` must hold.
     pub fn edge(&self, parent_depth: usize, child: Ref) -> Ref {
         match child.kind() {
             Kind::Node256 | Kind::Skipping256 => {
@@ -353,13 +354,13 @@ impl Memory {
         }
     }
 
-    /// True if so many byte strings are gone that their memory may be worth giving back.
+    /// Returns true if enough byte strings are gone for their memory to be worth giving back.
     #[inline]
     pub fn may_give_back(&self) -> bool {
         self.leaves.may_give_back()
     }
 
-    /// Gives memory of small nodes that the tree has outgrown back to the system, if most of a
+    /// Gives memory back to the system: of small nodes that the tree has outgrown, if most of a
     /// kind are free, and of byte strings, if many are gone.
     ///
     /// # Safety
@@ -375,7 +376,7 @@ impl Memory {
         }
     }
 
-    /// The blocks of byte strings; `None` if the leaves are words'.
+    /// Returns the blocks of byte strings; `None` if the leaves are words'.
     pub fn leaf_pieces(&self) -> Option<(&Pieces, &Region)> {
         self.leaves.pieces()
     }
@@ -395,7 +396,7 @@ impl Memory {
         bytes
     }
 
-    /// The bytes that have been taken for inner and dense nodes.
+    /// Returns the number of bytes that have been taken for inner and dense nodes.
     pub fn node_bytes_taken(&self) -> usize {
         let regions = [
             &self.node4,
@@ -407,7 +408,7 @@ impl Memory {
         regions.iter().map(|region| region.bytes_taken()).sum()
     }
 
-    /// Bytes in use and taken, by kind.
+    /// Returns the number of bytes in use and taken, by kind.
     pub fn bytes(&self) -> MemoryUse {
         let outside = self.outside_bytes.load(Ordering::Relaxed);
         let regions = [

@@ -7,10 +7,10 @@ use memmap2::{MmapOptions, MmapRaw};
 use nearfield_core::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory is given back in pieces of this size, a multiple of every system's pages.
+/// The unit in which memory is given back, a multiple of every system's page size.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The least address space worth having.
+/// The minimum useful address space.
 const RESERVED_BYTES_MIN: usize = 1 << 20;
 
 /// Zeroed memory for `capacity` items of `stride` bytes each. Only pages that have been touched
@@ -24,8 +24,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Reserves address space for `capacity` items, or, where the system grants less, for as
-    /// many as it does. It is backed by huge pages from `small_bytes` on.
+    /// Reserves address space for `capacity` items, or for fewer if the system grants less. It is
+    /// backed by huge pages from `small_bytes` on.
     pub fn reserve(stride: usize, capacity: u64, small_bytes: usize) -> Result<Region, Error> {
         let mut bytes = stride * capacity as usize;
         loop {
@@ -33,7 +33,7 @@ impl Region {
                 Ok(map) => {
                     #[cfg(target_os = "linux")]
                     {
-                        // Refused where the system has no huge pages; the map works without.
+                        // Refused if the system has no huge pages; the map works without them.
                         let _ = map.advise_range(
                             Advice::HugePage,
                             small_bytes,
@@ -70,8 +70,8 @@ impl Region {
         Some((first as u32, count as u32))
     }
 
-    /// Gives the memory of neighbouring items back to the system, as far as whole pieces lie within
-    /// it. Returns the items in it: their content is zeros when they are next touched.
+    /// Gives the memory of neighbouring items back to the system, as far as it contains whole
+    /// pieces. Returns the items in it: their content is zeros when they are next touched.
     ///
     /// # Safety
     /// No thread may rely on the content of the items.
@@ -85,7 +85,7 @@ impl Region {
         #[cfg(target_os = "linux")]
         {
             let advice = UncheckedAdvice::DontNeed;
-            // SAFETY: the range lies within the items, whose content no thread relies on, as the
+            // SAFETY: the range is within the items, whose content no thread relies on, as the
             // caller promises. It contains no other memory.
             let given = unsafe { self.map.unchecked_advise_range(advice, start, end - start) };
             match given {
@@ -97,12 +97,12 @@ impl Region {
         none
     }
 
-    /// The items that there can be.
+    /// Returns the maximum number of items.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// That no item can be taken any more.
+    /// Creates the error that no item can be taken any more.
     pub fn full(&self) -> Error {
         Error::OutOfMemory {
             what: format!(
@@ -112,17 +112,17 @@ impl Region {
         }
     }
 
-    /// The bytes of an item.
+    /// Returns the size of an item in bytes.
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The bytes of all items that have been taken.
+    /// Returns the number of bytes of all items that have been taken.
     pub fn bytes_taken(&self) -> usize {
         self.next.load(Ordering::Relaxed).min(self.capacity) as usize * self.stride
     }
 
-    /// The address of an item, within the region whenever the item has been taken.
+    /// Returns the address of an item. It is within the region if the item has been taken.
     #[inline]
     pub fn address(&self, index: u32) -> *mut u8 {
         self.map

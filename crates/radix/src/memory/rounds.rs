@@ -1,17 +1,17 @@
-//! The state of [compaction](crate::compaction): one round after the other.
+//! The state of [compaction](crate::compaction): one round after another.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// After a round that has given back little, the memory in use changes by this part before the next
-/// one begins.
+/// The part (1 in this number) by which the memory in use must change, after a round that has given
+/// back little, before the next round begins.
 const CHANGE_PART: usize = 16;
 
-/// The round that is under way. See the [module](self).
+/// The current round. See the [module](self).
 #[derive(Debug, Default)]
 pub struct Rounds(Mutex<Round>);
 
-/// A round, and what the one before has shown.
+/// A round, and the result of the one before.
 #[derive(Debug, Default)]
 pub struct Round {
     pub phase: Phase,
@@ -21,23 +21,23 @@ pub struct Round {
     pub copied: usize,
 }
 
-/// How far a round has come.
+/// The progress of a round.
 #[derive(Debug, Default)]
 pub enum Phase {
     #[default]
     Rest,
-    /// Spans, and whether all threads have settled.
+    /// Spans, and true once all threads have settled.
     Settle(Vec<u32>, Arc<AtomicBool>),
-    /// Spans, the one that is being emptied, and the unit there up to which it is.
+    /// Spans, the one that is being emptied, and the unit up to which it has been emptied.
     Move(Vec<u32>, usize, usize),
-    /// Spans, and whether all threads have left the old blocks.
+    /// Spans, and true once all threads have left the old blocks.
     Leave(Vec<u32>, Arc<AtomicBool>),
-    /// Spans, and whether all threads that may be freeing the old blocks have finished.
+    /// Spans, and true once all threads that may be freeing the old blocks have finished.
     Free(Vec<u32>, Arc<AtomicBool>),
 }
 
 impl Rounds {
-    /// The round, unless another thread is at work on it.
+    /// Returns the round, unless another thread is working on it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, Round>> {
         match self.0.try_lock() {
             Ok(round) => Some(round),
@@ -49,7 +49,7 @@ impl Rounds {
 }
 
 impl Round {
-    /// True if the last round has given back little, and the map has hardly changed since.
+    /// Returns true if the last round has given back little, and the map has hardly changed since.
     pub fn is_useless(&self, used: usize) -> bool {
         self.useless_at
             .is_some_and(|at| at.abs_diff(used) < at / CHANGE_PART)

@@ -1,4 +1,5 @@
-//! State in 16 copies for all threads, so that the lock of each is hardly ever contended.
+//! State in 16 copies shared by all threads, so that the lock of each copy is hardly ever
+//! contended.
 
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -7,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const STRIPES: usize = 16;
 
-/// See the [module](self). A panic while a lock is held can only come from a failed allocation of a
-/// `Vec`, which leaves the state valid.
+/// The copies; see the [module](self). A panic while a lock is held can only come from a failed
+/// allocation of a `Vec`, which leaves the state valid.
 #[derive(Debug)]
 pub struct Stripes<T>(Box<[CachePadded<Mutex<T>>]>);
 
@@ -18,7 +19,7 @@ impl<T> Stripes<T> {
         Stripes((0..STRIPES).map(stripe).collect())
     }
 
-    /// The stripe of this thread.
+    /// Returns the stripe of this thread.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
@@ -35,13 +36,13 @@ impl<T> Stripes<T> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All stripes, one after the other.
+    /// Returns all stripes, one after another.
     pub fn all(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         let stripes = self.0.iter();
         stripes.map(|stripe| stripe.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Stripes whose lock is free; the caller may hold its own.
+    /// Returns the stripes whose lock is free; the caller may hold its own.
     pub fn others(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().filter_map(|stripe| stripe.try_lock().ok())
     }

@@ -13,7 +13,8 @@ use crossbeam_epoch::Guard;
 use nearfield_core::packed::{PackedLengths, packed_length};
 use std::sync::atomic::Ordering;
 
-/// A value of another length is not set in place if more than this part of the block were lost.
+/// The part (1 in this number) of a block that may be lost for a value of another length to be set
+/// in place.
 const LOST_PART: usize = 8;
 
 /// Takes the latch of a block, after waiting for others, if it is `needed`: see
@@ -23,12 +24,12 @@ pub fn latch(memory: &Memory, leaf: Ref, needed: bool) -> Latch<'_> {
     header(memory, leaf).latch(needed)
 }
 
-/// Changes a key as `decide` says, under the latch alone, unless that needs more than the block,
-/// the block is dead, or another thread holds the latch. `decide` may have been called without an
-/// effect.
+/// Applies the decision of `decide` to a key, under the latch alone, unless the change affects more
+/// than the block, the block is dead, or another thread holds the latch. `decide` may have been
+/// called without an effect.
 ///
 /// A block that is not dead is linked, or was when its latch was taken, because a thread that
-/// replaces it latches it before. It still covers its former range, because a smaller range needs
+/// replaces it latches it first. It still covers its former range, because a smaller range needs
 /// another block.
 #[inline]
 pub fn alter<'v>(
@@ -63,8 +64,8 @@ pub fn alter<'v>(
     if !block.has_room(key, value) {
         return Altered::Not;
     }
-    // The keys agree in the bytes before the depth, as no thread changes them, unless the node had
-    // been removed before.
+    // The keys agree in the bytes before the depth, which no thread changes, unless the node had
+    // already been removed.
     let rank = match memory.lock(known.parent).is_locked_or_obsolete() {
         true => block.rank(key),
         false => block.rank_behind(key, known.depth),
@@ -73,7 +74,7 @@ pub fn alter<'v>(
     Altered::Inserted
 }
 
-/// Sets the value at a position in place. False if there is no room. Only under the latch.
+/// Sets the value at a position in place. Returns false if there is no room. Only under the latch.
 pub fn set(memory: &Memory, leaf: Ref, position: usize, value: &[u8], guard: &Guard) -> bool {
     Strings::latched(memory, leaf, guard).set(position, value)
 }
@@ -100,14 +101,14 @@ pub fn mark_dead(memory: &Memory, leaf: Ref) {
 }
 
 impl Strings<'_> {
-    /// The length of the block.
+    /// Returns the length of the block.
     #[inline]
     pub(super) fn length(self) -> usize {
         self.state.granules() * GRANULE_BYTES
     }
 
-    /// True if a key begins with the bytes of its keys before a depth: those that the path to the
-    /// block may skip.
+    /// Returns true if a key begins with the bytes that this block's keys have before a depth:
+    /// those that the path to the block may skip.
     fn has_prefix(self, key: &[u8], depth: usize) -> bool {
         let prefix = key.get(..depth);
         self.count() > 0 && prefix.is_some() && prefix == self.key(0).get(..depth)
@@ -117,25 +118,25 @@ impl Strings<'_> {
         !self.state.is_outside() && self.count() < self.state.slots()
     }
 
-    /// True if an entry has room behind the others.
+    /// Returns true if there is room for an entry after the others.
     fn has_room(self, key: &[u8], value: &[u8]) -> bool {
         self.state.end() + packed_length(key.len(), value.len()) <= self.length()
     }
 
-    /// True if there is room for another key. Only under the latch.
+    /// Returns true if there is room for another key. Only under the latch.
     pub fn has_room_for_key(self, key: &[u8], value: &[u8]) -> bool {
         self.has_slot() && self.has_room(key, value)
     }
 
-    /// Writes an entry into the room behind the others, and returns where it ends.
+    /// Writes an entry into the room after the others, and returns the offset of its end.
     fn write_behind(self, key: &[u8], value: &[u8]) -> usize {
         let mut end = self.state.end();
         let lengths = PackedLengths::new(key.len(), value.len());
         debug_assert!(self.has_room(key, value));
         for part in [lengths.as_bytes(), key, value] {
-            // SAFETY: there is room, as the callers have checked. No offset leads there yet, and
-            // the latch keeps others from writing. Scans may copy the bytes by `racing::load`, and
-            // pay no attention to them.
+            // SAFETY: there is room, which the callers have checked. No offset leads there yet, and
+            // the latch keeps other threads from writing. Scans may copy the bytes by
+            // `racing::load`, but ignore them.
             unsafe { racing::store(self.start.add(end), part) };
             end += part.len();
         }
@@ -160,8 +161,8 @@ impl Strings<'_> {
         }
         let parts = self.parts(position);
         if parts.value_length == value.len() {
-            // SAFETY: the place has as many bytes. The latch keeps others from writing them, and
-            // readers copy them by `racing::load`.
+            // SAFETY: the place has as many bytes. The latch keeps other threads from writing them,
+            // and readers copy them by `racing::load`.
             self.header()
                 .change(|| unsafe { racing::store(parts.value.as_ptr(), value) });
             return true;
@@ -169,14 +170,15 @@ impl Strings<'_> {
         self.set_behind(position, parts, value)
     }
 
-    /// Counts the bytes of an entry that nobody can find any more, or will not.
+    /// Counts bytes of entries that no thread can find any more, or will be able to after this
+    /// change.
     fn lose(self, bytes: usize) {
         let lost = self.lost().load(Ordering::Relaxed);
         self.lost().store(lost + bytes as u16, Ordering::Relaxed);
     }
 
-    /// Puts an entry with a longer value behind the others, if there is room, and if not too much
-    /// is lost by that. A block whose values become shorter is copied, so that what it leaves is
+    /// Puts an entry with a longer value after the others, if there is room and not too much would
+    /// be lost. A block whose values become shorter is copied, so that the space it leaves becomes
     /// free as a whole.
     fn set_behind(self, position: usize, parts: Parts<'_>, value: &[u8]) -> bool {
         let key = parts.key;
@@ -235,7 +237,7 @@ impl Strings<'_> {
         }
     }
 
-    /// Takes a fingerprint away, so that the others move up.
+    /// Removes a fingerprint, so that the later ones move up.
     fn remove_print(self, position: usize) {
         let mut carried = 0;
         for i in (position / 8 + 1..PRINT_WORDS).rev() {

@@ -1,4 +1,4 @@
-//! Making and freeing blocks.
+//! Creation and freeing of blocks.
 
 use super::header::Header;
 use super::state::State;
@@ -13,17 +13,17 @@ use nearfield_core::packed::{PackedLengths, packed_length};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// A block that was written to is made a multiple of so many granules long, so that there is room
-/// for the next entries.
+/// The number of granules to a multiple of which a written block is rounded up, so that there is
+/// room for the next entries.
 const STEP_GRANULES: usize = 8;
 
-/// The bytes of an entry that are copied at once.
+/// Number of bytes of an entry that are copied at once.
 const COPIED_BYTES: usize = 48;
 
-/// Granules of a block whose entry lies outside.
+/// Number of granules of a block whose entry is stored outside.
 const OUTSIDE_GRANULES: usize = (PRINTS_AT + size_of::<Outside>()).div_ceil(GRANULE_BYTES);
 
-/// The bytes of a block.
+/// Returns the length of a block in bytes.
 fn block_length(slots: usize, entries: usize) -> usize {
     OFFSETS_AT + 2 * slots + entries
 }
@@ -33,14 +33,14 @@ fn entries_length(entries: &[Entry<'_>]) -> usize {
     entries.iter().map(packed).sum()
 }
 
-/// True if a block has room for entries.
+/// Returns true if a block has room for entries.
 pub fn fits(entries: &[Entry<'_>]) -> bool {
     entries.len() <= 1
         || entries.len() <= STRINGS_MAX
             && block_length(entries.len(), entries_length(entries)) <= BLOCK_MAX
 }
 
-/// True if entries take so little room that two blocks of them are better joined.
+/// Returns true if entries take so little room that two blocks of them should be joined.
 pub fn joins(entries: &[Entry<'_>], count_max: usize) -> bool {
     let length = block_length(entries.len(), entries_length(entries));
     entries.len() <= count_max && length <= BLOCK_MAX / 4 * 3
@@ -51,7 +51,7 @@ pub fn create(memory: &Memory, entries: &[Entry<'_>]) -> Result<Ref, Error> {
     create_as(memory, entries, false)
 }
 
-/// As [`create`], where more entries are likely to follow.
+/// Creates a block like [`create`], if more entries are likely to follow.
 pub fn create_with_room(memory: &Memory, entries: &[Entry<'_>]) -> Result<Ref, Error> {
     create_as(memory, entries, true)
 }
@@ -68,9 +68,9 @@ fn create_as(memory: &Memory, entries: &[Entry<'_>], room: bool) -> Result<Ref, 
     Ok(new.finish(0))
 }
 
-/// Creates a block as another with an entry put in the place of those from position `at` to
-/// before `behind`. `None` if it has no room for them. Only under the latch of the other. Entries
-/// that have become shorter are likely to be followed by more of them: such a block has no room.
+/// Creates a copy of a block with an entry in place of those at positions `at..behind`. Returns
+/// `None` if one block has no room for them. Only under the latch of the old block. If entries have
+/// become shorter, more are likely to become so: such a block gets no spare room.
 pub fn create_edited(
     memory: &Memory,
     old: Strings<'_>,
@@ -101,8 +101,8 @@ pub fn create_edited(
     }))
 }
 
-/// Creates a copy of a block with room for `count` entries of `length` bytes. Its entries lie as
-/// they do in the other: to put them in order would take longer.
+/// Creates a copy of a block with room for `count` entries of `length` bytes. Its entries keep the
+/// arrangement of the old block: putting them in order would take longer.
 fn create_longer(
     memory: &Memory,
     old: Strings<'_>,
@@ -116,8 +116,8 @@ fn create_longer(
     Ok(new.finish(jumps))
 }
 
-/// Creates a copy of a block. Only under the latch of the other. It has no room for more entries if
-/// some have been removed or have become shorter.
+/// Creates a copy of a block. Only under the latch of the old block. The copy has no room for more
+/// entries if some have been removed or have become shorter.
 pub fn create_copy(memory: &Memory, old: Strings<'_>) -> Result<Ref, Error> {
     if old.state.is_outside() {
         return create(memory, &[old.entry(0)]);
@@ -131,7 +131,7 @@ pub fn create_copy(memory: &Memory, old: Strings<'_>) -> Result<Ref, Error> {
     Ok(new.finish(0))
 }
 
-/// The granules of a block.
+/// Returns the length of a block in granules.
 pub fn granules(memory: &Memory, leaf: Ref) -> usize {
     let state = header(memory, leaf).state();
     match state.is_outside() {
@@ -140,11 +140,11 @@ pub fn granules(memory: &Memory, leaf: Ref) -> usize {
     }
 }
 
-/// Creates two blocks of the entries of another, with an entry put in the place of those from
-/// position `at` to before `behind`, and divides them where keys differ in the byte at `depth`,
-/// as near to position `wanted` as possible. Also returns the first byte of the second. `None` if
-/// no two blocks have room for them, or if all keys have the same byte. Only under the latch of the
-/// other.
+/// Creates two blocks from the entries of another, with an entry in place of those at positions
+/// `at..behind`. They are divided where keys differ in the byte at `depth`, as near to position
+/// `wanted` as possible. Also returns the first byte of the second block. Returns `None` if two
+/// blocks have no room for them, or if all keys have the same byte. Only under the latch of the old
+/// block.
 pub fn create_divided(
     memory: &Memory,
     old: Strings<'_>,
@@ -178,21 +178,21 @@ pub fn create_divided(
     let left = create(0..split, lengths[0]);
     Some(left.and_then(|left| {
         let right = create(split..count, lengths[1]).inspect_err(|_| {
-            // SAFETY: no other thread knows the block.
+            // SAFETY: no other thread can reach the block.
             unsafe { free(memory, left) };
         })?;
         Ok((byte(split), [left, right]))
     }))
 }
 
-/// The entries of a block, which is latched and has them inside, with an entry in the place of
-/// those from position `at` to before `behind`.
+/// The entries of a latched block, which are stored inside it, with an entry in place of those at
+/// positions `at..behind`.
 struct Edited<'e> {
     old: Strings<'e>,
     at: usize,
     behind: usize,
     entry: Entry<'e>,
-    /// The bytes of the entry, and of those in whose place it is.
+    /// Number of bytes of the new entry, and of those that it replaces.
     own: usize,
     replaced: usize,
 }
@@ -213,12 +213,12 @@ impl<'e> Edited<'e> {
         self.old.count() + 1 - (self.behind - self.at)
     }
 
-    /// The bytes of all entries.
+    /// Returns the bytes of all entries.
     fn length(&self) -> usize {
         self.old.used() - self.replaced + self.own
     }
 
-    /// The position in the old block of the entry at a position other than `at`.
+    /// Returns the position in the old block of the entry at a position other than `at`.
     fn before(&self, position: usize) -> usize {
         match position < self.at {
             true => position,
@@ -241,7 +241,7 @@ impl<'e> Edited<'e> {
     }
 }
 
-/// A block that is being written, which no other thread knows.
+/// A block that is being written, which no other thread can reach.
 struct NewBlock {
     leaf: Ref,
     start: *mut u8,
@@ -249,12 +249,13 @@ struct NewBlock {
     slots: usize,
     count: usize,
     end: usize,
-    /// The fingerprints, and bytes of no meaning behind them.
+    /// The fingerprints, followed by meaningless bytes.
     prints: [u8; 2 * STRINGS_MAX],
 }
 
 impl NewBlock {
-    /// Takes memory for a block of `count` entries of `length` bytes, and perhaps some more.
+    /// Allocates memory for a block of `count` entries of `length` bytes, with spare room if `room`
+    /// is true.
     fn allocate(
         memory: &Memory,
         count: usize,
@@ -280,12 +281,12 @@ impl NewBlock {
         })
     }
 
-    /// Gives the next position to an entry that starts at an offset.
+    /// Assigns the next position to an entry that starts at an offset.
     #[inline]
     fn add(&mut self, offset: usize) {
         assert!(self.count < self.slots, "more entries than slots");
-        // SAFETY: the leaf has room for the offsets of its slots, aligned, and no other thread
-        // knows it.
+        // SAFETY: the leaf has room for the offsets of its slots, aligned, and no other thread can
+        // reach it.
         unsafe {
             let offsets = self.start.add(OFFSETS_AT).cast::<u16>();
             offsets.add(self.count).write(offset as u16);
@@ -300,7 +301,7 @@ impl NewBlock {
             bytes.len() <= self.granules * GRANULE_BYTES - self.end,
             "a block overflows"
         );
-        // SAFETY: the leaf has room for its granules, and no other thread knows it.
+        // SAFETY: the leaf has room for its granules, and no other thread can reach it.
         unsafe {
             let to = self.start.add(self.end);
             to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -317,7 +318,7 @@ impl NewBlock {
         self.write(value);
     }
 
-    /// Adds entries of certain positions.
+    /// Adds the entries at some positions.
     fn copy_edited(&mut self, edited: &Edited<'_>, range: Range<usize>) {
         let before = range.start.min(edited.at)..range.end.min(edited.at);
         self.copy(edited.old, before);
@@ -345,12 +346,12 @@ impl NewBlock {
             let offset = old.offset(position);
             let length = old.length_at(offset);
             self.add(self.end);
-            // As above.
+            // As in `write`.
             let room = offset + COPIED_BYTES <= old.length()
                 && self.end + COPIED_BYTES <= self.granules * GRANULE_BYTES;
             if length <= COPIED_BYTES && room {
-                // SAFETY: both blocks have so many bytes there. Nobody changes those of the old one
-                // as long as it is latched, and no other thread knows the new one.
+                // SAFETY: both blocks have this many bytes there. No thread changes those of the
+                // old one while it is latched, and no other thread can reach the new one.
                 unsafe {
                     let from = old.start.add(offset).cast::<[u8; COPIED_BYTES]>();
                     let to = self.start.add(self.end).cast::<[u8; COPIED_BYTES]>();
@@ -358,33 +359,33 @@ impl NewBlock {
                 }
                 self.end += length;
             } else {
-                // SAFETY: an entry stands there, which nobody changes as long as the block is
+                // SAFETY: an entry is stored there, which no thread changes while the block is
                 // latched.
                 self.write(unsafe { std::slice::from_raw_parts(old.start.add(offset), length) });
             }
         }
     }
 
-    /// Adds fingerprints of another block, from a position on.
+    /// Adds the fingerprints of another block, from a position on.
     fn copy_prints(&mut self, old: Strings<'_>, from: usize) {
         let mut prints = [0; 2 * STRINGS_MAX];
         for (word, prints) in prints.chunks_exact_mut(8).take(PRINT_WORDS).enumerate() {
             let word = old.print_word(word).load(Ordering::Relaxed);
             prints.copy_from_slice(&word.to_le_bytes());
         }
-        // So many are copied in any case, as a call for fewer takes longer.
+        // A fixed number is always copied, because a call for fewer takes longer.
         let to = self.count;
         self.prints[to..to + STRINGS_MAX].copy_from_slice(&prints[from..from + STRINGS_MAX]);
     }
 
-    /// Adds entries of another block, which is latched and has them in certain bytes, as they lie
-    /// there.
+    /// Adds entries of another block, which is latched and stores them in the given bytes, in their
+    /// existing arrangement.
     fn copy_run(&mut self, old: Strings<'_>, positions: Range<usize>, bytes: Range<usize>) {
         let count = positions.len();
         assert!(self.count + count <= self.slots, "more entries than slots");
         let moved = self.end.wrapping_sub(bytes.start) as u16;
-        // SAFETY: both blocks have so many offsets, aligned. Nobody changes those of the old one as
-        // long as it is latched, and no other thread knows the new one.
+        // SAFETY: both blocks have this many offsets, aligned. No thread changes those of the old
+        // one while it is latched, and no other thread can reach the new one.
         unsafe {
             let from = old.start.add(OFFSETS_AT).cast::<u16>().add(positions.start);
             let to = self.start.add(OFFSETS_AT).cast::<u16>().add(self.count);
@@ -393,14 +394,14 @@ impl NewBlock {
             }
         }
         self.count += count;
-        // SAFETY: entries stand there, which nobody changes as long as the block is latched.
+        // SAFETY: entries are stored there, which no thread changes while the block is latched.
         self.write(unsafe { std::slice::from_raw_parts(old.start.add(bytes.start), bytes.len()) });
     }
 
     fn finish(self, jumps: u32) -> Ref {
         let state = State::inside(self.granules, self.slots, self.count, self.end);
         write_header(self.start, state);
-        // SAFETY: the leaf has room for them behind the header, and no other thread knows it.
+        // SAFETY: the leaf has room for them after the header, and no other thread can reach it.
         unsafe {
             let prints = self.start.add(PRINTS_AT);
             prints.copy_from_nonoverlapping(self.prints.as_ptr(), STRINGS_MAX);
@@ -411,7 +412,7 @@ impl NewBlock {
     }
 }
 
-/// Creates a block of an entry that lies in memory of its own.
+/// Creates a block of an entry that is stored in its own allocation.
 #[cold]
 fn create_outside(memory: &Memory, length: usize, entry: Entry<'_>) -> Result<Ref, Error> {
     let leaf = memory.allocate_leaf(OUTSIDE_GRANULES)?;
@@ -419,7 +420,7 @@ fn create_outside(memory: &Memory, length: usize, entry: Entry<'_>) -> Result<Re
         .inspect_err(|_| memory.free_leaf(leaf, OUTSIDE_GRANULES))?;
     let start = memory.leaf_address(leaf);
     let outside = Outside { entry, length };
-    // SAFETY: the leaf has room for it behind the header, aligned, and no other thread knows it.
+    // SAFETY: the leaf has room for it after the header, aligned, and no other thread can reach it.
     unsafe { start.add(PRINTS_AT).cast::<Outside>().write(outside) };
     write_header(start, State::outside());
     Ok(leaf)
@@ -444,9 +445,9 @@ fn write_outside(
     Ok(Box::into_raw(bytes.into_boxed_slice()).cast())
 }
 
-/// Writes the header of a block that no other thread knows.
+/// Writes the header of a block that no other thread can reach.
 fn write_header(start: *mut u8, state: State) {
-    // SAFETY: leaves begin with room for a header, aligned, and no other thread knows this one.
+    // SAFETY: leaves begin with room for a header, aligned, and no other thread can reach this one.
     unsafe { start.cast::<Header>().write(Header::new(state)) };
 }
 
@@ -460,12 +461,12 @@ pub unsafe fn free(memory: &Memory, leaf: Ref) {
     if !state.is_outside() {
         return memory.free_leaf(leaf, state.granules());
     }
-    // SAFETY: written by `create_outside`, and not changed since.
+    // SAFETY: written by `create_outside`, and unchanged since.
     let Outside { entry, length } = unsafe {
         let behind = memory.leaf_address(leaf).add(PRINTS_AT);
         behind.cast::<Outside>().read()
     };
-    // SAFETY: `write_outside` has made the pointer from a boxed slice of this length, and the
+    // SAFETY: `write_outside` has created the pointer from a boxed slice of this length, and the
     // caller promises that this is its only and last use.
     drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(entry, length)) });
     memory.free_outside(length);

@@ -1,5 +1,5 @@
-//! The header of a block: its version, by which readers notice changes, and its state with the
-//! latch, which keeps writers apart.
+//! The header of a block: its version, which shows readers that the block has changed, and its
+//! state, which includes the latch that excludes other writers.
 
 use super::state::State;
 use crate::lock::{VersionLock, pause};
@@ -9,12 +9,12 @@ use crate::primitive::{AtomicU32, Ordering};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
-    /// What readers validate.
+    /// The lock whose version readers validate.
     pub lock: VersionLock,
     state: AtomicU32,
 }
 
-/// Keeps other threads from changing a block.
+/// Guard that keeps other threads from changing a block.
 #[derive(Debug)]
 pub struct Latch<'m> {
     header: &'m Header,
@@ -22,7 +22,7 @@ pub struct Latch<'m> {
 }
 
 impl Header {
-    /// The header of a block that no other thread knows.
+    /// Creates the header of a block that no other thread can reach.
     pub fn new(state: State) -> Header {
         Header {
             lock: VersionLock::new(),
@@ -30,7 +30,7 @@ impl Header {
         }
     }
 
-    /// The state of the block. Entries that it counts have been written.
+    /// Returns the state of the block. Entries that it counts have been written.
     #[inline]
     pub fn state(&self) -> State {
         State(self.state.load(Ordering::Acquire))
@@ -50,7 +50,8 @@ impl Header {
                     Ordering::Relaxed,
                 )
                 .is_ok();
-        // Made only if this thread holds it: dropped, it would release that of another thread.
+        // Created only if this thread holds it: dropping it would release the latch of another
+        // thread.
         free.then(|| Latch {
             header: self,
             taken: true,
@@ -84,7 +85,8 @@ impl Header {
         self.lock.unlock_changed();
     }
 
-    /// Sets the number of entries, and where they end. Only within a [change](Header::change).
+    /// Sets the number of entries and the offset of their end. Only within a
+    /// [change](Header::change).
     #[inline]
     pub fn set(&self, count: usize, end: usize) {
         let now = State(self.state.load(Ordering::Relaxed));

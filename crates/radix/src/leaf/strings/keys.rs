@@ -3,7 +3,7 @@
 //! Most keys are short. A call of the library's comparison takes longer than the comparison, and
 //! its branches on the length are often mispredicted.
 
-/// True if two keys are equal.
+/// Returns true if two keys are equal.
 #[inline(always)]
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
@@ -17,13 +17,13 @@ pub fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The first and the last bytes of a key, which has at least as many.
+/// Returns the first and the last bytes of a key, which has at least as many.
 #[inline(always)]
 fn ends<const N: usize>(key: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
     key.first_chunk().zip(key.last_chunk())
 }
 
-/// Eight bytes of a key from a place on, big-endian, with zeros behind its end.
+/// Returns eight bytes of a key from a position on, big-endian, with zeros after the key's end.
 #[inline]
 pub fn slice(key: &[u8], at: usize) -> u64 {
     let Some(rest) = key.get(at..) else {

@@ -8,28 +8,28 @@
 //!
 //! The entries have *positions* in the order of their keys. Each has a fingerprint, a byte of the
 //! key's hash, and an offset. One vector comparison finds the entries that may have a key. Entries
-//! are [packed](nearfield_core::packed) in the format of a scan's answer, so that a scan copies
-//! neighbours at once. An entry that does not lie right behind the one before it has a bit in
+//! are [packed](nearfield_core::packed) in the format of a scan's result, so that a scan copies
+//! neighbours at once. An entry that is not stored directly after its predecessor has a bit in
 //! `jumps`. `lost` counts the bytes of entries that have been replaced or removed.
 //!
 //! # Changes in place
 //!
-//! The header's [state](state::State) has the block's *latch*, which keeps writers apart. A change
-//! is made between two versions of the lock, by which readers notice it:
+//! The header's [state](state::State) has the block's *latch*, which excludes other writers. A
+//! change is made between two versions of the lock, so that readers notice it:
 //!
 //! | change | in place if |
 //! |---|---|
 //! | another value of the same length | always |
-//! | a longer value | there is room behind the entries for another entry; the old one is left |
+//! | a longer value | there is room after the entries for another entry; the old one is left |
 //! | a new key | there is room for an entry and its offset |
 //! | a removal | always: fingerprints and offsets move, the entry is left |
 //!
-//! A longer value is set in place if no more than an eighth of the block is lost then.
-//! Keys never change where they lie, so that readers borrow them, without a copy, as long as they
-//! are pinned. Values are copied, and the version is checked: [short](SHORT_MAX) ones into
-//! registers, longer ones to where the reader needs them. An entry outside never changes, and is
-//! borrowed. An offset is set after its entry has been written; a reader may thus follow each
-//! offset that it meets, also when a change will make it read again.
+//! A longer value is set in place if at most an eighth of the block is then lost. Keys never change
+//! in place, so readers borrow them, without a copy, as long as they are pinned. Values are copied,
+//! and the version is checked: [short](SHORT_MAX) ones into registers, longer ones to their
+//! destination. An entry outside never changes, and is borrowed. An offset is set after its entry
+//! has been written. A reader may thus follow each offset that it encounters, even if a change will
+//! make it read again.
 //!
 //! Other changes copy the block. The block is marked *dead* before it is replaced, and never
 //! changes again.
@@ -37,9 +37,9 @@
 //! # Dead blocks
 //!
 //! A walk that has reached a block may find it dead. The block shows the state before the change,
-//! which was the tree's after the walk began. A reader that reaches a block in another way, or for
-//! visits that follow others in a batch, must check whether it is dead. A live block holds the
-//! tree's present entries for its keys.
+//! which was the tree's state at an instant after the walk began. A reader that reaches a block by
+//! another route, or for visits that follow others in a batch, must check if it is dead. A live
+//! block holds the tree's present entries for its keys.
 
 mod change;
 mod create;
@@ -78,25 +78,26 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// The most entries of a block.
+/// The maximum number of entries in a block.
 pub const STRINGS_MAX: usize = 32;
 
-/// The unit of leaf memory.
+/// The size in bytes of the unit of leaf memory.
 pub const GRANULE_BYTES: usize = 16;
 
-/// The longest block in granules; a longer entry is kept outside the region.
+/// The maximum length of a block in granules; a longer entry is kept outside the region.
 pub const GRANULES_MAX: usize = 64;
 
-/// The length up to which a block is small.
+/// The maximum length in bytes of a small block.
 const SMALL_MAX: usize = BLOCK_MAX / 8 * 3;
 
-/// The longest value that readers copy into registers.
+/// The length in bytes of the longest value that readers copy into registers.
 pub const SHORT_MAX: usize = 16;
 
 /// The size of a cache line.
 const LINE: usize = 64;
 
-/// How much of an entry outside is prefetched. The processor goes on by itself. *Assumed*.
+/// Number of bytes of an entry outside that are prefetched. The processor continues by itself.
+/// *Assumed*.
 const OUTSIDE_AHEAD: usize = 8 * LINE;
 
 const BLOCK_MAX: usize = GRANULES_MAX * GRANULE_BYTES;
@@ -106,17 +107,18 @@ const JUMPS_AT: usize = PRINTS_AT + STRINGS_MAX;
 const LOST_AT: usize = JUMPS_AT + 4;
 const OFFSETS_AT: usize = LOST_AT + 2;
 
-/// The last byte of a short entry behind its key: two lengths and a value of eight bytes.
+/// Number of bytes of a short entry besides its key, minus one: two lengths and a value of eight
+/// bytes.
 const SHORT_BYTES: usize = 9;
 
 const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES < u32::MAX as usize);
 
-/// An entry that nobody changes.
+/// An entry that no thread changes.
 pub type Entry<'g> = (&'g [u8], &'g [u8]);
 
 const _: () = assert!(size_of::<Header>() == PRINTS_AT);
 
-/// What stands behind the header of a block whose entry lies outside.
+/// The content after the header of a block whose entry is stored outside.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Outside {
@@ -124,8 +126,9 @@ struct Outside {
     length: usize,
 }
 
-/// The positions whose fingerprint is a key's, a bit for each, that fingerprint, and where the
-/// entry at the first position starts. They hold for one version of a block; by default for none.
+/// The positions whose fingerprint equals that of a key (one bit each), that fingerprint, and the
+/// offset of the entry at the first position. They are valid for one version of a block; the
+/// default is valid for none.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates {
     positions: u32,
@@ -135,7 +138,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// True if there are none.
+    /// Returns true if there are no candidates.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.positions == 0
@@ -162,7 +165,7 @@ pub struct Strings<'g> {
     guard: PhantomData<&'g Guard>,
 }
 
-/// Where the parts of an entry are.
+/// The places of the parts of an entry.
 #[derive(Clone, Copy, Debug)]
 struct Parts<'g> {
     key: &'g [u8],
@@ -171,21 +174,21 @@ struct Parts<'g> {
 }
 
 impl<'g> Parts<'g> {
-    /// The bytes of the entry from its start on.
+    /// Returns the length of the entry from its start on.
     fn length(self) -> usize {
         nearfield_core::packed::packed_length(self.key.len(), self.value_length)
     }
 
-    /// The value. Under the latch, or if the entry lies outside.
+    /// Returns the value. Only under the latch, or if the entry is stored outside.
     #[inline]
     fn value(self) -> &'g [u8] {
-        // SAFETY: the value has as many bytes. Nobody changes them: the caller holds the latch, or
-        // the entry lies outside. They are freed after the guard is gone.
+        // SAFETY: the value has as many bytes. No thread changes them: the caller holds the latch,
+        // or the entry is stored outside. They are freed after the guard is gone.
         unsafe { std::slice::from_raw_parts(self.value.as_ptr(), self.value_length) }
     }
 }
 
-/// A byte of a key's hash.
+/// Returns the fingerprint: one byte of a key's hash.
 #[inline]
 fn fingerprint(key: &[u8]) -> u8 {
     let mut hasher = foldhash::fast::FixedState::default().build_hasher();
@@ -193,7 +196,7 @@ fn fingerprint(key: &[u8]) -> u8 {
     (hasher.finish() >> 56) as u8
 }
 
-/// The lowest `count` bits.
+/// Returns the lowest `count` bits.
 #[inline]
 fn below(count: usize) -> u32 {
     ((1_u64 << count) - 1) as u32
@@ -201,22 +204,22 @@ fn below(count: usize) -> u32 {
 
 #[inline]
 fn header(memory: &Memory, leaf: Ref) -> &Header {
-    // SAFETY: leaf references are made by `create` only, within the leaf region, which is mapped
-    // as long as `memory`; granules are aligned to 16. The header is written before the leaf is
-    // linked, and is atomic.
+    // SAFETY: only `create` makes leaf references, within the leaf region, which is mapped as long
+    // as `memory`; granules are aligned to 16. The header is written before the leaf is linked, and
+    // is atomic.
     unsafe { &*memory.leaf_address(leaf).cast::<Header>() }
 }
 
 impl<'g> Strings<'g> {
-    /// Reads a block that was found under `guard`, when no thread is changing it. What is read of
-    /// it is to be [validated](Strings::is_unchanged).
+    /// Reads a block that was found under `guard`, at an instant at which no thread changes it.
+    /// Everything read from it must be [validated](Strings::is_unchanged).
     #[inline]
     pub fn at(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
         let header: &'g Header = header(memory, leaf);
         Self::with(memory, leaf, header, header.lock.read())
     }
 
-    /// A block that the caller has latched, or that nobody else knows.
+    /// Returns a block that the caller has latched, or that no other thread can reach.
     #[inline]
     pub fn latched(memory: &'g Memory, leaf: Ref, _guard: &'g Guard) -> Strings<'g> {
         let header: &'g Header = header(memory, leaf);
@@ -239,30 +242,30 @@ impl<'g> Strings<'g> {
         unsafe { &*self.start.cast() }
     }
 
-    /// True if all that was read of the block was there at one instant.
+    /// Returns true if everything read from the block was there at one instant.
     #[inline]
     pub fn is_unchanged(self) -> bool {
         self.header().lock.validate(self.version)
     }
 
-    /// True if the block has been replaced.
+    /// Returns true if the block has been replaced.
     #[inline]
     pub fn is_dead(self) -> bool {
         self.version.is_obsolete()
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn count(self) -> usize {
         self.state.count()
     }
 
-    /// A word of the fingerprints of a block that has its entries inside.
+    /// Returns a word of the fingerprints of a block that has its entries inside.
     #[inline]
     fn print_word(&self, word: usize) -> &'g AtomicU64 {
         debug_assert!(!self.state.is_outside() && word < PRINT_WORDS);
-        // SAFETY: a block with its entries inside has these words, aligned, from when it is
-        // created until it is freed, which is after 'g. They are accessed as atomics alone.
+        // SAFETY: a block with its entries inside has these words, aligned, from when it is created
+        // until it is freed, which is after 'g. They are only accessed as atomics.
         unsafe { &*self.start.add(PRINTS_AT + 8 * word).cast() }
     }
 
@@ -273,7 +276,7 @@ impl<'g> Strings<'g> {
         unsafe { &*self.start.add(JUMPS_AT).cast() }
     }
 
-    /// The bytes of entries that have been replaced or removed.
+    /// Returns the number of bytes of entries that have been replaced or removed.
     #[inline]
     fn lost(&self) -> &'g AtomicU16 {
         debug_assert!(!self.state.is_outside());
@@ -281,15 +284,15 @@ impl<'g> Strings<'g> {
         unsafe { &*self.start.add(LOST_AT).cast() }
     }
 
-    /// The offset of a slot, of a block that has its entries inside.
+    /// Returns the slot of an offset, of a block that has its entries inside.
     #[inline]
     fn slot(&self, position: usize) -> &'g AtomicU16 {
         debug_assert!(!self.state.is_outside() && position < self.state.slots());
-        // SAFETY: as for `print_word`: the block has so many slots.
+        // SAFETY: as for `print_word`: the block has this slot.
         unsafe { &*self.start.add(OFFSETS_AT + 2 * position).cast() }
     }
 
-    /// Where the entry at a position below the count starts.
+    /// Returns the offset of the entry at a position below the count.
     #[inline]
     fn offset(self, position: usize) -> usize {
         // Pairs with the store that links an entry.
@@ -299,11 +302,11 @@ impl<'g> Strings<'g> {
     #[inline]
     fn outside(self) -> Outside {
         debug_assert!(self.state.is_outside());
-        // SAFETY: written behind the header before the leaf was linked, and not changed since.
+        // SAFETY: written after the header before the leaf was linked, and unchanged since.
         unsafe { self.start.add(PRINTS_AT).cast::<Outside>().read() }
     }
 
-    /// The entry at a position below the count.
+    /// Returns the entry at a position below the count.
     #[inline]
     fn parts(self, position: usize) -> Parts<'g> {
         match self.state.is_outside() {
@@ -315,8 +318,8 @@ impl<'g> Strings<'g> {
     #[cold]
     fn parts_outside(self) -> Parts<'g> {
         let Outside { entry, length } = self.outside();
-        // SAFETY: the entry has so many bytes, which never change: a block whose entry lies outside
-        // is replaced to change it. They are freed after the guard is gone.
+        // SAFETY: the entry has this many bytes, which never change: a block whose entry is stored
+        // outside is replaced to change it. They are freed after the guard is gone.
         let (key, value, _) = unpack(unsafe { std::slice::from_raw_parts(entry, length) });
         Parts {
             key,
@@ -325,10 +328,10 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// The entry at an offset.
+    /// Returns the entry at an offset.
     #[inline]
     fn parts_at(self, offset: usize) -> Parts<'g> {
-        // SAFETY: offsets are those of entries, which have been written completely before. An
+        // SAFETY: offsets are those of entries, which had been written completely before. An
         // entry's lengths and key never change until the leaf is freed, which is after all guards
         // under which it could be read are gone; the one of `at` lives for 'g.
         unsafe {
@@ -346,7 +349,7 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// The bytes of the entry at an offset.
+    /// Returns the length in bytes of the entry at an offset.
     #[inline]
     fn length_at(self, offset: usize) -> usize {
         // SAFETY: as in `parts_at`.
@@ -357,27 +360,27 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// Where the entry at a position ends.
+    /// Returns the offset of the end of the entry at a position.
     #[inline]
     fn end_of(self, position: usize) -> usize {
         let offset = self.offset(position);
         offset + self.length_at(offset)
     }
 
-    /// A key of a position below the count.
+    /// Returns the key at a position below the count.
     #[inline]
     pub fn key(self, position: usize) -> &'g [u8] {
         self.parts(position).key
     }
 
-    /// The entry at a position. Only under the latch.
+    /// Returns the entry at a position. Only under the latch.
     #[inline]
     pub fn entry(self, position: usize) -> Entry<'g> {
         let parts = self.parts(position);
         (parts.key, parts.value())
     }
 
-    /// The entries that may be a key's.
+    /// Returns the entries that may have a key.
     #[inline(always)]
     pub fn candidates(self, key: &[u8]) -> Candidates {
         let print = fingerprint(key);
@@ -406,7 +409,7 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// Those that have been found before, if the block has not changed since.
+    /// Returns the prepared candidates if the block has not changed since, and new ones otherwise.
     #[inline]
     fn candidates_again(self, key: &[u8], prepared: Candidates) -> Candidates {
         match prepared.version == self.version {
@@ -415,7 +418,7 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// The position of a key and its parts.
+    /// Returns the position of a key and its parts.
     #[inline(always)]
     fn find(self, key: &[u8], candidates: Candidates) -> Option<(usize, Parts<'g>)> {
         let mut positions = candidates.positions;
@@ -437,15 +440,15 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// The position of a key. Only under the latch.
+    /// Returns the position of a key. Only under the latch.
     #[inline]
     pub fn position(self, key: &[u8]) -> Option<usize> {
         let found = self.find(key, self.candidates(key));
         found.map(|(position, _)| position)
     }
 
-    /// Where the first entry that may be a key's begins, and where its value would end if it is a
-    /// short one: for prefetching, as half of all entries lie in two lines.
+    /// Returns the addresses of the first entry that may have a key, and of the end of its value,
+    /// if that is short: for prefetching, because half of all entries span two lines.
     #[inline]
     pub fn likely(self, key: &[u8], candidates: Candidates) -> [*const u8; 2] {
         let first = self
@@ -455,8 +458,9 @@ impl<'g> Strings<'g> {
         [first, first.wrapping_add(key.len() + SHORT_BYTES)]
     }
 
-    /// The lines behind the first of an entry that may be a key's, for prefetching, if entries are
-    /// long: as many as they have on average. Of an entry outside, the first ones.
+    /// Returns, if entries are long, the lines after the first of an entry that may have a key, for
+    /// prefetching: as many as entries have on average. Of an entry outside, returns the first
+    /// lines.
     #[inline]
     pub fn likely_rest(self, candidates: Candidates) -> impl Iterator<Item = *const u8> {
         let (mut first, mut length) = (self.start.cast_const(), 0);
@@ -471,7 +475,7 @@ impl<'g> Strings<'g> {
                 length = all / self.count().max(1);
             }
         }
-        // The first line of an entry inside has been asked for.
+        // The first line of an entry inside has already been prefetched.
         let next_line = match self.state.is_outside() {
             true => 0,
             false => LINE - first.addr() % LINE,
@@ -481,7 +485,7 @@ impl<'g> Strings<'g> {
             .map(move |at| first.wrapping_add(at))
     }
 
-    /// The lines behind the first two, for prefetching.
+    /// Returns the lines after the first two, for prefetching.
     #[inline]
     pub fn rest(self) -> impl Iterator<Item = *const u8> {
         let (start, length) = (self.start.cast_const(), self.length());
@@ -490,12 +494,12 @@ impl<'g> Strings<'g> {
             .map(move |at| start.wrapping_add(at))
     }
 
-    /// The number of entries that stand before a key.
+    /// Returns the number of entries before a key.
     pub fn rank(self, key: &[u8]) -> usize {
         self.rank_among(key, 0..self.count())
     }
 
-    /// As `rank`, where all keys agree with this one in their first `shared` bytes.
+    /// Returns the rank like `rank`, if all keys agree with this one in their first `shared` bytes.
     pub fn rank_behind(self, key: &[u8], shared: usize) -> usize {
         let count = self.count();
         if count == 0 || self.state.is_outside() {
@@ -508,7 +512,7 @@ impl<'g> Strings<'g> {
             let half = length / 2;
             let middle = self.slice(start + half, shared);
             is_equal |= middle == own;
-            // Without a branch, as none could be predicted.
+            // Without a branch, because it would be mispredicted.
             start = select_unpredictable(middle < own, start + half, start);
             length -= half;
         }
@@ -519,8 +523,8 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// As `rank`, where the entries before a range are less than the key, and those behind it are
-    /// not.
+    /// Returns the rank like `rank`, if the entries before a range are less than the key, and those
+    /// after it are not.
     fn rank_among(self, key: &[u8], range: Range<usize>) -> usize {
         let (mut low, mut high) = (range.start, range.end);
         while low < high {
@@ -533,22 +537,22 @@ impl<'g> Strings<'g> {
         low
     }
 
-    /// Eight bytes of the key at a position, as [`keys::slice`] reads them.
+    /// Returns eight bytes of the key at a position, like [`keys::slice`].
     #[inline(always)]
     fn slice(self, position: usize, at: usize) -> u64 {
         let key = self.parts_at(self.offset(position)).key;
         let behind = (at + 8).saturating_sub(key.len());
         let end = at + 8 - behind;
-        // SAFETY: the eight bytes before any byte of a key, and before its end, are the block's,
-        // because more than eight precede its entries. Others change them by `racing::store`
-        // alone.
+        // SAFETY: the eight bytes before any byte of a key, and before its end, belong to the
+        // block, because more than eight bytes precede its entries. Other threads change them only
+        // by `racing::store`.
         let word = unsafe { racing::load_8(key.as_ptr().add(end).wrapping_sub(8)) };
-        // In two steps, as one must be less than 64.
+        // In two steps, because a shift must be less than 64.
         let shift = 4 * behind.min(8) as u32;
         u64::from_be(word) << shift << shift
     }
 
-    /// As `rank`, of a key that is likely to be there.
+    /// Returns the rank like `rank`, for a key that is likely to be there.
     #[inline]
     pub fn likely_rank(self, key: &[u8]) -> usize {
         match self.find(key, self.candidates(key)) {
@@ -557,7 +561,7 @@ impl<'g> Strings<'g> {
         }
     }
 
-    /// True if more memory of entries is lost than is used. Only under the latch.
+    /// Returns true if more memory of entries is lost than in use. Only under the latch.
     pub fn is_sparse(self) -> bool {
         if self.state.is_outside() {
             return self.count() == 0;
@@ -565,29 +569,30 @@ impl<'g> Strings<'g> {
         usize::from(self.lost().load(Ordering::Relaxed)) > self.used()
     }
 
-    /// The bytes of the entries of a block that has them inside. Only under the latch.
+    /// Returns the number of bytes of the entries of a block that has them inside. Only under the
+    /// latch.
     fn used(self) -> usize {
         let all = self.state.end() - self.first_offset();
         all - usize::from(self.lost().load(Ordering::Relaxed))
     }
 
-    /// True if entries have been replaced or removed. Only under the latch.
+    /// Returns true if entries have been replaced or removed. Only under the latch.
     fn has_lost(self) -> bool {
         self.lost().load(Ordering::Relaxed) > 0
     }
 
-    /// Where the entries begin.
+    /// Returns the offset of the first entry.
     fn first_offset(self) -> usize {
         OFFSETS_AT + 2 * self.state.slots()
     }
 
-    /// True if the block is so small that it is to be joined with a small neighbour.
+    /// Returns true if the block is so small that it should be joined with a small neighbour.
     pub fn is_small(self) -> bool {
         !self.state.is_outside() && self.length() <= SMALL_MAX
     }
 
-    /// The keys of all entries that the block has ever had, removed ones too. When the block is
-    /// going to be freed.
+    /// Returns the keys of all entries that the block has ever had, including removed ones. Only
+    /// when the block is about to be freed.
     pub fn all_keys(self) -> impl Iterator<Item = &'g [u8]> {
         let outside = self.state.is_outside();
         let mut at = self.first_offset();
@@ -604,10 +609,11 @@ impl<'g> Strings<'g> {
     }
 }
 
-/// The lengths of key and value of an entry of which one takes four bytes, and their own.
+/// Returns the lengths of key and value of an entry with a four-byte length, and the length of the
+/// lengths themselves.
 ///
 /// # Safety
-/// An entry stands there.
+/// `start` must point to an entry.
 #[cold]
 unsafe fn long_lengths(start: *const u8) -> (usize, usize, usize) {
     let mut at = 2;
@@ -625,7 +631,8 @@ unsafe fn long_lengths(start: *const u8) -> (usize, usize, usize) {
     (lengths[0], lengths[1], at)
 }
 
-/// Finds out which entries may be a key's; none for no version if a thread is changing the block.
+/// Finds the entries that may have a key. Returns candidates for no version if a thread is changing
+/// the block.
 #[inline(always)]
 pub fn prepare<'g>(
     memory: &'g Memory,

@@ -1,23 +1,23 @@
 //! Bytes that one thread copies while another may write them.
 //!
-//! Each byte of a copy is one that was there at some time. The version of a block tells whether all
-//! were there at the same time. The accesses are atomic for each byte. A processor copies more of
-//! them at once, which the language has no function for; hence the instructions.
+//! Each byte of a copy is one that was there at some time. The version of a block shows if all were
+//! there at the same time. The accesses are atomic for each byte. A processor copies more of them
+//! at once, for which the language has no function; hence the instructions.
 
-/// The bytes that an instruction copies at once.
+/// Number of bytes that an instruction copies at once.
 const CHUNK: usize = 16;
 
-/// The bytes that [`load_chunks`] copies.
+/// Number of bytes that [`load_chunks`] copies.
 pub const CHUNKS_BYTES: usize = 3 * CHUNK;
 
 /// Copies `count` bytes that another thread may be writing.
 ///
 /// # Safety
-/// `from` is valid for reads of `count` bytes, of which others make changes by [`store`] alone;
-/// `to` is valid for writes of as many bytes, and no other thread uses them.
+/// `from` is valid for reads of `count` bytes, which other threads change only by [`store`]; `to`
+/// is valid for writes of as many bytes, and no other thread uses them.
 #[inline]
 pub unsafe fn load(from: *const u8, to: *mut u8, count: usize) {
-    // SAFETY: all places lie within the bytes that the caller promises.
+    // SAFETY: all places are within the bytes that the caller promises.
     unsafe {
         if count < CHUNK {
             let [low, high] = load_short(from, count);
@@ -44,20 +44,19 @@ pub unsafe fn load(from: *const u8, to: *mut u8, count: usize) {
 #[inline]
 pub unsafe fn load_chunks(from: *const u8, to: *mut u8) {
     for at in (0..CHUNKS_BYTES).step_by(CHUNK) {
-        // SAFETY: all places lie within the bytes that the caller promises.
+        // SAFETY: all places are within the bytes that the caller promises.
         unsafe { load_chunk(from.add(at), to.add(at)) };
     }
 }
 
-/// Copies 0 to 16 bytes that another thread may be writing, as they stand in memory, with zeros
-/// behind them.
+/// Copies 0 to 16 bytes that another thread may be writing, in memory order, padded with zeros.
 ///
 /// # Safety
-/// `from` is valid for reads of `count` bytes, of which others make changes by [`store`] alone.
+/// `from` is valid for reads of `count` bytes, which other threads change only by [`store`].
 #[inline]
 pub unsafe fn load_short(from: *const u8, count: usize) -> [u64; 2] {
     debug_assert!(count <= CHUNK);
-    // SAFETY: all places lie within the bytes that the caller promises.
+    // SAFETY: all places are within the bytes that the caller promises.
     unsafe {
         if count == 8 {
             return [load_8(from), 0];
@@ -78,12 +77,12 @@ pub unsafe fn load_short(from: *const u8, count: usize) -> [u64; 2] {
 /// Writes bytes that other threads may be copying by [`load`].
 ///
 /// # Safety
-/// `to` is valid for writes of the bytes, which no other thread writes, and which others read by
-/// [`load`], [`load_chunks`] and [`load_short`] alone.
+/// `to` is valid for writes of the bytes, which no other thread writes, and which other threads
+/// read only by [`load`], [`load_chunks`] and [`load_short`].
 #[inline]
 pub unsafe fn store(to: *mut u8, bytes: &[u8]) {
     let count = bytes.len();
-    // SAFETY: all places lie within the bytes that the caller promises.
+    // SAFETY: all places are within the bytes that the caller promises.
     unsafe {
         if let Some(last) = bytes.last_chunk::<CHUNK>() {
             let (chunks, _) = bytes.as_chunks::<CHUNK>();
@@ -135,8 +134,8 @@ mod instructions {
     #[inline]
     pub unsafe fn load_chunk(from: *const u8, to: *mut u8) {
         const _: () = assert!(size_of::<__m128i>() == CHUNK);
-        // SAFETY: the instruction reads just a chunk, which the callers promise to be there, as
-        // well as the place for it.
+        // SAFETY: the instruction reads exactly one chunk, which the callers promise to exist, and
+        // the same for its destination.
         unsafe {
             let chunk: __m128i;
             asm!(
@@ -152,7 +151,7 @@ mod instructions {
     /// Stores a chunk.
     #[inline]
     pub unsafe fn store_chunk(to: *mut u8, bytes: &[u8; CHUNK]) {
-        // SAFETY: the instruction writes just a chunk, which the callers promise to be there.
+        // SAFETY: the instruction writes exactly one chunk, which the callers promise to exist.
         unsafe {
             let chunk = bytes.as_ptr().cast::<__m128i>().read_unaligned();
             asm!(
@@ -170,7 +169,7 @@ mod instructions {
     /// As for [`load`](super::load).
     #[inline]
     pub unsafe fn load_8(from: *const u8) -> u64 {
-        // SAFETY: the instruction reads just these bytes, which the callers promise to be there.
+        // SAFETY: the instruction reads exactly these bytes, which the callers promise to exist.
         unsafe {
             let word: u64;
             asm!(
@@ -186,7 +185,7 @@ mod instructions {
     /// Stores eight bytes.
     #[inline]
     pub unsafe fn store_8(to: *mut u8, bytes: [u8; 8]) {
-        // SAFETY: the instruction writes just these bytes, which the callers promise to be there.
+        // SAFETY: the instruction writes exactly these bytes, which the callers promise to exist.
         unsafe {
             asm!(
                 "mov qword ptr [{to}], {word}",
@@ -245,7 +244,7 @@ mod tests {
         let from: Vec<u8> = (1..=100).collect();
         for count in 0..from.len() {
             let mut to = vec![0; count + 1];
-            // SAFETY: both have so many bytes, and no other thread knows them.
+            // SAFETY: both have this many bytes, and no other thread can reach them.
             unsafe { load(from.as_ptr(), to.as_mut_ptr(), count) };
             assert_eq!(to[..count], from[..count]);
             assert_eq!(to[count], 0);
@@ -256,7 +255,7 @@ mod tests {
             assert_eq!(to[count], 0);
         }
         let mut to = [0; CHUNKS_BYTES + 1];
-        // SAFETY: both have so many bytes, and no other thread knows them.
+        // SAFETY: both have this many bytes, and no other thread can reach them.
         unsafe { load_chunks(from.as_ptr(), to.as_mut_ptr()) };
         assert_eq!(to[..CHUNKS_BYTES], from[..CHUNKS_BYTES]);
         assert_eq!(to[CHUNKS_BYTES], 0);

@@ -1,4 +1,4 @@
-//! Reading single values of a block.
+//! Reads of single values of a block.
 
 use super::{Candidates, Parts, SHORT_MAX, Strings, header, racing};
 use crate::memory::Memory;
@@ -7,10 +7,10 @@ use crossbeam_epoch::Guard;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// A value that was read of a block: a copy, because the value may have changed since, or a value
-/// that lies outside itself, which stays as long as the reader is pinned.
-// Numbers side by side, which stay in registers. As an enum, it was written in parts and read
-// as a whole, and gets took a fifth more time.
+/// A value that was read from a block: a copy, because the value may have changed since, or a value
+/// that is stored outside, borrowed, which stays as long as the reader is pinned.
+// Adjacent numbers, which stay in registers. As an enum, it was written in parts and read as a
+// whole, and gets took a fifth more time.
 #[derive(Debug)]
 pub struct Found<'g> {
     copy: [u64; SHORT_MAX / 8],
@@ -22,7 +22,7 @@ pub struct Found<'g> {
 }
 
 impl Found<'_> {
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn value(&self) -> &[u8] {
         if let Some(long) = &self.long {
@@ -32,12 +32,12 @@ impl Found<'_> {
             true => self.copy.as_ptr().cast(),
             false => self.start.as_ptr().cast_const(),
         };
-        // SAFETY: a short value has been copied to the first bytes of `copy`. One that lies outside
-        // has so many bytes, which do not change and are not freed before the guard is gone.
+        // SAFETY: a short value has been copied to the first bytes of `copy`. A value outside has
+        // this many bytes, which do not change and are not freed before the guard is gone.
         unsafe { std::slice::from_raw_parts(start, self.length) }
     }
 
-    /// The same value, for a caller that keeps the guard.
+    /// Returns the same value, for a caller that keeps the guard.
     ///
     /// # Safety
     /// The result is not used after the guard under which the value was found.
@@ -50,11 +50,11 @@ impl Found<'_> {
 }
 
 impl<'g> Parts<'g> {
-    /// A copy of the value, or one that lies outside itself. To be validated.
+    /// Returns a copy of the value, or a value outside itself. Must be validated.
     #[inline]
     pub(super) fn found(self, is_outside: bool) -> Found<'g> {
         let copy = match self.value_length <= SHORT_MAX {
-            // SAFETY: the value has so many bytes, which change by `racing::store` alone.
+            // SAFETY: the value has this many bytes, which change only by `racing::store`.
             true => unsafe { racing::load_short(self.value.as_ptr(), self.value_length) },
             false => [0; 2],
         };
@@ -68,7 +68,7 @@ impl<'g> Parts<'g> {
         }
     }
 
-    /// A copy of the value, which is not short. To be validated.
+    /// Returns a copy of the value, which is not short. Must be validated.
     #[cold]
     fn boxed(self) -> Box<[u8]> {
         let mut copy = Vec::with_capacity(self.value_length);
@@ -76,7 +76,7 @@ impl<'g> Parts<'g> {
         copy.into_boxed_slice()
     }
 
-    /// Puts a copy of the value behind other bytes. To be validated.
+    /// Appends a copy of the value to `bytes`. Must be validated.
     #[inline]
     pub(super) fn append_to(self, bytes: &mut Vec<u8>, is_outside: bool) {
         if is_outside {
@@ -84,9 +84,9 @@ impl<'g> Parts<'g> {
         }
         let (before, count) = (bytes.len(), self.value_length);
         bytes.reserve(count.max(SHORT_MAX));
-        // SAFETY: the value has so many bytes, which change by `racing::store` alone. There is room
-        // for them behind the others, also for all bytes of a short copy, and they are written
-        // before they count.
+        // SAFETY: the value has this many bytes, which change only by `racing::store`. There is
+        // room for them after the others, even for all bytes of a short copy, and they are written
+        // before the length includes them.
         unsafe {
             let to = bytes.as_mut_ptr().add(before);
             match count <= SHORT_MAX {
@@ -101,8 +101,8 @@ impl<'g> Parts<'g> {
     }
 }
 
-/// Calls `take` with the parts of a key's entry, and whether it lies outside, until what it has
-/// read of them is valid. Answers its last result, and whether the block was dead.
+/// Calls `take` with the parts of a key's entry, and true if it is stored outside, until everything
+/// that `take` has read is valid. Returns its last result, and true if the block was dead.
 #[inline(always)]
 fn take<'g, R>(
     memory: &'g Memory,
@@ -113,8 +113,8 @@ fn take<'g, R>(
     mut take: impl FnMut(Parts<'g>, bool) -> R,
 ) -> (Option<R>, bool) {
     let header = header(memory, leaf);
-    // Of the version that the candidates hold for: if the block still has it, nothing has changed
-    // since they were found.
+    // At the version for which the candidates are valid: if the block still has it, nothing has
+    // changed since they were found.
     let mut block = Strings::with(memory, leaf, header, prepared.version);
     let mut candidates = prepared;
     loop {
@@ -128,7 +128,7 @@ fn take<'g, R>(
     }
 }
 
-/// Reads the value of a key, and whether the block was dead.
+/// Reads the value of a key. Also returns true if the block was dead.
 #[inline(always)]
 pub fn read<'g>(
     memory: &'g Memory,
@@ -140,8 +140,8 @@ pub fn read<'g>(
     take(memory, leaf, key, prepared, guard, Parts::found)
 }
 
-/// Puts a copy of a key's value behind other bytes, if the key is there. Answers whether it is, and
-/// whether the block was dead.
+/// Appends a copy of a key's value to `bytes`, if the key is there. Returns true if it is, and true
+/// if the block was dead.
 #[inline(always)]
 pub fn copy_to(
     memory: &Memory,
@@ -153,7 +153,7 @@ pub fn copy_to(
 ) -> (bool, bool) {
     let before = bytes.len();
     let (found, is_dead) = take(memory, leaf, key, prepared, guard, |parts, is_outside| {
-        // What an attempt before this one has copied is not valid.
+        // The copy of an earlier attempt is not valid.
         bytes.truncate(before);
         parts.append_to(bytes, is_outside);
     });
@@ -163,7 +163,7 @@ pub fn copy_to(
     (found.is_some(), is_dead)
 }
 
-/// Some key of a block; `None` if it is dead or empty.
+/// Returns some key of a block; `None` if it is dead or empty.
 pub fn any_key<'g>(memory: &'g Memory, leaf: Ref, guard: &'g Guard) -> Option<&'g [u8]> {
     loop {
         let block = Strings::at(memory, leaf, guard);

@@ -1,5 +1,5 @@
-//! What a probe is told of a block: its header with the offsets, and each entry whose fingerprint
-//! is the key's, up to that of the key.
+//! Reports of a block to a probe: its header with the offsets, and each entry whose fingerprint is
+//! the key's, up to that of the key.
 
 use super::{OFFSETS_AT, Outside, PRINTS_AT, Strings};
 use crate::counters::{Probe, Visit, Visited};
@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::node::Ref;
 use crossbeam_epoch::Guard;
 
-/// Reports what a look-up of a key reads.
+/// Reports the reads of a lookup of a key.
 pub fn report(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard, probe: &mut impl Probe) {
     let block = Strings::at(memory, leaf, guard);
     let head = match block.state.is_outside() {
@@ -39,7 +39,7 @@ pub fn report(memory: &Memory, leaf: Ref, key: &[u8], guard: &Guard, probe: &mut
     }
 }
 
-/// The bytes of a block, without an entry outside.
+/// Returns the bytes of a block, without an entry outside.
 pub fn bytes(memory: &Memory, leaf: Ref, guard: &Guard) -> usize {
     let block = Strings::latched(memory, leaf, guard);
     match block.state.is_outside() {
@@ -48,7 +48,7 @@ pub fn bytes(memory: &Memory, leaf: Ref, guard: &Guard) -> usize {
     }
 }
 
-/// Where the entry of a block lies, and its bytes, if it lies outside.
+/// Returns the address and length of the entry of a block, if it is stored outside.
 pub fn apart(memory: &Memory, leaf: Ref, guard: &Guard) -> Option<(usize, usize)> {
     let block = Strings::latched(memory, leaf, guard);
     let is_outside = block.state.is_outside();

@@ -1,4 +1,4 @@
-//! Reading the entries of a block in order.
+//! Reads of the entries of a block in order.
 
 use super::racing::{self, CHUNKS_BYTES};
 use super::{BLOCK_MAX, STRINGS_MAX, Strings, below};
@@ -11,15 +11,17 @@ use std::mem::MaybeUninit;
 use std::ops::{Bound, ControlFlow, Range};
 use std::sync::atomic::Ordering;
 
-/// The room for a copy of the entries of a block, with what is copied behind the last.
+/// The room for a copy of the entries of a block, and for the bytes that are copied after the last
+/// one.
 const COPY_BYTES: usize = BLOCK_MAX + CHUNKS_BYTES;
 
-/// Entries that lie in more parts are copied one by one.
+/// The maximum number of parts for which entries are copied part by part; entries in more parts are
+/// copied one by one.
 const PARTS_MAX: u32 = 2;
 
 impl Strings<'_> {
-    /// Copies the entries of positions, which are below the count, in their order. Returns the
-    /// number of bytes. To be validated.
+    /// Copies the entries at positions below the count, in order. Returns the number of bytes. Must
+    /// be validated.
     #[inline]
     fn copy(self, range: Range<usize>, to: &mut [u8]) -> usize {
         debug_assert!(to.len() >= COPY_BYTES);
@@ -29,10 +31,10 @@ impl Strings<'_> {
         }
         let mut length = 0;
         self.for_runs(range, |bytes, _| {
-            // A change may have left offsets of which these are not the bytes of a run.
+            // A change may have left offsets that do not delimit the bytes of a run.
             let count = bytes.len().min(BLOCK_MAX - length);
-            // SAFETY: the bytes from an offset on are the block's, as far as they reach, and are
-            // changed by `racing::store` alone. There is room for `BLOCK_MAX` bytes.
+            // SAFETY: the bytes from an offset on belong to the block up to its end, and change
+            // only by `racing::store`. There is room for `BLOCK_MAX` bytes.
             unsafe {
                 let to = to.as_mut_ptr().add(length);
                 racing::load(self.start.add(bytes.start), to, count);
@@ -42,8 +44,9 @@ impl Strings<'_> {
         length
     }
 
-    /// As `copy`, entry by entry.
-    // More bytes than a short entry has are copied of each, as its length cannot be predicted.
+    /// Copies like `copy`, entry by entry.
+    // More bytes are copied of each entry than a short one has, because its length cannot be
+    // predicted.
     #[inline]
     fn copy_each(self, range: Range<usize>, to: &mut [u8]) -> usize {
         let (mut length, chunks_until) = (0, self.length() - CHUNKS_BYTES);
@@ -54,9 +57,9 @@ impl Strings<'_> {
                 // A change has left an entry at several positions.
                 break;
             }
-            // SAFETY: an entry of `own` bytes stands at the offset, and the block, which has so
-            // many bytes, is changed by `racing::store` alone. The room for the copy has
-            // `CHUNKS_BYTES` behind its first `BLOCK_MAX`.
+            // SAFETY: an entry of `own` bytes is stored at the offset, and the block, which has
+            // this many bytes, is changed only by `racing::store`. The room for the copy has
+            // `CHUNKS_BYTES` after its first `BLOCK_MAX`.
             unsafe {
                 let (from, to) = (self.start.add(offset), to.as_mut_ptr().add(length));
                 if own <= CHUNKS_BYTES && offset <= chunks_until {
@@ -70,8 +73,8 @@ impl Strings<'_> {
         length
     }
 
-    /// Calls `each` for the offsets of the bytes of entries that lie one behind the other, and for
-    /// their positions, which together are those of `range`.
+    /// Calls `each` for each run of entries that are stored one directly after the other, with the
+    /// offsets of its bytes and with its positions. The positions together are `range`.
     #[inline]
     pub(super) fn for_runs(
         self,
@@ -91,7 +94,7 @@ impl Strings<'_> {
 }
 
 /// Calls `visit` for the entries of a block in `direction`. The keys are those of one instant, and
-/// each value is one that its key had about then.
+/// each value is one that its key had at about that time.
 #[inline]
 pub fn entries<'g>(
     memory: &'g Memory,
@@ -125,27 +128,27 @@ pub fn entries<'g>(
         if block.state.is_outside() {
             return visit(parts.key, parts.value());
         }
-        // An entry that has been replaced since keeps its last value.
+        // An entry that has since been replaced keeps its last value.
         let lock = &block.header().lock;
         let (from, length) = (parts.value.as_ptr(), parts.value_length);
         loop {
             let version = lock.read();
-            // SAFETY: the value has so many bytes, which change by `racing::store` alone. A block
-            // has no more than there is room for.
+            // SAFETY: the value has this many bytes, which change only by `racing::store`. A block
+            // has at most as many bytes as there is room for.
             unsafe { racing::load(from, copy.as_mut_ptr().cast(), length) };
             if lock.validate(version) {
                 break;
             }
         }
-        // SAFETY: so many bytes have been written.
+        // SAFETY: `length` bytes have been written.
         let value = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast(), length) };
         visit(parts.key, value)?;
     }
     ControlFlow::Continue(())
 }
 
-/// Writes the entries of a block that an ascending scan is to read, and sets `last` to the last.
-/// Breaks when the scan is complete.
+/// Writes the entries of a block that are in the range of an ascending scan, and sets `last` to the
+/// last one. Breaks when the scan is complete.
 #[inline]
 pub fn write_entries<'g>(
     memory: &'g Memory,

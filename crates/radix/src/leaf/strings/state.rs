@@ -1,63 +1,63 @@
 //! The state of a block, in one word that is written at once.
 
-/// See the [module](self).
+/// The state of a block; see the [module](self).
 ///
 /// ```text
 ///   31        30        29            23         17         11        0
 ///   │ outside │ latched │ granules: 7 │ slots: 6 │ count: 6 │ end: 11 │
 /// ```
 ///
-/// Of a block whose entry lies outside, only the count and the marks mean anything.
+/// For a block whose entry is stored outside, only the count and the marks are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(pub u32);
 
 impl State {
-    /// The mark of a block whose entry lies outside the region of leaves.
+    /// The mark of a block whose entry is stored outside the region of leaves.
     pub const OUTSIDE: u32 = 1 << 31;
-    /// The mark of a block that a thread is going to change.
+    /// The mark of a block that a thread is about to change.
     pub const LATCHED: u32 = 1 << 30;
 
-    /// The state of a block that has its entries inside.
+    /// Returns the state of a block that has its entries inside.
     pub fn inside(granules: usize, slots: usize, count: usize, end: usize) -> State {
         debug_assert!(granules < 1 << 7 && count <= slots && slots < 1 << 6 && end < 1 << 11);
         State((granules << 23 | slots << 17 | count << 11 | end) as u32)
     }
 
-    /// The state of a block of one entry, which lies outside.
+    /// Returns the state of a block of one entry, which is stored outside.
     pub fn outside() -> State {
         State(Self::OUTSIDE | 1 << 11)
     }
 
-    /// True if the entry lies outside the region of leaves.
+    /// Returns true if the entry is stored outside the region of leaves.
     #[inline]
     pub fn is_outside(self) -> bool {
         self.0 & Self::OUTSIDE != 0
     }
 
-    /// The length of the block.
+    /// Returns the length of the block in granules.
     pub fn granules(self) -> usize {
         (self.0 >> 23 & 0x7f) as usize
     }
 
-    /// The places for offsets.
+    /// Returns the number of places for offsets.
     #[inline]
     pub fn slots(self) -> usize {
         (self.0 >> 17 & 0x3f) as usize
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn count(self) -> usize {
         (self.0 >> 11 & 0x3f) as usize
     }
 
-    /// Where the room behind the entries begins.
+    /// Returns the offset of the room after the entries.
     #[inline]
     pub fn end(self) -> usize {
         (self.0 & 0x7ff) as usize
     }
 
-    /// The state with another number of entries, which end elsewhere.
+    /// Returns the state with another number of entries and another end.
     #[inline]
     pub fn with(self, count: usize, end: usize) -> State {
         debug_assert!(count < 1 << 6 && end < 1 << 11);

@@ -19,7 +19,7 @@ fn borrowed(entries: &[Owned]) -> Vec<Entry<'_>> {
         .collect()
 }
 
-/// All entries, read one by one, as a scan answers them, and by their keys.
+/// Checks all entries of a block, read one by one, by a scan and by their keys.
 fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
     let guard = crossbeam_epoch::pin();
     for direction in [Direction::Ascending, Direction::Descending] {
@@ -65,7 +65,7 @@ fn assert_has(memory: &Memory, leaf: Ref, expected: &[Owned]) {
     }
 }
 
-/// What an ascending scan writes.
+/// Returns the entries that an ascending scan writes.
 fn written(memory: &Memory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<Owned> {
     let guard = crossbeam_epoch::pin();
     let mut batch = Batch::<Bytes>::new();
@@ -89,7 +89,7 @@ fn written(memory: &Memory, leaf: Ref, from: Bound<&[u8]>, limit: usize) -> Vec<
     batch.entries(0).map(owned).collect()
 }
 
-/// What a walk knows that has come from a node in use.
+/// Returns the knowledge of a walk that has come from a node in use.
 fn known_of(
     memory: &Memory,
     skipped: bool,
@@ -127,13 +127,14 @@ fn every_entry_is_found_and_no_other() {
                     .is_none()
             );
         }
-        // SAFETY: no other thread knows the block.
+        // SAFETY: no other thread can reach the block.
         unsafe { free(&memory, leaf) };
     }
     assert_eq!(memory.bytes().leaf_bytes, 0);
 }
 
-/// Random changes of a block by the functions that the tree uses, and those of a sorted list.
+/// A block equals a sorted list after the same random changes, made by the functions that the tree
+/// uses.
 #[test]
 fn a_block_is_what_its_changes_have_made_of_it() {
     let memory = memory();
@@ -217,7 +218,7 @@ fn what_was_prepared_serves_one_version() {
         alter(&memory, leaf, &number(1), known, &guard, set),
         Altered::Inserted
     );
-    // The key stands elsewhere now.
+    // The key is at another position now.
     let (found, _) = read(&memory, leaf, &key, prepared, &guard);
     assert_eq!(found.expect("a value").value(), b"12345678");
     let set = &mut |value: Option<&[u8]>| {
@@ -271,14 +272,14 @@ fn a_long_entry_is_kept_outside() {
     assert!(!set(&memory, leaf, 0, b"short", &guard));
     remove(&memory, leaf, 0, &guard);
     assert_has(&memory, leaf, &[]);
-    // SAFETY: no other thread knows the block.
+    // SAFETY: no other thread can reach the block.
     unsafe { free(&memory, leaf) };
     assert!(!memory.has_outside());
     assert_eq!(memory.bytes().leaf_bytes, 0);
 }
 
-/// Reads a long value in some way, so many times at most, while another thread sets it in place.
-/// Returns whether a mixture of two values was read.
+/// Reads a long value by `read`, at most `times` times, while another thread sets it in place.
+/// Returns true if a mixture of two values was read.
 fn reads_a_mixture(times: usize, read: impl Fn(&Memory, Ref, &Guard) -> Vec<u8>) -> bool {
     const KEY: &[u8] = b"key";
     const LENGTH: usize = 600;
@@ -335,8 +336,8 @@ fn a_long_value_is_read_whole_while_it_is_set() {
     }));
 }
 
-/// The test above would notice a reader that does not validate what it has copied. This one ends
-/// when that has happened.
+/// The test above would notice a reader that does not validate its copy. This test ends when that
+/// has happened.
 #[test]
 fn canary_a_long_value_that_is_not_validated_is_caught() {
     assert!(reads_a_mixture(usize::MAX, |memory, leaf, guard| {
@@ -347,7 +348,7 @@ fn canary_a_long_value_that_is_not_validated_is_caught() {
     }));
 }
 
-/// A node above a block that has been removed told of bytes in which keys of today may differ.
+/// A removed node above a block has a depth that gave bytes in which today's keys may differ.
 #[test]
 fn a_key_is_put_in_order_below_a_node_that_has_been_removed() {
     let memory = memory();

@@ -1,45 +1,48 @@
-//! Spans that are emptied, so that their memory is given back.
+//! Emptying of spans, so that their memory can be given back.
 //!
 //! Each span has some free units, and no piece moves by itself. So a map that has grown takes more
-//! memory than it uses. A thread that owns spans from which it takes nothing can have their
-//! pieces copied elsewhere: [`take_sparse`](Pieces::take_sparse) chooses them,
+//! memory than it uses. A thread that owns spans from which it takes nothing can copy their pieces
+//! elsewhere: [`take_sparse`](Pieces::take_sparse) chooses the spans,
 //! [`next_piece`](Pieces::next_piece) finds their pieces, and
-//! [`release_emptied`](Pieces::release_emptied) ends it.
+//! [`release_emptied`](Pieces::release_emptied) ends the emptying.
 //!
-//! Neighbouring spans are emptied together, as the system has memory in huge pages.
+//! Neighbouring spans are emptied together, because the system has memory in huge pages.
 
 use super::{Pieces, Region};
 use crate::memory::span::{SPAN_UNITS, Span};
 use std::sync::atomic::Ordering;
 
-/// Neighbouring spans: two MiB of blocks of byte strings.
+/// Number of neighbouring spans that are emptied together: two MiB of blocks of byte strings.
 const GROUP: usize = 32;
 
-/// At most this part of all spans is emptied at once: as much memory may be taken meanwhile.
+/// The maximum part (1 in this number) of all spans that is emptied at once: as much memory may be
+/// taken meanwhile.
 const EMPTIED_PART: usize = 16;
 
-/// Spans are emptied if at most so many units of each are used, in the mean of a group.
+/// The maximum mean number of units in use per span of a group that is emptied.
 const SPARSE_UNITS: usize = SPAN_UNITS / 16 * 15;
 
-/// Free bytes, beside one in so many that are taken, from which on emptying spans pays.
+/// The number of free bytes from which on emptying spans pays, in addition to one in
+/// `SCATTERED_PART` of those taken.
 const SCATTERED_FROM: usize = 1 << 20;
 const SCATTERED_PART: usize = 16;
 
 impl Pieces {
-    /// True if so much of the memory is free that emptying spans pays.
+    /// Returns true if enough of the memory is free for emptying spans to pay.
     pub fn is_scattered(&self, region: &Region) -> bool {
         let taken = self.bytes_taken(region);
         let free = taken.saturating_sub(self.live_units(region) * region.stride());
         free > SCATTERED_FROM + taken / SCATTERED_PART
     }
 
-    /// Takes spans that are to be emptied, and those that are empty. The caller owns them from now
-    /// on. Pieces that were taken before may still be unknown to others until all threads that take
-    /// pieces have been unpinned.
+    /// Takes spans to empty, and those that are empty. The caller then owns them. Pieces that were
+    /// taken earlier may not be visible to other threads until all threads that take pieces have
+    /// been unpinned.
     pub fn take_sparse(&self, region: &Region) -> Vec<u32> {
         let count = self.count(region);
-        // The mean use of the spans of a group that have any. Those from which a thread takes
-        // pieces cannot be had: a group of which no other is in use would be chosen in vain.
+        // The mean use of the spans of a group that have any. Spans from which a thread takes
+        // pieces are not available: choosing a group in which no other span is in use would be
+        // useless.
         let mean = |group: usize| {
             let spans = (group * GROUP..(group + 1) * GROUP).map(|span| self.span(span as u32));
             let free = spans.filter(|span| !span.is_owned());
@@ -81,15 +84,15 @@ impl Pieces {
         taken
     }
 
-    /// The next piece of a span that is emptied, from a unit on that is the first of the span, or
-    /// where another piece ends. Also returns the unit.
+    /// Returns the next piece of a span that is being emptied, and its first unit. `from` is the
+    /// first unit of the span, or the end of another piece.
     pub fn next_piece(&self, span: u32, from: usize) -> Option<(u32, usize)> {
         let at = self.span(span).next_piece(from)?;
         Some((span * SPAN_UNITS as u32 + at as u32, at))
     }
 
     /// Ends the emptying of spans. Gives the memory of those without a piece back to the system,
-    /// and returns the number of bytes. The others serve again.
+    /// and returns the number of bytes. The other spans return to use.
     ///
     /// # Safety
     /// The spans come from [`take_sparse`](Pieces::take_sparse), and no thread may hold a reference
@@ -104,7 +107,8 @@ impl Pieces {
             }
             let first = index * SPAN_UNITS as u32;
             // SAFETY: all pieces of the span are free, and no thread takes any, because no other
-            // thread learns that it is ripe; the caller promises that no thread refers to them.
+            // thread is notified that it is ripe; the caller promises that no thread refers to
+            // them.
             let gives = is_empty
                 && !unsafe { region.give_back(first..first + SPAN_UNITS as u32) }.is_empty();
             match gives {

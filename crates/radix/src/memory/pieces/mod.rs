@@ -2,20 +2,20 @@
 //!
 //! Blocks of byte strings grow by an entry at a time, and all at about the same time. If freed
 //! pieces were kept by length, each length would keep the memory that it once needed. Here, any
-//! adjacent free units serve a piece of any length, and a piece may take a part of them.
+//! adjacent free units can serve a piece of any length, and a piece may take a part of them.
 //!
-//! Pieces of about the same length, a *class*, come from the same spans, so that what one leaves
-//! serves the next without a rest that is too short for any. When blocks have grown, the spans of
-//! their old class empty, and serve other classes when three eighths of them are free. If they did
-//! so earlier, more of them would keep a few blocks, and fewer would become free.
+//! Pieces of about the same length, a *class*, come from the same spans, so that the space that one
+//! leaves fits the next without a remainder that is too short for any. When blocks have grown, the
+//! spans of their old class empty, and serve other classes when three eighths of them are free. If
+//! they did so earlier, more spans would keep a few blocks, and fewer would become free.
 //!
 //! A thread takes pieces of a class from one span, which its [stripe](super::stripes) owns and
 //! whose holes it has listed. If none has room, it continues with a ripe span of the class, with a
-//! partly used one of another class, or with a new one. A span that it has left comes back when an
-//! eighth of it has been freed.
+//! partly used one of another class, or with a new one. A span that it has left becomes available
+//! again when an eighth of it has been freed.
 //!
-//! A free piece is used again for any purpose: a thread that frees one guarantees that no thread
-//! refers to it.
+//! A free piece is reused for any purpose: a thread that frees one guarantees that no thread refers
+//! to it.
 
 mod emptying;
 
@@ -28,39 +28,39 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The number of holes by which a hole is prefetched.
+/// Number of holes by which a hole is prefetched.
 const AHEAD: usize = 4;
 
 /// The size of a cache line.
 const LINE: usize = 64;
 
-/// The most holes that are listed.
+/// The maximum number of holes that are listed.
 const HOLES_MAX: usize = 128;
 
-/// Ripe spans that are tried before a new one is taken.
+/// Number of ripe spans that are tried before a new one is taken.
 const RIPE_TRIED: usize = 4;
 
-/// The lengths of a class.
+/// Number of lengths in a class.
 const CLASS_UNITS: usize = 8;
 
 const CLASSES: usize = PIECE_UNITS_MAX / CLASS_UNITS;
 
-/// A span of which no more units are used serves pieces of any class.
+/// The maximum number of units in use for which a span serves pieces of any class.
 const PARTLY_USED: usize = SPAN_UNITS / 8 * 5;
 
-/// All pieces are of one class as long as there are fewer spans: a small map stays small.
+/// The number of spans below which all pieces are of one class: a small map stays small.
 const CLASSES_FROM: usize = 64;
 
-/// Spans that are searched at once where memory is short: each takes some 100 ns.
+/// Number of spans that are searched at once if memory is short: each takes some 100 ns.
 const SEARCHED_MAX: usize = 256;
 
-/// Bytes of free spans that are worth giving back.
+/// The minimum number of bytes of free spans that are given back.
 const GIVEN_BACK_FROM: usize = 1 << 20;
 
-/// They are at least this part of all bytes.
+/// The minimum part (1 in this number) of all bytes that they must be.
 const GIVEN_BACK_PART: usize = 32;
 
-/// See the [module](self).
+/// The pieces of a region; see the [module](self).
 #[derive(Debug)]
 pub struct Pieces {
     /// A [`Span`] for each [`SPAN_UNITS`] units of the region that these pieces belong to.
@@ -69,13 +69,14 @@ pub struct Pieces {
     shared: Mutex<Box<Shared>>,
     /// True if a span was ever ripe.
     has_ripe: AtomicBool,
-    /// True if there are so many spans that each class has its own.
+    /// True if there are enough spans for each class to have its own.
     has_classes: AtomicBool,
-    /// The spans whose memory has been given back.
+    /// Number of spans whose memory has been given back.
     given_back: AtomicUsize,
-    /// How often a span has become free since memory was last given back. It may be in use again.
+    /// Number of times that a span has become free since memory was last given back. It may be in
+    /// use again.
     emptied: AtomicUsize,
-    /// Where the last search among spans at rest has ended.
+    /// The span at which the last search among resting spans has ended.
     searched: AtomicUsize,
 }
 
@@ -89,30 +90,30 @@ struct Open {
     /// The span's holes when it was opened, in the order of their addresses. Pieces have been taken
     /// from the beginning of some.
     holes: Vec<Hole>,
-    /// The first of the holes that is worth a look.
+    /// The index of the first hole that is worth trying.
     first: usize,
-    /// The rest of a hole is dropped if it has fewer units.
+    /// The minimum number of units for which the rest of a hole is kept.
     units_min: usize,
 }
 
-/// Free units of a span, side by side.
+/// Adjacent free units of a span.
 #[derive(Clone, Copy, Debug)]
 struct Hole {
     at: u16,
     units: u16,
 }
 
-/// Spans for all stripes.
+/// The spans that all stripes share.
 #[derive(Debug, Default)]
 struct Shared {
-    /// By the class that they have served, in the order in which they became ripe.
+    /// The ripe spans by the class that they have served, in the order in which they became ripe.
     ripe: [VecDeque<u32>; CLASSES],
-    /// Spans without memory, all of whose units are free. They are ripe.
+    /// The spans without memory, all of whose units are free. They are ripe.
     given_back: Vec<u32>,
 }
 
 impl Pieces {
-    /// Pieces of a region.
+    /// Creates the pieces of a region.
     pub fn new(region: &Region, small_bytes: usize) -> Result<Pieces, Error> {
         let count = region.capacity() / SPAN_UNITS as u64;
         Ok(Pieces {
@@ -137,8 +138,8 @@ impl Pieces {
         unsafe { &*self.spans.address(index).cast() }
     }
 
-    /// Allocates a piece. Its content is that of its last users, or zeros. `grow` decides whether
-    /// that many bytes may be taken from the system.
+    /// Allocates a piece. Its content is that of its last users, or zeros. `grow` decides if the
+    /// given number of bytes may be taken from the system.
     pub fn allocate(
         &self,
         region: &Region,
@@ -154,7 +155,7 @@ impl Pieces {
         }
     }
 
-    /// The class of pieces of a length.
+    /// Returns the class of pieces of a length.
     #[inline]
     fn class(&self, units: usize) -> usize {
         match self.has_classes.load(Ordering::Relaxed) {
@@ -184,7 +185,7 @@ impl Pieces {
     }
 
     /// Prefetches the lines of a piece that may be taken from a hole soon. Freed memory is out of
-    /// the cache by now, and is going to be written.
+    /// the cache by now, and will be written.
     #[inline]
     fn prefetch(&self, region: &Region, span: u32, hole: &Hole, units: usize) {
         let first = region.address(span * SPAN_UNITS as u32 + u32::from(hole.at));
@@ -193,8 +194,8 @@ impl Pieces {
         }
     }
 
-    /// Gives an acquired span to a stripe that has none, for pieces of about `units` units. Lists a
-    /// hole with room, if there is one.
+    /// Assigns an acquired span to a stripe that has none, for pieces of about `units` units. Lists
+    /// a hole with room, if there is one.
     fn open(&self, region: &Region, own: &mut Open, span: u32, units: usize) {
         own.span = Some(span);
         own.first = 0;
@@ -217,7 +218,7 @@ impl Pieces {
         }
     }
 
-    /// Leaves the span of a stripe at rest.
+    /// Releases the span of a stripe, which then rests.
     fn leave(&self, own: &mut Open) {
         own.holes.clear();
         own.first = 0;
@@ -228,7 +229,7 @@ impl Pieces {
         }
     }
 
-    /// Allocates a piece from another span than the stripe's, which becomes the stripe's.
+    /// Allocates a piece from a span other than the stripe's, which then becomes the stripe's.
     #[cold]
     fn allocate_elsewhere(
         &self,
@@ -274,14 +275,14 @@ impl Pieces {
         piece
     }
 
-    /// The youngest ripe span of a class, which is the fullest.
+    /// Returns the youngest ripe span of a class, which is the fullest.
     fn ripe_span(&self, class: usize) -> Option<u32> {
         if !self.has_ripe.load(Ordering::Relaxed) {
             return None;
         }
         let mut shared = self.shared();
         let span = shared.ripe[class].pop_back();
-        // The holes of the one that comes after this are going to be listed.
+        // The holes of the one after this will be listed.
         if let Some(&coming) = shared.ripe[class].back() {
             let first = self.spans.address(coming).cast_const();
             for line in 0..size_of::<Span>() / LINE {
@@ -291,7 +292,7 @@ impl Pieces {
         span
     }
 
-    /// A span of any class of which a part is free, which is owned from now on.
+    /// Returns a partly free span of any class, which the caller then owns.
     fn partly_used(&self, own: &mut Own) -> Option<u32> {
         let has_room = |span: &u32| self.span(*span).used() <= PARTLY_USED;
         let mut of_stripe = own
@@ -306,7 +307,7 @@ impl Pieces {
             return None;
         }
         let mut shared = self.shared();
-        // The older, the emptier, by and large. The fullest one leaves empty ones empty.
+        // Older spans tend to be emptier. Choosing the fullest one leaves empty ones empty.
         let candidates = shared.ripe.iter().enumerate().filter_map(|(class, ripe)| {
             let place = ripe.partition_point(has_room).checked_sub(1)?;
             Some((self.span(ripe[place]).used(), class, place))
@@ -318,14 +319,14 @@ impl Pieces {
         Some(span)
     }
 
-    /// Tells all stripes of a span that is ripe.
+    /// Announces a ripe span to all stripes.
     fn share(&self, span: u32) {
         let class = self.span(span).class();
         self.shared().ripe[class].push_back(span);
         self.has_ripe.store(true, Ordering::Relaxed);
     }
 
-    /// A new span that no stripe uses, with memory.
+    /// Returns a new span that no stripe uses, with memory.
     fn new_span(
         &self,
         region: &Region,
@@ -342,7 +343,7 @@ impl Pieces {
         drop(shared);
         grow(bytes + size_of::<Span>())?;
         match region.take(SPAN_UNITS as u32) {
-            // Spans are all that is taken from the region, so that each begins at a multiple.
+            // Only spans are taken from the region, so that each begins at a multiple.
             Some((first, units)) if units as usize == SPAN_UNITS => {
                 let span = first / SPAN_UNITS as u32;
                 if span as usize + 1 == CLASSES_FROM {
@@ -357,13 +358,13 @@ impl Pieces {
         }
     }
 
-    /// The spans that have been taken from the region.
+    /// Returns the number of spans that have been taken from the region.
     fn count(&self, region: &Region) -> usize {
         let units = region.bytes_taken() / region.stride();
         (units / SPAN_UNITS).min(self.spans.capacity() as usize)
     }
 
-    /// Allocates a piece where memory is short: from a ripe span, from some of those at rest, or
+    /// Allocates a piece when memory is short: from a ripe span, from some of those at rest, or
     /// from those of this or another stripe. Stripes whose lock is held are skipped, because the
     /// caller holds its own.
     #[cold]
@@ -415,7 +416,7 @@ impl Pieces {
         }
     }
 
-    /// Asks for the line that tells where a piece is free, which is going to be freed.
+    /// Prefetches the line with the bits of a piece that will be freed.
     #[inline]
     pub fn prefetch_to_free(&self, first: u32) {
         let (span, at) = (first / SPAN_UNITS as u32, first as usize % SPAN_UNITS);
@@ -424,20 +425,21 @@ impl Pieces {
         prefetch(span.wrapping_add(Span::offset_of(at)));
     }
 
-    /// The units in use.
+    /// Returns the number of units in use.
     pub fn live_units(&self, region: &Region) -> usize {
         let count = self.count(region);
         (0..count as u32).map(|span| self.span(span).used()).sum()
     }
 
-    /// The bytes taken from the system for spans and their descriptions, and not given back.
+    /// Returns the number of bytes taken from the system for spans and their descriptions, and not
+    /// given back.
     pub fn bytes_taken(&self, region: &Region) -> usize {
         let (all, given_back) = (self.count(region), self.given_back.load(Ordering::Relaxed));
         let bytes = SPAN_UNITS * region.stride();
         all.saturating_sub(given_back) * bytes + all * size_of::<Span>()
     }
 
-    /// True if it is worth a look whether there are free spans to give back.
+    /// Returns true if it is worth searching for free spans to give back.
     pub fn may_give_back(&self, region: &Region) -> bool {
         let emptied = self.emptied.load(Ordering::Relaxed) * SPAN_UNITS * region.stride();
         emptied >= GIVEN_BACK_FROM && emptied >= self.bytes_taken(region) / GIVEN_BACK_PART
@@ -469,7 +471,7 @@ impl Pieces {
             ripe.retain(|&span| {
                 let first = span * SPAN_UNITS as u32;
                 // SAFETY: all pieces of the span are free, and no thread takes any, because no
-                // other thread learns of it while `shared` is locked; the caller promises that no
+                // other thread can see it while `shared` is locked; the caller promises that no
                 // thread refers to them.
                 let gives = is_free(&span)
                     && !unsafe { region.give_back(first..first + SPAN_UNITS as u32) }.is_empty();

@@ -5,11 +5,11 @@ use rand::{RngExt, SeedableRng};
 const UNIT: usize = 16;
 const SPAN_BYTES: usize = SPAN_UNITS * UNIT + size_of::<Span>();
 
-/// Pieces of a region of their own. Each has its number in all its bytes.
+/// Pieces of a separate region. Each piece has its number in all its bytes.
 struct Memory {
     region: Region,
     pieces: Pieces,
-    /// Requested bytes, and their limit.
+    /// Number of requested bytes, and their limit.
     taken: AtomicUsize,
     limit: usize,
 }
@@ -46,7 +46,7 @@ impl Memory {
     fn allocate(&self, units: usize, content: u8) -> Result<Piece, Error> {
         let grow = |bytes| self.grow(bytes);
         let first = self.pieces.allocate(&self.region, units, grow)?;
-        // SAFETY: the piece is this caller's, and so long.
+        // SAFETY: the piece belongs to this caller, and has this length.
         unsafe {
             self.region
                 .address(first)
@@ -59,10 +59,10 @@ impl Memory {
         })
     }
 
-    /// Frees a piece, after a look whether anybody else has written there.
+    /// Frees a piece, after checking that no other thread has written to it.
     fn free(&self, piece: Piece) {
         let address = self.region.address(piece.first).cast_const();
-        // SAFETY: the piece is this caller's, so long, and initialized.
+        // SAFETY: the piece belongs to this caller, has this length, and is initialized.
         let bytes = unsafe { std::slice::from_raw_parts(address, piece.units * UNIT) };
         assert!(
             bytes.iter().all(|&byte| byte == piece.content),
@@ -111,20 +111,22 @@ fn pieces_do_not_overlap_and_are_accounted_for() {
             memory.free(piece);
         }
         assert_eq!(memory.live(), 0);
-        // All of it can be used again.
+        // All of it can be reused.
         for _ in 0..2 {
             let spans = memory.pieces.count(&memory.region);
             for _ in 0..spans * (SPAN_UNITS / PIECE_UNITS_MAX) {
                 pieces.push(memory.allocate(PIECE_UNITS_MAX, 1).expect("memory"));
             }
-            // One was listed before the last pieces were freed, and has room between them only.
+            // One span's holes were listed before the last pieces were freed, and it has room only
+            // between them.
             assert!(memory.pieces.count(&memory.region) <= spans + 1);
             pieces.drain(..).for_each(|piece| memory.free(piece));
         }
     }
 }
 
-/// As blocks do: all grow at about the same time, and each is replaced by a longer one.
+/// Pieces behave like blocks: all grow at about the same time, and each is replaced by a longer
+/// one.
 #[test]
 fn what_pieces_leave_that_grow_serves_longer_ones() {
     let memory = Memory::new(usize::MAX);
@@ -181,7 +183,7 @@ fn threads_free_what_others_have_allocated() {
     assert_eq!(memory.live(), 0);
 }
 
-/// Whatever has been freed is found when no more memory may be taken, by whichever thread.
+/// All freed memory is found when no more memory may be taken, by any thread.
 #[test]
 fn the_limit_is_kept_and_all_below_it_is_used() {
     let memory = Memory::new(8 * SPAN_BYTES);
@@ -239,8 +241,8 @@ fn memory_of_free_spans_is_given_back_and_used_again() {
     assert_eq!(memory.live(), 0);
 }
 
-/// The sparsest memory may be that from which a thread takes pieces. It cannot be emptied, others
-/// can.
+/// The sparsest memory may be memory from which a thread takes pieces. It cannot be emptied, but
+/// other memory can.
 #[test]
 fn sparse_spans_are_found_beside_one_that_is_owned() {
     const SPANS: u32 = 96;
@@ -250,7 +252,7 @@ fn sparse_spans_are_found_beside_one_that_is_owned() {
     while span_of(pieces.last().expect("one")) < SPANS - 1 {
         pieces.push(memory.allocate(64, 1).expect("memory"));
     }
-    // The last of three groups keeps only what its last span has, which is owned.
+    // The last of three groups keeps only the pieces of its last span, which is owned.
     let (mut number, mut kept) = (0, Vec::new());
     for piece in pieces {
         number += 1;
