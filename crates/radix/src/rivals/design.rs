@@ -1,4 +1,4 @@
-//! What the design of a rival must offer.
+//! The interface that the design of a rival must implement.
 
 use super::leaf::{Leaf, RivalForm};
 use crate::change::Change;
@@ -7,12 +7,12 @@ use crossbeam_epoch::Guard;
 use nearfield_core::Direction;
 use std::ops::{Bound, ControlFlow};
 
-/// A concurrent tree with one leaf a key.
+/// A concurrent tree with one leaf per key.
 ///
-/// Every point operation is linearizable; a scan meets each entry that is present all the time and
+/// Every point operation is linearizable. A scan visits each entry that is present all the time and
 /// none that is absent all the time.
 pub trait Design<F: RivalForm>: Default + Send + Sync {
-    /// Passes the value of a key to `read`; `None` if the key is absent.
+    /// Passes the value of a key to `read` and returns the result; `None` if the key is absent.
     fn read<R>(
         &self,
         key: F::Key<'_>,
@@ -21,8 +21,8 @@ pub trait Design<F: RivalForm>: Default + Send + Sync {
         read: impl FnOnce(F::Value<'_>) -> R,
     ) -> Option<R>;
 
-    /// Changes a key as `decide` says, given the value now. `decide` may be called several times;
-    /// the last call counts.
+    /// Applies the decision of `decide` to a key, given its present value. `decide` may be called
+    /// several times; the last call counts.
     fn modify<'v>(
         &self,
         key: F::Key<'_>,
@@ -41,12 +41,12 @@ pub trait Design<F: RivalForm>: Default + Send + Sync {
         visit: impl FnMut(Leaf<'g, F>) -> ControlFlow<()>,
     );
 
-    /// The number of entries; exact while nobody writes.
+    /// Returns the number of entries; exact while no thread writes.
     fn entries(&self) -> usize;
 
     /// Checks the structure.
     ///
     /// # Panics
-    /// If an invariant is broken. Only while nobody writes.
+    /// If an invariant is broken. Call it only while no thread writes.
     fn check_invariants(&self);
 }

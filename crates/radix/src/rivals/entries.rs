@@ -1,4 +1,5 @@
-//! The number of entries of a tree, counted in several places so that writers do not meet at one.
+//! The number of entries of a tree, counted in several places so that writers do not contend for
+//! one.
 
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 const PLACES: usize = 16;
 
-/// See the [module](self).
+/// The count; see the [module](self).
 #[derive(Debug, Default)]
 pub struct EntryCount([CachePadded<AtomicI64>; PLACES]);
 
@@ -27,7 +28,7 @@ impl EntryCount {
         self.0[place].fetch_add(change, Ordering::Relaxed);
     }
 
-    /// The number of entries; exact while nobody writes.
+    /// Returns the number of entries; exact while no thread writes.
     pub fn sum(&self) -> usize {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         counts.sum::<i64>().max(0) as usize

@@ -1,4 +1,4 @@
-//! A rival as an index: executes batches operation by operation.
+//! A rival as an index, which executes batches operation by operation.
 
 use super::design::Design;
 use super::leaf::RivalForm;
@@ -9,7 +9,7 @@ use nearfield_core::{Batch, Direction, Error, Input, Operation, OrderedIndex, Ou
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
-/// Operations between which the thread lets go of the epoch for a moment.
+/// Number of operations after which the thread releases its epoch for a moment.
 const OPERATIONS_A_PIN: usize = 256;
 
 /// A design of a rival, as an index that threads share.
@@ -37,7 +37,7 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
     /// Executes a batch as [`execute`](OrderedIndex::execute) does, and counts its accesses.
     ///
     /// # Errors
-    /// As `execute`.
+    /// Those of [`execute`](OrderedIndex::execute).
     ///
     /// ```
     /// use nearfield_core::{Batch, Words};
@@ -66,7 +66,7 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
     /// probe.
     ///
     /// # Errors
-    /// As `execute`.
+    /// Those of [`execute`](OrderedIndex::execute).
     pub fn execute_probed(
         &self,
         batch: &mut Batch<F>,
@@ -84,8 +84,8 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         Ok(())
     }
 
-    /// Passes the value of a key to `read`; `None` if the key is absent. The thread is pinned
-    /// already.
+    /// Passes the value of a key to `read` and returns the result; `None` if the key is absent. The
+    /// thread is already pinned.
     #[inline]
     pub fn read_pinned<R>(
         &self,
@@ -96,8 +96,8 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         self.tree.read(key, guard, &mut Off, read)
     }
 
-    /// Sets the value of a key, if `only_present` only where there is one. Answers whether there
-    /// was one. The thread is pinned already.
+    /// Sets the value of a key; if `only_present` is true, only if it has one. Returns true if it
+    /// had one. The thread is already pinned.
     #[inline]
     pub fn set_pinned(
         &self,
@@ -117,7 +117,7 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         present
     }
 
-    /// Removes a key; answers whether it was present. The thread is pinned already.
+    /// Removes a key; returns true if it was present. The thread is already pinned.
     #[inline]
     pub fn remove_pinned(&self, guard: &Guard, key: F::Key<'_>) -> bool {
         let mut present = false;
@@ -128,8 +128,8 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
         present
     }
 
-    /// Calls `visit` with the values of the first `limit` keys at or above `from`; answers how many
-    /// there were. The thread is pinned already.
+    /// Calls `visit` with the values of the first `limit` keys at or above `from`; returns their
+    /// number. The thread is already pinned.
     pub fn scan_pinned(
         &self,
         guard: &Guard,
@@ -287,7 +287,7 @@ impl<F: RivalForm, D: Design<F>> Rival<F, D> {
     }
 }
 
-/// True if a key lies beyond the bound where a scan ends.
+/// Returns true if a key is beyond the bound at which a scan ends.
 fn is_behind(key: &[u8], to: Bound<&[u8]>, direction: Direction) -> bool {
     match (to, direction) {
         (Bound::Unbounded, _) => false,

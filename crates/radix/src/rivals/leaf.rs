@@ -5,8 +5,8 @@
 //!   byte strings    key length: 4 │ value length: 4 │ key │ value
 //! ```
 //!
-//! A leaf has one key for ever. The value of a word is written in place; a byte string is read only
-//! once its leaf can be found, and a new value takes a new leaf.
+//! The key of a leaf never changes. The value of a word is written in place. A byte string never
+//! changes once its leaf can be found, and a new value takes a new leaf.
 
 use crate::counters::{Probe, Visit, Visited};
 use crossbeam_epoch::Guard;
@@ -18,54 +18,56 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A form of entries that rivals can hold. The set is closed.
 pub trait RivalForm: Form {
-    /// A key as bytes, in whose order keys are.
+    /// The key as bytes, whose order is the order of the keys.
     type KeyBytes<'k>: AsRef<[u8]>;
-    /// The part of a leaf before its bytes.
+    /// The part of a leaf before its key bytes.
     #[doc(hidden)]
     type Head;
 
-    /// The bytes of a key.
+    /// Returns the bytes of a key.
     fn bytes(key: Self::Key<'_>) -> Self::KeyBytes<'_>;
-    /// The key of such bytes.
+    /// Returns the key with these bytes.
     fn key_of(bytes: &[u8]) -> Self::Key<'_>;
-    /// The layout of a leaf.
+    /// Returns the layout of a leaf.
     #[doc(hidden)]
     fn leaf_layout(key_bytes: usize, value: Self::Value<'_>) -> Layout;
     /// Writes a new leaf.
     ///
     /// # Safety
-    /// `leaf` has the [layout](RivalForm::leaf_layout) of key and value and is the caller's alone.
+    /// `leaf` has the [layout](RivalForm::leaf_layout) of key and value, and only the caller can
+    /// reach it.
     #[doc(hidden)]
     unsafe fn leaf_write(leaf: NonNull<Self::Head>, key: &[u8], value: Self::Value<'_>);
-    /// The key of a leaf.
+    /// Returns the key of a leaf.
     ///
     /// # Safety
-    /// `leaf` was written and is not freed during 'l. So for the following.
+    /// `leaf` was written and is not freed during 'l. The same applies to the following functions.
     #[doc(hidden)]
     unsafe fn leaf_key<'l>(leaf: NonNull<Self::Head>) -> &'l [u8];
-    /// The value of a leaf.
+    /// Returns the value of a leaf.
     ///
     /// # Safety
     /// See [`leaf_key`](RivalForm::leaf_key).
     #[doc(hidden)]
     unsafe fn leaf_value<'l>(leaf: NonNull<Self::Head>) -> Self::Value<'l>;
-    /// Writes the value in place; false if the form does not allow it.
+    /// Writes the value in place; returns false if the form does not allow it.
     ///
     /// # Safety
     /// See [`leaf_key`](RivalForm::leaf_key).
     #[doc(hidden)]
     unsafe fn leaf_set(leaf: NonNull<Self::Head>, value: Self::Value<'_>) -> bool;
-    /// All bytes of a leaf.
+    /// Returns the size of a leaf in bytes.
     ///
     /// # Safety
     /// See [`leaf_key`](RivalForm::leaf_key).
     #[doc(hidden)]
     unsafe fn leaf_bytes(leaf: NonNull<Self::Head>) -> usize;
-    /// The bytes of a value.
+    /// Returns the size of a value in bytes.
     fn value_bytes(value: Self::Value<'_>) -> usize;
 }
 
-/// See the [module](self). Aligned so that it lies in one cache line.
+/// The head of a leaf of words; see the [module](self). It is aligned so that it is within one
+/// cache line.
 #[doc(hidden)]
 #[repr(C, align(16))]
 #[derive(Debug)]
@@ -74,7 +76,7 @@ pub struct WordHead {
     key: [u8; 8],
 }
 
-/// See the [module](self).
+/// The head of a leaf of byte strings; see the [module](self).
 #[doc(hidden)]
 #[repr(C, align(8))]
 #[derive(Debug)]
@@ -83,7 +85,7 @@ pub struct BytesHead {
     value_length: u32,
 }
 
-/// Where the key of a leaf begins, in both forms.
+/// The offset of the key of a leaf, in both forms.
 const KEY_OFFSET: usize = 8;
 
 const _: () = assert!(size_of::<WordHead>() == 16 && size_of::<BytesHead>() == KEY_OFFSET);
@@ -181,7 +183,7 @@ impl RivalForm for Bytes {
     }
     #[inline]
     unsafe fn leaf_key<'l>(leaf: NonNull<BytesHead>) -> &'l [u8] {
-        // SAFETY: the caller promises a leaf that was written whole; it never changes.
+        // SAFETY: the caller promises a leaf that was written completely; it never changes.
         unsafe {
             let length = (*leaf.as_ptr()).key_length as usize;
             NonNull::slice_from_raw_parts(leaf.add(1).cast(), length).as_ref()
@@ -221,7 +223,7 @@ pub struct Leaf<'g, F: RivalForm> {
     lives: PhantomData<&'g F>,
 }
 
-// Derived, these would ask it of the form.
+// A derived implementation would require the same of the form.
 impl<F: RivalForm> Clone for Leaf<'_, F> {
     fn clone(&self) -> Self {
         *self
@@ -237,7 +239,7 @@ impl<F: RivalForm> std::fmt::Debug for Leaf<'_, F> {
 }
 
 impl<'g, F: RivalForm> Leaf<'g, F> {
-    /// A leaf by its address.
+    /// Creates a leaf from its address.
     ///
     /// # Safety
     /// It was made by [`NewLeaf`] for this form, and is not freed during 'g.
@@ -249,41 +251,41 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
         }
     }
 
-    /// Where it lies.
+    /// Returns its address.
     #[inline]
     pub(super) fn address(self) -> NonNull<u8> {
         self.head.cast()
     }
 
-    /// The key.
+    /// Returns the key.
     #[inline]
     pub fn key(self) -> &'g [u8] {
         // SAFETY: the leaf is not freed during 'g.
         unsafe { F::leaf_key(self.head) }
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn value(self) -> F::Value<'g> {
         // SAFETY: as in `key`.
         unsafe { F::leaf_value(self.head) }
     }
 
-    /// Writes the value in place; false if the form does not allow it.
+    /// Writes the value in place; returns false if the form does not allow it.
     #[inline]
     pub(super) fn set(self, value: F::Value<'_>) -> bool {
         // SAFETY: as in `key`.
         unsafe { F::leaf_set(self.head, value) }
     }
 
-    /// All of its bytes.
+    /// Returns its size in bytes.
     #[inline]
     pub(super) fn bytes(self) -> u32 {
         // SAFETY: as in `key`.
         unsafe { F::leaf_bytes(self.head) as u32 }
     }
 
-    /// That its key was read.
+    /// Creates the event that its key was read.
     #[inline]
     pub(super) fn visit(self) -> Visit {
         Visit {
@@ -300,7 +302,7 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
     /// Frees it at once.
     ///
     /// # Safety
-    /// No thread uses the leaf or can find it any more.
+    /// No thread uses the leaf or can still find it.
     pub(super) unsafe fn free(self) {
         let layout = F::leaf_layout(self.key().len(), self.value());
         // SAFETY: it was allocated with this layout, and the caller is its only user.
@@ -317,7 +319,7 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
             let head = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
             if let Some(head) = head {
                 let lives = PhantomData;
-                // SAFETY: all guards under which the leaf could be found are gone.
+                // SAFETY: all guards under which the leaf could be found have been dropped.
                 unsafe { Leaf::<F> { head, lives }.free() }
             }
         };
@@ -330,10 +332,10 @@ impl<'g, F: RivalForm> Leaf<'g, F> {
 pub struct NewLeaf<F: RivalForm>(Leaf<'static, F>);
 
 impl<F: RivalForm> NewLeaf<F> {
-    /// Makes a leaf.
+    /// Creates a leaf.
     pub fn new(key: &[u8], value: F::Value<'_>) -> Self {
         let layout = F::leaf_layout(key.len(), value);
-        // SAFETY: no layout of a leaf has no bytes, because a head has some.
+        // SAFETY: the layout of a leaf is never empty, because it has a head.
         let address = unsafe { alloc(layout) };
         let Some(address) = NonNull::new(address) else {
             handle_alloc_error(layout)
@@ -347,7 +349,7 @@ impl<F: RivalForm> NewLeaf<F> {
         })
     }
 
-    /// The leaf, which the caller must not use after it is freed.
+    /// Returns the leaf, which the caller must not use after it is freed.
     #[inline]
     pub fn leaf(&self) -> Leaf<'_, F> {
         self.0

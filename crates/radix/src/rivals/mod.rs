@@ -5,7 +5,7 @@
 //! - [`Smart`]: SMART, as ported to memory that threads share.
 //! - [`Heart`]: Heart, without persistence.
 //!
-//! They have one leaf a key, keys of any bytes, and the guarantees of [`nearfield_core`]. They
+//! They have one leaf per key, keys of any bytes, and the guarantees of [`nearfield_core`]. They
 //! share leaves (`leaf.rs`), the execution of batches (`index.rs`) and scans (`scan.rs`); a design
 //! is a [`Design`]. Nodes and leaves come from the program's allocator and are freed by epochs.
 

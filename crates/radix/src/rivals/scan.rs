@@ -1,10 +1,10 @@
-//! Ordered walks through a tree that others may change meanwhile.
+//! Ordered walks through a tree that other threads may change meanwhile.
 //!
-//! The walk keeps a list of the subtrees and leaves to come, the next one last. It takes the next
-//! one and puts its children in its place, as they are at an instant. When a node turns out not to
-//! be what its parent said, because it was replaced, or its prefix is longer or shorter now, the
-//! walk begins again at the root, behind the last leaf that it has passed on. It never tries the
-//! same node again, which could have been unlinked for ever.
+//! The walk keeps a list of the subtrees and leaves still to visit, the next one last. It takes the
+//! next one and replaces it by its children, as they are at an instant. If a node is not what its
+//! parent indicated, because it was replaced, or its prefix is now longer or shorter, the walk
+//! restarts at the root, after the last leaf that it has delivered. It never retries the same node,
+//! which may have been unlinked forever.
 
 use super::leaf::{Leaf, RivalForm};
 use crate::counters::Probe;
@@ -17,13 +17,13 @@ use std::ops::{Bound, ControlFlow};
 /// A byte of a key, or `None` for the end of the key, which comes first.
 pub type Symbol = Option<u8>;
 
-/// The symbol of a key at a depth.
+/// Returns the symbol of a key at a depth.
 #[inline]
 pub fn symbol(key: &[u8], depth: usize) -> Symbol {
     key.get(depth).copied()
 }
 
-/// Another thread was in the way.
+/// Error that another thread intervened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart;
 
@@ -45,10 +45,10 @@ pub trait Ordered<F: RivalForm> {
     where
         Self: 'g;
 
-    /// The root.
+    /// Returns the root.
     fn root<'g>(&'g self, guard: &'g Guard) -> Self::Node<'g>;
 
-    /// Adds the children of a node as they are at an instant, in ascending order, and answers the
+    /// Adds the children of a node as they are at an instant, in ascending order, and returns the
     /// number of bytes that all keys below it share. The path to the node has `depth` bytes.
     fn expand<'g>(
         &'g self,
@@ -59,7 +59,7 @@ pub trait Ordered<F: RivalForm> {
         children: &mut Children<'g, F, Self::Node<'g>>,
     ) -> Result<usize, Restart>;
 
-    /// The bytes that all keys below a node share behind the first `depth`.
+    /// Returns the bytes that all keys below a node share after the first `depth`.
     fn path<'g>(
         &'g self,
         node: Self::Node<'g>,
@@ -68,7 +68,7 @@ pub trait Ordered<F: RivalForm> {
     ) -> Result<&'g [u8], Restart>;
 }
 
-/// A subtree or leaf to come.
+/// A subtree or leaf still to visit.
 struct Coming<'g, F: RivalForm, N> {
     child: Child<'g, F, N>,
     depth: usize,
@@ -139,7 +139,7 @@ impl<'g, F: RivalForm, T: Ordered<F>> Walk<'g, F, T> {
         Ok(())
     }
 
-    /// True if a key lies before the bound.
+    /// Returns true if a key is before the bound.
     fn is_before(&self, key: &[u8]) -> bool {
         match self.from {
             Bound::Unbounded => false,

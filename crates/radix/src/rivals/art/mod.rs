@@ -1,19 +1,18 @@
-//! The adaptive radix tree (Leis et al., ICDE 2013) with one leaf a key: inner nodes of four kinds,
-//! path compression, lazy expansion.
+//! The adaptive radix tree (Leis et al., ICDE 2013) with one leaf per key: inner nodes of four
+//! kinds, path compression, lazy expansion.
 //!
 //! `node/` has the layout and `tree/` the changes, which the [synchronizations](synchronization)
 //! share: `olc/` is optimistic lock coupling, `rowex/` read-optimized write exclusion.
 //!
-//! The root is a node256 without a prefix, and stays. A node stores the first six bytes of its
-//! prefix; readers skip the others, and compare the whole key at the leaf; writers read them from a
-//! leaf below. A key that ends where others go on has its leaf in a slot of its own in the header,
-//! so that keys may be prefixes of others.
+//! The root is a node256 without a prefix, which is never replaced. A node stores the first six
+//! bytes of its prefix. Readers skip the others and compare the whole key at the leaf; writers read
+//! them from a leaf below. A key that ends where others continue has its leaf in a separate slot of
+//! the header, so keys may be prefixes of others.
 //!
-//! # Where this differs from the published trees
+//! # Differences from the published trees
 //!
-//! - Leaves are records of key and value, where those hold a tuple's identifier. The lowest bit of
-//!   a
-//!   slot tells a leaf, where those use the highest.
+//! - Leaves are records of key and value; the published trees hold a tuple's identifier. The lowest
+//!   bit of a slot marks a leaf; the published trees use the highest.
 //! - Nodes begin on a cache line, so that a node4 is one line.
 //! - A lock has 32 bits. A node48 or node256 whose keys are removed shrinks at the reference's
 //!   thresholds; the slot for the key that ends does not count.
@@ -46,7 +45,7 @@ pub type Art<F> = Rival<F, OlcTree<F>>;
 pub type OlcTree<F> = Tree<F, LockCoupling>;
 
 /// The adaptive radix tree with ROWEX, read-optimized write exclusion (Leis et al., DaMoN 2016):
-/// readers neither lock, nor validate, nor begin again.
+/// readers neither lock, nor validate, nor restart.
 ///
 /// ```
 /// use nearfield_core::{OrderedIndex, Words};

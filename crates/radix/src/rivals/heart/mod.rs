@@ -2,24 +2,24 @@
 //!
 //! The tree is one of [swaps](super::swapping), with slots apart from their nodes.
 //!
-//! # What the facts say, and what they leave open
+//! # The published facts, and the open questions
 //!
 //! The paper is for persistent memory, and its authors have published no program. Its facts are:
 //!
-//! - *One node shape for all capacities, with hashed children.* Here 4 to 256 slots; a byte is its
-//!   own
-//!   hash, and a slot is searched from there on, over one cache line at most.
-//! - *Decoupled node parts.* Here a header with the prefix, which never changes and stays where it
-//!   is, and slots in memory of their own, which are replaced.
+//! - *One node shape for all capacities, with hashed children.* Here a node has 4 to 256 slots. A
+//!   byte is its own hash, and its slot is searched from there on, over at most one cache line.
+//! - *Decoupled node parts.* Here a node has a header with the prefix, which never changes and
+//!   never moves, and slots in separate memory, which are replaced.
 //! - *Basic operations and splits by compare-and-swap, without locks.* Here every change is the
-//!   swap
-//!   of one slot, and a new value has a new leaf, so that the value and its presence are one word.
-//! - *A visible intermediate state while a node expands or shrinks.* Here frozen slots: readers use
-//!   them, writers that meet them make the new slots themselves.
+//!   swap of one slot, and a new value has a new leaf, so that the value and its presence are one
+//!   word.
+//! - *A visible intermediate state while a node expands or shrinks.* Here slots are frozen: readers
+//!   use them, and writers that encounter them create the new slots themselves.
 //!
-//! Open are the sizes, the hash function, when nodes expand and shrink (here: when a byte finds no
-//! slot within a line; when less than a quarter of the slots lead to something) and what happens to
-//! nodes without entries (here: they stay). Nothing is flushed to persistent memory.
+//! These are open: the sizes, the hash function, the conditions under which nodes expand and shrink
+//! (here: if a byte finds no slot within a line; if less than a quarter of the slots lead to
+//! something) and the fate of nodes without entries (here: they stay). Nothing is flushed to
+//! persistent memory.
 
 use super::index::Rival;
 use super::swapping::SwapTree;

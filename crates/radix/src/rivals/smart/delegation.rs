@@ -1,9 +1,9 @@
 //! The table of local locks: read delegation and write combining.
 //!
-//! A key has one lock of the table. Whoever finds the lock free takes it and executes its
-//! operation. Whoever finds it taken leaves a request, and waits for its answer. Before the lock is
-//! free again, its holder executes what was left meanwhile: the requests on one key together, with
-//! one walk, and at most one write.
+//! Each key has one lock of the table. A thread that finds the lock free takes it and executes its
+//! operation. A thread that finds it taken leaves a request, and waits for the result. Before the
+//! holder frees the lock, it executes the requests that were left meanwhile: those on one key
+//! together, with one walk and at most one write.
 
 use super::SmartTree;
 use super::lock::{Lock, Request};
@@ -17,13 +17,13 @@ use std::cell::Cell;
 use std::hash::BuildHasher;
 use std::ptr::{NonNull, null_mut};
 
-/// The number of locks. They fit into a second-level cache.
+/// Number of locks. They fit into a second-level cache.
 const LOCKS: usize = 4096;
 
-/// Requests on one key that are executed together at most.
+/// The maximum number of requests on one key that are executed together.
 const TOGETHER_MAX: usize = 32;
 
-/// See the [module](self).
+/// The table; see the [module](self).
 #[derive(Debug)]
 pub struct Delegation {
     locks: Box<[CachePadded<Lock<Wanted>>]>,
@@ -45,7 +45,7 @@ impl Delegation {
     }
 }
 
-/// An operation that another thread is to execute.
+/// An operation for another thread to execute.
 #[derive(Debug)]
 struct Wanted {
     key: NonNull<[u8]>,
@@ -55,12 +55,12 @@ struct Wanted {
     leaf: Cell<*mut u8>,
 }
 
-/// What a writer decides, by whichever thread executes it.
+/// The decision of a writer, which any thread may execute.
 type Decide<'c, 'v, F> =
     dyn for<'a> FnMut(Option<<F as Form>::Value<'a>>) -> Change<<F as Form>::Value<'v>> + Send + 'c;
 
 impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
-    /// Finds the leaf of a key, or has another thread find it that holds the key's lock.
+    /// Finds the leaf of a key, or lets the thread that holds the key's lock find it.
     pub(super) fn read_delegated<'g>(
         &'g self,
         key: &[u8],
@@ -80,7 +80,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         found
     }
 
-    /// Changes a key, or has another thread change it that holds the key's lock.
+    /// Changes a key, or lets the thread that holds the key's lock change it.
     pub(super) fn change_combined<'v>(
         &self,
         key: &[u8],
@@ -104,7 +104,8 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         self.serve(lock, guard, probe);
     }
 
-    /// Executes what other threads have left at a lock that the caller holds, and frees it.
+    /// Executes the requests that other threads have left at a lock that the caller holds, and
+    /// frees it.
     #[inline]
     fn serve(&self, lock: &Lock<Wanted>, guard: &Guard, probe: &mut impl Probe) {
         lock.serve(|requests| self.execute_left(requests, guard, probe));
@@ -118,7 +119,8 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
         probe: &mut impl Probe,
     ) {
         while let Some(first) = requests.first() {
-            // SAFETY: the key is the waiting thread's, which does not go on before it is done.
+            // SAFETY: the key belongs to the waiting thread, which does not continue before its
+            // request is done.
             let key_of = |request: &Request<Wanted>| unsafe { request.wanted.key.as_ref() };
             let key = key_of(first);
             let mut together = Vec::new();
@@ -130,12 +132,13 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                 !takes
             });
             self.execute_together(key, &together, guard, probe);
-            // Not told apart, they would be read after their threads went on.
+            // Finished only now: `requests` no longer contains them, so they are not read after
+            // their threads continue.
             together.into_iter().for_each(Request::finish);
         }
     }
 
-    /// Executes requests on one key, in their order, with one walk.
+    /// Executes requests on one key, in order, with one walk.
     fn execute_together(
         &self,
         key: &[u8],
@@ -155,7 +158,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
                 .for_each(|request| request.wanted.leaf.set(address));
             return;
         }
-        // Reads among writes are served by the state before all of them: they overlap in time.
+        // Reads among writes get the state before all of them: they overlap in time.
         let found = self.tree.find(key, guard, probe);
         let address = found.map_or(null_mut(), |leaf| leaf.address().as_ptr());
         let writes = requests.iter().filter(|request| {
@@ -167,8 +170,8 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
             .change(key, guard, probe, &mut |before: Option<F::Value<'_>>| {
                 let mut after: Change<F::Value<'_>> = Change::Keep;
                 for request in &writes {
-                    // SAFETY: it is such a pointer, to what the waiting thread lends until it is
-                    // done; the closure may be called by any thread.
+                    // SAFETY: it is such a pointer, to a closure that the waiting thread lends
+                    // until the request is done; any thread may call the closure.
                     let decide =
                         unsafe { &mut **request.wanted.decide.cast::<&mut Decide<'_, '_, F>>() };
                     let now = match after {
@@ -186,7 +189,7 @@ impl<F: RivalForm, const DELEGATES: bool> SmartTree<F, DELEGATES> {
     }
 }
 
-/// Leaves a request and waits until it is done; false if the lock was taken instead.
+/// Leaves a request and waits until it is done; returns false if the lock was taken instead.
 #[cold]
 fn wait(lock: &Lock<Wanted>, request: &Request<Wanted>, probe: &mut impl Probe) -> bool {
     probe.wait();

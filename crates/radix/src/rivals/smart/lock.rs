@@ -1,31 +1,32 @@
 //! A lock at which threads leave requests for the thread that holds it.
 //!
-//! The lock is a word: free, taken, or the last of the requests that were left, each of which leads
-//! to the one before. Whoever finds it free takes it. Whoever finds it taken leaves a request and
-//! waits until it is done. Who frees the lock executes what was left before.
+//! The lock is a word: free, taken, or the last of the requests that were left, each of which links
+//! to the one before. A thread that finds the lock free takes it. A thread that finds it taken
+//! leaves a request and waits until it is done. The holder executes all requests before it frees
+//! the lock.
 //!
-//! A request lies on the stack of the thread that waits, so that nothing is allocated.
+//! A request is on the stack of the waiting thread, so nothing is allocated.
 
 use crate::lock::pause;
 use crate::primitive::{AtomicBool, AtomicPtr, Ordering};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
-/// See the [module](self).
+/// The lock; see the [module](self).
 #[derive(Debug)]
 pub struct Lock<R>(AtomicPtr<Request<R>>);
 
-/// What another thread is to execute.
+/// A request for another thread to execute an operation.
 #[derive(Debug)]
 pub struct Request<R> {
-    /// What that is.
+    /// The operation.
     pub wanted: R,
     before: Cell<*mut Request<R>>,
     done: AtomicBool,
 }
 
 impl<R> Request<R> {
-    /// A request that was not left yet.
+    /// Creates a request that has not been left yet.
     pub fn new(wanted: R) -> Self {
         Request {
             wanted,
@@ -34,13 +35,14 @@ impl<R> Request<R> {
         }
     }
 
-    /// Says that it is done. The thread that waits goes on, and so nobody may use it any more.
+    /// Marks the request as done. The waiting thread then continues, so no thread may use the
+    /// request any more.
     pub fn finish(&self) {
         self.done.store(true, Ordering::Release);
     }
 }
 
-/// The word of a lock that is taken, without requests. No request has this address.
+/// Returns the word of a lock that is taken, without requests. No request has this address.
 fn taken<R>() -> *mut Request<R> {
     without_provenance_mut(1)
 }
@@ -62,8 +64,8 @@ impl<R> Lock<R> {
             .is_ok()
     }
 
-    /// Leaves a request and waits until it is done; false if the lock was free by now, and was
-    /// taken instead.
+    /// Leaves a request and waits until it is done. Returns false if the lock was free by now, and
+    /// was taken instead.
     #[cold]
     pub fn wait(&self, request: &Request<R>) -> bool {
         if !self.leave(request) {
@@ -76,7 +78,7 @@ impl<R> Lock<R> {
         true
     }
 
-    /// Leaves a request, or takes the lock if it is free; true if it was left.
+    /// Leaves a request, or takes the lock if it is free. Returns true if the request was left.
     fn leave(&self, request: &Request<R>) -> bool {
         let mut last = self.0.load(Ordering::Relaxed);
         loop {
@@ -95,9 +97,9 @@ impl<R> Lock<R> {
         }
     }
 
-    /// Has `execute` do what other threads have left at a lock that the caller holds, the oldest
-    /// first, and frees the lock. `execute` [finishes](Request::finish) each request once, and uses
-    /// none that it has finished.
+    /// Makes `execute` process the requests that other threads have left at a lock that the caller
+    /// holds, the oldest first, and frees the lock. `execute` [finishes](Request::finish) each
+    /// request once, and uses none that it has finished.
     #[inline]
     pub fn serve(&self, mut execute: impl FnMut(Vec<&Request<R>>)) {
         while let Some(last) = self.free() {
@@ -105,7 +107,7 @@ impl<R> Lock<R> {
         }
     }
 
-    /// Frees the lock if there is no request; else answers the last one.
+    /// Frees the lock if there is no request; otherwise returns the last one.
     #[inline]
     fn free(&self) -> Option<NonNull<Request<R>>> {
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
@@ -119,14 +121,14 @@ impl<R> Lock<R> {
     }
 }
 
-/// All requests up to the last one, the oldest first.
+/// Returns all requests up to the last one, the oldest first.
 #[cold]
 fn requests<'r, R>(last: NonNull<Request<R>>) -> Vec<&'r Request<R>> {
     let mut requests = Vec::new();
     let mut next = last.as_ptr();
     while next != taken() {
-        // SAFETY: whoever has left a request waits until it is finished, which the caller does
-        // after its last use.
+        // SAFETY: the thread that has left a request waits until it is finished, which the caller
+        // does after its last use.
         let request: &Request<R> = unsafe { &*next };
         requests.push(request);
         next = request.before.get();

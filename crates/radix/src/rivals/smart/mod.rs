@@ -2,17 +2,17 @@
 //! it.
 //!
 //! The tree is one of [swaps](super::swapping), with slots that follow their node. Operations pass
-//! a table of local locks (`delegation.rs`). One that meets another of the same lock does not wait
-//! to be next: whoever holds the lock executes it along. The reads of a key are served by one walk,
-//! and its writes by one write.
+//! a table of local locks (`delegation.rs`). An operation whose lock is taken does not wait for its
+//! turn: the holder of the lock executes it, too. The reads of a key are served by one walk, and
+//! its writes by one write.
 //!
-//! Operations on one key exclude each other by the local lock, and so are linearizable.
+//! Operations on one key exclude each other by the local lock, so they are linearizable.
 //!
-//! # Where this differs from the published tree
+//! # Differences from the published tree
 //!
 //! - There is no remote memory: no cache of nodes, no checksums, no reverse pointers.
 //! - Nodes have memory for their own slots, not for 256, so that growing copies them. A byte's slot
-//!   lies near a position of its own, so that a search reads one or two lines; the published tree
+//!   is near the byte's own position, so that a search reads one or two lines; the published tree
 //!   compares all slots.
 //! - Values that are words are written in place; byte strings, which have any length here, take a
 //!   new leaf, by a swap.
@@ -45,7 +45,7 @@ use std::ops::{Bound, ControlFlow};
 /// ```
 pub type Smart<F> = Rival<F, SmartTree<F>>;
 
-/// The design of [`Smart`]. Only a test, which must fail, has no local locks.
+/// The design of [`Smart`]. Only a test that must fail has no local locks.
 #[derive(Debug)]
 pub struct SmartTree<F: RivalForm, const DELEGATES: bool = true> {
     tree: SwapTree<F, false, true>,

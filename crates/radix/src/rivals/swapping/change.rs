@@ -1,4 +1,4 @@
-//! Changing a key, present or not, by swaps of slots.
+//! Changes of a key, present or not, by swaps of slots.
 
 use super::SwapTree;
 use super::node::{Node, Place, Size, Slots, WINDOW};
@@ -20,7 +20,7 @@ struct Spot<'g> {
 }
 
 impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, IN_PLACE> {
-    /// Changes a key as `decide` says.
+    /// Applies the decision of `decide` to a key.
     pub fn change<'v>(
         &self,
         key: &[u8],
@@ -41,7 +41,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         }
     }
 
-    /// Answers by how much the number of entries has changed.
+    /// Tries to change a key. Returns the change of the number of entries.
     fn try_change<'g, 'v>(
         &'g self,
         key: &[u8],
@@ -82,8 +82,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                 self.replace(parent, node, slots, symbol, guard, probe);
                 return Err(Restart);
             };
-            // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
-            // afterwards does not free it during 'g.
+            // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
+            // thread that unlinks it afterwards does not free it during 'g.
             let leaf = match unsafe { place.slot.child::<F, APART>() } {
                 Some(Child::Node(child)) => {
                     parent = Some(place);
@@ -108,7 +108,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         }
     }
 
-    /// Changes what is at the place of a key: a leaf or nothing.
+    /// Changes the leaf, or the absence of one, at the place of a key.
     fn change_spot<'v>(
         &self,
         spot: Spot<'_>,
@@ -137,7 +137,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                 Ok(1)
             }
             (Change::Set(value), Some(leaf), _) => {
-                // A value in its place needs writers of a key to exclude each other.
+                // Setting a value in place requires that writers of a key exclude each other.
                 if IN_PLACE && leaf.set(value) {
                     let bytes = F::value_bytes(value) as u32;
                     probe.write(leaf.address().as_ptr().addr(), bytes);
@@ -146,20 +146,20 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                 let new = NewLeaf::<F>::new(key, value);
                 new.written(probe);
                 self.swap_in(spot, new, probe)?;
-                // SAFETY: the slot has another leaf now.
+                // SAFETY: the slot now has another leaf.
                 unsafe { leaf.retire(guard) };
                 Ok(0)
             }
             (Change::Remove, Some(leaf), _) => {
                 let empty = match symbol {
                     Some(byte) => Slot::vacant(byte),
-                    // No other symbol could take this place.
+                    // No other symbol could use this place.
                     None => Slot::UNUSED,
                 };
                 if !spot.place.swap(empty, probe) {
                     return Err(Restart);
                 }
-                // SAFETY: the slot has no leaf now.
+                // SAFETY: the slot no longer has a leaf.
                 unsafe { leaf.retire(guard) };
                 Ok(-1)
             }
@@ -183,7 +183,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         }
     }
 
-    /// Puts a node in the place of a leaf, which leads to it and to that of another key.
+    /// Replaces a leaf by a node that leads to it and to the leaf of another key.
     fn put_between(
         &self,
         spot: Spot<'_>,
@@ -201,7 +201,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         self.publish(spot.place, spot.symbol, (node, depth), new, probe)
     }
 
-    /// Puts a node above another one from whose prefix a key parts at a level.
+    /// Inserts a node above another one from whose prefix a key differs at a level.
     fn put_above(
         &self,
         above: Place<'_>,
@@ -221,8 +221,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         self.publish(above, byte, (node, depth), leaf, probe)
     }
 
-    /// Adds a leaf to a new node, and swaps the node into a place that paths of `depth` bytes lead
-    /// to.
+    /// Adds a leaf to a new node, and swaps the node into a place to which paths of `depth` bytes
+    /// lead.
     fn publish(
         &self,
         place: Place<'_>,
@@ -248,8 +248,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
         Err(Restart)
     }
 
-    /// Freezes a node, and puts slots in the place of its own, or a copy in its place, with a slot
-    /// for a symbol. If another thread is quicker, this does nothing.
+    /// Freezes a node, and replaces its slots, or the node by a copy, so that there is a slot for a
+    /// symbol. If another thread is quicker, this has no effect.
     fn replace(
         &self,
         parent: Option<Place<'_>>,
@@ -266,7 +266,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             let slot = Slot(word.fetch_or(freeze, Ordering::AcqRel));
             slot.under(slot.byte())
         });
-        // Slots that lead to nothing are given up.
+        // Slots that lead to nothing are dropped.
         let live: Vec<Slot> = frozen.filter(|slot| !slot.is_empty()).collect();
         if APART {
             let new = filled(slots.size(), &live, wanted);
@@ -292,14 +292,14 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             {
                 break copy;
             }
-            // SAFETY: nobody else knows it.
+            // SAFETY: no other thread can reach it.
             unsafe { copy.free() };
             size = size.doubled();
         };
         copy.written(probe);
         if parent.swap(parent.slot.leading_to(copy), probe) {
             probe.replace(node.number(), copy.number(), copy.bytes());
-            // SAFETY: the parent's slot has another node now.
+            // SAFETY: the parent's slot now has another node.
             unsafe { node.retire(guard) };
         } else {
             // SAFETY: it never became part of the tree.
@@ -308,8 +308,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     }
 }
 
-/// True if so many slots lead to nothing that fewer would do. Nodes whose slots follow them do not
-/// shrink.
+/// Returns true if enough slots lead to nothing for a smaller number to suffice. Nodes whose slots
+/// follow them do not shrink.
 fn shrinks<const APART: bool>(slots: Slots<'_>) -> bool {
     let words = slots.words();
     let live = || {
@@ -320,7 +320,7 @@ fn shrinks<const APART: bool>(slots: Slots<'_>) -> bool {
     APART && words.len() > WINDOW && live().count() < words.len() / 4
 }
 
-/// The size for so many children that have left a size.
+/// Returns the size for `live` children that have left slots of size `left`.
 fn size_for(left: Size, live: usize) -> Size {
     match live {
         _ if live > left.slots() / 2 => left.doubled(),
@@ -329,7 +329,7 @@ fn size_for(left: Size, live: usize) -> Size {
     }
 }
 
-/// Makes slots that lie apart for children, and for a symbol.
+/// Creates slots that are stored apart for children, and for a symbol.
 fn filled<'g>(left: Size, live: &[Slot], wanted: Symbol) -> Slots<'g> {
     let mut size = size_for(left, live.len());
     loop {
@@ -344,7 +344,7 @@ fn filled<'g>(left: Size, live: &[Slot], wanted: Symbol) -> Slots<'g> {
         if live.iter().all(put) && wanted.is_none_or(|byte| slots.find(byte).is_some()) {
             return slots;
         }
-        // SAFETY: they were made above.
+        // SAFETY: they were created above.
         unsafe { slots.free() };
         size = size.doubled();
     }

@@ -1,4 +1,4 @@
-//! The end of a tree, and its invariants.
+//! The destruction of a tree, and its invariants.
 
 use super::SwapTree;
 use super::node::Node;
@@ -11,7 +11,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
     /// Checks the structure.
     ///
     /// # Panics
-    /// If an invariant is broken. Only while nobody writes.
+    /// If an invariant is broken. Call it only while no thread writes.
     pub fn check(&self) {
         let mut entries = 0;
         let mut to_check: Vec<(Node<'_, APART>, Vec<u8>)> = vec![(self.root, Vec::new())];
@@ -31,7 +31,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
                     let place = node.find(Some(byte)).map(|place| place.slot);
                     assert_eq!(place, Some(slot), "a slot that is not found");
                 }
-                // SAFETY: nobody writes, so nothing is freed.
+                // SAFETY: no thread writes, so nothing is freed.
                 match unsafe { slot.child::<F, APART>() } {
                     None => {}
                     Some(Child::Leaf(leaf)) => {
@@ -57,7 +57,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Drop for SwapTree<F,
         let mut nodes = vec![self.root];
         while let Some(node) = nodes.pop() {
             for (_, slot) in slots(node) {
-                // SAFETY: the tree is not shared any more; what is part of it was not retired.
+                // SAFETY: the tree is no longer shared; nothing in it was retired.
                 match unsafe { slot.child::<F, APART>() } {
                     // SAFETY: nothing else leads to the leaf, and `node` is freed below.
                     Some(Child::Leaf(leaf)) => unsafe { leaf.free() },
@@ -71,7 +71,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Drop for SwapTree<F,
     }
 }
 
-/// All slots, with the symbols that used ones belong to.
+/// Returns all slots, with the symbols to which used ones belong.
 fn slots<'g, const APART: bool>(node: Node<'g, APART>) -> impl Iterator<Item = (Symbol, Slot)> {
     let load = |word: &AtomicU64| Slot(word.load(Ordering::Relaxed));
     let words = node.slots().words().iter();

@@ -1,22 +1,22 @@
-//! A radix tree whose nodes are never locked: [SMART](super::smart) and [Heart](super::heart) are
+//! A radix tree whose nodes are never locked. [SMART](super::smart) and [Heart](super::heart) are
 //! of this kind.
 //!
 //! A slot is a word with a byte of the key, the kind of the child and its address, so that one swap
-//! changes all three. A new key takes a slot for its byte, or puts a node in the place of a leaf,
-//! or above a node with a prefix. When a node has no slot for a byte, its slots are frozen, which
-//! keeps swaps away, and copied. The copy takes the node's place in its parent, or, where slots lie
-//! *apart* from the node, their place in the node. Writers that meet a frozen slot make the copy,
-//! too, and the first swap counts. Nodes that have lost their entries stay.
+//! changes all three. A new key takes a slot for its byte, or inserts a node in place of a leaf, or
+//! above a node with a prefix. If a node has no slot for a byte, its slots are frozen, which
+//! excludes swaps, and copied. The copy replaces the node in its parent or, if slots are stored
+//! *apart* from the node, the slots in the node. Writers that encounter a frozen slot also make the
+//! copy, and the first swap counts. Nodes that have lost their entries stay.
 //!
-//! # Why it is linearizable
+//! # Linearizability
 //!
 //! - A byte has one slot of a node, and a slot its byte, until the slots are replaced: writers take
-//!   the first unused one. A slot changes by swaps alone, and not after it was frozen.
-//! - Frozen slots show the tree's state up to the instant when they are replaced; who reads them
-//!   later came upon them before. A node covers the keys with its first bytes for ever, whatever is
-//!   put above.
-//! - A swap sets each value, with a new leaf. Or values that are words are written *in place*; then
-//!   operations on one key must exclude each other.
+//!   the first unused one. A slot changes only by swaps, and not after it was frozen.
+//! - Frozen slots show the tree's state up to the instant when they are replaced; a thread that
+//!   reads them later encountered them before that instant. A node always covers the keys with its
+//!   first bytes, even if nodes are inserted above.
+//! - A swap sets each value, with a new leaf. Alternatively, values that are words are written *in
+//!   place*; then operations on one key must exclude each other.
 
 mod change;
 mod check;
@@ -36,17 +36,17 @@ use node::{Node, Size};
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
-/// See the [module](self).
+/// The tree; see the [module](self).
 #[derive(Debug)]
 pub struct SwapTree<F: RivalForm, const APART: bool, const IN_PLACE: bool> {
-    /// Has 256 slots, and stays.
+    /// The root, which has 256 slots and is never replaced.
     root: Node<'static, APART>,
     pub entries: EntryCount,
     form: PhantomData<F>,
 }
 
-// SAFETY: nodes consist of atomics and what never changes; those below the root belong to the tree.
-// Leaves hold bytes alone.
+// SAFETY: nodes consist of atomics and of fields that never change; those below the root belong to
+// the tree. Leaves hold only bytes.
 unsafe impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Send
     for SwapTree<F, APART, IN_PLACE>
 {

@@ -6,14 +6,15 @@
 //!   slots    8 each
 //! ```
 //!
-//! *Level* is the number of bytes that all keys below the node share, prefix included. It and the
-//! prefix never change: when a node is put above, it covers the first bytes of the prefix, and
-//! walks skip them. A prefix of more than 12 bytes is stored once more, as a whole, at the end:
-//! nodes stay when their entries have gone, and then no leaf below has the bytes.
+//! *Level* is the number of bytes that all keys below the node share, including the prefix. It and
+//! the prefix never change: a node inserted above covers the first bytes of the prefix, and walks
+//! skip them. A prefix of more than 12 bytes is stored again, as a whole, at the end: nodes stay
+//! when their entries are gone, and then no leaf below has the bytes.
 //!
-//! The slots follow the header, or lie *apart*, in memory of their own, whose address and size are
-//! a word of the header. A byte's slot is found by its position: the byte itself modulo the number
-//! of slots, or the next ones, in circle; of 256 slots, it is the one at that position.
+//! The slots follow the header, or are stored *apart*, in a separate allocation, whose address and
+//! size are a word of the header. A byte's slot is found by its position: the byte itself modulo
+//! the number of slots, or one of the next positions, with wraparound. With 256 slots, it is
+//! exactly at that position.
 
 use super::slot::Slot;
 use crate::counters::{Probe, Visit, Visited};
@@ -24,17 +25,17 @@ use std::marker::PhantomData;
 use std::ptr::{NonNull, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The bytes of a prefix that a node stores.
+/// Number of bytes of a prefix that the header stores.
 const STORED: usize = 12;
 
-/// How many slots there may be between a byte's own position and its slot.
+/// Number of positions from a byte's own on at which its slot may be.
 pub const WINDOW: usize = 8;
 
-/// How many slots a node has: 4, doubled up to six times.
+/// The number of slots of a node: 4, doubled up to six times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Size {
-    /// 4 slots, and so on.
+    /// Size of 4 slots, and so on.
     S4,
     S8,
     S16,
@@ -45,13 +46,13 @@ pub enum Size {
 }
 
 impl Size {
-    /// The number of slots.
+    /// Returns the number of slots.
     #[inline]
     pub const fn slots(self) -> usize {
         4 << self as u32
     }
 
-    /// The size of a number that `as` made.
+    /// Returns the size whose number is `bits`.
     #[inline]
     pub fn from_bits(bits: u8) -> Size {
         match bits {
@@ -65,17 +66,17 @@ impl Size {
         }
     }
 
-    /// Twice as many slots, if there may be.
+    /// Returns twice as many slots, up to the maximum.
     pub fn doubled(self) -> Size {
         Size::from_bits(self as u8 + 1)
     }
 
-    /// Half as many slots, if there may be.
+    /// Returns half as many slots, down to the minimum.
     pub fn halved(self) -> Size {
         Size::from_bits((self as u8).saturating_sub(1))
     }
 
-    /// The layout of slots.
+    /// Returns the layout of slots.
     fn layout(self) -> Layout {
         match Layout::array::<AtomicU64>(self.slots()).and_then(|slots| slots.align_to(64)) {
             Ok(layout) => layout.pad_to_align(),
@@ -83,7 +84,8 @@ impl Size {
         }
     }
 
-    /// The layout of a node with so many slots behind the header and a prefix of so many bytes.
+    /// Returns the layout of a node with `slots` slots after the header and a prefix of
+    /// `prefix_length` bytes.
     fn node_layout(slots: usize, prefix_length: usize) -> Layout {
         let is_apart = prefix_length > STORED;
         let whole = if is_apart { prefix_length } else { 0 };
@@ -95,12 +97,12 @@ impl Size {
     }
 }
 
-/// See the [module](self).
+/// The header; see the [module](self).
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
     end: AtomicU64,
-    /// Where slots that lie apart are, and in the lowest bits their size.
+    /// The address of slots that are stored apart, with their size in the lowest bits.
     apart: AtomicU64,
     level: u16,
     prefix_length: u16,
@@ -109,26 +111,26 @@ pub struct Header {
 
 const _: () = assert!(size_of::<Header>() == 32);
 
-/// Where a word of a node lies, from its beginning.
+/// The offset of the slots in a node.
 const SLOTS_OFFSET: usize = size_of::<Header>();
 
 /// A node that is not freed during 'g.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node<'g, const APART: bool> {
     header: NonNull<Header>,
-    /// The number of slots, where they do not lie apart.
+    /// The number of slots, if they are not stored apart.
     size: Size,
     lives: PhantomData<&'g Header>,
 }
 
-/// The result of a search in a node: a place of the byte's, or one that it could take.
+/// The result of a search in a node: the byte's place, or one that it could take.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'g> {
     /// The word.
     pub at: &'g AtomicU64,
-    /// What it held.
+    /// The content of the word.
     pub slot: Slot,
-    /// Where it is, for events.
+    /// The address of the word, for events.
     pub address: usize,
 }
 
@@ -149,7 +151,7 @@ impl Place<'_> {
 }
 
 impl<'g, const APART: bool> Node<'g, APART> {
-    /// A node by its address.
+    /// Creates a node from its address.
     ///
     /// # Safety
     /// It was made by [`new`](Node::new) with this size, and is not freed during 'g.
@@ -163,12 +165,12 @@ impl<'g, const APART: bool> Node<'g, APART> {
         }
     }
 
-    /// Makes a node whose keys share the first `level` bytes, the last of which are `prefix`. The
+    /// Creates a node whose keys share the first `level` bytes, the last of which are `prefix`. The
     /// caller owns it until it is part of a tree.
     pub fn new(size: Size, level: usize, prefix: &[u8]) -> Self {
         let inside = if APART { 0 } else { size.slots() };
         let layout = Size::node_layout(inside, prefix.len());
-        // SAFETY: no node has no bytes.
+        // SAFETY: the layout of a node is never empty.
         let Some(header) = NonNull::new(unsafe { alloc(layout) }) else {
             handle_alloc_error(layout)
         };
@@ -177,8 +179,8 @@ impl<'g, const APART: bool> Node<'g, APART> {
         let in_header = prefix.len().min(STORED);
         stored[..in_header].copy_from_slice(&prefix[..in_header]);
         let apart = if APART { new_slots(size) } else { 0 };
-        // SAFETY: the layout has room for the header, the slots behind it, aligned, and a prefix
-        // that is longer than the header's part; and nobody else knows the memory.
+        // SAFETY: the layout has room for the header, the slots after it, aligned, and a prefix
+        // that is longer than the header's part; no other thread can reach the memory.
         unsafe {
             header.write(Header {
                 end: AtomicU64::new(0),
@@ -207,7 +209,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
     /// Frees the node at once.
     ///
     /// # Safety
-    /// No thread uses the node or can find it any more.
+    /// No thread uses the node or can still find it.
     pub unsafe fn free(self) {
         let layout = Size::node_layout(self.slots_inside(), self.prefix().len());
         // SAFETY: both were allocated with these layouts, and the caller is the only user.
@@ -228,7 +230,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
         let free = move || {
             let header = NonNull::new(with_exposed_provenance_mut(address));
             if let Some(header) = header {
-                // SAFETY: all guards under which the node could be found are gone.
+                // SAFETY: all guards under which the node could be found have been dropped.
                 unsafe { Node::<APART>::from_address(header, size).free() }
             }
         };
@@ -236,19 +238,19 @@ impl<'g, const APART: bool> Node<'g, APART> {
         unsafe { guard.defer_unchecked(free) }
     }
 
-    /// The number of its slots; those that lie apart have a size of their own.
+    /// Returns the number of its slots; slots that are stored apart have their own size.
     #[inline]
     pub fn size(self) -> Size {
         self.size
     }
 
-    /// The number of slots behind the header.
+    /// Returns the number of slots after the header.
     #[inline]
     fn slots_inside(self) -> usize {
         if APART { 0 } else { self.size.slots() }
     }
 
-    /// The whole prefix.
+    /// Returns the whole prefix.
     pub fn prefix(self) -> &'g [u8] {
         let header = self.header();
         let length = usize::from(header.prefix_length);
@@ -263,12 +265,12 @@ impl<'g, const APART: bool> Node<'g, APART> {
         }
     }
 
-    /// Its address.
+    /// Returns its address.
     pub fn address(self) -> NonNull<Header> {
         self.header
     }
 
-    /// Its address as a number, for events.
+    /// Returns its address as a number, for events.
     #[inline]
     pub fn number(self) -> usize {
         self.header.as_ptr().addr()
@@ -276,23 +278,23 @@ impl<'g, const APART: bool> Node<'g, APART> {
 
     #[inline]
     fn header(self) -> &'g Header {
-        // SAFETY: the node is not freed during 'g; what changes in it is atomic.
+        // SAFETY: the node is not freed during 'g; its mutable parts are atomic.
         unsafe { self.header.as_ref() }
     }
 
-    /// The number of bytes that all keys below share.
+    /// Returns the number of bytes that all keys below share.
     #[inline]
     pub fn level(self) -> usize {
         usize::from(self.header().level)
     }
 
-    /// All slots as they lie now, but for that of the key that ends here.
+    /// Returns all current slots, except that of the key that ends here.
     #[inline]
     pub fn slots(self) -> Slots<'g> {
         if APART {
             return Slots::of_word(self.header().apart.load(Ordering::Acquire));
         }
-        // SAFETY: as many slots as the size says lie behind the header.
+        // SAFETY: the number of slots given by the size follows the header.
         let slots = unsafe {
             let slots = self.header.add(1).cast();
             NonNull::slice_from_raw_parts(slots, self.size.slots()).as_ref()
@@ -300,14 +302,14 @@ impl<'g, const APART: bool> Node<'g, APART> {
         Slots { word: 0, slots }
     }
 
-    /// The word of the key that ends here.
+    /// Returns the word of the key that ends here.
     #[inline]
     pub fn end(self) -> &'g AtomicU64 {
         &self.header().end
     }
 
-    /// Puts other slots in the place of those that lie apart, unless another thread has done so;
-    /// retires those that are not used any more.
+    /// Replaces slots that are stored apart by others, unless another thread has already done so.
+    /// Retires the slots that are no longer used.
     pub fn exchange(self, old: Slots<'_>, new: Slots<'_>, guard: &Guard) -> bool {
         let apart = &self.header().apart;
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -316,14 +318,15 @@ impl<'g, const APART: bool> Node<'g, APART> {
             Ok(_) => old.word,
             Err(_) => new.word,
         };
-        // SAFETY: no header has the word any more, or has ever had it; the epoch frees it once.
+        // SAFETY: no header has the word now, or no header has ever had it; the epoch frees it
+        // once.
         unsafe { guard.defer_unchecked(move || free_slots(unused)) };
         exchanged.is_ok()
     }
 
-    /// Compares the prefix with a key, of which `depth` bytes led here: all of it, or the part in
-    /// the header. Answers the first position where they differ, if they do, and the number of
-    /// bytes compared.
+    /// Compares the prefix with a key, `depth` bytes of which led here: the whole prefix, or the
+    /// part in the header. Returns the first position at which they differ, if they do, and the
+    /// number of bytes compared.
     #[inline]
     pub fn parting(self, key: &[u8], depth: usize, whole: bool) -> (Option<usize>, usize) {
         let header = self.header();
@@ -344,7 +347,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
         (None, compared)
     }
 
-    /// The place of a symbol; or one that it could take; `None` if there is no such place.
+    /// Returns the place of a symbol, or one that it could take; `None` if there is neither.
     #[inline]
     pub fn find(self, symbol: Symbol) -> Option<Place<'g>> {
         let Some(byte) = symbol else {
@@ -358,7 +361,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
         self.slots().find(byte)
     }
 
-    /// Puts a slot into a node that no other thread knows; false if there is no place.
+    /// Adds a slot to a node that no other thread can reach; returns false if there is no place.
     pub fn put(self, symbol: Symbol, slot: Slot) -> bool {
         match self.find(symbol) {
             Some(place) if place.slot.is_unused() => {
@@ -369,8 +372,9 @@ impl<'g, const APART: bool> Node<'g, APART> {
         }
     }
 
-    /// Reports that a symbol was searched, and how many bytes of the prefix were compared. A header
-    /// is read for its prefix, for the word of slots that lie apart, and for the key that ends.
+    /// Reports that a symbol was searched, and the number of bytes of the prefix that were
+    /// compared. A header is read for its prefix, for the word of slots that are stored apart, and
+    /// for the key that ends.
     #[inline]
     pub fn report(
         self,
@@ -380,7 +384,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
         compared: usize,
         probe: &mut impl Probe,
     ) {
-        // The slots would be found out in vain.
+        // Finding the slots would be useless.
         if !probe.listens() {
             return;
         }
@@ -416,7 +420,7 @@ impl<'g, const APART: bool> Node<'g, APART> {
         }
     }
 
-    /// The bytes of the node, without slots that lie apart.
+    /// Returns the size of the node in bytes, without slots that are stored apart.
     pub fn bytes(self) -> u32 {
         Size::node_layout(self.slots_inside(), self.prefix().len()).size() as u32
     }
@@ -425,13 +429,13 @@ impl<'g, const APART: bool> Node<'g, APART> {
 /// The slots of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'g> {
-    /// Where they are, if they lie apart.
+    /// The word that refers to them, if they are stored apart.
     word: u64,
     slots: &'g [AtomicU64],
 }
 
 impl<'g> Slots<'g> {
-    /// Makes slots that lie apart, which the caller owns.
+    /// Creates slots that are stored apart, which the caller owns.
     pub fn new(size: Size) -> Self {
         Self::of_word(new_slots(size))
     }
@@ -440,23 +444,23 @@ impl<'g> Slots<'g> {
     fn of_word(word: u64) -> Self {
         let size = Size::from_bits((word & 0x7) as u8);
         let address = with_exposed_provenance_mut::<AtomicU64>((word & !0x7) as usize);
-        // SAFETY: a header with slots apart has had such a word since it was made; whoever takes
-        // them out of it does not free them while this thread is pinned.
+        // SAFETY: a header with slots apart has had such a word since it was created; a thread that
+        // removes the slots from it does not free them while this thread is pinned.
         let slots = unsafe { std::slice::from_raw_parts(address, size.slots()) };
         Slots { word, slots }
     }
 
-    /// The words.
+    /// Returns the words.
     pub fn words(self) -> &'g [AtomicU64] {
         self.slots
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn size(self) -> Size {
         Size::from_bits((self.slots.len().trailing_zeros() - 2) as u8)
     }
 
-    /// The place of a byte, or one that it could take.
+    /// Returns the place of a byte, or one that it could take.
     #[inline]
     pub fn find(self, byte: u8) -> Option<Place<'g>> {
         let slots = self.slots;
@@ -486,17 +490,17 @@ impl<'g> Slots<'g> {
     /// Frees slots that were never part of a node.
     ///
     /// # Safety
-    /// The caller has made them, and no thread knows them.
+    /// The caller has created them, and no other thread can reach them.
     pub unsafe fn free(self) {
         // SAFETY: promised by the caller.
         unsafe { free_slots(self.word) }
     }
 }
 
-/// Allocates unused slots; answers their word.
+/// Allocates unused slots; returns their word.
 fn new_slots(size: Size) -> u64 {
     let layout = size.layout();
-    // SAFETY: there are four slots at least. Zeros are unused slots.
+    // SAFETY: there are at least four slots. Zeros are unused slots.
     let slots = unsafe { alloc_zeroed(layout) };
     if slots.is_null() {
         handle_alloc_error(layout)
@@ -508,7 +512,7 @@ fn new_slots(size: Size) -> u64 {
 /// Frees slots by their word.
 ///
 /// # Safety
-/// They were allocated, and no thread uses them or can find them any more.
+/// They were allocated, and no thread uses them or can still find them.
 unsafe fn free_slots(word: u64) {
     let size = Size::from_bits((word & 0x7) as u8);
     // SAFETY: promised by the caller; the size is that of their allocation.

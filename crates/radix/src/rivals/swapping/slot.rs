@@ -14,38 +14,38 @@ use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 const ADDRESS_SHIFT: u32 = 16;
 const LEAF: u64 = 1 << 15;
-/// No swap changes the slot any more, because its node is being replaced.
+/// The mark of a slot that no swap changes any more, because its node is being replaced.
 const FROZEN: u64 = 1 << 14;
-/// The node has a prefix behind the byte.
+/// The mark of a slot whose node has a prefix after the byte.
 const PREFIX: u64 = 1 << 13;
-/// The slot belongs to its byte.
+/// The mark of a slot that belongs to its byte.
 const USED: u64 = 1 << 12;
 const SIZE_SHIFT: u32 = 8;
 const SIZE_MASK: u64 = 0x7;
 
-/// What a slot holds.
+/// The content of a slot.
 ///
-/// An unused slot is zero, but for [frozen](Slot::is_frozen). A used one belongs to its byte as
-/// long as its node is part of the tree, also while it leads to nothing: so no byte has two slots
-/// of a node, although writers take slots without a lock.
+/// An unused slot is zero, except for the mark of a [frozen](Slot::is_frozen) one. A used one
+/// belongs to its byte as long as its node is part of the tree, even while it leads to nothing. So
+/// no byte has two slots of a node, although writers take slots without a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub u64);
 
 impl Slot {
-    /// A slot that was never used.
+    /// The content of a slot that was never used.
     pub const UNUSED: Slot = Slot(0);
 
-    /// A slot that belongs to a byte and leads to nothing.
+    /// Returns a slot that belongs to a byte and leads to nothing.
     pub fn vacant(byte: u8) -> Slot {
         Slot(USED | u64::from(byte))
     }
 
-    /// A slot that leads to a leaf.
+    /// Returns a slot that leads to a leaf.
     pub fn leaf<F: RivalForm>(byte: u8, leaf: Leaf<'_, F>) -> Slot {
         Slot::vacant(byte).with(leaf.address(), LEAF)
     }
 
-    /// A slot that leads to a node, from a path of `depth` bytes.
+    /// Returns a slot that leads to a node, from a path of `depth` bytes.
     pub fn node<const APART: bool>(byte: u8, node: Node<'_, APART>, depth: usize) -> Slot {
         let prefix = if node.level() > depth { PREFIX } else { 0 };
         let size = (node.size() as u64) << SIZE_SHIFT;
@@ -58,63 +58,63 @@ impl Slot {
         Slot(self.0 | address << ADDRESS_SHIFT | kind)
     }
 
-    /// The same child under another byte, not frozen.
+    /// Returns the same child under another byte, not frozen.
     pub fn under(self, byte: u8) -> Slot {
         Slot(self.0 & !0xff & !FROZEN | u64::from(byte))
     }
 
-    /// The same with another node, which has the same prefix.
+    /// Returns the same slot with another node, which has the same prefix.
     pub fn leading_to<const APART: bool>(self, node: Node<'_, APART>) -> Slot {
         let size = (node.size() as u64) << SIZE_SHIFT;
         Slot::vacant(self.byte()).with(node.address().cast(), size | self.0 & PREFIX)
     }
 
-    /// The same, frozen.
+    /// Returns the same slot, frozen.
     pub fn frozen(self) -> Slot {
         Slot(self.0 | FROZEN)
     }
 
-    /// True if its node is being replaced.
+    /// Returns true if its node is being replaced.
     #[inline]
     pub fn is_frozen(self) -> bool {
         self.0 & FROZEN != 0
     }
 
-    /// True if it was never used.
+    /// Returns true if it was never used.
     #[inline]
     pub fn is_unused(self) -> bool {
         self.0 & USED == 0
     }
 
-    /// True if it leads to nothing, used or not.
+    /// Returns true if it leads to nothing, used or not.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 >> ADDRESS_SHIFT == 0
     }
 
-    /// The byte of a used slot.
+    /// Returns the byte of a used slot.
     #[inline]
     pub fn byte(self) -> u8 {
         self.0 as u8
     }
 
-    /// True if a used slot belongs to a byte.
+    /// Returns true if a used slot belongs to a byte.
     #[inline]
     pub fn is_of(self, byte: u8) -> bool {
         self.byte() == byte && !self.is_unused()
     }
 
-    /// True if it leads to a node with a prefix.
+    /// Returns true if it leads to a node with a prefix.
     #[inline]
     pub fn has_prefix(self) -> bool {
         self.0 & PREFIX != 0
     }
 
-    /// The child, if there is one.
+    /// Returns the child, if there is one.
     ///
     /// # Safety
-    /// It was read from a node of a tree of entries of this form, and whoever unlinks the child
-    /// does not free it during 'g.
+    /// It was read from a node of a tree of entries of this form, and a thread that unlinks the
+    /// child does not free it during 'g.
     #[inline]
     pub unsafe fn child<'g, F: RivalForm, const APART: bool>(
         self,

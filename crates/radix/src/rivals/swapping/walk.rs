@@ -1,4 +1,4 @@
-//! Walking down to a key, and in order.
+//! Walks down to a key, and walks in order.
 
 use super::SwapTree;
 use super::node::Node;
@@ -35,8 +35,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> SwapTree<F, APART, I
             let place = node.find(byte);
             node.report(byte, place, has_prefix, compared, probe);
             let slot = place?.slot;
-            // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
-            // afterwards does not free it during 'g.
+            // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
+            // thread that unlinks it afterwards does not free it during 'g.
             match unsafe { slot.child::<F, APART>() }? {
                 Child::Leaf(leaf) => {
                     probe.node(leaf.visit());
@@ -78,8 +78,8 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Ordered<F>
         let slots = words.map(|word| Slot(word.load(Ordering::Acquire)));
         let slots = slots.map(|slot| (Some(slot.byte()), slot));
         for (byte, slot) in slots.chain([(None, end)]) {
-            // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
-            // afterwards does not free it during 'g.
+            // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
+            // thread that unlinks it afterwards does not free it during 'g.
             if let Some(child) = unsafe { slot.child::<F, APART>() } {
                 children.push((byte, child));
             }
@@ -96,7 +96,7 @@ impl<F: RivalForm, const APART: bool, const IN_PLACE: bool> Ordered<F>
     ) -> Result<&'g [u8], Restart> {
         let prefix = node.prefix();
         let begin = node.level() - prefix.len();
-        // A node that is put above covers some of it.
+        // A node that is inserted above covers a part of it.
         prefix.get(depth - begin..).ok_or(Restart)
     }
 }

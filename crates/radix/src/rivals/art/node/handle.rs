@@ -33,7 +33,7 @@ pub enum View<'g> {
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     pub child: Tagged,
-    /// The offset of its slot, or 0 if no slot was read.
+    /// The offset of the slot, or 0 if no slot was read.
     pub slot: u32,
 }
 
@@ -45,7 +45,7 @@ impl Found {
 }
 
 impl<'g> Node<'g> {
-    /// A node by its address.
+    /// Creates a node from its address.
     ///
     /// # Safety
     /// It was made by [`new`](Node::new), and is not freed during 'g.
@@ -55,7 +55,7 @@ impl<'g> Node<'g> {
         Node { header, lives }
     }
 
-    /// Makes a node, which the caller owns until it is part of a tree.
+    /// Creates a node, which the caller owns until it is part of a tree.
     pub fn new(kind: Kind, level: usize, prefix: Prefix) -> Self {
         fn leak<T>(node: T) -> NonNull<Header> {
             NonNull::from(Box::leak(Box::new(node))).cast()
@@ -73,10 +73,10 @@ impl<'g> Node<'g> {
     /// Frees the node at once.
     ///
     /// # Safety
-    /// No thread uses the node or can find it any more.
+    /// No thread uses the node or can still find it.
     pub unsafe fn free(self) {
-        // SAFETY: nodes are made as boxes of the type that their kind tells; the caller is the only
-        // user.
+        // SAFETY: nodes are created as boxes of the type that belongs to their kind; the caller is
+        // the only user.
         unsafe {
             match self.kind() {
                 Kind::Node4 => drop(Box::from_raw(self.header.cast::<Node4>().as_ptr())),
@@ -97,7 +97,7 @@ impl<'g> Node<'g> {
             let header = NonNull::new(std::ptr::with_exposed_provenance_mut(address));
             if let Some(header) = header {
                 let lives = PhantomData;
-                // SAFETY: all guards under which the node could be found are gone.
+                // SAFETY: all guards under which the node could be found have been dropped.
                 unsafe { Node { header, lives }.free() }
             }
         };
@@ -105,13 +105,13 @@ impl<'g> Node<'g> {
         unsafe { guard.defer_unchecked(free) }
     }
 
-    /// Its address.
+    /// Returns its address.
     #[inline]
     pub fn address(self) -> NonNull<Header> {
         self.header
     }
 
-    /// Its address as a number, for events.
+    /// Returns its address as a number, for events.
     #[inline]
     pub fn place(self) -> usize {
         self.header.as_ptr().addr()
@@ -119,29 +119,29 @@ impl<'g> Node<'g> {
 
     #[inline]
     fn header(self) -> &'g Header {
-        // SAFETY: the node is not freed during 'g; what changes in it is atomic.
+        // SAFETY: the node is not freed during 'g; its mutable parts are atomic.
         unsafe { self.header.as_ref() }
     }
 
-    /// The lock.
+    /// Returns the lock.
     #[inline]
     pub fn lock(self) -> &'g VersionLock {
         &self.header().lock
     }
 
-    /// The kind.
+    /// Returns the kind.
     #[inline]
     pub fn kind(self) -> Kind {
         self.header().kind
     }
 
-    /// The number of bytes that all keys below share.
+    /// Returns the number of bytes that all keys below share.
     #[inline]
     pub fn level(self) -> usize {
         usize::from(self.header().level)
     }
 
-    /// The prefix.
+    /// Returns the prefix.
     #[inline]
     pub fn prefix(self) -> Prefix {
         Prefix::from_word(self.header().prefix.load(Ordering::Acquire))
@@ -153,35 +153,35 @@ impl<'g> Node<'g> {
         probe.write(self.place() + offset_of!(Header, prefix), 8);
     }
 
-    /// The slot of the key that ends here.
+    /// Returns the slot of the key that ends here.
     #[inline]
     pub fn end(self) -> &'g Slot {
         &self.header().end
     }
 
-    /// The number of used slots besides that of the key that ends here.
+    /// Returns the number of used slots besides that of the key that ends here.
     #[inline]
     pub fn count(self) -> usize {
         let count = self.header().count.load(Ordering::Relaxed);
         match (self.kind(), count) {
-            // It has one at least.
+            // It has at least one.
             (Kind::Node256, count) => usize::from(count) + 1,
             (_, count) => usize::from(count),
         }
     }
 
-    /// Counts used slots that come or go, under the lock.
+    /// Adds to the count of used slots, under the lock.
     pub fn add_to_count(self, change: i8) {
         let count = &self.header().count;
         let next = count.load(Ordering::Relaxed).wrapping_add_signed(change);
         count.store(next, Ordering::Relaxed);
     }
 
-    /// The parts of the node.
+    /// Returns the parts of the node.
     #[inline]
     pub fn view(self) -> View<'g> {
-        // SAFETY: nodes are made as boxes of the type that their kind tells, and this one is not
-        // freed during 'g; what changes in it is atomic.
+        // SAFETY: nodes are created as boxes of the type that belongs to their kind, and this one
+        // is not freed during 'g; its mutable parts are atomic.
         unsafe {
             match self.kind() {
                 Kind::Node4 => View::Small(Small::of_4(self.header.cast().as_ref())),
@@ -192,13 +192,13 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// The offset of a slot by its position.
+    /// Returns the offset of a slot by its position.
     #[inline]
     pub fn slot_offset(self, position: usize) -> u32 {
         self.kind().slots_offset() + 8 * position as u32
     }
 
-    /// That a symbol was searched.
+    /// Creates the event of a search for a symbol.
     #[inline]
     pub fn visit(self, symbol: Symbol, slot: u32, prefix: Prefix) -> Visit {
         let index = match (self.kind(), symbol) {
@@ -221,7 +221,7 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// That it was found that a key parts from the prefix.
+    /// Creates the event of a search in which the key differs from the prefix.
     #[inline]
     pub fn visit_prefix(self, prefix: Prefix) -> Visit {
         self.visit(None, 0, prefix)
@@ -237,7 +237,7 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// The slot at an offset.
+    /// Returns the slot at an offset.
     fn slot_at(self, slot: u32) -> Option<&'g Slot> {
         if slot == offset_of!(Header, end) as u32 {
             return Some(self.end());
@@ -255,7 +255,8 @@ impl<'g> Node<'g> {
         probe.write(self.place(), self.kind().bytes());
     }
 
-    /// The key of a leaf below, now or before; `None` if other threads remove all that is met.
+    /// Returns the key of a leaf that is or was below; `None` if other threads remove all that the
+    /// search encounters.
     pub fn any_key<F: RivalForm>(self) -> Option<&'g [u8]> {
         let mut node = self;
         loop {
@@ -263,7 +264,7 @@ impl<'g> Node<'g> {
             let mut leaf = None;
             let mut look = |child: Tagged| {
                 // SAFETY: children of a node that is not freed during 'g were not unlinked before
-                // the guard of 'g, and so are not freed during 'g either.
+                // the guard of 'g was pinned, so they are not freed during 'g either.
                 match unsafe { child.child::<F>() } {
                     Some(Child::Leaf(found)) => leaf = Some(found.key()),
                     Some(Child::Node(found)) => below = Some(found),
@@ -283,13 +284,13 @@ impl<'g> Node<'g> {
     }
 
     /// Calls `visit` with the bytes and children in the order of the slots, or of the bytes in a
-    /// node48 or node256, while it answers true.
+    /// node48 or node256, while it returns true.
     pub fn for_each_while(self, mut visit: impl FnMut(u8, Tagged) -> bool) {
         match self.view() {
             View::Small(small) => {
                 for (position, slot) in small.slots[..self.count()].iter().enumerate() {
                     let child = slot.load();
-                    // The key byte was there before the child.
+                    // The key byte was stored before the child.
                     if !child.is_none() && !visit(small.key(position), child) {
                         return;
                     }
@@ -318,7 +319,7 @@ impl<'g> Node<'g> {
         }
     }
 
-    /// As `for_each_while`, for all.
+    /// Calls `visit` like `for_each_while`, for all children.
     pub fn for_each(self, mut visit: impl FnMut(u8, Tagged)) {
         self.for_each_while(|byte, child| {
             visit(byte, child);

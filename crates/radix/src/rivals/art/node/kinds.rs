@@ -9,41 +9,41 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
-    /// Up to 4 children.
+    /// A node with up to 4 children.
     Node4,
-    /// Up to 16 children.
+    /// A node with up to 16 children.
     Node16,
-    /// Up to 48 children.
+    /// A node with up to 48 children.
     Node48,
-    /// Up to 256 children.
+    /// A node with up to 256 children.
     Node256,
 }
 
 impl Kind {
-    /// The number of slots.
+    /// Returns the number of slots.
     #[inline]
     pub const fn slots(self) -> u16 {
         [4, 16, 48, 256][self as usize]
     }
 
-    /// The bytes of a node.
+    /// Returns the size of a node in bytes.
     pub const fn bytes(self) -> u32 {
         self.slots_offset() + 8 * self.slots() as u32
     }
 
-    /// Where the slots begin.
+    /// Returns the offset of the slots.
     #[inline]
     pub const fn slots_offset(self) -> u32 {
         [32, 40, 280, 24][self as usize]
     }
 
-    /// The bytes that every search reads from the beginning on.
+    /// Returns the number of bytes from the beginning on that every search reads.
     #[inline]
     pub const fn head_bytes(self) -> u32 {
         [28, 40, 24, 24][self as usize]
     }
 
-    /// The next larger kind.
+    /// Returns the next larger kind.
     pub const fn larger(self) -> Kind {
         match self {
             Kind::Node4 => Kind::Node16,
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The next smaller kind.
+    /// Returns the next smaller kind.
     pub const fn smaller(self) -> Kind {
         match self {
             Kind::Node256 => Kind::Node48,
@@ -61,21 +61,21 @@ impl Kind {
         }
     }
 
-    /// A node of this kind shrinks when one of so many children is removed. Those that grow have
-    /// many more, so that a node does not grow and shrink by turns.
+    /// Returns the number of children at which the removal of one makes a node of this kind shrink.
+    /// Nodes that grow have many more, so a node does not grow and shrink in turns.
     pub const fn shrinks_from(self) -> usize {
         [0, 3, 12, 37][self as usize]
     }
 }
 
-/// What all kinds begin with.
+/// The header with which all kinds begin.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
     pub lock: VersionLock,
     pub level: u16,
     pub kind: Kind,
-    /// The number of used slots; in a node256, which has at least one, less one.
+    /// Number of used slots; minus one in a node256, which has at least one.
     pub count: AtomicU8,
     pub prefix: AtomicU64,
     /// The leaf of the key that ends here.

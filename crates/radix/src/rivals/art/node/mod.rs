@@ -1,4 +1,4 @@
-//! Inner nodes: their layout, and what all synchronizations do with them.
+//! Inner nodes: their layout, and the operations that all synchronizations share.
 //!
 //! ```text
 //!   header   lock: 4 │ level: 2 │ kind: 1 │ count: 1 │ prefix: 8 │ slot of the key that ends: 8
@@ -8,11 +8,11 @@
 //!   node256  header: 24 │ slots: 256 × 8
 //! ```
 //!
-//! *Level* is the number of bytes that all keys below the node share, prefix included: the next one
-//! is the node's. It never changes, while the prefix becomes longer or shorter as nodes above come
-//! and go.
+//! *Level* is the number of bytes that all keys below the node share, including the prefix: the
+//! node decides on the next one. The level never changes, but the prefix becomes longer or shorter
+//! as nodes above are added and removed.
 //!
-//! Everything that changes while others read is an atomic.
+//! Everything that changes while other threads read is an atomic.
 
 mod handle;
 mod kinds;

@@ -2,47 +2,47 @@
 
 use crate::rivals::scan::Symbol;
 
-/// The bytes of a prefix that a node stores.
+/// Number of bytes of a prefix that a node stores.
 const STORED: usize = 6;
 
-/// The length of a prefix in the two lowest bytes, and its first bytes in the others.
+/// The prefix: its length in the two lowest bytes, and its first bytes in the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(u64);
 
 impl Prefix {
-    /// The prefix of so many bytes, fewer than 2^16, that begins with these, of which the stored
-    /// ones suffice.
+    /// Creates a prefix of `length` bytes, fewer than 2^16, that begins with `bytes`. The stored
+    /// bytes suffice.
     pub fn new(length: usize, bytes: impl IntoIterator<Item = u8>) -> Prefix {
         let stored = bytes.into_iter().take(STORED.min(length)).enumerate();
         let word = stored.fold(0, |word, (i, byte)| word | u64::from(byte) << (16 + 8 * i));
         Prefix(word | length as u64)
     }
 
-    /// The prefix of a word that was stored.
+    /// Creates a prefix from a word that was stored.
     #[inline]
     pub fn from_word(word: u64) -> Prefix {
         Prefix(word)
     }
 
-    /// The word to store.
+    /// Returns the word to store.
     #[inline]
     pub fn word(self) -> u64 {
         self.0
     }
 
-    /// The number of bytes, stored or not.
+    /// Returns the number of bytes, stored or not.
     #[inline]
     pub fn length(self) -> usize {
         (self.0 & 0xffff) as usize
     }
 
-    /// The bytes that are stored.
+    /// Returns the bytes that are stored.
     #[inline]
     pub fn stored(self) -> impl Iterator<Item = u8> {
         (0..self.stored_length()).map(move |i| self.byte(i))
     }
 
-    /// How many bytes are stored.
+    /// Returns the number of bytes that are stored.
     #[inline]
     pub fn stored_length(self) -> usize {
         self.length().min(STORED)
@@ -53,14 +53,14 @@ impl Prefix {
         (self.0 >> (16 + 8 * i)) as u8
     }
 
-    /// True if all bytes are stored.
+    /// Returns true if all bytes are stored.
     #[inline]
     pub fn is_whole(self) -> bool {
         self.length() <= STORED
     }
 
-    /// Where the stored bytes first differ from those of `key` from `depth` on, with the byte
-    /// there; `None` if they agree.
+    /// Returns the depth and byte at which the stored bytes first differ from those of `key` from
+    /// `depth` on; `None` if they agree.
     #[inline]
     pub fn difference(self, key: &[u8], depth: usize) -> Option<(usize, Symbol)> {
         if self.length() == 0 {
@@ -71,7 +71,7 @@ impl Prefix {
         differing.next().map(|(i, byte)| (i, Some(byte)))
     }
 
-    /// The prefix of a node that takes the place of its parent, which had this prefix and led to it
+    /// Returns the prefix of a node that replaces its parent, which had this prefix and led to it
     /// by `byte`.
     pub fn joined(self, byte: u8, below: Prefix) -> Prefix {
         let bytes = self.stored().chain([byte]).chain(below.stored());

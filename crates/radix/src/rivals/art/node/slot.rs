@@ -7,54 +7,54 @@ use crate::rivals::scan::Child;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The bit of a slot that tells a leaf. Nodes and leaves are aligned to more.
+/// The bit of a slot that marks a leaf. Nodes and leaves are aligned to more than two bytes.
 const LEAF: usize = 1;
 
-/// What a slot holds: nothing, the address of a node, or that of a leaf with a bit set.
+/// The content of a slot: nothing, the address of a node, or that of a leaf with a bit set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tagged(*mut u8);
 
 impl Tagged {
-    /// Nothing.
+    /// The content of an empty slot.
     pub const NONE: Tagged = Tagged(null_mut());
 
-    /// A leaf that becomes part of a tree.
+    /// Returns the content for a leaf that becomes part of a tree.
     pub fn new_leaf<F: RivalForm>(leaf: NewLeaf<F>) -> Tagged {
         Self::of_leaf(leaf.into_address())
     }
 
-    /// A leaf at an address.
+    /// Returns the content for a leaf at an address.
     pub fn of_leaf(address: NonNull<u8>) -> Tagged {
         Tagged(address.as_ptr().map_addr(|address| address | LEAF))
     }
 
-    /// A node.
+    /// Returns the content for a node.
     pub fn of_node(node: Node<'_>) -> Tagged {
         Tagged(node.address().cast().as_ptr())
     }
 
-    /// True if it is nothing.
+    /// Returns true if it is nothing.
     #[inline]
     pub fn is_none(self) -> bool {
         self.0.is_null()
     }
 
-    /// True if it is a leaf.
+    /// Returns true if it is a leaf.
     #[inline]
     pub fn is_leaf(self) -> bool {
         self.0.addr() & LEAF != 0
     }
 
-    /// The address of the node or leaf, for events.
+    /// Returns the address of the node or leaf, for events.
     pub fn address(self) -> usize {
         self.0.addr() & !LEAF
     }
 
-    /// The node or leaf, if there is one.
+    /// Returns the node or leaf, if there is one.
     ///
     /// # Safety
-    /// It was read from a node of a tree of entries of this form, and whoever unlinks it does not
-    /// free it during 'g.
+    /// It was read from a node of a tree of entries of this form, and a thread that unlinks it does
+    /// not free it during 'g.
     #[inline]
     pub unsafe fn child<'g, F: RivalForm>(self) -> Option<Child<'g, F, Node<'g>>> {
         if self.is_leaf() {
@@ -70,7 +70,7 @@ impl Tagged {
     }
 }
 
-/// See the [module](self).
+/// The slot; see the [module](self).
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Slot(AtomicPtr<u8>);
@@ -82,7 +82,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// Reads the slot, and what its child contained when it was put there.
+    /// Reads the slot, and acquires the content that its child had when it was stored.
     #[inline]
     pub fn load(&self) -> Tagged {
         Tagged(self.0.load(Ordering::Acquire))

@@ -1,4 +1,4 @@
-//! The search in the key bytes of node4s and node16s, which lie beside each other in a word.
+//! The search in the key bytes of node4s and node16s, which are adjacent in a word.
 
 use super::kinds::{Node4, Node16};
 use super::slot::Slot;
@@ -33,7 +33,7 @@ impl<'g> Small<'g> {
         }
     }
 
-    /// The key bytes, the first lowest.
+    /// Returns the key bytes, the first lowest.
     #[inline]
     pub fn keys(self) -> u128 {
         match self.keys {
@@ -57,26 +57,26 @@ impl<'g> Small<'g> {
         }
     }
 
-    /// The key byte at a position.
+    /// Returns the key byte at a position.
     #[inline]
     pub fn key(self, position: usize) -> u8 {
         (self.keys() >> (8 * position)) as u8
     }
 
-    /// One bit for each of the first `count` positions whose key byte is `byte`.
+    /// Returns one bit for each of the first `count` positions whose key byte is `byte`.
     #[inline]
     pub fn matches(self, count: usize, byte: u8) -> u32 {
         let keys = self.keys();
         equal_16(keys as u64, (keys >> 64) as u64, byte) & ((1 << count) - 1)
     }
 
-    /// Puts a key byte behind the first `count`, which stay where they are.
+    /// Appends a key byte after the first `count`, which do not move.
     pub fn append(self, count: usize, byte: u8) {
         let others = self.keys() & !(0xff << (8 * count));
         self.set_keys(others | u128::from(byte) << (8 * count));
     }
 
-    /// The position of a new key byte among `count` ascending ones.
+    /// Returns the position of a new key byte among `count` ascending ones.
     pub fn position(self, count: usize, byte: u8) -> usize {
         let keys = self.keys().to_le_bytes();
         keys[..count].partition_point(|&key| key < byte)
@@ -95,7 +95,7 @@ impl<'g> Small<'g> {
         }
     }
 
-    /// Takes a key byte and its slot away, and moves the others down. The node is locked, and its
+    /// Removes a key byte and its slot, and moves the others down. The node is locked, and its
     /// readers validate.
     pub fn remove_key(self, count: usize, position: usize) {
         let keys = self.keys();
@@ -114,7 +114,7 @@ mod tests {
     use super::super::slot::Tagged;
     use super::*;
 
-    /// Inserts bytes in every order of a few, and takes them away again.
+    /// Inserts bytes in every order of a few, and removes them again.
     #[test]
     fn key_bytes_stay_in_order() {
         let four = Node4::new(0, Prefix::default());

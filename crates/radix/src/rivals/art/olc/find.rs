@@ -1,4 +1,4 @@
-//! Looking a key up.
+//! Lookup of a key.
 
 use super::LockCoupling;
 use super::node::find;
@@ -11,7 +11,7 @@ use crate::rivals::scan::{Child, Restart, symbol};
 use crossbeam_epoch::Guard;
 
 impl<const VALIDATES: bool> LockCoupling<VALIDATES> {
-    /// Finds the leaf of a key, unless another thread is in the way.
+    /// Finds the leaf of a key, unless another thread intervenes.
     #[inline]
     pub(super) fn try_leaf<'g, F: RivalForm>(
         root: Node<'g>,
@@ -37,8 +37,9 @@ impl<const VALIDATES: bool> LockCoupling<VALIDATES> {
             let found = find(node, byte);
             probe.node(node.visit(byte, found.slot, prefix));
             Self::check(node, version)?;
-            // SAFETY: the version was validated, so that the child was the node's at an instant
-            // since the guard; whoever unlinks it afterwards does not free it during 'g.
+            // SAFETY: the version was validated, so the child belonged to the node at an instant
+            // since the guard was pinned; a thread that unlinks it afterwards does not free it
+            // during 'g.
             match unsafe { found.child.child::<F>() } {
                 None => return Ok(None),
                 Some(Child::Leaf(leaf)) => {

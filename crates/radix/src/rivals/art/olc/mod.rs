@@ -1,8 +1,8 @@
 //! Optimistic lock coupling.
 //!
-//! *Readers* take the version of a node, read, and validate the version before they use what they
-//! have read; and once more when they have the version of the child, so that the child was still
-//! the node's then. They begin again if a version has changed or a node is obsolete.
+//! *Readers* take the version of a node, read, and validate the version before they use the result.
+//! They validate it once more when they have the version of the child, so that the child still
+//! belonged to the node at that time. They restart if a version has changed or a node is obsolete.
 //!
 //! *Writers* walk in the same way, and lock nodes at the versions that they have read.
 
@@ -18,7 +18,7 @@ use crate::rivals::leaf::{Leaf, RivalForm};
 use crate::rivals::scan::{Restart, Symbol};
 use crossbeam_epoch::Guard;
 
-/// See the [module](self). Only a test, which must fail, does not validate.
+/// The synchronization; see the [module](self). Only a test that must fail does not validate.
 #[derive(Clone, Copy, Debug)]
 pub enum LockCoupling<const VALIDATES: bool = true> {}
 

@@ -21,7 +21,7 @@ pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
                 return Found::NOTHING;
             }
             let position = found.trailing_zeros() as usize;
-            // A node4 or node16 whose count was read meanwhile has no other positions.
+            // If the count of a node4 or node16 was read meanwhile, it has no position that large.
             let child = small.slots.get(position).map(|slot| slot.load());
             Found {
                 child: child.unwrap_or(Tagged::NONE),
@@ -78,7 +78,7 @@ pub fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Pr
     probe.write(place, 8);
 }
 
-/// Removes a child that there is, under the lock.
+/// Removes a child that is present, under the lock.
 pub fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
     let Some(byte) = symbol else {
         return node.put(END, Tagged::NONE, probe);

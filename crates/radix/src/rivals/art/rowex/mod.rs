@@ -1,15 +1,15 @@
 //! ROWEX, read-optimized write exclusion.
 //!
-//! *Readers* read no version and never begin again. Every state of a node between two steps of a
-//! writer is valid: a child is published after its byte, and a reader looks at the byte once more
-//! when it has the child. Node4s, node16s and node48s only append: a position that was used is not
-//! used again, but a node without unused positions is copied. An obsolete node shows the tree's
-//! state at the instant when it became obsolete, which is within the reader's walk.
+//! *Readers* read no version and never restart. Every state of a node between two steps of a writer
+//! is valid: a child is published after its byte, and a reader checks the byte again when it has
+//! the child. Node4s, node16s and node48s only append: a used position is never reused; a node
+//! without unused positions is copied instead. An obsolete node shows the tree's state at the
+//! instant when it became obsolete, which is within the reader's walk.
 //!
-//! Prefixes become longer and shorter while readers are on their way. The level of a node never
-//! changes: a reader whose path and the prefix together are shorter has missed a node that came
-//! between, and goes on at the level; the leaf is compared in any case. One whose path is longer
-//! than the parent's skips the first bytes of the prefix.
+//! Prefixes become longer and shorter while readers walk. The level of a node never changes. If a
+//! reader's path and the prefix together are shorter than the level, the reader has missed a node
+//! that was inserted between, and continues at the level; the leaf is compared in any case. If its
+//! path is longer than the parent's, it skips the first bytes of the prefix.
 //!
 //! *Writers* lock a node at the version that they have read, then its parent, for which they wait.
 
@@ -24,12 +24,12 @@ use crate::rivals::leaf::{Leaf, RivalForm};
 use crate::rivals::scan::{Child, Restart, Symbol, symbol};
 use crossbeam_epoch::Guard;
 
-/// See the [module](self). Only a test, which must fail, does without levels.
+/// The synchronization; see the [module](self). Only a test that must fail works without levels.
 #[derive(Clone, Copy, Debug)]
 pub enum Rowex<const HAS_LEVELS: bool = true> {}
 
-/// The depth behind the prefix of a node, to which a path of `depth` bytes leads; `None` if the key
-/// differs from it.
+/// Returns the depth after the prefix of a node, to which a path of `depth` bytes leads; `None` if
+/// the key differs from it.
 #[inline]
 fn pass<const HAS_LEVELS: bool>(
     node: Node<'_>,
@@ -46,7 +46,7 @@ fn pass<const HAS_LEVELS: bool>(
         return Some(level);
     }
     let passed = end - level;
-    // The bytes that are not stored are skipped, as those of a node that was missed.
+    // The bytes that are not stored are skipped, and so are those of a node that was missed.
     let mut stored = prefix.stored().skip(passed).enumerate();
     match stored.any(|(i, byte)| key.get(depth + i) != Some(&byte)) {
         true => None,
@@ -75,8 +75,8 @@ impl<const HAS_LEVELS: bool> Synchronization for Rowex<HAS_LEVELS> {
             let byte = symbol(key, level);
             let found = node::find(node, byte);
             probe.node(node.visit(byte, found.slot, prefix));
-            // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
-            // afterwards does not free it during 'g.
+            // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
+            // thread that unlinks it afterwards does not free it during 'g.
             match unsafe { found.child.child::<F>() }? {
                 Child::Leaf(leaf) => {
                     probe.node(leaf.visit());
@@ -145,7 +145,7 @@ mod tests {
     use nearfield_core::Bytes;
     use nearfield_testkit::concurrent::{self, Config};
 
-    /// Without levels, readers look for the wrong byte where a prefix has become shorter.
+    /// Without levels, readers search for the wrong byte if a prefix has become shorter.
     #[test]
     fn canary_readers_that_do_not_know_levels_are_caught() {
         let caught = (0..400).any(|seed| {

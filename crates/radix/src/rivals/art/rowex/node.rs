@@ -50,7 +50,7 @@ pub fn find(node: Node<'_>, symbol: Symbol) -> Found {
     }
 }
 
-/// The number of children, but for that of the key that ends at the node.
+/// Returns the number of children, except that of the key that ends at the node.
 pub fn live(node: Node<'_>) -> usize {
     let slots = match node.view() {
         View::Small(small) => small.slots,
@@ -61,8 +61,8 @@ pub fn live(node: Node<'_>) -> usize {
     used.filter(|slot| !slot.load().is_none()).count()
 }
 
-/// The kind of the node that must take the place of one without unused positions: the same, if
-/// enough children have gone.
+/// Returns the kind of the node that must replace one without unused positions: the same kind, if
+/// enough children are gone.
 pub fn outgrown(node: Node<'_>) -> Option<Kind> {
     let kind = node.kind();
     if kind == Kind::Node256 || node.count() < usize::from(kind.slots()) {
@@ -95,7 +95,7 @@ pub fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Pr
         View::Node48(_) => count,
         View::Node256(_) => usize::from(byte),
     };
-    // Readers look at the slots of all positions, and at the byte behind the child.
+    // Readers check the slots of all positions, and then the byte of the child.
     node.add_to_count(1);
     probe.write(place, 8);
     node.put(node.slot_offset(position), child, probe);
@@ -105,14 +105,14 @@ pub fn insert(node: Node<'_>, symbol: Symbol, child: Tagged, probe: &mut impl Pr
     }
 }
 
-/// Removes a child that there is, under the lock.
+/// Removes a child that is present, under the lock.
 pub fn remove(node: Node<'_>, symbol: Symbol, slot: u32, probe: &mut impl Probe) {
     node.put(slot, Tagged::NONE, probe);
     let Some(byte) = symbol else {
         return;
     };
     match node.view() {
-        // Positions are not used again.
+        // Positions are never reused.
         View::Small(_) => {}
         View::Node48(inner) => {
             inner.index[usize::from(byte)].store(0, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Changing the value of a key, present or not.
+//! Changes of the value of a key, present or not.
 
 use super::locking::replace;
 use super::{Parent, Tree, enter, upgrade};
@@ -11,7 +11,7 @@ use crate::rivals::leaf::{Leaf, NewLeaf, RivalForm};
 use crate::rivals::scan::{Child, Restart, Symbol, symbol};
 use crossbeam_epoch::Guard;
 
-/// Where the walk of a writer ends: at a node that covers the key, at a version.
+/// The end of a writer's walk: a node that covers the key, at a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'g> {
     pub parent: Option<Parent<'g>>,
@@ -23,7 +23,7 @@ pub(super) struct Place<'g> {
 }
 
 impl<F: RivalForm, S: Synchronization> Tree<F, S> {
-    /// Changes a key as `decide` says.
+    /// Applies the decision of `decide` to a key.
     pub(super) fn change<'v>(
         &self,
         key: &[u8],
@@ -44,7 +44,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         }
     }
 
-    /// Answers by how much the number of entries has changed.
+    /// Tries to change a key. Returns the change of the number of entries.
     fn try_change<'g, 'v>(
         &'g self,
         key: &[u8],
@@ -84,8 +84,9 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
                 symbol,
                 found,
             };
-            // SAFETY: the version was validated, so that the child was the node's at an instant
-            // since the guard; whoever unlinks it afterwards does not free it during 'g.
+            // SAFETY: the version was validated, so the child belonged to the node at an instant
+            // since the guard was pinned; a thread that unlinks it afterwards does not free it
+            // during 'g.
             match unsafe { found.child.child::<F>() } {
                 None => {
                     let Change::Set(value) = decide(None) else {
@@ -141,7 +142,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
                 if leaf.set(value) {
                     let bytes = F::value_bytes(value) as u32;
                     probe.write(leaf.address().as_ptr().addr(), bytes);
-                    // The slot is the same.
+                    // The slot has not changed.
                     node.lock().unlock_unchanged();
                     return Ok(0);
                 }
@@ -149,21 +150,21 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
                 new.written(probe);
                 node.put(place.found.slot, Tagged::new_leaf(new), probe);
                 node.lock().unlock_changed();
-                // SAFETY: the slot has another leaf now.
+                // SAFETY: the slot now has another leaf.
                 unsafe { leaf.retire(guard) };
                 Ok(0)
             }
             Change::Remove => {
-                // Unlocks the node in any case.
+                // This unlocks the node in any case.
                 self.take(place, guard, probe)?;
-                // SAFETY: the leaf was taken out of its node.
+                // SAFETY: the leaf was removed from its node.
                 unsafe { leaf.retire(guard) };
                 Ok(-1)
             }
         }
     }
 
-    /// Adds a leaf to a node, or to a larger one in its place.
+    /// Adds a leaf to a node, or to a larger one that replaces it.
     fn add(
         &self,
         place: Place<'_>,
@@ -193,7 +194,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         Ok(())
     }
 
-    /// Puts a new node4 between a node and a leaf that begins with the same byte of another key.
+    /// Inserts a new node4 between a node and a leaf of another key that begins with the same byte.
     fn split_leaf(
         &self,
         place: Place<'_>,
@@ -218,7 +219,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         Ok(())
     }
 
-    /// Puts a new node4 above a node from whose prefix the key of a leaf parts at a level.
+    /// Inserts a new node4 above a node from whose prefix the key of a leaf differs at a level.
     fn split_prefix(
         &self,
         parent: Parent<'_>,
@@ -236,8 +237,9 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         S::insert(node4, symbol(path, level), Tagged::of_node(node), &mut Off);
         S::insert(node4, key_symbol, Tagged::new_leaf(leaf), &mut Off);
         node4.written(probe);
-        // Those that come by the new node before the prefix is shorter skip its first bytes; those
-        // that come by the parent's former slot afterwards find that the prefix is too short.
+        // Readers that come by the new node before the prefix is shorter skip its first bytes.
+        // Readers that come by the parent's former slot afterwards find that the prefix is too
+        // short.
         parent.node.put(parent.slot, Tagged::of_node(node4), probe);
         parent.node.lock().unlock_changed();
         let rest = path[level + 1..node.level()].iter().copied();
@@ -247,7 +249,8 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
     }
 }
 
-/// Where a key parts from the prefix of a node that a path of `depth` bytes leads to, if it does.
+/// Returns the level at which a key differs from the prefix of a node, to which a path of `depth`
+/// bytes leads, if it does.
 fn parting<F: RivalForm>(
     node: Node<'_>,
     prefix: Prefix,
@@ -255,7 +258,7 @@ fn parting<F: RivalForm>(
     depth: usize,
 ) -> Result<Option<usize>, Restart> {
     let level = node.level();
-    // Another thread has put a node between, or has taken one away, and the path is out of date.
+    // Another thread has inserted a node between, or removed one, so the path is out of date.
     if depth + prefix.length() != level {
         return Err(Restart);
     }
@@ -272,7 +275,7 @@ fn parting<F: RivalForm>(
     Ok((agree < path.len()).then_some(depth + agree))
 }
 
-/// Locks a node at the version that was read, and its parent, or none of them.
+/// Locks a node at the version that was read, and its parent, or neither of them.
 fn lock_both<S: Synchronization>(
     parent: Parent<'_>,
     node: Node<'_>,
@@ -283,7 +286,7 @@ fn lock_both<S: Synchronization>(
     S::lock_parent(parent, probe).inspect_err(|_| node.lock().unlock_unchanged())
 }
 
-/// Makes a node of a kind with the same children, but for one.
+/// Creates a node of a kind with the same children, except one.
 pub(super) fn copy<S: Synchronization>(
     node: Node<'_>,
     kind: Kind,
@@ -299,7 +302,7 @@ pub(super) fn copy<S: Synchronization>(
     copy
 }
 
-/// Makes a node4 with the bytes of a key from `depth` to `level` as its prefix.
+/// Creates a node4 with the bytes of a key from `depth` to `level` as its prefix.
 fn new_node4(key: &[u8], depth: usize, level: usize) -> Node<'static> {
     let prefix = key[depth..level].iter().copied();
     Node::new(Kind::Node4, level, Prefix::new(level - depth, prefix))

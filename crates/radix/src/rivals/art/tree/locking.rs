@@ -1,4 +1,4 @@
-//! How writers lock nodes.
+//! Locking of nodes by writers.
 
 use super::Parent;
 use crate::counters::Probe;
@@ -7,7 +7,7 @@ use crate::rivals::art::node::{Node, Tagged};
 use crate::rivals::scan::Restart;
 use crossbeam_epoch::Guard;
 
-/// Takes the version of a node, after waiting for a writer at work.
+/// Takes the version of a node, after waiting for a writer that holds the lock.
 #[inline]
 pub fn enter(node: Node<'_>, probe: &mut impl Probe) -> Result<Version, Restart> {
     let version = node.lock().now();
@@ -48,7 +48,7 @@ pub fn upgrade(node: Node<'_>, version: Version, probe: &mut impl Probe) -> Resu
     }
 }
 
-/// Puts a copy in the place of a node, of which both are locked, and unlocks.
+/// Replaces a node by a copy and unlocks. The node and its parent are locked.
 pub(super) fn replace(
     parent: Parent<'_>,
     node: Node<'_>,
@@ -61,6 +61,6 @@ pub(super) fn replace(
     probe.replace(node.place(), copy.place(), copy.kind().bytes());
     parent.node.lock().unlock_changed();
     node.lock().unlock_obsolete();
-    // SAFETY: the parent's slot has another node now.
+    // SAFETY: the parent's slot now has another node.
     unsafe { node.retire(guard) };
 }

@@ -1,8 +1,8 @@
-//! The tree, but for what [synchronizations](super::synchronization) do.
+//! The tree, except for the operations of the [synchronizations](super::synchronization).
 //!
-//! All changes are made under the locks of the nodes that change: the node, and its parent where
-//! the node is replaced. A lock that is not to be had makes a writer begin again. A node that was
-//! replaced stays locked for ever, as obsolete.
+//! All changes are made under the locks of the nodes that change: the node, and its parent if the
+//! node is replaced. If a lock is not available, the writer restarts. A node that was replaced
+//! stays locked forever, as obsolete.
 
 mod change;
 mod locking;
@@ -26,7 +26,7 @@ use root::Root;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
-/// Where a node hangs: in which slot of which node, at which version.
+/// The link to a node: its parent, the slot there, and the parent's version.
 #[derive(Clone, Copy, Debug)]
 pub struct Parent<'g> {
     pub node: Node<'g>,
@@ -34,7 +34,7 @@ pub struct Parent<'g> {
     pub slot: u32,
 }
 
-/// See the [module](self).
+/// The tree; see the [module](self).
 #[derive(Debug)]
 pub struct Tree<F: RivalForm, S> {
     root: Root<F>,

@@ -1,4 +1,4 @@
-//! Taking a leaf out of its node.
+//! Removal of a leaf from its node.
 
 use super::change::{Place, copy};
 use super::locking::replace;
@@ -12,8 +12,8 @@ use crate::rivals::scan::{Child, Restart, Symbol};
 use crossbeam_epoch::Guard;
 
 impl<F: RivalForm, S: Synchronization> Tree<F, S> {
-    /// Takes out the child of a place, whose node is locked, and unlocks the node. The node shrinks
-    /// if it can, and a node that is left with one entry gives its place to that.
+    /// Removes the child of a place, whose node is locked, and unlocks the node. The node shrinks
+    /// if it can, and a node that is left with one entry is replaced by that entry.
     pub(super) fn take(
         &self,
         place: Place<'_>,
@@ -46,8 +46,8 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         Ok(())
     }
 
-    /// Puts the only entry that stays in the place of a node, of which parent and node are locked,
-    /// and unlocks.
+    /// Replaces a node by the only entry that it has left, and unlocks. The node and its parent are
+    /// locked.
     fn collapse(
         &self,
         parent: Parent<'_>,
@@ -63,7 +63,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
             }
         });
         let (byte, child) = survivor;
-        // SAFETY: the node is locked, so that this is its child.
+        // SAFETY: the node is locked, so this is its child.
         if let (Some(byte), Some(Child::Node(below))) = (byte, unsafe { child.child::<F>() }) {
             if below.lock().try_lock() != TryLock::Locked {
                 parent.node.lock().unlock_unchanged();
@@ -79,7 +79,7 @@ impl<F: RivalForm, S: Synchronization> Tree<F, S> {
         probe.replace(node.place(), child.address(), 0);
         parent.node.lock().unlock_changed();
         node.lock().unlock_obsolete();
-        // SAFETY: the parent's slot has the survivor now.
+        // SAFETY: the parent's slot now has the survivor.
         unsafe { node.retire(guard) };
         Ok(())
     }

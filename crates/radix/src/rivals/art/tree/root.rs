@@ -1,4 +1,4 @@
-//! The root of a tree, which owns all below it.
+//! The root of a tree, which owns all nodes and leaves below it.
 
 use crate::rivals::art::node::{Kind, Node, Prefix, Tagged};
 use crate::rivals::entries::EntryCount;
@@ -6,7 +6,7 @@ use crate::rivals::leaf::RivalForm;
 use crate::rivals::scan::{Child, symbol};
 use std::marker::PhantomData;
 
-/// A node256 that stays where it is, and the number of entries below.
+/// The root node, a node256 that is never replaced, and the number of entries below.
 #[derive(Debug)]
 pub struct Root<F: RivalForm> {
     node: Node<'static>,
@@ -14,8 +14,9 @@ pub struct Root<F: RivalForm> {
     form: PhantomData<F>,
 }
 
-// SAFETY: nodes consist of atomics and what never changes; those below the root belong to it, and
-// the synchronization of the tree says who may change them. Leaves hold bytes alone.
+// SAFETY: nodes consist of atomics and of fields that never change; those below the root belong to
+// it, and the tree's synchronization determines which thread may change them. Leaves hold only
+// bytes.
 unsafe impl<F: RivalForm> Send for Root<F> {}
 // SAFETY: as above.
 unsafe impl<F: RivalForm> Sync for Root<F> {}
@@ -31,17 +32,17 @@ impl<F: RivalForm> Default for Root<F> {
 }
 
 impl<F: RivalForm> Root<F> {
-    /// The node.
+    /// Returns the node.
     #[inline]
     pub fn node(&self) -> Node<'_> {
         self.node
     }
 
-    /// Checks the structure. The order of bytes in small nodes is checked where they are
-    /// `ascending`, and that their slots are in use where they are `dense`.
+    /// Checks the structure. Checks the order of bytes in small nodes, and that their slots are in
+    /// use, if `ascending` is true.
     ///
     /// # Panics
-    /// If an invariant is broken. Only while nobody writes.
+    /// If an invariant is broken. Call it only while no thread writes.
     pub fn check_invariants(&self, ascending: bool) {
         let mut entries = 0;
         let mut to_check = vec![(self.node(), 0)];
@@ -71,7 +72,7 @@ impl<F: RivalForm> Root<F> {
             };
             assert_eq!(prefix.difference(path, depth), None, "a wrong prefix");
             for (byte, child) in children {
-                // SAFETY: nobody writes, so nothing is freed.
+                // SAFETY: no thread writes, so nothing is freed.
                 match unsafe { child.child::<F>() } {
                     Some(Child::Leaf(leaf)) => {
                         entries += 1;
@@ -98,7 +99,7 @@ impl<F: RivalForm> Drop for Root<F> {
         let mut nodes = vec![self.node];
         while let Some(node) = nodes.pop() {
             let mut free = |child: Tagged| {
-                // SAFETY: the tree is not shared any more; what is part of it was not retired.
+                // SAFETY: the tree is no longer shared; nothing in it was retired.
                 match unsafe { child.child::<F>() } {
                     // SAFETY: nothing else leads to the leaf, and `node` is freed below.
                     Some(Child::Leaf(leaf)) => unsafe { leaf.free() },

@@ -1,4 +1,4 @@
-//! Walking in order.
+//! The walk in order.
 
 use super::Tree;
 use crate::counters::Probe;
@@ -31,18 +31,18 @@ impl<F: RivalForm, S: Synchronization> Ordered<F> for Tree<F, S> {
         probe.node(node.visit(None, 0, node.prefix()));
         if !S::ASCENDING {
             seen.sort_by_key(|(byte, _)| *byte);
-            // One that was removed and inserted again meanwhile may have been seen twice.
+            // A child that was removed and inserted again meanwhile may have been seen twice.
             seen.dedup_by_key(|(byte, _)| *byte);
         }
         for (byte, child) in seen {
-            // SAFETY: the child was the node's at an instant since the guard; whoever unlinks it
-            // afterwards does not free it during 'g.
+            // SAFETY: the child belonged to the node at an instant since the guard was pinned; a
+            // thread that unlinks it afterwards does not free it during 'g.
             if let Some(child) = unsafe { child.child::<F>() } {
                 children.push((byte, child));
             }
         }
-        // Nodes that came between or have gone since the parent was read do not matter: the level
-        // of a node and the bytes up to it are the same for ever.
+        // Nodes that were inserted between or removed since the parent was read do not matter: the
+        // level of a node and the bytes up to it never change.
         Ok(node.level())
     }
 
