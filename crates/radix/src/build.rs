@@ -1,4 +1,5 @@
-//! Building nodes above sorted entries, other copies of nodes, and freeing what was not linked.
+//! Functions that build nodes above sorted entries, copy nodes, and free nodes that were not
+//! linked.
 
 use crate::leaf::LeafForm;
 use crate::memory::Memory;
@@ -6,13 +7,13 @@ use crate::node::{END, Inner, Kind, Node4, Node16, Node48, Ref, Sorted, Symbol};
 use nearfield_core::{Error, Form};
 use std::ops::Range;
 
-/// An entry.
+/// A key and its value.
 pub type Entry<'k, F> = (<F as Form>::Key<'k>, <F as Form>::Value<'k>);
 
 /// Entries in ascending order.
 pub type Slice<'e, 'k, F> = &'e [Entry<'k, F>];
 
-/// The kind of a node that begins with a number of ranges.
+/// Returns the kind of a node that initially has a number of ranges.
 pub fn kind_for<F: LeafForm>(ranges: usize) -> Kind {
     match ranges {
         0..=4 => Kind::Node4,
@@ -22,7 +23,7 @@ pub fn kind_for<F: LeafForm>(ranges: usize) -> Kind {
     }
 }
 
-/// How many ranges more a node has room for.
+/// Returns the number of ranges that a node has room for.
 pub fn room(node: Inner<'_>) -> usize {
     let capacity = match node {
         Inner::Node4(_) => Node4::CAPACITY,
@@ -33,8 +34,8 @@ pub fn room(node: Inner<'_>) -> usize {
     capacity - node.header().count()
 }
 
-/// True if an inner or dense node has so few entries that it ought to be of a smaller kind,
-/// or not be at all. The gap to the kind's least count at growth avoids flapping.
+/// Returns true if an inner or dense node has too few entries for its kind, and should get a
+/// smaller kind or be removed. The gap to the kind's least count at growth avoids flapping.
 pub fn is_underfull<F: LeafForm>(memory: &Memory, node: Ref) -> bool {
     if node.kind() == Kind::Dense {
         return F::is_dense_underfull(memory, node);
@@ -48,14 +49,15 @@ pub fn is_underfull<F: LeafForm>(memory: &Memory, node: Ref) -> bool {
     }
 }
 
-/// How many children there are, that of the end included and gaps not.
+/// Returns the number of children, including the one at the end slot and excluding gaps.
 fn children(node: Inner<'_>) -> usize {
     let mut children = 0;
     node.for_each(|_, _| children += 1);
     children
 }
 
-/// The replacement of an underfull node. Call it under the locks of the node and its parent.
+/// Returns the replacement of an underfull node. Call it under the locks of the node and its
+/// parent.
 pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
     if node.kind() == Kind::Dense {
         let entries = F::dense_entries(memory, node);
@@ -65,7 +67,7 @@ pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
         };
     }
     let inner = memory.inner(node);
-    // That needs no memory: a node of nothing must not stay where there is none.
+    // This needs no memory: an empty or single-child node must go even if memory is exhausted.
     if children(inner) <= 1 {
         return Ok(inner.first());
     }
@@ -74,7 +76,7 @@ pub fn smaller<F: LeafForm>(memory: &Memory, node: Ref) -> Result<Ref, Error> {
     Ok(smaller)
 }
 
-/// Copies a node into one of another kind, which is to be published.
+/// Copies a node into one of another kind, which the caller must publish.
 pub fn copy(memory: &Memory, node: Inner<'_>, kind: Kind) -> Result<Ref, Error> {
     let copy = memory.allocate_inner(kind, node.header().depth())?;
     let mut ranges = Vec::with_capacity(48);
@@ -86,17 +88,17 @@ pub fn copy(memory: &Memory, node: Inner<'_>, kind: Kind) -> Result<Ref, Error> 
     Ok(copy)
 }
 
-/// The entries below one byte of a node that is being built.
+/// The entries below one byte of a node under construction.
 #[derive(Clone, Copy, Debug)]
 pub enum Group<'e, 'k, F: LeafForm> {
     /// A node.
     Node(Ref),
-    /// Entries that a leaf has room for.
+    /// The entries that fit into one leaf.
     Entries(Slice<'e, 'k, F>),
 }
 
 impl<'e, 'k, F: LeafForm> Group<'e, 'k, F> {
-    /// The subtree for entries that share a byte.
+    /// Creates the group of entries that share a byte.
     pub fn of(memory: &Memory, entries: Slice<'e, 'k, F>) -> Result<Self, Error> {
         match F::fits(entries) {
             true => Ok(Group::Entries(entries)),
@@ -105,8 +107,8 @@ impl<'e, 'k, F: LeafForm> Group<'e, 'k, F> {
     }
 }
 
-/// Builds a leaf, or a node above leaves of about `fill` entries, of entries in ascending order,
-/// at least one.
+/// Builds a leaf, or a node above leaves of about `fill` entries, from one or more entries in
+/// ascending order.
 pub fn build<F: LeafForm>(
     memory: &Memory,
     entries: Slice<'_, '_, F>,
@@ -152,8 +154,8 @@ pub fn build<F: LeafForm>(
     Ok(node)
 }
 
-/// Sets the children of a node that no other thread can reach: ranges in order, and perhaps one at
-/// the end.
+/// Sets the children of a node that no other thread can reach: ranges in order, and optionally the
+/// child at the end slot.
 pub fn fill_node(node: Inner<'_>, children: &[(Symbol, Ref)]) {
     let mut pieces = Vec::with_capacity(children.len());
     for &(symbol, child) in children {
@@ -165,9 +167,9 @@ pub fn fill_node(node: Inner<'_>, children: &[(Symbol, Ref)]) {
     node.splice(0, 255, &pieces);
 }
 
-/// Covers some bytes of a node at a depth: neighbouring groups of entries become leaves of up to
-/// `fill` entries where the groups allow. If that fails, the caller frees the content of `pieces`,
-/// new leaves and the nodes of groups.
+/// Covers some bytes of a node at a depth. Neighbouring groups of entries become leaves of up to
+/// `fill` entries if the groups allow it. On an error the caller frees the content of `pieces`: new
+/// leaves and the nodes of groups.
 pub fn pack<'e, 'k: 'e, F: LeafForm>(
     memory: &Memory,
     depth: usize,
@@ -177,7 +179,7 @@ pub fn pack<'e, 'k: 'e, F: LeafForm>(
     pieces: &mut Vec<(u8, Ref)>,
 ) -> Result<(), Error> {
     let mut entries: Vec<(F::Key<'k>, F::Value<'k>)> = Vec::with_capacity(F::LEAF_ENTRIES_MAX);
-    // Where the next range starts; past the last byte there is none.
+    // The start of the next range; there is none past the last byte.
     let mut start = bytes.start;
     let flush = |pieces: &mut Vec<_>, start: u16, end: u16, entries: &mut Vec<_>| {
         if !entries.is_empty() {
@@ -213,14 +215,14 @@ pub fn pack<'e, 'k: 'e, F: LeafForm>(
     flush(pieces, start, bytes.end, &mut entries)
 }
 
-/// Frees nodes and leaves that have been built and not been linked.
+/// Frees nodes and leaves that have been built but not linked.
 pub fn discard_all<F: LeafForm>(memory: &Memory, pieces: &[(u8, Ref)]) {
     for &(_, child) in pieces {
         discard::<F>(memory, child);
     }
 }
 
-/// Frees a subtree that has been built and not been linked.
+/// Frees a subtree that has been built but not linked.
 pub fn discard<F: LeafForm>(memory: &Memory, node: Ref) {
     match node.kind() {
         Kind::Nothing => {}

@@ -1,8 +1,9 @@
-//! Building a tree from sorted entries in one pass, and freeing a tree as a whole.
+//! The loader that builds a tree from sorted entries in one pass, and the code that frees a whole
+//! tree.
 //!
-//! The nodes on the path of the last key are *open*: their children are still being gathered.
-//! The next key leaves that path at the first byte in which it differs from the last one. Open
-//! nodes below are complete then, and become nodes of the kind that fits, from the bottom up:
+//! The nodes on the path of the last key are *open*: their children are still being gathered. The
+//! next key leaves that path at the first byte in which it differs from the last one. Open nodes
+//! below that byte are then complete, and become nodes of the kind that fits, from the bottom up:
 //!
 //! ```text
 //!     root         root          depth 0, always open
@@ -12,8 +13,8 @@
 //!      ○ d=5      ■   leaf       closed when a key came that differs from the last at byte 2
 //! ```
 //!
-//! Entries wait, and become full leaves when it is known which of them share a node. Leaves are
-//! allocated in the order of their keys, so that a scan reads memory in order.
+//! Entries stay pending, and become full leaves once it is known which of them share a node. Leaves
+//! are allocated in the order of their keys, so that a scan reads memory in order.
 
 use crate::build::{Group, fill_node, free_outside, kind_for, pack};
 use crate::leaf::LeafForm;
@@ -26,8 +27,8 @@ use std::sync::Arc;
 
 /// Builds a [`Radix`] from entries that come in strictly ascending order of their keys.
 ///
-/// Takes time proportional to the bytes of the entries, and writes each node once, in the kind
-/// that fits it. The leaves of the index that results lie in the order of their keys, and are as
+/// Takes time proportional to the bytes of the entries, and writes each node once, in the kind that
+/// fits it. The leaves of the resulting index are stored in the order of their keys, and are as
 /// full as the nodes above them allow.
 ///
 /// ```
@@ -45,23 +46,23 @@ use std::sync::Arc;
 pub struct Loader<F: RadixForm> {
     tree: Tree<F>,
     spine: Spine<F>,
-    /// Where the last key is stored.
+    /// The storage of the last key.
     arena: F::Arena,
     last: Option<F::StoredKey>,
     count: usize,
 }
 
-/// The built part that is not linked to the tree yet.
+/// The part of the tree that is built but not linked yet.
 #[derive(Debug)]
 struct Spine<F: LeafForm> {
     memory: Arc<Memory>,
-    /// The subtree of the last key: its own leaf, as yet without a parent.
+    /// The subtree of the last key: its own leaf, which has no parent yet.
     last: Option<Subtree>,
     /// The open nodes, each deeper than the one before. The root is the first.
     open: Vec<Open>,
-    /// The children of the open nodes, one node's after the other's.
+    /// The children of the open nodes, node by node.
     children: Vec<(Symbol, Subtree)>,
-    /// The entries of which there are [few](Subtree::Few), in order.
+    /// The entries of the subtrees with [few](Subtree::Few) entries, in order.
     pending: Vec<Owned<F>>,
 }
 
@@ -69,7 +70,7 @@ struct Spine<F: LeafForm> {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     depth: usize,
-    /// Where its children start.
+    /// The index of its first child.
     start: usize,
 }
 
@@ -78,7 +79,7 @@ struct Open {
 pub enum Subtree {
     /// A node or leaf.
     Built(Ref),
-    /// This many pending entries, which may yet share a leaf with their neighbours.
+    /// Number of pending entries, which may still share a leaf with their neighbours.
     Few(usize),
 }
 
@@ -113,7 +114,7 @@ impl<F: RadixForm> Radix<F> {
 }
 
 impl<F: RadixForm> Loader<F> {
-    /// Begins an index that takes no more than `limit_bytes` of memory.
+    /// Creates a loader of an index that takes no more than `limit_bytes` of memory.
     ///
     /// # Errors
     /// `OutOfMemory`, as [`Radix::with_memory_limit`].
@@ -135,10 +136,10 @@ impl<F: RadixForm> Loader<F> {
         })
     }
 
-    /// Adds an entry, whose key must be greater than all before.
+    /// Adds an entry, whose key must be greater than all earlier keys.
     ///
     /// # Errors
-    /// `NotSorted`, with the number of entries before as the position, `KeyTooLong` and
+    /// `NotSorted`, whose position is the number of earlier entries, `KeyTooLong` and
     /// `ValueTooLong`: the entry is refused, and others may follow. `OutOfMemory`: the loader can
     /// only be dropped.
     pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> Result<(), Error> {
@@ -185,8 +186,9 @@ impl<F: RadixForm> Loader<F> {
 }
 
 impl<F: LeafForm> Spine<F> {
-    /// Links the leaf of the last key where the next key leaves its path: closes the deeper nodes,
-    /// and puts the result below the node of that depth, which it opens if need be.
+    /// Links the leaf of the last key at the depth where the next key leaves its path. It closes
+    /// the deeper nodes and puts the result below the node of that depth, which it opens if
+    /// necessary.
     fn branch(&mut self, last: F::Key<'_>, depth: usize) -> Result<(), Error> {
         let Some(mut subtree) = self.last.take() else {
             return Ok(());
@@ -212,7 +214,8 @@ impl<F: LeafForm> Spine<F> {
         self.children.push((symbol, subtree));
     }
 
-    /// Builds a node of gathered children, or its replacement. They stay in the list if that fails.
+    /// Builds a node from gathered children, or the subtree that replaces it. They stay in the list
+    /// if that fails.
     fn close(&mut self, node: Open) -> Result<Subtree, Error> {
         let children = &self.children[node.start..];
         let all_few = children.iter().all(|child| child.1.few().is_some());
@@ -236,7 +239,7 @@ impl<F: LeafForm> Spine<F> {
         Ok(closed)
     }
 
-    /// True if a leaf has room for the pending entries from `start` on.
+    /// Returns true if a leaf has room for the pending entries from `start` on.
     fn fit(&self, start: usize) -> bool {
         let pending = &self.pending[start..];
         pending.len() <= F::LEAF_ENTRIES_MAX && F::fits(&borrowed::<F>(pending))
@@ -255,7 +258,7 @@ impl<F: LeafForm> Spine<F> {
         Ok(built)
     }
 
-    /// The children of an open node, with the pending ones in leaves.
+    /// Returns the children of an open node, with the pending ones in leaves.
     fn gather(&self, node: Open, start: usize) -> Result<Vec<(Symbol, Ref)>, Error> {
         let memory = &self.memory;
         let entries = borrowed::<F>(&self.pending[start..]);
@@ -344,7 +347,7 @@ impl<F: LeafForm> Drop for Spine<F> {
             Subtree::Built(node) => Some(node),
             Subtree::Few(_) => None,
         });
-        // SAFETY: the nodes in the list, and that of the last key, have not been linked to the
+        // SAFETY: the nodes in the list and the node of the last key have not been linked to the
         // tree, and nothing else refers to them.
         unsafe { free_outside::<F>(&self.memory, built.collect()) };
     }

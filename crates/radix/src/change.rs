@@ -1,6 +1,6 @@
-//! Changes of a key, and whether its leaf could take them.
+//! The change of a key, and the result of trying it in a leaf.
 
-/// The change of a key, whether it was found or not.
+/// The change of a key, present or absent.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<V> {
     /// Leaves everything as it is.
@@ -14,7 +14,7 @@ pub enum Change<V> {
 /// The result of a change in a leaf without the lock of the node above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Altered {
-    /// Nothing, it takes more.
+    /// Nothing changed: the change needs the lock of the node above.
     Not,
     /// The value was changed in place, or needed no change.
     InPlace,

@@ -1,66 +1,67 @@
-//! Optional counts of the engine. Counting is a type parameter: with [`Off`] the calls vanish at
-//! compile time.
+//! Optional counts of the engine. Counting is a type parameter: with [`Off`] the compiler removes
+//! the calls.
 
-/// Receives the events of traversals and writes.
+/// Receiver of the events of traversals and writes.
 ///
-/// Where one operation is executed after the other, each [`node`](Probe::node) is reported, so that
-/// a model of hardware can be driven by it: by the [rivals](crate::rivals), and by the engine in
-/// that mode. The rivals report what they write, too; the engine does so in
-/// [`execute_recorded`](crate::Radix::execute_recorded). Interleaved walks of the engine report
+/// If operations are executed one after another, each [`node`](Probe::node) is reported, so that
+/// the events can drive a hardware model. The [rivals](crate::rivals) do this, and the engine in
+/// that mode. The rivals also report their writes; the engine does so in
+/// [`execute_recorded`](crate::Radix::execute_recorded). The engine's interleaved walks report
 /// [`partial_key_match`](Probe::partial_key_match) and [`leaf`](Probe::leaf) instead. A probe that
-/// records the events of an operation begins anew at [`operation`](Probe::operation).
+/// records the events of each operation starts a new record at [`operation`](Probe::operation).
 pub trait Probe {
-    /// False if nothing that is reported matters, so that it need not be found out.
+    /// Returns false if no event matters, so that the caller need not determine any.
     #[inline]
     fn listens(&self) -> bool {
         true
     }
-    /// The operation at a position of the batch begins. Only who executes one operation after the
-    /// other says so.
+    /// Reports that the operation at a position of the batch begins. Only called if operations are
+    /// executed one after another.
     #[inline]
     fn operation(&mut self, _position: usize) {}
-    /// A walk reads a node or leaf; visits come in the order of the walk. At an inner node it
-    /// decides the child or its absence, which is one partial key match.
+    /// Reports that a walk reads a node or leaf; visits come in the order of the walk. At an inner
+    /// node it decides the child or its absence, which is one partial key match.
     #[inline]
     fn node(&mut self, _visit: Visit) {}
-    /// Bytes of the node visited last are read whose place its first bytes tell: slots that lie
-    /// apart from it, or an entry of a leaf of several.
+    /// Reports a read of further bytes of the node visited last, whose place its first bytes give:
+    /// slots that are stored apart, or an entry of a leaf of several.
     #[inline]
     fn part(&mut self, _address: usize, _bytes: u32) {}
-    /// Bytes of a node or leaf are written, those of new ones too. The words of locks are none of
-    /// them: [`lock`](Probe::lock) stands for these.
+    /// Reports that bytes of a node or leaf are written, including new ones. The words of locks are
+    /// not included: [`lock`](Probe::lock) stands for these.
     #[inline]
     fn write(&mut self, _address: usize, _bytes: u32) {}
-    /// A node, at `old`, is replaced by another one, at `new`, of `bytes` bytes: it has grown or
-    /// shrunk or was copied, or a node with a single entry gave its place to that entry. The engine
-    /// says so of leaves, too, and names what the path of the key leads to now.
+    /// Reports that a node at `old` is replaced by another one at `new`, of `bytes` bytes: it has
+    /// grown or shrunk or was copied, or a node with a single entry was replaced by that entry. The
+    /// engine also reports leaves, and `new` is the node that the key's path now leads to.
     #[inline]
     fn replace(&mut self, _old: usize, _new: usize, _bytes: u32) {}
-    /// The key of an operation that has changed the tree lies in the leaf at `target` now, below
-    /// the node at `parent`. Only [`execute_recorded`](crate::Radix::execute_recorded) says so.
+    /// Reports that the key of an operation that has changed the tree is now in the leaf at
+    /// `target`, below the node at `parent`. Only called by
+    /// [`execute_recorded`](crate::Radix::execute_recorded).
     #[inline]
     fn moved(&mut self, _target: usize, _parent: usize) {}
-    /// One step of deciding the child (or its absence) at one inner node, for one operation or
-    /// one combined run; `lines` is the number of cache lines that the step reads.
+    /// Reports one step of deciding the child (or its absence) at one inner node, for one operation
+    /// or one combined run; `lines` is the number of cache lines that the step reads.
     #[inline]
     fn partial_key_match(&mut self, _lines: u64) {}
-    /// One leaf compared with a key.
+    /// Reports that one leaf is compared with a key.
     #[inline]
     fn leaf(&mut self) {}
-    /// One lock acquired, after `waits` unsuccessful attempts. The latch of a block counts where it
-    /// is the only lock, not where it is taken under that of a node.
+    /// Reports one lock acquired, after `waits` unsuccessful attempts. The latch of a block counts
+    /// if it is the only lock, not if it is taken under the lock of a node.
     #[inline]
     fn lock(&mut self, _waits: u32) {}
-    /// A walk has found a node locked, and has waited for the writer.
+    /// Reports that a walk has found a node locked, and has waited for the writer.
     #[inline]
     fn wait(&mut self) {}
-    /// A walk has restarted because another thread has changed the tree.
+    /// Reports that a walk has restarted because another thread has changed the tree.
     #[inline]
     fn restart(&mut self) {}
-    /// `operations` operations that were served by the visit of another operation on their key.
+    /// Reports `operations` operations that were served by another operation's visit of their key.
     #[inline]
     fn duplicates(&mut self, _operations: u64) {}
-    /// One look into the shortcut table.
+    /// Reports one lookup in the shortcut table.
     #[inline]
     fn shortcut(&mut self, _hit: bool) {}
 }
@@ -68,41 +69,42 @@ pub trait Probe {
 /// A node or leaf that a walk reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// Where it begins.
+    /// The address of its first byte.
     pub address: usize,
-    /// Which kind it is.
+    /// The kind of the node.
     pub kind: Visited,
-    /// All of its bytes, without parts that lie apart.
+    /// Size in bytes, without parts that are stored apart.
     pub bytes: u32,
-    /// The bytes read from its beginning on: header and, where they are searched, key bytes; of a
-    /// leaf its header and its key or keys. None of a node256 whose depth its reference tells.
+    /// Number of bytes read from its beginning on: the header and, if they are searched, the key
+    /// bytes; of a leaf the header and the key or keys. Zero for a node256 whose depth its
+    /// reference gives.
     pub head_bytes: u32,
-    /// Of these, the bytes of a compressed prefix that were compared.
+    /// Number of these bytes that belong to a compressed prefix and were compared.
     pub prefix_bytes: u32,
-    /// The offset of the byte of an index that was read, or 0 if there is none.
+    /// The offset of the index byte that was read, or 0 if there is none.
     pub index: u32,
-    /// The offset of the slot that was read, or 0 if none was. It has 8 bytes, or 4 in inner nodes
-    /// of the engine.
+    /// The offset of the slot that was read, or 0 if none was. A slot has 8 bytes, or 4 in inner
+    /// nodes of the engine.
     pub slot: u32,
 }
 
 /// A kind of node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Visited {
-    /// An inner node with room for so many children: 4, 16, 48 or 256 in the adaptive radix tree.
+    /// An inner node. The adaptive radix tree has nodes of 4, 16, 48 and 256 slots.
     Inner {
-        /// The room.
+        /// Number of slots.
         slots: u16,
     },
     /// A leaf: the key and value of one entry, or several entries in the engine's tree.
     Leaf,
 }
 
-/// The bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
 impl Visit {
-    /// The number of different cache lines that were read.
+    /// Returns the number of different cache lines that were read.
     #[inline]
     pub fn lines(&self) -> u64 {
         let line = |offset: u32| (self.address + offset as usize) / LINE;
@@ -111,7 +113,7 @@ impl Visit {
             beyond = line(self.head_bytes - 1);
             lines = beyond - line(0) + 1;
         }
-        // An index lies before the slots.
+        // An index precedes the slots.
         for offset in [self.index, self.slot] {
             if offset != 0 && line(offset) > beyond {
                 beyond = line(offset);
@@ -122,7 +124,7 @@ impl Visit {
     }
 }
 
-/// Counts nothing and costs nothing.
+/// The probe that counts nothing and costs nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Off;
 
@@ -133,33 +135,33 @@ impl Probe for Off {
     }
 }
 
-/// Counts everything. Definitions follow the DCART paper, Fig. 7 and 8.
+/// The probe that counts all events. Definitions follow the DCART paper, Fig. 7 and 8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Decisions for a child at an inner node; a shortcut that hits needs none.
+    /// Number of decisions for a child at an inner node; a shortcut that hits needs none.
     pub partial_key_matches: u64,
-    /// Cache lines of inner nodes and leaves read, whether or not they were in a cache.
+    /// Number of cache lines of inner nodes and leaves read, in a cache or not.
     pub cache_lines: u64,
-    /// Leaves compared with a key.
+    /// Number of leaves compared with a key.
     pub leaves: u64,
-    /// Locks acquired.
+    /// Number of locks acquired.
     pub lock_acquisitions: u64,
-    /// Unsuccessful attempts to acquire a lock.
+    /// Number of unsuccessful attempts to acquire a lock.
     pub lock_waits: u64,
-    /// Restarted walks.
+    /// Number of restarted walks.
     pub restarts: u64,
-    /// Lock contentions: locks that were not acquired at the first attempt, nodes that a walk found
-    /// locked, and restarts.
+    /// Number of lock contentions: locks that were not acquired at the first attempt, nodes that a
+    /// walk found locked, and restarts.
     pub lock_contentions: u64,
-    /// Writes to nodes and leaves. Only those of rivals are counted.
+    /// Number of writes to nodes and leaves. Counted for rivals only.
     pub writes: u64,
-    /// Nodes that gave their place to another one. Only those of rivals are counted.
+    /// Number of nodes that were replaced. Counted for rivals only.
     pub replacements: u64,
-    /// Operations served by the visit of another operation on the same key.
+    /// Number of operations served by another operation's visit of the same key.
     pub duplicates_merged: u64,
-    /// Shortcuts found and valid.
+    /// Number of shortcuts found and valid.
     pub shortcut_hits: u64,
-    /// Shortcuts not found, or no longer valid.
+    /// Number of shortcuts that were absent or no longer valid.
     pub shortcut_misses: u64,
 }
 

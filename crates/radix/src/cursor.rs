@@ -1,15 +1,15 @@
 //! Ordered reads: the entries between two bounds, in chunks.
 //!
-//! A chunk is gathered level by level instead of depth first. The walk to the bound leaves a list
-//! of subtrees in order, those to the right of its path (or to the left, downwards). Each pass
-//! replaces the inner nodes of the list by their children and truncates it where it is expected to
-//! hold the chunk's entries; if it holds fewer, another chunk follows. All nodes of a pass are
-//! prefetched together, so that a chunk of 64 entries waits for memory about as often as a single
-//! look-up does.
+//! A chunk is gathered level by level instead of depth first. The walk to the bound leaves an
+//! ordered list of the subtrees to the right of its path (to the left, if descending). Each pass
+//! replaces the inner nodes of the list by their children, and truncates the list after the
+//! subtrees that are expected to hold the chunk's entries. If they hold fewer, another chunk
+//! follows. All nodes of a pass are prefetched together, so that a chunk of 64 entries waits for
+//! memory about as often as a single lookup does.
 //!
 //! Other threads may change the tree meanwhile. A list element that has become obsolete still shows
-//! its state of an instant after the chunk began, so that no entry that stays is missed. What it
-//! shows of a range that another one has shown already is left out.
+//! its state at an instant after the chunk began, so no entry that stays is missed. Its entries of
+//! a range that another element has already shown are skipped.
 
 use crate::leaf::{LeafForm, Scan};
 use crate::lock::{Version, pause};
@@ -22,14 +22,14 @@ use nearfield_core::{Direction, EntriesWriter};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
-/// Memory for gathering chunks, for use again and again.
+/// Reusable memory for gathering chunks.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The list of subtrees, and how many of the first are leaves or dense nodes.
+    /// The list of subtrees, and the number of leading ones that are leaves or dense nodes.
     items: Vec<Ref>,
     expanded: usize,
-    /// How many entries the list holds at least, how many are wanted, and whether nothing has
-    /// been cut off.
+    /// The minimum number of entries that the list holds, the number that is wanted, and a flag:
+    /// nothing has been cut off.
     entries: usize,
     target: usize,
     complete: bool,
@@ -38,28 +38,28 @@ pub struct Scratch {
     path: Vec<(Ref, Symbol)>,
 }
 
-/// How a chunk has ended.
+/// The end of a chunk.
 pub enum Chunk<K> {
-    /// There are no more entries.
+    /// No more entries exist.
     Exhausted,
-    /// More may follow behind this key.
+    /// More entries may follow after this key.
     After(K),
-    /// The visitor has had enough.
+    /// The visitor has stopped the scan.
     Stopped,
-    /// More may follow, and no entry lay beyond the bound.
+    /// More entries may follow, but the chunk had none beyond the bound.
     TooShort,
-    /// Another thread was in the way before any entry was read.
+    /// A concurrent change intervened before any entry was read.
     Disturbed,
 }
 
-/// Entries of the first chunk of a scan whose limit does not bound their number.
+/// Number of entries in the first chunk of a scan whose limit does not bound it.
 const CHUNK_MIN: usize = 16;
-/// Entries of a chunk at most.
+/// The maximum number of entries in a chunk.
 pub const CHUNK_MAX: usize = 512;
 
 impl<F: LeafForm> Tree<F> {
-    /// Calls `visit` for the entries from a bound on, in `direction`, until it breaks or no
-    /// entry is left. `expected` is how many entries the caller is going to take, if it knows.
+    /// Calls `visit` for the entries from a bound on, in `direction`, until it breaks or no entry
+    /// is left. `expected` is the number of entries that the caller will take, if known.
     pub fn scan<'g>(
         &'g self,
         from: Bound<F::Key<'g>>,
@@ -142,7 +142,7 @@ impl<F: LeafForm> Tree<F> {
         scratch.items.clear();
         scratch.path.clear();
         (scratch.expanded, scratch.entries) = (0, 0);
-        // One more than requested: the first may turn out to lie before the bound altogether.
+        // One more than requested: the first may be entirely before the bound.
         let target = chunk + 1;
         scratch.target = target;
         let complete = match from {
@@ -157,8 +157,8 @@ impl<F: LeafForm> Tree<F> {
         complete.is_some()
     }
 
-    /// Walks to a key and gathers the subtrees from it on, up to `target` of them. Returns whether
-    /// these are all; `None` if a concurrent change intervened.
+    /// Walks to a key and gathers the subtrees from there on, up to `target` of them. Returns true
+    /// if these are all; `None` if a concurrent change intervened.
     fn gather_from<'g>(
         &'g self,
         key: F::Key<'g>,
@@ -184,7 +184,7 @@ impl<F: LeafForm> Tree<F> {
                 }
                 skipped |= below > depth + 1;
             }
-            // Where leaves cover ranges, the following slots must be read at the same version.
+            // A leaf may cover a range, so the following slots must be read at the same version.
             let version = inner.header().lock.read();
             let (again, start) = (F::child(inner, symbol), inner.start_of(symbol));
             if again == child && inner.header().lock.validate(version) {
@@ -192,13 +192,13 @@ impl<F: LeafForm> Tree<F> {
                 break (child, version);
             }
         };
-        // The first subtree: the one that the walk has ended at, or, if the key differs from all
-        // keys below a node of the path in bytes that were skipped, that node.
+        // The first subtree is the one at which the walk has ended. If the key differs from all
+        // keys below a node of the path in bytes that were skipped, it is that node.
         let mut include = None;
         let other = match last.kind() {
             Kind::Nothing if !skipped => None,
             Kind::Leaf if !skipped => {
-                // It covers the key, whatever its entries are.
+                // It covers the key, regardless of its entries.
                 include = Some(last);
                 None
             }
@@ -220,7 +220,7 @@ impl<F: LeafForm> Tree<F> {
                 Direction::Ascending => Ordering::Less,
                 Direction::Descending => Ordering::Greater,
             };
-            // A subtree that contains the key's own place is kept and sifted at the end.
+            // A subtree that contains the key's own place is kept, and filtered at the end.
             let covers = match candidate.is_inner() {
                 true => difference >= self.memory.inner(candidate).header().depth(),
                 false => version.is_some() && F::covers(candidate, depth, difference),
@@ -230,7 +230,7 @@ impl<F: LeafForm> Tree<F> {
             }
         }
         if let Some(node) = include {
-            // Of the subtree at the bound itself, there may be none beyond it.
+            // The subtree at the bound itself may have no entries beyond it.
             self.push(scratch, node);
             scratch.entries = 0;
         }
@@ -243,11 +243,10 @@ impl<F: LeafForm> Tree<F> {
         Some(true)
     }
 
-    /// Adds the children of a node behind a symbol to the list, up to `target` entries. Returns
-    /// whether these are all. Returns `None` if the node is not at the version `at` any more, or if
-    /// no version is given and a leaf covers the symbol and more behind it. In that case the walk
-    /// has found a node there, which its last leaf has replaced since, and that leaf has joined
-    /// others.
+    /// Adds the children of a node after a symbol to the list, up to `target` entries. Returns true
+    /// if these are all. Returns `None` if the node no longer has the version `at`. Without a
+    /// version it returns `None` if a leaf covers the symbol and more after it: the walk has found
+    /// a node there, a leaf has since replaced that node, and that leaf has joined others.
     fn gather_siblings(
         &self,
         node: Ref,
@@ -290,8 +289,8 @@ impl<F: LeafForm> Tree<F> {
         scratch.items.push(node);
     }
 
-    /// One pass: replaces inner nodes by their children and truncates the list when it holds enough
-    /// entries. Returns whether inner nodes are left.
+    /// Performs one pass: replaces inner nodes by their children and truncates the list when it
+    /// holds enough entries. Returns true if inner nodes are left.
     pub fn expand(&self, direction: Direction, scratch: &mut Scratch) -> bool {
         let Scratch {
             items,
@@ -304,7 +303,7 @@ impl<F: LeafForm> Tree<F> {
         let is_final = |node: &&Ref| !node.is_inner();
         let expected = |node: &Ref| F::entries_expected(node.tag());
         *expanded += items[*expanded..].iter().take_while(is_final).count();
-        // Of the first, all may lie before the bound.
+        // All entries of the first subtree may be before the bound.
         let certain = items[..*expanded].iter().skip(1);
         let mut entries: usize = certain.map(expected).sum();
         next.clear();
@@ -350,10 +349,10 @@ impl<F: LeafForm> Tree<F> {
         inner_left
     }
 
-    /// Brings the lines of a subtree's top that the next pass reads into the cache.
+    /// Prefetches the lines of a subtree's top that the next pass reads.
     #[inline]
     fn prefetch_item(&self, node: Ref) {
-        // By arithmetic, as a branch on the kind would often be mispredicted; for leaves of words
+        // Arithmetic, because a branch on the kind would often be mispredicted. For leaves of words
         // and node4s the second line is the first again.
         let line = self.memory.line(node);
         prefetch(line);
@@ -388,7 +387,8 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// True if a leaf covers a symbol of a node and the next in a direction. To be validated.
+/// Returns true if a leaf covers a symbol of a node and the next one in `direction`. Must be
+/// validated.
 #[inline]
 fn reaches_behind(node: Inner<'_>, symbol: Symbol, direction: Direction) -> bool {
     let next = match direction {
@@ -400,17 +400,17 @@ fn reaches_behind(node: Inner<'_>, symbol: Symbol, direction: Direction) -> bool
     child.is_leaf() && node.covering(next as u8) == child
 }
 
-/// Reads the leaves and dense nodes of a chunk, from its bound on.
+/// Reader of the leaves and dense nodes of a chunk, from its bound on.
 pub trait Reader<'g, F: LeafForm> {
-    /// Begins a chunk at another bound than the first one's.
+    /// Begins a chunk whose bound is not that of the first one.
     fn begin(&mut self, from: Bound<F::Key<'g>>);
-    /// Reads the entries of one. Breaks when it has had enough.
+    /// Reads the entries of one leaf or dense node. Breaks if it needs no more.
     fn read(&mut self, memory: &'g Memory, node: Ref, guard: &'g Guard) -> ControlFlow<()>;
-    /// The last key of the chunk that has been read.
+    /// Returns the last key of the chunk that has been read.
     fn last(&self) -> Option<F::Key<'g>>;
 }
 
-/// Reads entry by entry.
+/// The reader that calls a visitor for each entry.
 pub struct Visit<'g, F: LeafForm, V> {
     pub scan: Scan<F::Key<'g>>,
     pub last: Option<F::Key<'g>>,
@@ -445,7 +445,7 @@ where
     }
 }
 
-/// Writes entries to the outcome of a scan.
+/// The reader that writes entries to the outcome of a scan.
 pub struct Write<'w, 'o, 'g, F: LeafForm> {
     pub scan: Scan<F::Key<'g>>,
     pub last: Option<F::Key<'g>>,
@@ -495,7 +495,7 @@ mod tests {
         changed.expect("memory");
     }
 
-    /// Runs of keys come and go, but for some that stay.
+    /// Adds and removes runs of keys, and leaves some keys in place.
     fn change(tree: &Tree<Bytes>, rng: &mut SmallRng) {
         for _ in 0..rng.random_range(1..20) {
             let start = rng.random_range(0..KEYS);
@@ -505,7 +505,7 @@ mod tests {
                 if removes && !stays(number) {
                     modify(tree, number, Change::Remove);
                 } else {
-                    // A long value has a block of its own.
+                    // A long value has its own block.
                     let length = match rng.random_bool(0.1) {
                         true => 1100,
                         false => rng.random_range(0..40),
@@ -517,7 +517,7 @@ mod tests {
         }
     }
 
-    /// Gathers the blocks of a chunk, has the tree changed, and then reads them.
+    /// Gathers the blocks of a chunk, makes the tree change, and then reads the blocks.
     fn check_scans_beside_changes(direction: Direction, writes: bool) {
         let mut rng = SmallRng::seed_from_u64(11);
         let mut disturbed = 0;
@@ -579,8 +579,8 @@ mod tests {
         assert!(disturbed > 200, "blocks were replaced in {disturbed} scans");
     }
 
-    /// A block that has died may show keys of a range that another block, which was live when it
-    /// was read, had by then.
+    /// A dead block may show keys of a range that another block, which was live when it was read,
+    /// had already taken over.
     #[test]
     fn keys_come_in_order_though_blocks_have_taken_the_ranges_of_others() {
         for direction in [Direction::Ascending, Direction::Descending] {

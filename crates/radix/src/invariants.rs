@@ -68,7 +68,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// The first node on the path of a key that lies behind a depth.
+    /// Returns the first node on the path of a key that is deeper than `depth`.
     fn first_behind(&self, key: F::Key<'_>, depth: usize) -> Ref {
         let mut node = self.root;
         while self.memory.inner(node).header().depth() < depth {
@@ -190,7 +190,7 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// The ranges or symbols of a node with the kinds of their children, for messages.
+/// Returns the ranges or symbols of a node with the kinds of their children, for messages.
 fn ranges(node: Inner<'_>) -> Vec<(u8, Kind)> {
     let mut ranges = Vec::new();
     node.for_each_range(|byte, child| ranges.push((byte, child.kind())));

@@ -1,19 +1,18 @@
-//! The rule whether a thread may change blocks under their latch alone.
+//! The rule that decides if a thread may change blocks under their latch alone.
 //!
 //! A thread that changes a block holds the lock of the node above it. It may also set the payload
-//! of an existing key, or add an entry where there is room, under the block's own
-//! [latch](crate::leaf::block::Latch), which lies in a line that the look-up has read anyway. The
-//! price is that a holder of the lock of the node above needs the latch as well. If many operations
-//! are executed under one lock, the price exceeds the gain, so a tree may be set to do without
-//! latches.
+//! of an existing key, or add an entry if there is room, under the block's own
+//! [latch](crate::leaf::block::Latch), which is in a line that the lookup has read anyway. The
+//! price is that a holder of the node's lock also needs the latch. If many operations are executed
+//! under one lock, the price exceeds the gain, so a tree can be set to work without latches.
 //!
 //! ```text
 //!   ALLOWED ◀──▶ CHANGING ◀──▶ FORBIDDEN
 //!   all latch                  none latches
 //! ```
 //!
-//! Between the two, all threads take latches and none relies on one alone. That lasts until all
-//! threads have passed an epoch: threads that still follow the former state are done then.
+//! Between the two, all threads take latches and none relies on a latch alone. This lasts until all
+//! threads have passed an epoch: threads that still follow the former state have then finished.
 
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -23,24 +22,24 @@ const ALLOWED: u64 = 0;
 const CHANGING: u64 = 1;
 const FORBIDDEN: u64 = 2;
 const STATE: u64 = 3;
-/// The number of changes stands above the state.
+/// The increment of the number of changes, which is stored above the state bits.
 const ONE_CHANGE: u64 = 4;
 
-/// See the [module](self).
+/// The current rule; see the [module](self).
 #[derive(Debug, Default)]
 pub struct Latching(AtomicU64);
 
 /// The rule that holds for a thread while it is pinned.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// A latch alone is enough for a change that takes no more than the block.
+    /// True if a latch alone is enough for a change that affects only the block.
     pub alone: bool,
-    /// Others may hold a latch alone.
+    /// True if other threads may hold a latch alone.
     pub needed: bool,
 }
 
 impl Latching {
-    /// The rule for as long as a thread is pinned by `_guard`.
+    /// Returns the rule for as long as a thread is pinned by `_guard`.
     pub fn rule(&self, _guard: &Guard) -> Rule {
         let state = self.0.load(Ordering::Acquire) & STATE;
         Rule {
@@ -49,7 +48,7 @@ impl Latching {
         }
     }
 
-    /// Allows or forbids changes under a latch alone, some time from now on.
+    /// Allows or forbids changes under a latch alone. The change takes effect later.
     pub fn allow(self: &Arc<Self>, allowed: bool) {
         let wanted = if allowed { ALLOWED } else { FORBIDDEN };
         let word = self.0.load(Ordering::Relaxed);
@@ -57,7 +56,7 @@ impl Latching {
             return;
         }
         let changing = (word & !STATE).wrapping_add(ONE_CHANGE) | CHANGING;
-        // Another change at the same time goes by one of the two orders.
+        // A concurrent change is ordered before or after this one.
         if self
             .0
             .compare_exchange(word, changing, Ordering::AcqRel, Ordering::Relaxed)
@@ -67,8 +66,8 @@ impl Latching {
         }
         let latching = Arc::clone(self);
         let guard = crossbeam_epoch::pin();
-        // Runs when all guards are gone under which the state before was read. A later change
-        // has another number, and makes this one void.
+        // Runs when all guards under which the former state was read are gone. A later change has
+        // another number, and cancels this one.
         guard.defer(move || {
             let changed = (changing & !STATE) | wanted;
             let _ =

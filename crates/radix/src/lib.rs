@@ -1,5 +1,5 @@
-//! The local placement of Nearfield: an adaptive radix tree in this machine's memory, whose batches
-//! are combined, traverse the tree together and are triggered together.
+//! The local placement of Nearfield: an adaptive radix tree in this machine's memory. A batch's
+//! operations are combined, traverse the tree together and are triggered together.
 
 #[cfg(not(loom))]
 mod build;
@@ -47,27 +47,27 @@ mod write;
 #[cfg(not(loom))]
 mod writer;
 
-/// The part of the leaves that needs no tree, which tests/loom explores.
+/// The part of the leaves that needs no tree, and that tests/loom explores.
 #[cfg(loom)]
 pub mod leaf {
     pub mod block;
-    /// The same of blocks of byte strings.
+    /// The same part of the blocks of byte strings.
     pub mod strings {
         pub mod header;
         pub mod state;
     }
 }
 
-/// The same of SMART's local locks.
+/// The local locks of SMART, which tests/loom explores.
 #[cfg(loom)]
 pub mod rivals {
-    /// Of this rival.
+    /// The part of this rival that tests/loom explores.
     pub mod smart {
         pub mod lock;
     }
 }
 
-/// The same of memory.
+/// The part of the memory that tests/loom explores.
 #[cfg(loom)]
 pub mod memory {
     pub mod span;

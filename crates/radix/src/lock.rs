@@ -13,12 +13,12 @@
 //! *Writers* lock, change the node and unlock with the next version. A writer that changes nothing
 //! that readers combine (a payload, say, which is one atomic word) unlocks with the old version.
 //!
-//! *Obsolete* nodes are unlinked and never change again. A reader that meets one reads the node's
-//! last state, which was the tree's state at an instant after the reader began; it need not
+//! *Obsolete* nodes are unlinked and never change again. A reader that encounters one reads the
+//! node's last state, which was the tree's state at an instant after the reader began; it need not
 //! restart. A writer must.
 //!
-//! A version wraps after 2^30 changes. A reader would have to sleep during exactly that many
-//! changes of one node to be deceived.
+//! A version wraps after 2^30 changes. To read a false state, a reader would have to sleep during
+//! exactly that many changes of one node.
 
 use crate::primitive::{AtomicU32, Ordering, fence, spin_loop, yield_now};
 
@@ -26,10 +26,10 @@ const LOCKED: u32 = 1;
 const OBSOLETE: u32 = 2;
 const ONE_VERSION: u32 = 4;
 
-/// Spins before a waiting thread gives its core to others; the holder may have been preempted.
+/// Number of spins before a waiting thread yields its core; the holder may have been preempted.
 const SPINS_MAX: u32 = 64;
 
-/// See the [module](self).
+/// The version lock; see the [module](self).
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct VersionLock(AtomicU32);
@@ -39,23 +39,23 @@ pub struct VersionLock(AtomicU32);
 pub struct Version(u32);
 
 impl Version {
-    /// The version of no node at any time: one that is locked is not obsolete.
+    /// The version that no node ever has: a locked node is not obsolete.
     pub const NEVER: Version = Version(u32::MAX);
 
-    /// True if it is that of a node that had been unlinked already.
+    /// Returns true if the node was already unlinked when this version was taken.
     #[inline]
     pub fn is_obsolete(self) -> bool {
         self.0 & OBSOLETE != 0
     }
 
-    /// True if a writer was at work.
+    /// Returns true if a writer held the lock when this version was taken.
     #[inline]
     pub fn is_locked(self) -> bool {
         self.0 & LOCKED != 0
     }
 }
 
-/// The node was unlinked: a writer must restart its walk.
+/// Error that the node was unlinked: a writer must restart its walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Obsolete;
 
@@ -77,13 +77,13 @@ impl Default for VersionLock {
 }
 
 impl VersionLock {
-    /// An unlocked lock of a node that is in use.
+    /// Creates an unlocked lock of a node that is in use.
     pub fn new() -> Self {
         VersionLock(AtomicU32::new(0))
     }
 
-    /// Makes the lock of a node that is about to be used again fit for it: unlocked, not
-    /// obsolete, with a version that has not been used before.
+    /// Prepares the lock of a node that is about to be reused: unlocked, not obsolete, with a
+    /// version that has not been used before.
     ///
     /// Only for nodes that no thread can reach through the tree.
     pub fn revive(&self) {
@@ -92,7 +92,7 @@ impl VersionLock {
         self.0.store(next, Ordering::Release);
     }
 
-    /// Takes the version, after waiting for a writer at work.
+    /// Returns the version, after waiting for a writer that holds the lock.
     #[inline]
     pub fn read(&self) -> Version {
         let word = self.0.load(Ordering::Acquire);
@@ -114,13 +114,14 @@ impl VersionLock {
         }
     }
 
-    /// The version, without waiting for a writer at work.
+    /// Returns the version, without waiting for a writer that holds the lock.
     #[inline]
     pub fn now(&self) -> Version {
         Version(self.0.load(Ordering::Acquire))
     }
 
-    /// True if nothing has changed since `version` was taken: all reads in between are consistent.
+    /// Returns true if nothing has changed since `version` was taken, so that all reads in between
+    /// are consistent.
     #[inline]
     pub fn validate(&self, version: Version) -> bool {
         fence(Ordering::Acquire);
@@ -143,7 +144,7 @@ impl VersionLock {
         }
     }
 
-    /// Locks if that is possible at once.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> TryLock {
         let word = self.0.load(Ordering::Relaxed);
@@ -160,14 +161,14 @@ impl VersionLock {
         {
             return TryLock::Busy;
         }
-        // Readers that see one of the writes to come must also see the lock, or the version
+        // Readers that see one of the writes that follow must also see the lock, or the version
         // after it, when they validate.
         fence(Ordering::Release);
         TryLock::Locked
     }
 
-    /// Locks if nothing has changed since `version` was taken, at once or not at all. Then all that
-    /// was read in between is true as long as the lock is held.
+    /// Takes the lock if nothing has changed since `version` was taken; never waits. Everything
+    /// read in between then stays true while the lock is held.
     #[inline]
     pub fn upgrade(&self, version: Version) -> bool {
         if version.0 & (LOCKED | OBSOLETE) != 0 {
@@ -185,7 +186,7 @@ impl VersionLock {
     }
 
     /// Locks a node that no other writer can change, because the caller holds another lock that
-    /// excludes them. This only informs readers.
+    /// excludes them. Only readers notice it.
     #[inline]
     pub fn lock_alone(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -195,7 +196,7 @@ impl VersionLock {
         fence(Ordering::Release);
     }
 
-    /// Marks a node as unlinked that no other writer can change, see
+    /// Marks a node as unlinked. No other writer can change the node, see
     /// [`lock_alone`](Self::lock_alone).
     #[inline]
     pub fn retire_alone(&self) {
@@ -203,7 +204,7 @@ impl VersionLock {
         self.unlock_obsolete();
     }
 
-    /// Unlocks a node without a change that readers combine.
+    /// Unlocks with the old version: nothing changed that readers combine.
     #[inline]
     pub fn unlock_unchanged(&self) {
         let word = self.0.load(Ordering::Relaxed);
@@ -233,19 +234,19 @@ impl VersionLock {
         );
     }
 
-    /// True after the node was unlinked.
+    /// Returns true if the node was unlinked.
     #[inline]
     pub fn is_obsolete(&self) -> bool {
         self.0.load(Ordering::Acquire) & OBSOLETE != 0
     }
 
-    /// True while a writer holds the lock or after the node was unlinked.
+    /// Returns true while a writer holds the lock or after the node was unlinked.
     pub fn is_locked_or_obsolete(&self) -> bool {
         self.0.load(Ordering::Relaxed) & (LOCKED | OBSOLETE) != 0
     }
 }
 
-/// A lock that is held. Dropped without a word, as by a panic, it counts as a change.
+/// A lock that is held. Dropping it, for example in a panic, counts as a change.
 #[derive(Debug)]
 pub struct Held<'l>(&'l VersionLock);
 
@@ -259,20 +260,20 @@ impl<'l> Held<'l> {
         lock.lock().map(|waits| (Held(lock), waits))
     }
 
-    /// Locks if that is possible at once.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(lock: &'l VersionLock) -> Option<Held<'l>> {
         (lock.try_lock() == TryLock::Locked).then(|| Held(lock))
     }
 
-    /// See [`VersionLock::unlock_unchanged`].
+    /// Unlocks with the old version; see [`VersionLock::unlock_unchanged`].
     #[inline]
     pub fn unlock_unchanged(self) {
         self.0.unlock_unchanged();
         std::mem::forget(self);
     }
 
-    /// See [`VersionLock::unlock_obsolete`].
+    /// Unlocks a node that has been unlinked; see [`VersionLock::unlock_obsolete`].
     #[inline]
     pub fn unlock_obsolete(self) {
         self.0.unlock_obsolete();
@@ -287,7 +288,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Waits a moment for a holder of a lock; `waits` counts the calls.
+/// Waits a moment for the holder of a lock; `waits` counts the calls.
 #[cold]
 pub(crate) fn pause(waits: &mut u32) {
     *waits += 1;

@@ -4,12 +4,12 @@ use crate::counters::Off;
 use crate::radix::{Radix, RadixForm};
 use crossbeam_epoch::Guard;
 
-/// Keeps this thread's place in the epochs. Operations of the thread are cheaper while it lives:
-/// otherwise each pins by itself, with a barrier that keeps the processor from beginning the next
-/// operation before the last has ended.
+/// Guard that keeps this thread's place in the epochs. The thread's operations are cheaper while it
+/// lives: otherwise each operation pins by itself, with a barrier that keeps the processor from
+/// beginning the next operation before the last one has ended.
 ///
-/// Memory that any thread unlinks meanwhile is not freed before this is dropped, so take a new one
-/// from time to time.
+/// Memory that any thread unlinks meanwhile is not freed before this guard is dropped, so replace
+/// the guard from time to time.
 #[derive(Debug)]
 #[must_use = "dropped at once, it has no effect"]
 pub struct Pinned {
@@ -37,8 +37,8 @@ impl<F: RadixForm> Radix<F> {
         }
     }
 
-    /// As [`read`](Radix::read), by a thread that is pinned already: the cheapest look-up of a
-    /// single key.
+    /// Reads the value of a key like [`read`](Radix::read), in a thread that is already pinned: the
+    /// cheapest lookup of a single key.
     ///
     /// ```
     /// use nearfield_core::{OrderedIndex, Words};

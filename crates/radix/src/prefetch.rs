@@ -1,8 +1,8 @@
-//! Asking for a cache line before it is needed.
+//! Prefetches of cache lines before they are needed.
 
-/// Asks for the line at an address, into the second-level cache and those behind it: fewer line
-/// fill buffers stand in the way than to the first level (see `docs/local.md`). Any address will
-/// do: a prefetch never faults.
+/// Prefetches the line at an address into the second-level cache and those after it: fewer line
+/// fill buffers limit this than the first level (see `docs/local.md`). Any address is allowed: a
+/// prefetch never faults.
 #[inline]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -15,8 +15,8 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// As [`prefetch`], into the first-level cache: for a line that the next pass of a walk reads, if
-/// more of the time goes into instructions than into waiting, as with byte strings.
+/// Prefetches like [`prefetch`], but into the first-level cache: for a line that the next pass of a
+/// walk reads, if more time goes into instructions than into waiting, as with byte strings.
 #[inline]
 pub fn prefetch_close(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -29,8 +29,8 @@ pub fn prefetch_close(address: *const u8) {
     let _ = address;
 }
 
-/// As [`prefetch`], for a line that will be used once: it does not displace others from the
-/// outer caches.
+/// Prefetches like [`prefetch`], for a line that will be used once: it does not displace other
+/// lines from the outer caches.
 #[cfg(not(loom))]
 #[inline]
 pub fn prefetch_once(address: *const u8) {

@@ -1,7 +1,7 @@
 //! The atomics of the [lock](crate::lock), of the local locks of SMART, of
-//! [blocks](crate::leaf::block) and of [spans](crate::memory::span), which loom replaces by its own
-//! to explore every interleaving (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --test
-//! loom`).
+//! [blocks](crate::leaf::block) and of [spans](crate::memory::span), which loom replaces with its
+//! own to explore every interleaving
+//! (`RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --test loom`).
 
 #[cfg(loom)]
 pub(crate) use loom::{

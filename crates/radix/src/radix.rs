@@ -1,4 +1,4 @@
-//! The local placement: an adaptive radix tree and its engine behind one type.
+//! The local placement: an adaptive radix tree and its engine as one type.
 
 use crate::change::Change;
 use crate::counters::{Counters, Off, Probe};
@@ -16,9 +16,9 @@ use std::sync::{PoisonError, RwLock};
 /// A form that a [`Radix`] can hold: [`Words`] or [`Bytes`](nearfield_core::Bytes). The set is
 /// closed.
 pub trait RadixForm: LeafForm {
-    /// A value as an index lends it.
+    /// The value as an index lends it.
     type Lent<'m>: Into<Self::OwnedValue>;
-    /// Why a key may be refused.
+    /// Error for a key that is refused.
     type KeyFailure: Into<Error> + From<Infallible>;
 
     /// Finds the value of a key, without copying a byte string; `None` if the key is absent.
@@ -57,7 +57,7 @@ impl RadixForm for Words {
 /// An entry that owns its key and value.
 pub type Entry<F> = (<F as Form>::OwnedKey, <F as Form>::OwnedValue);
 
-/// An ordered index in this machine's memory, shared by reference among threads.
+/// An ordered index in this machine's memory, shared among threads by reference.
 ///
 /// ```
 /// use nearfield_core::{Batch, OrderedIndex, Words};
@@ -79,13 +79,14 @@ pub struct Radix<F: RadixForm> {
 }
 
 thread_local! {
-    // An empty one takes memory, too: none is made to stand in for the one that is used.
+    // An empty workspace takes memory, too, so none is created as a stand-in while the real one is
+    // in use.
     static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl<F: RadixForm> Radix<F> {
-    /// Creates an empty index that may take all memory there is.
+    /// Creates an empty index without a limit of memory.
     ///
     /// # Errors
     /// `OutOfMemory` if the system grants no address space.
@@ -109,12 +110,12 @@ impl<F: RadixForm> Radix<F> {
         }
     }
 
-    /// The techniques that [`execute`](OrderedIndex::execute) uses.
+    /// Returns the techniques that [`execute`](OrderedIndex::execute) uses.
     pub fn options(&self) -> EngineOptions {
         *self.options.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Chooses the techniques for batches to come.
+    /// Sets the techniques for later batches.
     pub fn set_options(&self, options: EngineOptions) {
         let mut current = self.options.write().unwrap_or_else(PoisonError::into_inner);
         if current.shortcut_bytes != options.shortcut_bytes {
@@ -129,7 +130,7 @@ impl<F: RadixForm> Radix<F> {
     /// Executes a batch as [`execute`](OrderedIndex::execute) does, and counts its accesses.
     ///
     /// # Errors
-    /// As `execute`.
+    /// Those of [`execute`](OrderedIndex::execute).
     pub fn execute_counted(
         &self,
         batch: &mut Batch<F>,
@@ -138,25 +139,26 @@ impl<F: RadixForm> Radix<F> {
         self.execute_probed(batch, counters)
     }
 
-    /// Executes batches in order, and makes the plan of each while the one before it is executed
-    /// (DCART §III-D). Passes each batch to `done`, in their order, with the answers of
-    /// [`execute`](OrderedIndex::execute); a refused batch ends nothing. Ends when `batches` do or
-    /// when `done` breaks, after which no batch is executed, though one more may have been taken
-    /// from `batches`.
+    /// Executes batches in order, and plans each batch while the one before it is executed (DCART
+    /// §III-D). Passes each batch to `done`, in order, with the result of
+    /// [`execute`](OrderedIndex::execute). A refused batch does not end the stream. The stream ends
+    /// when `batches` ends or when `done` breaks. After a break no batch is executed, but one more
+    /// may have been taken from `batches`.
     ///
     /// All effects of a batch are complete before the next one begins, so that the stream is
     /// serially equivalent to all its operations in order.
     ///
-    /// A thread that also plans calls `batches`. `workers` threads execute a batch, the calling one
-    /// and others that live as long as the call; each has a part of the batch's keys. They pay when
-    /// there is a core for each and one for the plans, and batches have thousands of operations.
-    /// With several workers, answers are copied once more. The calling thread alone executes a
-    /// batch with scans, predecessors or successors and, if there is one worker, a batch of reads
-    /// that are not combined. The calling thread calls `done` between two batches. The
-    /// [options](Radix::options) are those at the time of the call.
+    /// A separate thread calls `batches` and makes the plans. `workers` threads execute a batch:
+    /// the calling thread, and others that live as long as the call. Each executes a part of the
+    /// batch's keys. Several workers pay if each has a core, the planning thread has one, too, and
+    /// batches have thousands of operations. With several workers, results are copied once more.
+    /// The calling thread alone executes a batch with scans, predecessors or successors and, if
+    /// there is one worker, a batch of reads that are not combined. The calling thread calls `done`
+    /// between two batches. The [options](Radix::options) are those at the time of the call.
     ///
     /// # Panics
-    /// If `batches` or `done` panic or a thread cannot be started, when all threads have stopped.
+    /// If `batches` or `done` panics, or a thread cannot be started. All threads have stopped by
+    /// then.
     ///
     /// ```
     /// use nearfield_core::{Batch, Words};
@@ -188,14 +190,15 @@ impl<F: RadixForm> Radix<F> {
         pipeline::execute(&self.tree, &options, workers, batches, done, &Off);
     }
 
-    /// Executes a batch one operation after the other, each by a walk from the root, and reports
-    /// to a probe which nodes it reads and which bytes it changes, as a model of hardware needs it.
-    /// That takes many times as long as [`execute`](OrderedIndex::execute), with the same answers.
+    /// Executes a batch one operation at a time, each by a walk from the root. Reports to a probe
+    /// the nodes that each operation reads and the bytes that it changes, as a hardware model needs
+    /// them. This takes many times as long as [`execute`](OrderedIndex::execute), with the same
+    /// results.
     ///
     /// Scans, predecessors and successors report no nodes.
     ///
     /// # Errors
-    /// As `execute`.
+    /// Those of [`execute`](OrderedIndex::execute).
     ///
     /// ```
     /// use nearfield_core::{Batch, OrderedIndex, Words};
@@ -237,7 +240,7 @@ impl<F: RadixForm> Radix<F> {
 
     fn execute_probed(&self, batch: &mut Batch<F>, probe: &mut impl Probe) -> Result<(), Error> {
         let options = self.options();
-        // Taken out, so that a panic cannot leave it borrowed.
+        // Taken out of its cell, so that a panic cannot leave it borrowed.
         let mut workspace = WORKSPACE.take().unwrap_or_default();
         let result = engine::execute(&self.tree, &options, batch, &mut workspace, probe);
         WORKSPACE.set(Some(workspace));
@@ -254,7 +257,7 @@ impl<F: RadixForm> Radix<F> {
     }
 
     /// Calls `visit` for the entries from a bound on, in `direction`, until it breaks. `expected`
-    /// is how many entries the caller is going to take, if it knows.
+    /// is the number of entries that the caller will take, if known.
     pub fn scan(
         &self,
         from: Bound<F::Key<'_>>,
@@ -275,7 +278,7 @@ impl<F: RadixForm> Radix<F> {
         SCRATCH.set(scratch);
     }
 
-    /// Bytes by kind of node.
+    /// Returns the memory in use, by kind of node.
     pub fn memory(&self) -> MemoryUse {
         let bytes = self.tree.memory.bytes();
         let jump_bytes = self.tree.jumps.bytes();
@@ -297,8 +300,8 @@ impl<F: RadixForm> Radix<F> {
         self.tree.modify(key, &guard, &mut Off, &mut decide)
     }
 
-    /// Makes a change if the value of a key equals `previous`; answers whether it did, and the
-    /// value before.
+    /// Makes a change if the value of a key equals `previous`. Returns true if it did, and the
+    /// previous value.
     fn change_if(
         &self,
         key: F::Key<'_>,
@@ -319,14 +322,14 @@ impl<F: RadixForm> Radix<F> {
 }
 
 impl Radix<Bytes> {
-    /// Moves entries out of memory that is used in parts only, so that it can be given back to the
-    /// system: up to `blocks` blocks of up to 1 KiB in this call, about a microsecond each. True if
-    /// there is more to do, for which other threads may have to finish first.
+    /// Moves entries out of sparsely used memory, so that this memory can be given back to the
+    /// system. One call moves up to `blocks` blocks of up to 1 KiB, which takes about a microsecond
+    /// each. Returns true if there is more to do; other threads may have to finish first.
     ///
     /// A map takes up to a third more memory than its entries need after it has grown, or after
-    /// values have become longer or shorter. Call this from time to time, by a thread that has
-    /// time. Others read and write meanwhile. A round takes up to a sixteenth of the map's memory
-    /// before it gives some back.
+    /// values have become longer or shorter. Call this from time to time, in a thread that is
+    /// otherwise idle. Other threads may read and write meanwhile. A round takes up to a sixteenth
+    /// of the map's memory before it gives some back.
     ///
     /// ```
     /// use nearfield_core::{Bytes, OrderedIndex};

@@ -1,5 +1,5 @@
-//! The shortcut table: from hot keys to their leaves and the leaves' parents, past the nodes
-//! between.
+//! The shortcut table, which maps hot keys to their leaves and the leaves' parents, so that a walk
+//! skips the nodes between.
 //!
 //! ```text
 //!   line   entry 0 | entry 1 | … | entry 4 | unused        64 bytes, chosen by the key's hash
@@ -9,7 +9,7 @@
 //! The three words of an entry are written one by one, and may belong to different keys when they
 //! are read. That is harmless, because an entry is only a hint:
 //!
-//! * A block that has the key, and is neither dead nor obsolete, *is* the key's leaf (see
+//! * A block that has the key, and is neither dead nor obsolete, is the key's leaf (see
 //!   [`leaf`](crate::leaf)).
 //! * A parent is locked, and the key must be at or below its child for the key's symbol, or share
 //!   all bytes that paths skip with a key there. Node memory keeps its kind, and a node that is not
@@ -17,12 +17,13 @@
 //!
 //! # Leaves that are freed
 //!
-//! The memory of a block of words is only used for other blocks, each obsolete until it has its
-//! entries and is about to be linked. So an entry may outlast a block, and is found to be stale.
+//! The memory of a block of words is reused only for other such blocks, each obsolete until it has
+//! its entries and is about to be linked. So an entry may outlast a block, and is found to be
+//! stale.
 //!
-//! That of a block of strings is used for blocks of other lengths, so no entry may outlast it. The
-//! block dies. After one grace period the entries for its keys are [purged](Tables::purge), and
-//! after another its memory is freed:
+//! The memory of a block of strings is reused for blocks of other lengths, so no entry may outlast
+//! it. Such a block dies first. After one grace period the entries for its keys are
+//! [purged](Tables::purge), and after another its memory is freed:
 //!
 //! ```text
 //!   dead, unlinked ──── grace ────▶ purged ──── grace ────▶ freed
@@ -32,9 +33,9 @@
 //!
 //! A thread inserts an entry only if it has found the leaf alive while it was pinned, and is still
 //! pinned. So after the first period no thread inserts the leaf any more. A reader uses an entry
-//! only while it is pinned, and one pinned after the purge does not find it: after the second
-//! period no thread uses the leaf any more. One period would not do, because a thread that is
-//! pinned after the leaf's death does not keep it from being freed, but may still find it in the
+//! only while it is pinned, and a reader pinned after the purge does not find the entry: after the
+//! second period no thread uses the leaf any more. One period is not enough, because a thread that
+//! is pinned after the leaf's death does not keep it from being freed, but may still find it in the
 //! table.
 //!
 //! A replaced table stays in the list of those to be purged for a grace period, because threads
@@ -49,24 +50,25 @@ const ENTRIES_PER_LINE: usize = 5;
 const LINE_BYTES: usize = size_of::<Line>();
 const _: () = assert!(LINE_BYTES == 64);
 
-/// The part of the budget that tells hot keys from others.
+/// The share (1 in this number) of the budget that goes to the sketch, which detects hot keys.
 const SKETCH_SHARE: usize = 4;
 
-/// The recent frequency from which on a key is worth an entry.
+/// The minimum recent frequency for which a key gets an entry.
 const HOT: u8 = 2;
 
-/// Look-ups after which the table's use is judged.
+/// Number of lookups after which the table's use is judged.
 const JUDGED_PROBES: i64 = 1 << 16;
 
-/// Look-ups of a trial before the first judgement, even if they cannot fill the table.
+/// The maximum number of lookups of a trial before the first judgement, even if they cannot fill
+/// the table.
 const TRIAL_PROBES_MAX: i64 = 1 << 22;
 
-/// Of a hundred look-ups, how many must hit for the table to be of use. Measured with 10 million
+/// The percentage of lookups that must hit for the table to be useful. Measured with 10 million
 /// sparse words: reads lose a third at 77 hits and gain a fifth at 94; writes lose a third at 57
 /// and gain a fifth at 68.
 const USEFUL_PERCENT: i64 = 80;
 
-/// How many times the length of a trial a table rests that was of no use.
+/// The time for which a table that was not useful is left unused, in lengths of a trial.
 const REST: i64 = 16;
 
 /// The table's entry of a key. Either may be stale.
@@ -110,13 +112,14 @@ impl Entry {
     }
 }
 
-/// The bits of the hash that do not choose the line.
+/// Returns the bits of the hash that do not choose the line.
 fn fingerprint(hash: u64) -> u32 {
     hash as u32
 }
 
 impl Shortcuts {
-    /// A table of at most `budget` bytes, but at least a line and a line of sketch.
+    /// Creates a table of at most `budget` bytes, but with at least one line and one line of
+    /// sketch.
     pub fn with_bytes(budget: usize) -> Self {
         let sketch = FrequencySketch::with_bytes(budget / SKETCH_SHARE);
         let count = (budget.saturating_sub(sketch.bytes()) / LINE_BYTES).max(1);
@@ -129,7 +132,7 @@ impl Shortcuts {
         }
     }
 
-    /// The memory that table and sketch take.
+    /// Returns the memory that table and sketch take.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.lines) + self.sketch.bytes()
     }
@@ -140,13 +143,13 @@ impl Shortcuts {
         &self.lines[index as usize]
     }
 
-    /// The address of the line that a key's entry would be in, for prefetching.
+    /// Returns the address of the line that a key's entry would be in, for prefetching.
     #[inline]
     pub fn address(&self, hash: u64) -> *const u8 {
         std::ptr::from_ref(self.line(hash)).cast()
     }
 
-    /// The table's entry of a key.
+    /// Returns the table's entry of a key.
     #[inline]
     pub fn find(&self, hash: u64) -> Option<Shortcut> {
         let entry = self
@@ -162,14 +165,15 @@ impl Shortcuts {
         })
     }
 
-    /// Counts a visit of a key that the table does not know; true if it has become hot.
+    /// Counts a visit of a key that is not in the table. Returns true if the key has become hot.
     #[inline]
     pub fn grows_hot(&self, hash: u64) -> bool {
         self.sketch.record(hash) >= HOT
     }
 
-    /// Inserts the place of a key, instead of its old entry, or in a free slot, or else instead of
-    /// another key. The caller has found the leaf alive since it was pinned, and is still pinned.
+    /// Inserts the place of a key. It replaces the key's old entry, takes a free slot, or replaces
+    /// another key's entry, in this order of preference. The caller has found the leaf alive since
+    /// it was pinned, and is still pinned.
     pub fn insert(&self, hash: u64, shortcut: Shortcut) {
         let entries = &self.line(hash).entries;
         let free = |entry: &&Entry| entry.leaf.load(Relaxed) == 0;
@@ -181,22 +185,22 @@ impl Shortcuts {
             .store(hash, shortcut);
     }
 
-    /// Forgets a leaf of which no thread inserts an entry any more.
+    /// Removes the entry of a leaf that no thread inserts any more.
     fn purge(&self, hash: u64, leaf: Ref) {
         for entry in &self.line(hash).entries {
-            // Another leaf may take the slot just now, and is not to be forgotten.
+            // Another leaf may take the slot just now, and must stay.
             let _ = entry
                 .leaf
                 .compare_exchange(leaf.bits(), 0, Relaxed, Relaxed);
         }
     }
 
-    /// True if looking up keys is worth while at present.
+    /// Returns true if looking up keys currently pays.
     pub fn is_useful(&self) -> bool {
         self.usefulness.resting.load(Relaxed) <= 0
     }
 
-    /// Counts look-ups, and how many of them hit.
+    /// Counts lookups and hits.
     pub fn judge(&self, probes: usize, hits: usize) {
         self.usefulness.judge(probes as i64, hits as i64);
     }
@@ -207,16 +211,17 @@ impl Shortcuts {
     }
 }
 
-/// Whether the table helps. Counts are of all threads, and may be a little wrong when they meet.
+/// The judgement of the table's use. All threads count together, so races may make counts slightly
+/// wrong.
 #[derive(Debug)]
 struct Usefulness {
-    /// Look-ups that fill the table before it is judged for the first time.
+    /// Number of lookups that fill the table before it is judged for the first time.
     trial: i64,
-    /// Look-ups of this trial that are still not judged.
+    /// Number of lookups of this trial that are not judged yet.
     warming: AtomicI64,
     probes: AtomicI64,
     hits: AtomicI64,
-    /// Visits to make before the next trial.
+    /// Number of visits before the next trial.
     resting: AtomicI64,
 }
 
@@ -250,24 +255,24 @@ impl Usefulness {
     }
 }
 
-/// The shortcut tables of a tree: the one in use, and before it those replaced that may still
-/// be in use by threads that were pinned at that time.
+/// The shortcut tables of a tree: the one in use, and before it the replaced ones that threads may
+/// still use that were pinned at that time.
 #[derive(Debug, Default)]
 pub struct Tables {
     tables: RwLock<Vec<Option<Arc<Shortcuts>>>>,
-    /// How many tables there are, so that a tree without any pays nothing.
+    /// Number of tables, so that a tree without any pays nothing.
     count: AtomicUsize,
 }
 
 impl Tables {
-    /// The table in use. Call this, and use its result, while pinned.
+    /// Returns the table in use. Call this, and use its result, while pinned.
     pub fn current(&self) -> Option<Arc<Shortcuts>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         tables.last().cloned().flatten()
     }
 
-    /// Installs another table, or none. Returns the former one, to be
-    /// [dropped](Tables::drop_replaced) after a grace period.
+    /// Installs another table, or none. Returns the former one, which the caller must
+    /// [drop](Tables::drop_replaced) after a grace period.
     pub fn replace(&self, table: Option<Shortcuts>) -> Option<Arc<Shortcuts>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let replaced = tables.last().cloned().flatten();
@@ -288,8 +293,9 @@ impl Tables {
         self.count.store(tables.iter().flatten().count(), Relaxed);
     }
 
-    /// Forgets a leaf, `hashes` being those of its keys, in all tables; false if there are none. A
-    /// grace period after its death, no thread inserts it any more; see the [module](self).
+    /// Removes the entries of a leaf, whose keys have the hashes `hashes`, from all tables. Returns
+    /// false if there are no tables. A grace period after the leaf's death, no thread inserts it
+    /// any more; see the [module](self).
     pub fn purge<H: IntoIterator<Item = u64>>(
         &self,
         leaf: Ref,
@@ -309,12 +315,12 @@ impl Tables {
         true
     }
 
-    /// True if there is no table, not even a replaced one.
+    /// Returns true if there is no table, not even a replaced one.
     pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// The memory of all tables.
+    /// Returns the memory of all tables.
     pub fn bytes(&self) -> usize {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         tables.iter().flatten().map(|table| table.bytes()).sum()

@@ -1,5 +1,5 @@
-//! Nodes that removals have left with too few children become smaller ones, or give way to their
-//! only child.
+//! Replacement of nodes that have too few children left after removals, by smaller nodes or by
+//! their only child.
 
 use crate::build::{is_underfull, smaller};
 use crate::counters::Probe;
@@ -10,8 +10,8 @@ use crate::tree::{Hint, Tree};
 use crate::writer::Writer;
 
 impl<F: LeafForm> Tree<F> {
-    /// Replaces nodes on the path of a key that have too few children left by smaller ones, or
-    /// by their only child. Where memory for that is lacking, they stay.
+    /// Replaces each node on the path of a key that has too few children left, by a smaller node or
+    /// by its only child. Without memory for that, the node stays.
     pub fn tidy(&self, key: F::Key<'_>, guard: &Writer<'_, F>, probe: &mut impl Probe) {
         let mut waits = 0;
         loop {
@@ -33,7 +33,8 @@ impl<F: LeafForm> Tree<F> {
             }
             if is_underfull::<F>(&self.memory, child) {
                 match self.shrink(key, [parent, child], symbol, guard, probe) {
-                    // Without memory it stays. One below that has no entry left needs none to go.
+                    // Without memory it stays. A node below it that has no entry left needs no
+                    // memory to go.
                     Tidy::Clean => {}
                     tidy => return tidy,
                 }
@@ -48,7 +49,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Replaces `child` by a smaller node, or by its only child. The path of `key` leads there.
+    /// Replaces `child` by a smaller node, or by its only child. The path of `key` leads to it.
     fn shrink(
         &self,
         key: F::Key<'_>,
@@ -110,9 +111,9 @@ impl<F: LeafForm> Tree<F> {
     }
 }
 
-/// How an attempt to tidy a path, or to shrink one node, has ended.
+/// The result of an attempt to tidy a path, or to shrink one node.
 enum Tidy {
-    /// Nothing was changed, and nothing can be.
+    /// Nothing was changed, and no change is possible.
     Clean,
     Changed,
     Raced,

@@ -1,9 +1,10 @@
-//! The tree: walks from the root to the place of a key. [`write`](crate::write) has the changes at
-//! that place.
+//! The tree, and the walks from its root to the place of a key. [`write`](crate::write) contains
+//! the changes at that place.
 //!
-//! The root is a node256 that stays. Below it, a node's [depth](crate::node::Header::depth) is the
-//! number of the byte that it decides on; bytes between a node and its child are skipped, and
-//! compared at the leaf. So no node holds a prefix, and none changes when a path above it splits:
+//! The root is a node256, which is never replaced. Below it, a node's
+//! [depth](crate::node::Header::depth) is the number of the byte that it decides on; bytes between
+//! a node and its child are skipped, and compared at the leaf. Therefore no node holds a prefix,
+//! and none changes when a path above it splits:
 //!
 //! ```text
 //!   p ──▶ x          p ──▶ fork ──▶ x          the fork decides on the byte in which the new
@@ -35,21 +36,21 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// How often a search for a key below a node waits for other threads.
+/// The maximum number of times that a search for a key below a node waits for other threads.
 const KEY_WAITS: u32 = 64;
 
-/// Below how many nodes a new stem looks for nodes behind its prefixes: some milliseconds, as other
-/// threads may wait meanwhile.
+/// The maximum number of nodes that a new stem searches for nodes after its prefixes: this takes
+/// some milliseconds, in which other threads may wait.
 const STEM_NODES_MAX: usize = 1 << 14;
 
-/// What is known of the keys below a link that is changed.
+/// The knowledge about the keys below a link that is changed.
 #[derive(Clone, Copy, Debug)]
 pub enum Hint<K> {
-    /// Nothing.
+    /// Nothing is known.
     None,
-    /// One of them.
+    /// One of the keys below.
     Below(K),
-    /// A key whose path has led there. In bytes that the path skips it may differ by now.
+    /// A key whose path has led to the link. It may by now differ in bytes that the path skips.
     Path(K),
 }
 
@@ -62,16 +63,16 @@ pub struct Tree<F: LeafForm> {
     pub jumps: Jumps,
     pub root: Ref,
     entries: CachePadded<AtomicI64>,
-    /// Nodes and leaves retired since the last [`collect`](Tree::collect).
+    /// Number of nodes and leaves retired since the last [`collect`](Tree::collect).
     retired: CachePadded<AtomicUsize>,
-    /// How often that has found something.
+    /// Number of collections that have found something.
     collected: AtomicUsize,
     /// The rounds of [compaction](crate::compaction).
     pub rounds: Rounds,
     form: PhantomData<F>,
 }
 
-/// Where a walk for a key has ended.
+/// The place at which a walk for a key has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The last inner node.
@@ -80,12 +81,12 @@ pub struct Place {
     pub depth: usize,
     /// The key's symbol there.
     pub symbol: Symbol,
-    /// The child for the symbol: nothing, a leaf, a dense node, or an inner node that the key
-    /// cannot belong to.
+    /// The child for the symbol: nothing, a leaf, a dense node, or an inner node below which the
+    /// key cannot be.
     pub child: Ref,
     /// The node above, and the symbol that led from it to `node`, if known.
     pub parent: Option<(Ref, Symbol)>,
-    /// True if the path has skipped bytes that only a leaf can tell.
+    /// True if the path has skipped bytes, which only a leaf can show.
     pub skipped: bool,
 }
 
@@ -107,7 +108,7 @@ impl<F: LeafForm> Tree<F> {
         })
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.load(Ordering::Relaxed).max(0) as usize
     }
@@ -116,14 +117,14 @@ impl<F: LeafForm> Tree<F> {
         self.entries.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// The first symbol of a key, which the root decides on.
+    /// Returns the first symbol of a key, on which the root decides.
     #[inline]
     pub fn first_symbol(key: F::Key<'_>) -> Symbol {
         F::symbol(key, 0).unwrap_or_default()
     }
 
-    /// How many bytes all keys of the tree share, at least as far as single nodes tell: the depth
-    /// of the first node with more than one child.
+    /// Returns the number of bytes that all keys of the tree share, as far as single nodes show it:
+    /// the depth of the first node with more than one child.
     pub fn shared_depth(&self) -> usize {
         let mut node = self.root;
         loop {
@@ -191,7 +192,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Reports that a walk looks for a key at its end, if there is a leaf or a dense node.
+    /// Reports that a walk searches for a key at its end, if it has ended at a leaf or a dense
+    /// node.
     #[inline]
     pub fn report_leaf(
         &self,
@@ -205,11 +207,11 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Walks to the leaf or dense node that has a key if any has.
+    /// Walks to the only leaf or dense node that can have the key.
     ///
     /// Most of a large tree's paths are node256s that skip nothing, and then a leaf. Conditional
-    /// branches tell them apart, because a jump by a table of kinds is often mispredicted, and then
-    /// the next look-up cannot begin before this one's line has arrived.
+    /// branches distinguish them, because a jump by a table of kinds is often mispredicted, and
+    /// then the next lookup cannot begin before this one's line has arrived.
     #[inline]
     fn terminal(&self, key: F::Key<'_>, probe: &mut impl Probe) -> Ref {
         let mut node = self.memory.node256(self.root);
@@ -232,7 +234,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// As `terminal`, from a node of any kind on.
+    /// Walks like `terminal`, from a node of any kind on.
     #[inline(never)]
     fn terminal_below(&self, node: Ref, key: F::Key<'_>, probe: &mut impl Probe) -> Ref {
         let mut child = node;
@@ -247,7 +249,7 @@ impl<F: LeafForm> Tree<F> {
         child
     }
 
-    /// Walks towards the place of a key, not beyond nodes of depth `until`.
+    /// Walks towards the place of a key, but not beyond nodes of depth `until`.
     pub fn descend(&self, key: F::Key<'_>, until: usize, probe: &mut impl Probe) -> Place {
         let mut place = Place {
             node: self.root,
@@ -280,7 +282,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Some key below a node; `None` if the search met a change, or nothing.
+    /// Returns some key below a node; `None` if the search encountered a change, or found no key.
     pub fn any_key<'g>(&'g self, mut node: Ref, guard: &'g Guard) -> Option<F::Key<'g>> {
         loop {
             match node.kind() {
@@ -299,9 +301,9 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Changes the link from a node to a child, `old`, of which `new` takes the place, and the
-    /// jumps to it: see [`jump`](crate::jump). The caller holds the lock of the node, and perhaps
-    /// that of the old child.
+    /// Replaces the link from a node to a child, `old`, by one to `new`, and updates the jumps: see
+    /// [`jump`](crate::jump). The caller holds the lock of the node, and perhaps that of the old
+    /// child.
     pub fn relink(
         &self,
         above: Inner<'_>,
@@ -314,7 +316,7 @@ impl<F: LeafForm> Tree<F> {
         if !F::MIXES_KINDS || depth >= self.jumps.reach() {
             return link();
         }
-        // A node that comes between leaves the old child the first behind a prefix.
+        // If a node comes between, the old child stays the first node after a prefix.
         let (was, becomes) = (self.depth_of(old), self.depth_of(new));
         let behind = if new.is_inner() { becomes } else { was };
         let affected = |end: usize| depth < end && end <= behind;
@@ -322,8 +324,7 @@ impl<F: LeafForm> Tree<F> {
         if !FIRST.into_iter().any(affected) && !behind_stem {
             return link();
         }
-        // All keys below have the prefixes. Where a new node stands, a leaf of the old one may be
-        // dead.
+        // All keys below have the prefixes. Leaves of the old node may be dead.
         let key = match hint {
             Hint::Below(key) => Some(F::shorten_key(key)),
             Hint::None | Hint::Path(_) => self
@@ -340,7 +341,7 @@ impl<F: LeafForm> Tree<F> {
         let prefixes = match (key, hint) {
             (Some(key), _) => of_key(key),
             // The keys below are gone. The key of the path had their prefixes unless the tree has
-            // changed since, and the table knows that.
+            // changed since, and the table detects that.
             (None, Hint::Path(key)) => {
                 let mut prefixes = of_key(key);
                 prefixes.retain(|prefix| self.jumps.find(*prefix, guard).same(old));
@@ -377,7 +378,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// The depth of an inner node, and 0 for others.
+    /// Returns the depth of an inner node, and 0 for others.
     fn depth_of(&self, node: Ref) -> usize {
         match node.is_inner() {
             true => self.memory.inner(node).header().depth(),
@@ -385,8 +386,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Before another node takes the place of one that may be the first of a stem: forgets the
-    /// stem, unless the other one has the same depth. Then it is returned.
+    /// Forgets the stem of `old`, if it is the first node of one, before another node replaces it.
+    /// If that node has the same depth, the stem is kept and returned.
     fn drop_stem(
         &self,
         old: Ref,
@@ -403,8 +404,8 @@ impl<F: LeafForm> Tree<F> {
         None
     }
 
-    /// Makes a stem of the keys below the first node behind their shortest prefix, whose link is
-    /// locked, and looks for nodes behind its prefixes.
+    /// Makes a stem of the keys below the first node after their shortest prefix, whose link is
+    /// locked, and searches for nodes after its prefixes.
     fn add_stem(&self, first: Ref, depth: usize, prefixes: &Prefixes, guard: &Guard) {
         let shortest = prefixes.iter().find(|prefix| prefix.table == 0);
         let stem = shortest.and_then(|&prefix| self.jumps.add_stem(prefix, first, depth));
@@ -417,7 +418,7 @@ impl<F: LeafForm> Tree<F> {
                 return;
             };
             let above = self.memory.inner(node);
-            // If another node has taken its place, those below are not found.
+            // If another node has replaced it, the nodes below are not found.
             let Ok((held, _)) = Held::lock(&above.header().lock) else {
                 continue;
             };
@@ -444,7 +445,7 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Lets walks jump in a tree that has been built as a whole.
+    /// Records the jumps of a tree that has been built as a whole.
     pub fn find_jumps(&self) {
         if !F::MIXES_KINDS {
             return;
@@ -465,8 +466,8 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Some key below a node, whose lock may be held. `None` if none is found: a batch may have
-    /// removed them all, and other threads may be changing the nodes below for a long time.
+    /// Returns some key below a node, whose lock may be held. `None` if none is found: a batch may
+    /// have removed them all, and other threads may be changing the nodes below for a long time.
     fn key_below<'g>(&'g self, node: Ref, guard: &'g Guard) -> Option<F::Key<'g>> {
         let mut waits = 0;
         loop {
@@ -475,7 +476,8 @@ impl<F: LeafForm> Tree<F> {
             if key.is_some() || first.is_null() || waits >= KEY_WAITS {
                 return key;
             }
-            // Another thread may be at work below. It needs no lock from here to finish.
+            // Another thread may be changing nodes below. It can finish without a lock that this
+            // thread holds.
             pause(&mut waits);
         }
     }
@@ -485,9 +487,9 @@ impl<F: LeafForm> Tree<F> {
         self.retired.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Frees retired memory of any thread that can no longer be reached. Call it after a batch,
-    /// without a pin: a batch retires more between two pins than the epochs free by themselves at a
-    /// pin.
+    /// Frees retired memory of all threads that can no longer be reached. Call it after a batch,
+    /// without a pin: between two pins, a batch retires more than the epochs free by themselves at
+    /// a pin.
     pub fn collect(&self) {
         if self.memory.may_give_back() {
             self.give_back();
@@ -507,12 +509,13 @@ impl<F: LeafForm> Tree<F> {
         }
     }
 
-    /// Gives memory that the tree has outgrown back to the system. Dear, compared with a batch.
+    /// Gives memory that the tree has outgrown back to the system. This is expensive compared with
+    /// a batch.
     fn give_back(&self) {
         if self.shortcuts.is_empty() {
-            // SAFETY: nodes are freed after all guards are gone under which they could be read.
-            // Only shortcuts remain, and there is no table; one that is made now has entries only
-            // for nodes that are in the tree.
+            // SAFETY: nodes are freed after all guards under which they could be read are gone.
+            // Only shortcuts could still refer to them, and there is no table; a table created now
+            // has entries only for nodes that are in the tree.
             unsafe { self.memory.give_back() };
         }
     }
@@ -531,13 +534,13 @@ impl<F: LeafForm> Tree<F> {
 
 impl<F: LeafForm> Drop for Tree<F> {
     fn drop(&mut self) {
-        // SAFETY: the tree is exclusively ours, and has one reference to each leaf.
+        // SAFETY: this thread owns the tree exclusively, and has one reference to each leaf.
         unsafe { free_outside::<F>(&self.memory, vec![self.root]) };
     }
 }
 
-/// Collections between two looks for memory that the tree has outgrown.
+/// Number of collections between two searches for memory that the tree has outgrown.
 const GIVEN_BACK_EVERY: usize = 128;
 
-/// The number of retired nodes and leaves from which on a search for freeable memory pays.
+/// The minimum number of retired nodes and leaves for which a search for freeable memory pays.
 const COLLECTED_AT_ONCE: usize = 64;

@@ -1,4 +1,4 @@
-//! Values of byte strings, read where they lie.
+//! Values of byte strings, read in place.
 
 use crate::counters::Off;
 use crate::leaf::strings::Found;
@@ -9,12 +9,12 @@ use std::fmt::{self, Debug, Formatter};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// The value of a key as it was when it was found: a copy, or borrowed from the index if it is
-/// longer than a block of entries (about 1,000 bytes).
+/// The value of a key at the time of the lookup: a copy, or borrowed from the index if it is longer
+/// than a block of entries (about 1,000 bytes).
 ///
-/// It stays as it is when the key is overwritten or removed meanwhile. While a thread holds one,
-/// memory that any thread has retired since is not used again, so hold it for moments only. It
-/// cannot be sent to another thread.
+/// It does not change if the key is overwritten or removed meanwhile. While a thread holds one,
+/// memory that any thread has retired since is not reused, so hold it only briefly. It cannot be
+/// sent to another thread.
 pub struct ValueRef<'m> {
     value: Found<'static>,
     // Keeps a value outside the blocks from being freed.
@@ -32,10 +32,10 @@ impl RadixForm for Bytes {
         Bytes::check(key, None)?;
         let guard = crossbeam_epoch::pin();
         let found = radix.tree.find_value(key, &guard, &mut Off);
-        // SAFETY: the guard is kept beside the value. Entries outside are never written after they
-        // are linked. They are freed by a function deferred after they were unlinked, which does
-        // not run while the guard lives, since that was pinned before; or when the index is
-        // dropped, which `_index` excludes.
+        // SAFETY: the guard is kept with the value. Entries outside are never written after they
+        // are linked. They are freed by a function deferred after they were unlinked. It does not
+        // run while the guard lives, which was pinned before; or when the index is dropped, which
+        // `_index` excludes.
         let value = found.map(|found| unsafe { found.kept() });
         Ok(value.map(|value| ValueRef {
             value,

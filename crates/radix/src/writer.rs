@@ -1,5 +1,5 @@
-//! A pinned writing thread. It settles its unlinked memory and its counts once at the end, because
-//! each atomic operation on shared state costs as much as a step of a walk.
+//! A pinned thread that writes. It hands over its unlinked memory and its counts once at the end,
+//! because each atomic operation on shared state costs as much as a step of a walk.
 
 use crate::latching::Rule;
 use crate::leaf::LeafForm;
@@ -10,25 +10,25 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Nodes and leaves that are handed to the epochs together.
+/// Number of nodes and leaves that are handed to the epochs together.
 const RETIRED_MAX: usize = 512;
 
-/// For how many there is room at first.
+/// Initial capacity of the list of them.
 const RETIRED_SOME: usize = 16;
 
-/// See the [module](self).
+/// The pinned thread; see the [module](self).
 pub struct Writer<'t, F: LeafForm> {
     tree: &'t Tree<F>,
     guard: Guard,
     latching: Rule,
-    /// The nodes unlinked under `guard`, each once: the first, and others.
+    /// The nodes unlinked under `guard`, each once: the first one here, the others in the list.
     retired_first: Cell<Ref>,
     retired: RefCell<Vec<Ref>>,
     entries: Cell<i64>,
 }
 
 impl<F: LeafForm> Tree<F> {
-    /// Pins this thread to write.
+    /// Pins this thread for writing.
     pub fn writer(&self) -> Writer<'_, F> {
         let guard = crossbeam_epoch::pin();
         Writer {
@@ -43,7 +43,7 @@ impl<F: LeafForm> Tree<F> {
 }
 
 impl<F: LeafForm> Writer<'_, F> {
-    /// The rule for latches as long as this thread is pinned.
+    /// Returns the rule for latches as long as this thread is pinned.
     #[inline]
     pub fn latching(&self) -> Rule {
         self.latching
@@ -55,7 +55,8 @@ impl<F: LeafForm> Writer<'_, F> {
         self.entries.set(self.entries.get() + change);
     }
 
-    /// Frees a node or leaf that the caller has unlinked when no thread can read it any more.
+    /// Retires a node or leaf that the caller has unlinked: it is freed when no thread can read it
+    /// any more.
     #[inline]
     pub fn retire(&self, unlinked: Ref) {
         if self.retired_first.get().is_null() {
@@ -73,13 +74,13 @@ impl<F: LeafForm> Writer<'_, F> {
     }
 
     /// Hands nodes and leaves to the epochs. A single one fits into the memory of an epoch's
-    /// function, others need memory of their own.
+    /// function; more need memory of their own.
     fn defer_free(&self, retired: impl AsRef<[Ref]> + 'static) {
         self.tree.count_retired(retired.as_ref().len());
         let memory = Arc::clone(&self.tree.memory);
         let shortcuts = Arc::clone(&self.tree.shortcuts);
         // SAFETY: the closure owns what it uses, and may run on any thread. It runs after all
-        // guards are gone under which the nodes could be reached through the tree, and frees them
+        // guards under which the nodes could be reached through the tree are gone, and frees them
         // once, because only the thread that has unlinked a node retires it.
         unsafe {
             self.guard

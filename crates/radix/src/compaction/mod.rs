@@ -1,5 +1,5 @@
-//! Compaction: blocks of byte strings move out of memory that is used in parts only, so that whole
-//! huge pages of it can be given back to the system.
+//! Compaction: blocks of byte strings move out of sparsely used memory, so that whole huge pages of
+//! it can be given back to the system.
 //!
 //! A thread moves a few blocks whenever it is called. In each round:
 //!
@@ -7,13 +7,13 @@
 //!   rest ──▶ settle ──▶ move ──▶ leave ──▶ free ──▶ rest
 //! ```
 //!
-//! - *Settle*: the memory to be emptied is chosen, and no block is created there any more. The
-//!   round goes on when each thread that was writing then has finished. From then on all blocks
-//!   there are whole.
+//! - *Settle*: the memory to empty is chosen, and no block is created there any more. The round
+//!   continues when each thread that was writing at that time has finished. All blocks there are
+//!   then complete.
 //! - *Move*: each block is copied under the lock of the node above it, as if it had grown.
 //! - *Leave*: threads leave the old blocks, until none can read them any more.
-//! - *Free*: whichever thread meets them first frees them then. When all threads that may be at it
-//!   have finished, the memory is given back.
+//! - *Free*: the old blocks are freed by the first thread that encounters them. When all threads
+//!   that may be freeing them have finished, the memory is given back.
 
 use crate::counters::Off;
 use crate::leaf::{ModifyLeaf, ReadLeaf, copy_block, units_of_block};
@@ -26,15 +26,16 @@ use nearfield_core::{Bytes, Error};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A round that gives back less than this part of the memory in use is the last for now.
+/// The minimum gain: compaction pauses after a round that gives back less than this part (1 in this
+/// number) of the memory in use.
 const GAIN_PART: usize = 512;
 
-/// How often a block is looked for whose node other threads replace.
+/// The maximum number of searches for a block whose node other threads keep replacing.
 const TRIES: usize = 4;
 
 impl Tree<Bytes> {
-    /// Moves up to `blocks` blocks. True if there is more to do; also false while another thread
-    /// moves blocks. The caller is not pinned.
+    /// Moves up to `blocks` blocks. Returns true if there is more to do, and false also while
+    /// another thread moves blocks. The caller must not be pinned.
     pub fn compact(&self, blocks: usize) -> bool {
         let Some(mut round) = self.rounds.try_lock() else {
             return false;
@@ -59,9 +60,9 @@ impl Tree<Bytes> {
             }
             Phase::Free(spans, freed) if is_over(&freed) => {
                 // SAFETY: `take_sparse` has chosen the spans. A block of strings is freed after the
-                // last thread has left it, also one that has come by a shortcut.
+                // last thread has left it, including threads that came by a shortcut.
                 let given_back = unsafe { self.memory.release_emptied(&spans) };
-                // Not what the map takes now: it may grow meanwhile.
+                // Not the memory that the map takes now: it may grow meanwhile.
                 let gained = given_back.saturating_sub(round.copied);
                 let used = self.leaf_bytes();
                 round.useless_at = (gained < used / GAIN_PART).then_some(used);
@@ -75,7 +76,7 @@ impl Tree<Bytes> {
         true
     }
 
-    /// Becomes true when all threads that are pinned now have been unpinned.
+    /// Returns a flag that becomes true when all threads that are now pinned have been unpinned.
     fn after_all_threads() -> Arc<AtomicBool> {
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
@@ -112,7 +113,8 @@ impl Tree<Bytes> {
                 }
             };
             let Some((piece, at)) = next else {
-                // The old blocks are retired before, so that they are freed first.
+                // The old blocks are retired before the flag is deferred, so that they are freed
+                // first.
                 drop(guard);
                 self.collect();
                 return Phase::Leave(spans, Self::after_all_threads());
@@ -130,7 +132,7 @@ impl Tree<Bytes> {
         Phase::Move(spans, span, unit)
     }
 
-    /// Links a copy in place of a block, if it is in the tree. Returns the copy's bytes.
+    /// Links a copy in place of a block, if the block is in the tree. Returns the copy's bytes.
     fn move_block(&self, leaf: Ref, guard: &Writer<'_, Bytes>) -> Result<usize, Error> {
         for _ in 0..TRIES {
             let Some(key) = Bytes::any_key(&self.memory, leaf, guard) else {

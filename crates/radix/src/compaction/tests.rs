@@ -11,7 +11,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-/// Moves all blocks, as a round moves those of some memory. Returns their number.
+/// Moves all blocks, as a round moves those of its memory. Returns their number.
 fn move_all(index: &Radix<Bytes>) -> usize {
     let tree = &index.tree;
     let mut keys = Vec::new();
@@ -120,7 +120,8 @@ fn memory_is_given_back_and_all_entries_stay() {
         before.taken_bytes > before.total_bytes() / 8 * 9,
         "nothing to do: {before:?}"
     );
-    // Its reader may still look at its block, so that no memory is given back, nor waited for.
+    // Its reader may still read the block, so compaction neither gives back this memory nor waits
+    // for it.
     (0..1_000).for_each(|_| assert!(index.compact(256), "there is more to do"));
     assert_eq!(&*lent, &[7; 20]);
     drop(lent);
@@ -140,7 +141,7 @@ fn memory_is_given_back_and_all_entries_stay() {
     }
 }
 
-/// Four threads write keys of their own and read all, while a fifth moves blocks.
+/// Four threads each write their own keys and read all, while a fifth moves blocks.
 #[test]
 fn other_threads_write_while_memory_is_given_back() {
     const THREADS: u32 = 4;

@@ -1,23 +1,24 @@
-//! Jumps: from some bytes of a key to the first node on its path that lies behind them, past the
-//! nodes before.
+//! Jumps: from some bytes of a key directly to the first node on its path after them, past the
+//! nodes before it.
 //!
-//! The bytes are the key's first ones, or those behind its [stem](stem) if keys begin alike. There
+//! The bytes are the key's first ones or, if keys begin alike, those after its [stem](stem). There
 //! are prefixes of two lengths in either case, and a [table](table) for each. A walk begins at the
 //! node of its longer prefix that has one: short prefixes lead past most nodes of a small tree,
 //! where few paths are longer.
 //!
 //! For each prefix there is one link of the tree, from a node that decides on one of its bytes to a
 //! child that decides on a later byte. If the child is an inner node, a slot may name it. Other
-//! keys with the prefix cannot be elsewhere, so that a walk may begin there.
+//! keys with the prefix cannot be elsewhere, so a walk may begin there.
 //!
-//! The link is changed under the lock of the node above. Before that, the thread clears the slot,
-//! and it sets it again before it gives the lock back. So whoever finds a node in the table has
-//! begun before the node was unlinked, as if it had come from the root: it sees the state before
-//! the change, or meets an obsolete node. A missing slot costs only a longer walk.
+//! The link is changed under the lock of the node above. The thread clears the slot before the
+//! change, and sets it again before it releases the lock. So a walk that finds a node in the table
+//! has begun before the node was unlinked, as if it had come from the root: it sees the state
+//! before the change, or encounters an obsolete node. A missing slot costs only a longer walk.
 //!
-//! A stem is true as long as its first node stays, or gives way to one of the same depth. Before
+//! A stem is valid as long as its first node stays, or is replaced by one of the same depth. Before
 //! another node is linked there, the stem and the slots of its prefixes are cleared in the same
-//! way. Its number is given to another stem when all threads are gone that could have read it.
+//! way. The stem's number is given to another stem when all threads that could have read it are
+//! gone.
 
 mod prefix;
 pub mod stem;
@@ -39,24 +40,24 @@ use table::Table;
 /// The prefixes of a key.
 pub type Prefixes = ArrayVec<Prefix, TABLES>;
 
-/// See the [module](self).
+/// The jumps of a tree; see the [module](self).
 #[derive(Debug)]
 pub struct Jumps {
-    /// Null if there is none yet.
+    /// The tables, null until they are needed.
     tables: [Atomic<Table>; TABLES],
     stems: Stems,
-    /// The greatest depth behind a prefix so far.
+    /// The greatest depth at the end of a prefix so far.
     reach: AtomicUsize,
-    /// Held by the thread that changes the tables or the stems.
+    /// The state of changes, locked by the thread that changes the tables or the stems.
     changes: Mutex<Changes>,
-    /// The numbers that no stem has, and no thread may have read.
+    /// The numbers that no stem has, and that no thread may have read.
     free_numbers: Arc<Mutex<Vec<u8>>>,
 }
 
-/// What changes of the tables and the stems need to know.
+/// The state that changes of the tables and the stems need.
 #[derive(Debug, Default)]
 struct Changes {
-    /// The slots in use, by table.
+    /// Number of slots in use, by table.
     used: [usize; TABLES],
     /// The stems and their first nodes.
     stems: Vec<(Stem, Ref)>,
@@ -78,7 +79,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The prefix of a key in the table at a place among those for the first bytes.
+/// Returns the prefix of a key for the table `place` among those for the first bytes.
 #[inline(always)]
 fn first_prefix(place: usize, window: impl Fn(usize, usize) -> Option<u64>) -> Option<Prefix> {
     let end = FIRST[place];
@@ -89,7 +90,7 @@ fn first_prefix(place: usize, window: impl Fn(usize, usize) -> Option<u64>) -> O
     })
 }
 
-/// The prefix of a key in the table at a place among those for bytes behind stems.
+/// Returns the prefix of a key for the table `place` among those for bytes after stems.
 #[inline(always)]
 fn stem_prefix(
     place: usize,
@@ -106,8 +107,9 @@ fn stem_prefix(
 
 impl Jumps {
     /// Calls `visit` for each prefix by which a walk for a key may jump, the shorter one first.
-    /// `window` answers so many bytes of the key from a depth on, unless the key ends before.
-    // Calls at several places, each of which knows its table.
+    /// `window` takes a depth and a count, and returns that many bytes of the key from the depth
+    /// on, unless the key ends before.
+    // Inlined: each of several calls knows its table.
     #[inline(always)]
     pub fn for_each_prefix(
         &self,
@@ -135,7 +137,7 @@ impl Jumps {
         }
     }
 
-    /// All prefixes of a key.
+    /// Returns all prefixes of a key.
     pub fn prefixes(&self, window: impl Fn(usize, usize) -> Option<u64> + Copy) -> Prefixes {
         let first = (0..FIRST.len()).filter_map(|place| first_prefix(place, window));
         let mut prefixes: Prefixes = first.collect();
@@ -145,7 +147,7 @@ impl Jumps {
         prefixes
     }
 
-    /// The prefixes of a key with a stem that lie behind it.
+    /// Returns the prefixes after the stem of a key.
     pub fn prefixes_behind(
         stem: Stem,
         window: impl Fn(usize, usize) -> Option<u64> + Copy,
@@ -153,18 +155,18 @@ impl Jumps {
         (0..BEHIND.len()).filter_map(move |place| stem_prefix(place, stem, window))
     }
 
-    /// The stem of a key.
+    /// Returns the stem of a key.
     pub fn stem(&self, window: impl Fn(usize, usize) -> Option<u64>) -> Option<Stem> {
         self.stems.find(window(0, FIRST[0])?)
     }
 
-    /// The depth from which on no link belongs to a prefix.
+    /// Returns the depth from which on no link belongs to a prefix.
     pub fn reach(&self) -> usize {
         self.reach.load(Ordering::Relaxed)
     }
 
-    /// True if a link from a node of one depth to one of another belongs to a prefix behind a
-    /// stem, if its keys have that stem.
+    /// Returns true if a link between nodes of these two depths belongs to a prefix after a stem,
+    /// provided that its keys have that stem.
     pub fn may_end_behind_stem(&self, depths: [usize; 2]) -> bool {
         let [above, below] = depths;
         self.stems.iter().any(|stem| {
@@ -173,7 +175,7 @@ impl Jumps {
         })
     }
 
-    /// Asks for the line of a prefix.
+    /// Prefetches the line of a prefix.
     #[inline]
     pub fn prefetch(&self, prefix: Prefix, guard: &Guard) {
         if let Some(table) = self.table(prefix.table, guard) {
@@ -184,18 +186,19 @@ impl Jumps {
     #[inline]
     fn table<'g>(&'g self, number: usize, guard: &'g Guard) -> Option<&'g Table> {
         let table = self.tables[number].load(Ordering::Acquire, guard);
-        // SAFETY: a replaced table is freed after all guards are gone under which it could be read.
+        // SAFETY: a replaced table is freed after all guards under which it could be read are gone.
         unsafe { table.as_ref() }
     }
 
-    /// The first node on the path of keys with a prefix that lies behind it; null if unknown.
+    /// Returns the first node on the path of keys with a prefix, after that prefix; null if
+    /// unknown.
     #[inline]
     pub fn find(&self, prefix: Prefix, guard: &Guard) -> Ref {
         self.table(prefix.table, guard)
             .map_or(Ref::NULL, |table| table.find(prefix))
     }
 
-    /// Forgets a prefix.
+    /// Clears the slot of a prefix.
     pub fn clear(&self, prefix: Prefix, guard: &Guard) {
         let mut changes = lock(&self.changes);
         let table = self.table(prefix.table, guard);
@@ -207,7 +210,7 @@ impl Jumps {
         }
     }
 
-    /// Forgets a node whose prefix in a table is not known. Linear in the table.
+    /// Clears the slot of a node whose prefix in a table is not known. Linear in the table.
     #[cold]
     pub fn clear_node(&self, number: usize, node: Ref, guard: &Guard) {
         let mut changes = lock(&self.changes);
@@ -220,7 +223,7 @@ impl Jumps {
         }
     }
 
-    /// Remembers the node of a prefix, unless its stem is gone.
+    /// Sets the node of a prefix, unless its stem is gone.
     pub fn set(&self, prefix: Prefix, node: Ref, guard: &Guard) {
         let (mut changes, number) = (lock(&self.changes), prefix.table);
         if prefix.is_behind_stem() {
@@ -243,7 +246,8 @@ impl Jumps {
         }
     }
 
-    /// Replaces a table by one of twice the size, if there is one. Returns the slots in use.
+    /// Replaces a table by one of twice the size, or creates it. Returns the number of slots in
+    /// use.
     fn grow(&self, table: Option<&Table>, number: usize, guard: &Guard) -> usize {
         let buckets_log = table.map_or(0, |table| table.buckets.len().ilog2() + 1);
         let larger = Table::new(number, buckets_log);
@@ -261,14 +265,15 @@ impl Jumps {
         }
         let old = self.tables[number].swap(Owned::new(larger), Ordering::AcqRel, guard);
         if !old.is_null() {
-            // SAFETY: the old table is not reachable any more.
+            // SAFETY: the old table can no longer be reached.
             unsafe { guard.defer_destroy(old) };
         }
         used
     }
 
-    /// Makes a stem of keys with the bytes of the shortest prefix, whose first node behind it has a
-    /// depth. `None` if that is too small, or if there is no room.
+    /// Creates a stem of the keys that begin with the bytes of the shortest prefix, and whose first
+    /// node after it has a depth. Returns `None` if that depth is too small, or if there is no
+    /// room.
     pub fn add_stem(&self, shortest: Prefix, node: Ref, depth: usize) -> Option<Stem> {
         let mut changes = lock(&self.changes);
         let first = shortest.number;
@@ -287,7 +292,7 @@ impl Jumps {
         Some(stem)
     }
 
-    /// Another node of the same depth takes the place of a stem's first node.
+    /// Replaces a stem's first node by another one of the same depth.
     pub fn keep_stem(&self, stem: Stem, node: Ref) {
         let mut changes = lock(&self.changes);
         if let Some(entry) = changes.stems.iter_mut().find(|(other, _)| *other == stem) {
@@ -295,8 +300,8 @@ impl Jumps {
         }
     }
 
-    /// Forgets the stems for which `is_gone` answers so, by stem and first node, and their
-    /// prefixes. Linear in the tables if there is one.
+    /// Removes the stems for which `is_gone` returns true, given the stem and its first node, and
+    /// their prefixes. Linear in the tables if there is such a stem.
     pub fn drop_stems(&self, guard: &Guard, is_gone: impl Fn(Stem, Ref) -> bool) {
         let mut changes = lock(&self.changes);
         let place = |changes: &Changes| {
@@ -321,14 +326,14 @@ impl Jumps {
         }
     }
 
-    /// The memory of the tables.
+    /// Returns the memory of the tables.
     pub fn bytes(&self) -> usize {
         let guard = crossbeam_epoch::pin();
         let tables = (0..TABLES).filter_map(|number| self.table(number, &guard));
         tables.map(|table| size_of_val(&*table.buckets)).sum()
     }
 
-    /// All prefixes, as numbers of their tables, and their nodes.
+    /// Returns all prefixes, each as the number of its table and its own number, and their nodes.
     pub fn entries(&self, guard: &Guard) -> Vec<((usize, u64), Ref)> {
         let entries = (0..TABLES).flat_map(|number| {
             let table = self.table(number, guard);
@@ -341,7 +346,7 @@ impl Jumps {
         entries.collect()
     }
 
-    /// All stems and their first nodes.
+    /// Returns all stems and their first nodes.
     pub fn stems(&self) -> Vec<(Stem, Ref)> {
         lock(&self.changes).stems.clone()
     }
@@ -353,7 +358,7 @@ impl Drop for Jumps {
         for table in &self.tables {
             let table = table.swap(Shared::null(), Ordering::Relaxed, &guard);
             if !table.is_null() {
-                // SAFETY: no other thread has the table, which is exclusively ours.
+                // SAFETY: no other thread can reach the table, which this value owns exclusively.
                 unsafe { guard.defer_destroy(table) };
             }
         }

@@ -1,23 +1,23 @@
-//! The bytes of a key by which a walk jumps.
+//! The prefixes of keys from which walks jump.
 
-/// The bytes of a prefix that lies at the beginning of keys, by table.
+/// Number of bytes of a prefix at the beginning of keys, by table.
 pub const FIRST: [usize; 2] = [3, 5];
 
-/// The bytes of a prefix that lies behind a [stem](super::stem), by table.
+/// Number of bytes of a prefix after a [stem](super::stem), by table.
 pub const BEHIND: [usize; 2] = [3, 4];
 
-/// The number of tables: those for prefixes at the beginning, then those for prefixes behind stems.
+/// Number of tables: those for prefixes at the beginning, then those for prefixes after stems.
 pub const TABLES: usize = FIRST.len() + BEHIND.len();
 
-/// The bytes of the numbers in each table. Behind a stem, one is that of the stem.
+/// Number of bytes of the numbers in each table. After a stem, one byte is the stem's number.
 const BYTES: [usize; TABLES] = [FIRST[0], FIRST[1], 1 + BEHIND[0], 1 + BEHIND[1]];
 
-/// An odd number, as a prefix times it is another number of as many bits.
+/// An odd factor, so that multiplying distinct prefixes gives distinct numbers of as many bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What undoes a multiplication by [`FACTOR`].
+/// The factor that reverses a multiplication by [`FACTOR`].
 const INVERSE: u64 = {
-    // Each round doubles the number of bits that are right, which are three at first.
+    // Each round doubles the number of correct bits, which is initially three.
     let (mut inverse, mut round) = (FACTOR, 0);
     while round < 5 {
         inverse = inverse.wrapping_mul(2_u64.wrapping_sub(FACTOR.wrapping_mul(inverse)));
@@ -31,14 +31,14 @@ const INVERSE: u64 = {
 pub struct Prefix {
     /// The number of the table.
     pub table: usize,
-    /// The bytes, big-endian, behind the number of the stem.
+    /// The bytes, big-endian, after the number of the stem.
     pub number: u64,
-    /// The depth behind the prefix.
+    /// The depth at the end of the prefix.
     pub end: usize,
 }
 
 impl Prefix {
-    /// True if keys may differ in bytes before the prefix.
+    /// Returns true if keys may differ in bytes before the prefix.
     #[inline]
     pub fn is_behind_stem(self) -> bool {
         self.table >= FIRST.len()
@@ -49,14 +49,14 @@ impl Prefix {
         hash(self.table, self.number)
     }
 
-    /// What a slot holds of the hash. Buckets tell the rest.
+    /// Returns the part of the hash that a slot holds. The bucket gives the rest.
     #[inline]
     pub(super) fn tag(self) -> u32 {
         self.hash() as u32
     }
 }
 
-/// The bits of the numbers of a table.
+/// Returns the number of bits of the numbers in a table.
 #[inline]
 pub(super) fn bits(table: usize) -> u32 {
     8 * BYTES[table] as u32
@@ -67,7 +67,7 @@ fn hash(table: usize, number: u64) -> u64 {
     number.wrapping_mul(FACTOR) & ((1 << bits(table)) - 1)
 }
 
-/// The number with a hash.
+/// Returns the number with a hash.
 pub(super) fn unhash(table: usize, hash: u64) -> u64 {
     hash.wrapping_mul(INVERSE) & ((1 << bits(table)) - 1)
 }

@@ -1,39 +1,40 @@
-//! Stems: the beginnings of keys behind which the tree decides late.
+//! Stems: common beginnings of keys after which the tree next decides on a later byte.
 //!
-//! Keys such as `user:1024` begin alike, so that prefixes from their first byte on lead past few
-//! nodes. A stem is the shortest prefix of keys whose first node behind it decides on a later byte,
-//! and the depth of that node, from which the windows of these keys begin:
+//! Keys such as `user:1024` begin alike, so prefixes from their first byte on lead past few nodes.
+//! A stem consists of the shortest prefix of such keys, whose first node after it decides on a
+//! later byte, and of the depth of that node, from which the windows of these keys begin:
 //!
 //! ```text
 //!   u s e r : 1 0 2 4 5 7
 //!   stem      window
 //! ```
 //!
-//! The bytes between are not compared, as walks skip them as well. A stem has a number, which is a
-//! byte of its prefixes.
+//! The bytes between are not compared, because walks skip them as well. A stem has a number, which
+//! is a byte of its prefixes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The depth from which on a node makes a stem: less far, prefixes from the first byte on do.
+/// The minimum depth of a node for a stem. For a smaller depth, prefixes from the first byte on
+/// suffice.
 pub const DEPTH_MIN: usize = 4;
 
 /// The greatest depth.
 pub const DEPTH_MAX: usize = 255;
 
-/// The places of stems.
+/// Number of places for stems.
 const PLACES: usize = 256;
 
 /// The word of a place without a stem: the number of a stem is not 0.
 const NONE: u64 = 0;
 
-/// A stem.
+/// A beginning that keys share, and the depth at which their windows begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stem {
     /// The first bytes of its keys, big-endian.
     pub first: u64,
-    /// The depth of the first node behind them.
+    /// The depth of the first node after them.
     pub depth: usize,
-    /// Its number, from 1 on.
+    /// The stem's number, from 1 on.
     pub number: u8,
 }
 
@@ -69,14 +70,14 @@ impl Stems {
         &self.0[(first.wrapping_mul(0x9e37_79b1) >> 24) as usize % PLACES]
     }
 
-    /// The stem of keys with these first bytes.
+    /// Returns the stem of keys with these first bytes.
     #[inline]
     pub fn find(&self, first: u64) -> Option<Stem> {
         let word = self.place(first).load(Ordering::Acquire);
         (word & 0xff_ffff == first && word != NONE).then(|| Stem::of(word))
     }
 
-    /// True if there is room for a stem of keys with these first bytes.
+    /// Returns true if there is room for a stem of keys with these first bytes.
     pub fn has_room(&self, first: u64) -> bool {
         self.place(first).load(Ordering::Relaxed) == NONE
     }

@@ -1,12 +1,12 @@
-//! The nodes behind the prefixes of one table.
+//! A table from prefixes to the nodes after them.
 //!
 //! ```text
 //!   bucket   slot 0 | slot 1 | slot 2 | slot 3    32 bytes, chosen by a hash of the prefix
 //!   slot     tag: 4 bytes | node: 4 bytes         one word, read and written at once
 //! ```
 //!
-//! The hash is another number of as many bits, so that the bucket and the tag together are the
-//! prefix.
+//! The hash has as many bits as the prefix and can be reversed, so the bucket and the tag together
+//! identify the prefix.
 
 use super::prefix::{self, Prefix};
 use crate::node::Ref;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const SLOTS: usize = 4;
 
-/// The logarithm of the most buckets of a table.
+/// The logarithm of the maximum number of buckets of a table.
 const BUCKETS_LOG_MAX: u32 = 18;
 
 const TAG_BITS: u32 = u32::BITS;
@@ -25,28 +25,28 @@ pub struct Bucket {
     slots: [AtomicU64; SLOTS],
 }
 
-/// See the [module](self).
+/// The table; see the [module](self).
 #[derive(Debug)]
 pub struct Table {
-    /// Its number.
+    /// The table's number.
     table: usize,
     pub buckets: Box<[Bucket]>,
-    /// The bits of a hash behind those that choose a bucket.
+    /// Number of bits of a hash after those that choose a bucket.
     rest_bits: u32,
 }
 
-/// What a slot holds.
+/// Returns the content of a slot.
 pub fn entry(prefix: Prefix, node: Ref) -> u64 {
     u64::from(prefix.tag()) << 32 | u64::from(node.bits())
 }
 
-/// The node of a slot.
+/// Returns the node in a slot's content.
 pub fn node(entry: u64) -> Ref {
     Ref::from_bits(entry as u32)
 }
 
 impl Table {
-    /// An empty table with at least so many buckets.
+    /// Creates an empty table with at least 2^`buckets_log` buckets.
     pub fn new(table: usize, buckets_log: u32) -> Table {
         let bits = prefix::bits(table);
         let buckets_log = buckets_log.max(bits.saturating_sub(TAG_BITS));
@@ -59,17 +59,17 @@ impl Table {
 
     #[inline]
     pub fn bucket(&self, prefix: Prefix) -> &Bucket {
-        // The number is below that of the buckets anyway.
+        // The number is always below the number of buckets.
         &self.buckets[(prefix.hash() >> self.rest_bits) as usize & (self.buckets.len() - 1)]
     }
 
-    /// The node of a prefix; null if it is not known.
+    /// Returns the node of a prefix; null if it is not known.
     #[inline]
     pub fn find(&self, prefix: Prefix) -> Ref {
         let mut found = 0;
         for slot in &self.bucket(prefix).slots {
             let slot = slot.load(Ordering::Acquire);
-            // Without a branch, as none could be predicted.
+            // Without a branch, because it would be mispredicted.
             let node = if (slot >> 32) as u32 == prefix.tag() {
                 slot as u32
             } else {
@@ -80,7 +80,7 @@ impl Table {
         Ref::from_bits(found)
     }
 
-    /// The slot of a prefix, or a free one.
+    /// Returns the slot of a prefix, or a free one.
     pub fn slot(&self, prefix: Prefix) -> Option<&AtomicU64> {
         let slots = &self.bucket(prefix).slots;
         let load = |slot: &&AtomicU64| slot.load(Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Table {
         self.buckets.iter().flat_map(|bucket| &bucket.slots)
     }
 
-    /// The slots in use, with the numbers of their prefixes.
+    /// Returns the slots in use, with the numbers of their prefixes.
     pub fn numbers(&self) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let buckets = self.buckets.iter().enumerate();
         buckets.flat_map(move |(bucket, Bucket { slots })| {
@@ -110,8 +110,8 @@ impl Table {
         })
     }
 
-    /// True if a table without room is to be replaced by a larger one: one that is half full. In
-    /// others only some buckets are full, and their other nodes are not found.
+    /// Returns true if a table without room must be replaced by a larger one: if it is half full.
+    /// In other tables only some buckets are full, and their other nodes are not found.
     pub fn grows(&self, used: usize) -> bool {
         self.buckets.len() < 1 << BUCKETS_LOG_MAX && 2 * used >= SLOTS * self.buckets.len()
     }

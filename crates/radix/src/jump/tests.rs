@@ -2,7 +2,7 @@ use super::*;
 use crate::node::Kind;
 use std::collections::HashMap;
 
-/// Jumps with a stem, and its number.
+/// Creates jumps with a stem, and returns the stem, too.
 fn with_stem(guard: &Guard) -> (Jumps, Stem) {
     let jumps = Jumps::default();
     let stem = add(&jumps, b"key", 9, Ref::new(Kind::Node4, 1 << 20));
@@ -24,7 +24,7 @@ fn number(bytes: &[u8]) -> Option<u64> {
     )
 }
 
-/// One of many prefixes.
+/// Returns one of many prefixes.
 fn prefix(table: usize, stem: Stem, number: u64) -> Prefix {
     let bits = prefix::bits(table);
     let number = number.wrapping_mul(0x2545_f491_4f6c_dd1d) & ((1 << bits) - 1);
@@ -85,7 +85,7 @@ fn a_table_grows_and_keeps_what_buckets_have_room_for() {
     }
 }
 
-/// Of prefixes that differ in one bit only, each has its own slot.
+/// Prefixes that differ in one bit only each have their own slot.
 #[test]
 fn no_prefix_is_taken_for_another() {
     for table in 0..TABLES {
@@ -162,14 +162,14 @@ fn a_stem_goes_with_its_prefixes_and_its_number_comes_back_late() {
     assert_eq!(jumps.stems(), [(kept, node)]);
     assert_eq!(jumps.entries(&guard), left);
     assert_eq!(lock(&jumps.changes).used.iter().sum::<usize>(), left.len());
-    // A change that was under way.
+    // A change that was in progress.
     jumps.set(prefix(2, gone, 1), node, &guard);
     assert!(jumps.find(prefix(2, gone, 1), &guard).is_null());
     // This thread may have read the number.
     let mut numbers = lock(&jumps.free_numbers).clone();
     assert!(!numbers.contains(&gone.number));
     drop(guard);
-    // Threads of other tests of this process may be pinned for a time.
+    // Threads of other tests of this process may be pinned for some time.
     let begun = std::time::Instant::now();
     while !numbers.contains(&gone.number) {
         assert!(begun.elapsed().as_secs() < 60, "it does not come back");

@@ -1,15 +1,15 @@
-//! A bitmap of the used ones of 256 places, for ordered steps.
+//! A bitmap of the places in use, of 256, for steps in order.
 
 use nearfield_core::Direction;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One bit a place.
+/// The bitmap: one bit per place.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Bitmap([AtomicU64; 4]);
 
 impl Bitmap {
-    /// True if the place is in use.
+    /// Returns true if the place is in use.
     #[inline]
     pub fn contains(&self, byte: u8) -> bool {
         self.0[byte as usize / 64].load(Ordering::Acquire) >> (byte % 64) & 1 != 0
@@ -38,14 +38,14 @@ impl Bitmap {
         }
     }
 
-    /// The places in use, as they are now.
+    /// Returns the places in use, as they are now.
     #[inline]
     pub fn load(&self) -> [u64; 4] {
         std::array::from_fn(|i| self.0[i].load(Ordering::Acquire))
     }
 }
 
-/// The bits from `first` to `last` that lie in one of the four words.
+/// Returns the bits from `first` to `last` that are in one of the four words.
 #[inline]
 pub fn between(first: u8, last: u8, word: usize) -> u64 {
     let start = word * 64;
@@ -57,7 +57,7 @@ pub fn between(first: u8, last: u8, word: usize) -> u64 {
     }
 }
 
-/// The last bit that is set, up to `bit`.
+/// Returns the last bit that is set, up to `bit`.
 #[inline]
 pub fn last_at_most(bits: [u64; 4], bit: u8) -> Option<u8> {
     let mut i = bit as usize / 64;
@@ -86,8 +86,8 @@ pub fn for_each_from(bits: [u64; 4], first: u16, mut visit: impl FnMut(u8) -> bo
     }
 }
 
-/// Calls `visit` for each bit below `behind` that is set, descending, until it returns false;
-/// returns whether it never did.
+/// Calls `visit` for each set bit below `behind`, descending, until it returns false; returns true
+/// if it never did.
 #[inline]
 pub fn for_each_below(bits: [u64; 4], behind: u16, mut visit: impl FnMut(u8) -> bool) -> bool {
     for i in (0..4).rev() {
@@ -107,7 +107,7 @@ pub fn for_each_below(bits: [u64; 4], behind: u16, mut visit: impl FnMut(u8) -> 
     true
 }
 
-/// Leaves only the bits from `bit` on, in `direction`.
+/// Clears all bits before `bit` in `direction`.
 pub fn keep(bits: &mut [u64; 4], bit: u8, direction: Direction) {
     let (word, bit) = (bit as usize / 64, bit % 64);
     match direction {
@@ -122,7 +122,7 @@ pub fn keep(bits: &mut [u64; 4], bit: u8, direction: Direction) {
     }
 }
 
-/// Iterates over the bits that are set, in a direction.
+/// Iterator over the bits that are set, in one direction.
 #[derive(Debug)]
 pub struct Bits {
     bits: [u64; 4],
@@ -130,7 +130,7 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// Begins with the first bit of `direction`.
+    /// Creates an iterator that begins with the first bit of `direction`.
     pub fn new(bits: [u64; 4], direction: Direction) -> Self {
         Bits { bits, direction }
     }

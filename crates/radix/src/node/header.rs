@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 pub struct Header {
     /// The node's version and lock.
     pub lock: VersionLock,
-    /// How many bytes of the key precede the byte that this node decides on. All keys below the
-    /// node agree in these bytes. It never changes while the node is in the tree: a path that
-    /// splits above a node gets a new node, and the bytes skipped are found in any leaf below.
+    /// Number of key bytes before the byte that this node decides on. All keys below the node agree
+    /// in these bytes. It never changes while the node is in the tree: a path that splits above a
+    /// node gets a new node. The skipped bytes are found in any leaf below.
     depth: AtomicU16,
-    /// How many slots are in use.
+    /// Number of slots in use.
     count: AtomicU16,
     /// The leaf whose key ends at this node's depth, if any.
     end: AtomicU32,
 }
 
 impl Header {
-    /// Where the leaf of the key that ends here is referred to.
+    /// The offset of the reference to the leaf of the key that ends here.
     pub const END_AT: usize = std::mem::offset_of!(Header, end);
 
     /// Prepares the header of a node that no other thread can reach through the tree. A node
@@ -32,38 +32,38 @@ impl Header {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    /// Lets writers in, once the node has all it begins with and before it is linked. A writer
-    /// may have a stale shortcut to the node, and find a leaf there that it is about to have
-    /// anyway. From now on, the node must be linked.
+    /// Lets writers in. Call it when the node has all of its initial content and before it is
+    /// linked: a writer may have a stale shortcut to the node, and finds there a leaf that it would
+    /// reach anyway. After this call the node must be linked.
     pub fn publish(&self) {
         self.lock.revive();
     }
 
-    /// See the field.
+    /// Returns the number of key bytes before the byte that this node decides on.
     #[inline]
     pub fn depth(&self) -> usize {
         self.depth.load(Ordering::Relaxed) as usize
     }
 
-    /// See the field.
+    /// Returns the number of slots in use.
     #[inline]
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed) as usize
     }
 
-    /// Only under the lock.
+    /// Sets the number of slots in use. Only under the lock.
     #[inline]
     pub fn set_count(&self, count: usize) {
         self.count.store(count as u16, Ordering::Relaxed);
     }
 
-    /// See the field.
+    /// Returns the leaf whose key ends at this node's depth, null if there is none.
     #[inline]
     pub fn end(&self) -> Ref {
         Ref::from_bits(self.end.load(Ordering::Acquire))
     }
 
-    /// Only under the lock.
+    /// Sets the leaf whose key ends at this node's depth. Only under the lock.
     #[inline]
     pub fn set_end(&self, leaf: Ref) {
         self.end.store(leaf.bits(), Ordering::Release);

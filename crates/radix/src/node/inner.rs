@@ -1,14 +1,14 @@
-//! The four inner node kinds behind one enum.
+//! The four inner node kinds as one enum.
 //!
-//! Children stand for ranges of bytes: a leaf covers one or more neighbouring bytes, an inner or
-//! dense node one byte, and nothing the bytes between. A leaf at the end slot stands for the key
-//! that ends at the node.
+//! Children stand for ranges of bytes. A leaf covers one or more neighbouring bytes, an inner or
+//! dense node exactly one byte. Bytes between these have no child. A leaf at the end slot stands
+//! for the key that ends at the node.
 
 use super::{Header, Node4, Node16, Node48, Node256, Range, Ref, Sorted, bitmap};
 use crate::counters::{Visit, Visited};
 use nearfield_core::Direction;
 
-/// The symbol by which a node decides: a byte of the key, or [`END`].
+/// The symbol that a node decides on: a byte of the key, or [`END`].
 pub type Symbol = u16;
 
 /// The symbol of a key that ends at a node's depth; it sorts before every byte.
@@ -17,17 +17,17 @@ pub const END: Symbol = 256;
 /// A borrowed inner node.
 #[derive(Clone, Copy, Debug)]
 pub enum Inner<'m> {
-    /// Up to four children.
+    /// A node with up to four children.
     Node4(&'m Node4),
-    /// Up to 16 children.
+    /// A node with up to 16 children.
     Node16(&'m Node16),
-    /// Up to 48 children.
+    /// A node with up to 48 children.
     Node48(&'m Node48),
-    /// Up to 256 children.
+    /// A node with up to 256 children.
     Node256(&'m Node256),
 }
 
-/// Runs one expression for whichever small node it is, and another for a node256.
+/// Runs one expression for any small node, and another for a node256.
 macro_rules! by_kind {
     ($self:expr, $node:ident => $sorted:expr, $wide:ident => $other:expr) => {
         match $self {
@@ -40,13 +40,13 @@ macro_rules! by_kind {
 }
 
 impl<'m> Inner<'m> {
-    /// The header.
+    /// Returns the header.
     #[inline]
     pub fn header(self) -> &'m Header {
         by_kind!(self, node => node.header(), node => node.header())
     }
 
-    /// The number of children, a leaf at the end slot included.
+    /// Returns the number of children, including a leaf at the end slot.
     pub fn children(self) -> usize {
         self.header().count() + usize::from(!self.header().end().is_null())
     }
@@ -56,7 +56,7 @@ impl<'m> Inner<'m> {
         by_kind!(self, node => node.reset(depth), node => node.reset(depth));
     }
 
-    /// The first child, null if there is none. To be validated as `for_each` is.
+    /// Returns the first child, null if there is none. Validate it as for `for_each`.
     pub fn first(self) -> Ref {
         let mut first = Ref::NULL;
         self.walk(None, Direction::Ascending, |child| {
@@ -66,20 +66,20 @@ impl<'m> Inner<'m> {
         first
     }
 
-    /// The child whose range includes a byte. To be validated by the version unless under the lock
-    /// or of a node256.
+    /// Returns the child whose range includes a byte. Validate it by the version, unless under the
+    /// lock or for a node256.
     #[inline]
     pub fn covering(self, byte: u8) -> Ref {
         by_kind!(self, node => node.covering(byte), node => node.find(byte))
     }
 
-    /// The bytes of the node.
+    /// Returns the node's size in bytes.
     pub fn bytes(self) -> usize {
         by_kind!(self, node => size_of_val(node), node => size_of_val(node))
     }
 
-    /// What a walk reads of the node, which lies at an address, to find the child for a symbol. If
-    /// its `depth_is_known`, a node256 is read at the slot alone.
+    /// Returns the reads that a walk makes of the node at `address` to find the child for a symbol.
+    /// If `depth_is_known`, only the slot of a node256 is read.
     pub fn visit(self, address: usize, depth_is_known: bool, symbol: Symbol) -> Visit {
         let slots_at = |slots: usize| self.bytes() - slots * size_of::<Ref>();
         let (slots, head) = by_kind!(self,
@@ -107,19 +107,19 @@ impl<'m> Inner<'m> {
         }
     }
 
-    /// The range that a byte lies in. Only under the lock.
+    /// Returns the range that contains a byte. Only under the lock.
     pub fn range(self, byte: u8) -> Range {
         by_kind!(self, node => node.range(byte), node => node.range(byte))
     }
 
-    /// Where the range that a byte lies in starts. To be validated as [`covering`](Inner::covering)
-    /// is.
+    /// Returns the start of the range that contains a byte. Validate it as for
+    /// [`covering`](Inner::covering).
     #[inline]
     pub fn range_start(self, byte: u8) -> u8 {
         by_kind!(self, node => node.range_start(byte), node => node.range_start(byte))
     }
 
-    /// The symbol at which the child for a symbol starts.
+    /// Returns the symbol at which the child for a symbol starts.
     #[inline]
     pub fn start_of(self, symbol: Symbol) -> Symbol {
         match symbol {
@@ -128,16 +128,16 @@ impl<'m> Inner<'m> {
         }
     }
 
-    /// Replaces the ranges that start from `start` to `end` by these, to cover the same bytes. Only
-    /// under the lock; there must be room.
+    /// Replaces the ranges that start from `start` to `end` by `pieces`, which cover the same
+    /// bytes. Only under the lock; there must be room.
     pub fn splice(self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
         by_kind!(self,
             node => node.splice(start, end, pieces),
             node => node.splice(start, end, pieces));
     }
 
-    /// Leaves nothing in the range that a byte lies in. One range covers it and all gaps beside it.
-    /// Only under the lock.
+    /// Removes the child of the range that contains a byte. One empty range then covers it and all
+    /// neighbouring gaps. Only under the lock.
     pub fn clear_covering(self, byte: u8) {
         let Range {
             mut start, mut end, ..
@@ -155,15 +155,15 @@ impl<'m> Inner<'m> {
         self.splice(start, end, &[(start, Ref::NULL)]);
     }
 
-    /// Exchanges the child whose range includes a byte. Only under the lock.
+    /// Replaces the child whose range includes a byte. Only under the lock.
     pub fn set_covering(self, byte: u8, child: Ref) {
         by_kind!(self,
             node => node.set_covering(byte, child),
             node => node.set_covering(byte, child));
     }
 
-    /// Calls `visit` for each range in ascending order. To be validated as
-    /// [`for_each`](Inner::for_each) is.
+    /// Calls `visit` for each range in ascending order. Validate it as for
+    /// [`for_each`](Inner::for_each).
     pub fn for_each_range(self, mut visit: impl FnMut(u8, Ref)) {
         by_kind!(self, node => node.for_each(&mut visit), node => {
             bitmap::for_each_from(node.bitmap().load(), 0, |byte| {
@@ -173,8 +173,8 @@ impl<'m> Inner<'m> {
         });
     }
 
-    /// Calls `visit` for each child in ascending order of symbols, [`END`] first. To be
-    /// validated by the version unless under the lock or of a node256.
+    /// Calls `visit` for each child in ascending order of symbols, [`END`] first. Validate it by
+    /// the version, unless under the lock or for a node256.
     #[inline]
     pub fn for_each(self, mut visit: impl FnMut(Symbol, Ref)) {
         let end = self.header().end();
@@ -188,8 +188,8 @@ impl<'m> Inner<'m> {
         });
     }
 
-    /// Calls `visit` for each child in `direction`, beginning behind the symbol `from` if there is
-    /// one, until it returns false. To be validated as `for_each` is.
+    /// Calls `visit` for each child in `direction`, beginning after the symbol `from` if it is
+    /// given, until `visit` returns false. Validate it as for `for_each`.
     #[inline]
     pub fn walk(
         self,

@@ -1,5 +1,5 @@
-//! The nodes of the tree. Every field of a node is atomic, so a reference to one is sound whatever
-//! other threads do. The [lock](crate::lock) governs the consistency of reads.
+//! The nodes of the tree. Every field of a node is atomic, so a reference to one is sound
+//! regardless of other threads. The [lock](crate::lock) governs the consistency of reads.
 
 pub mod bitmap;
 mod header;

@@ -1,7 +1,7 @@
 //! The 32-bit reference in a slot: kind and place of a node or leaf.
 //!
-//! The number of leading zero bits is the kind, the rest an index into that kind's region, so that
-//! the most frequent kinds have most indices:
+//! The number of leading zero bits is the kind, and the rest is an index into that kind's region.
+//! The most frequent kinds have the most indices:
 //!
 //! ```text
 //!   1iii iiii …  leaf      2^31 units: blocks of words, 16 B of blocks of strings
@@ -28,7 +28,7 @@ pub enum Kind {
     Dense = 4,
     /// A node256 whose depth is its parent's plus one.
     Node256 = 5,
-    /// A node256 that is deeper than that; its header says how deep.
+    /// A node256 that is deeper than that; its header holds its depth.
     Skipping256 = 6,
     Nothing = 7,
 }
@@ -36,7 +36,7 @@ pub enum Kind {
 /// The number of kinds, `Nothing` included.
 pub const KINDS: usize = 8;
 
-/// See the [module](self).
+/// The reference; see the [module](self) for its layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Ref(u32);
@@ -50,7 +50,7 @@ impl Ref {
         Ref((0x8000_0000 >> kind as u32) | index)
     }
 
-    /// How many indices a kind has.
+    /// Returns the number of indices of a kind.
     pub fn indices(kind: Kind) -> u32 {
         match kind {
             Kind::Node256 | Kind::Skipping256 => 1 << 25,
@@ -73,7 +73,7 @@ impl Ref {
         self.0 == 0
     }
 
-    /// The kind as a number below [`KINDS`], without a branch.
+    /// Returns the kind as a number below [`KINDS`], without a branch.
     #[inline]
     pub fn tag(self) -> usize {
         // The lowest tag bit in use is bit 25; setting bit 24 makes 0 a kind of its own.
@@ -85,7 +85,7 @@ impl Ref {
         Self::kind_of(self.tag())
     }
 
-    /// The kind with a tag.
+    /// Returns the kind with a tag.
     #[inline]
     pub fn kind_of(tag: usize) -> Kind {
         match tag {
@@ -105,32 +105,32 @@ impl Ref {
         self.0 & (0x7fff_ffff >> self.tag())
     }
 
-    /// True for a leaf.
+    /// Returns true for a leaf.
     #[inline]
     pub fn is_leaf(self) -> bool {
         self.0 >> 31 != 0
     }
 
-    /// True for a node256 whose depth is its parent's plus one.
+    /// Returns true for a node256 whose depth is its parent's plus one.
     #[inline]
     pub fn is_next_256(self) -> bool {
         self.0 >> (31 - Kind::Node256 as u32) == 1
     }
 
-    /// True for a node256.
+    /// Returns true for a node256.
     #[inline]
     pub fn is_256(self) -> bool {
         matches!(self.0 >> 25, 1..=3)
     }
 
-    /// The index of a node256.
+    /// Returns the index of a node256.
     #[inline]
     pub fn index_of_256(self) -> u32 {
         debug_assert!(matches!(self.kind(), Kind::Node256 | Kind::Skipping256));
         self.0 & (Self::indices(Kind::Node256) - 1)
     }
 
-    /// True for node4, node16, node48 and node256.
+    /// Returns true for node4, node16, node48 and node256.
     #[inline]
     pub fn is_inner(self) -> bool {
         const INNER: u32 = 1 << Kind::Node4 as u32
@@ -141,25 +141,25 @@ impl Ref {
         INNER >> self.tag() & 1 != 0
     }
 
-    /// True for node4, node16 and node48.
+    /// Returns true for node4, node16 and node48.
     #[inline]
     pub fn is_small(self) -> bool {
         matches!(self.0 >> 28, 1..=7)
     }
 
-    /// True for all kinds of nodes but node4.
+    /// Returns true for all kinds of nodes but node4.
     #[inline]
     pub fn is_wider_than_a_line(self) -> bool {
         (Kind::Node16 as usize..Kind::Nothing as usize).contains(&self.tag())
     }
 
-    /// True if both refer to the same node or leaf.
+    /// Returns true if both refer to the same node or leaf.
     #[inline]
     pub fn same(self, other: Ref) -> bool {
         self == other || (self.canonical() == other.canonical())
     }
 
-    /// The one of all references to a node that stands for it.
+    /// Returns the reference that stands for all references to the same node.
     pub fn canonical(self) -> Ref {
         match self.kind() {
             Kind::Skipping256 => Ref::new(Kind::Node256, self.index()),

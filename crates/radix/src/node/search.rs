@@ -5,19 +5,19 @@
 //! built from the loaded words. Elsewhere than on x86-64 the same comparison is made byte by byte;
 //! everywhere, the tests compare with a scalar search.
 
-/// How many of the first `count` of four ascending key bytes are at most `byte`.
+/// Returns the number of the first `count` of four ascending key bytes that are at most `byte`.
 #[inline]
 pub fn at_most_in_4(keys: u32, count: usize, byte: u8) -> usize {
     leading(u64::from(at_most_16(u64::from(keys), 0, byte)), count)
 }
 
-/// How many of the first `count` of 16 ascending key bytes are at most `byte`.
+/// Returns the number of the first `count` of 16 ascending key bytes that are at most `byte`.
 #[inline]
 pub fn at_most_in_16(words: [u64; 2], count: usize, byte: u8) -> usize {
     leading(u64::from(at_most_16(words[0], words[1], byte)), count)
 }
 
-/// How many of the first `count` of 48 ascending key bytes are at most `byte`.
+/// Returns the number of the first `count` of 48 ascending key bytes that are at most `byte`.
 #[inline]
 pub fn at_most_in_48(words: [u64; 6], count: usize, byte: u8) -> usize {
     let bits = u64::from(at_most_16(words[0], words[1], byte))
@@ -26,13 +26,14 @@ pub fn at_most_in_48(words: [u64; 6], count: usize, byte: u8) -> usize {
     leading(bits, count)
 }
 
-/// How many of the lowest `count` bits, fewer than 64, are set before the first that is not.
+/// Returns the number of set bits before the first clear one, among the lowest `count` bits (fewer
+/// than 64).
 #[inline]
 fn leading(bits: u64, count: usize) -> usize {
     (!(bits & ((1 << count) - 1))).trailing_zeros() as usize
 }
 
-/// One bit for each of 16 bytes that is at most `byte`, the first byte lowest.
+/// Returns one bit for each of 16 bytes that is at most `byte`, the first byte lowest.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn at_most_16(low: u64, high: u64, byte: u8) -> u32 {
@@ -47,7 +48,7 @@ fn at_most_16(low: u64, high: u64, byte: u8) -> u32 {
     }
 }
 
-/// One bit for each of 16 bytes that is at most `byte`, the first byte lowest.
+/// Returns one bit for each of 16 bytes that is at most `byte`, the first byte lowest.
 #[cfg(not(target_arch = "x86_64"))]
 fn at_most_16(low: u64, high: u64, byte: u8) -> u32 {
     let bytes = low.to_le_bytes().into_iter().chain(high.to_le_bytes());
@@ -56,7 +57,7 @@ fn at_most_16(low: u64, high: u64, byte: u8) -> u32 {
         .fold(0, |bits, (i, key)| bits | u32::from(key <= byte) << i)
 }
 
-/// One bit for each of 16 bytes that equals `byte`, the first byte lowest.
+/// Returns one bit for each of 16 bytes that equals `byte`, the first byte lowest.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn equal_16(low: u64, high: u64, byte: u8) -> u32 {
@@ -68,7 +69,7 @@ pub fn equal_16(low: u64, high: u64, byte: u8) -> u32 {
     }
 }
 
-/// One bit for each of 16 bytes that equals `byte`, the first byte lowest.
+/// Returns one bit for each of 16 bytes that equals `byte`, the first byte lowest.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn equal_16(low: u64, high: u64, byte: u8) -> u32 {
     let bytes = low.to_le_bytes().into_iter().chain(high.to_le_bytes());
@@ -115,7 +116,7 @@ mod tests {
         *state ^ *state >> 29
     }
 
-    /// Every byte against words of every density of equal bytes.
+    /// Each byte is compared with words of every density of equal bytes.
     #[test]
     fn equal_bytes_agree_with_the_scalar_oracle() {
         let mut state = 7;

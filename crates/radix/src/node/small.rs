@@ -1,7 +1,7 @@
 //! A step through a small node without a branch for its kind.
 //!
-//! Walks of byte strings meet the three small kinds in an order that cannot be predicted. What they
-//! read of a node lies at places that the kind gives by arithmetic:
+//! Walks of byte strings visit the three small kinds in an order that cannot be predicted. The
+//! offsets that they read follow from the kind by arithmetic:
 //!
 //! ```text
 //!             first keys    other keys    slots
@@ -22,7 +22,7 @@ const _: () = assert!(offset_of!(Node16, unused) == 12 && offset_of!(Node16, key
 const _: () = assert!(offset_of!(Node48, unused) == 12 && offset_of!(Node48, keys) == 16);
 const _: () = assert!(offset_of!(Node16, slots) == 32 && offset_of!(Node48, slots) == 64);
 
-/// Stands where a kind has no keys.
+/// The keys that a kind lacks.
 static NO_KEYS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 /// The capacities by tag.
@@ -46,7 +46,8 @@ impl<'m> Small<'m> {
     /// Borrows a node in parts.
     ///
     /// # Safety
-    /// At `address` lies the node that `node`, which [is small](Ref::is_small), refers to, for 'm.
+    /// `address` points to the node that `node` refers to, which [is small](Ref::is_small) and
+    /// lives for 'm.
     #[inline]
     pub unsafe fn at(node: Ref, address: *const u8) -> Small<'m> {
         let tag = node.tag();
@@ -60,8 +61,8 @@ impl<'m> Small<'m> {
             true => address.wrapping_add(32),
             false => no_keys,
         };
-        // SAFETY: the node is one of the three kinds, whose fields lie where the constants above
-        // say; all are atomics, aligned as the node is, and live for 'm.
+        // SAFETY: the node is one of the three kinds, whose fields are at the offsets of the
+        // constants above; all are atomics, aligned as the node is, and live for 'm.
         unsafe {
             Small {
                 header: &*address.cast(),
@@ -79,7 +80,8 @@ impl<'m> Small<'m> {
         self.header
     }
 
-    /// See [`Sorted::covering`](super::Sorted::covering).
+    /// Returns the child whose range includes a byte; see
+    /// [`Sorted::covering`](super::Sorted::covering).
     #[inline]
     pub fn covering(self, byte: u8) -> Ref {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -94,7 +96,7 @@ impl<'m> Small<'m> {
         ];
         let count = self.header.count().min(usize::from(self.capacity));
         let below = search::at_most_in_48(words, count, byte);
-        // The first slot is read in any case, as a branch would be mispredicted.
+        // The first slot is always read, because a branch would be mispredicted.
         let position = below.saturating_sub(1);
         // SAFETY: `below` is at most `count`, which is at most the node's capacity, and no kind has
         // less than one slot.

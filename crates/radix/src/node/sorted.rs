@@ -1,4 +1,4 @@
-//! The three small node kinds: key bytes in ascending order beside as many slots.
+//! The three small node kinds: key bytes in ascending order, and as many slots.
 //!
 //! ```text
 //!             0        12      16            32              64           96          256
@@ -7,7 +7,7 @@
 //!   node48    │ header │       │ 48 keys …                    │ 48 slots …            │
 //! ```
 //!
-//! A key is where the range of a child starts, see [`inner`](super::Inner).
+//! A key is the start of a child's range, see [`inner`](super::Inner).
 //!
 //! A node4 is half a cache line. A node48 keeps its keys in its first line and finds one with
 //! three vector comparisons, where the textbook's 256-byte index would cost three lines more.
@@ -32,7 +32,7 @@ pub struct Node4 {
 #[repr(C, align(32))]
 pub struct Node16 {
     pub(super) header: Header,
-    /// Zero, where a node4 has its keys.
+    /// Zero, because only a node4 has its keys here.
     pub(super) unused: AtomicU32,
     pub(super) keys: [AtomicU64; 2],
     pub(super) slots: [AtomicU32; 16],
@@ -43,7 +43,7 @@ pub struct Node16 {
 #[repr(C, align(64))]
 pub struct Node48 {
     pub(super) header: Header,
-    /// Zero, where a node4 has its keys.
+    /// Zero, because only a node4 has its keys here.
     pub(super) unused: AtomicU32,
     pub(super) keys: [AtomicU64; 6],
     pub(super) slots: [AtomicU32; 48],
@@ -53,23 +53,24 @@ const _: () = assert!(size_of::<Node4>() == 32);
 const _: () = assert!(size_of::<Node16>() == 96);
 const _: () = assert!(size_of::<Node48>() == 256);
 
-/// The common operations of the three kinds. Methods that change the node are only to be called by
-/// the holder of its lock, or before the node is linked.
+/// The common operations of the three kinds. Only the holder of a node's lock may call the methods
+/// that change it, unless the node is not linked yet.
 pub trait Sorted {
     /// The greatest number of children.
     const CAPACITY: usize;
-    /// The header.
+    /// Returns the header.
     fn header(&self) -> &Header;
-    /// The slots; those past the count are null.
+    /// Returns the slots; those past the count are null.
     fn slots(&self) -> &[AtomicU32];
-    /// The key byte at a position; zero past the count.
+    /// Returns the key byte at a position; zero past the count.
     fn key(&self, position: usize) -> u8;
     /// Sets the key byte at a position.
     fn set_key(&self, position: usize, byte: u8);
-    /// How many of the first `count` key bytes are at most `byte`.
+    /// Returns the number of the first `count` key bytes that are at most `byte`.
     fn at_most(&self, count: usize, byte: u8) -> usize;
 
-    /// The child whose range includes a byte, in a node whose keys are the starts of ranges.
+    /// Returns the child whose range includes a byte, in a node whose keys are the starts of
+    /// ranges.
     #[inline]
     fn covering(&self, byte: u8) -> Ref {
         let count = self.header().count().min(Self::CAPACITY);
@@ -79,7 +80,7 @@ pub trait Sorted {
         }
     }
 
-    /// Where the range that a byte lies in starts.
+    /// Returns the start of the range that contains a byte.
     #[inline]
     fn range_start(&self, byte: u8) -> u8 {
         let count = self.header().count().min(Self::CAPACITY);
@@ -89,7 +90,7 @@ pub trait Sorted {
         }
     }
 
-    /// The range that a byte lies in.
+    /// Returns the range that contains a byte.
     fn range(&self, byte: u8) -> Range {
         let count = self.header().count();
         let below = self.at_most(count, byte);
@@ -129,13 +130,13 @@ pub trait Sorted {
         self.header().set_count(position);
     }
 
-    /// Exchanges the child whose range includes a byte.
+    /// Replaces the child whose range includes a byte.
     fn set_covering(&self, byte: u8, child: Ref) {
         let below = self.at_most(self.header().count(), byte);
         self.set_slot(below - 1, child);
     }
 
-    /// The child at a position.
+    /// Returns the child at a position.
     #[inline]
     fn slot(&self, position: usize) -> Ref {
         Ref::from_bits(self.slots()[position].load(Ordering::Acquire))

@@ -7,12 +7,12 @@
 //!   dense      │ header │    │ base │    │ bitmap│ 256 payloads of 8 B …              │ 2112
 //! ```
 //!
-//! The bitmap of a node256 marks the bytes at which ranges start, that of a dense node those in
+//! The bitmap of a node256 marks the bytes at which ranges start, that of a dense node the bytes in
 //! use.
 //!
 //! A *dense* node replaces a full node16 at the last byte of 8-byte keys. Its slots are the
-//! payloads themselves, so that dense keys cost 8 B and a bit each; `base` holds the
-//! other seven bytes, which a look-up must compare because paths skip bytes.
+//! payloads themselves, so that dense keys cost 8 B and a bit each; `base` holds the other seven
+//! bytes, which a lookup must compare because paths skip bytes.
 
 use super::bitmap::{self, Bitmap};
 use super::header::Header;
@@ -29,7 +29,7 @@ pub struct Node256 {
     slots: [AtomicU32; 256],
 }
 
-/// Up to 256 payloads whose keys agree in all bytes but the last.
+/// A node of up to 256 payloads whose keys agree in all bytes but the last.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Dense {
@@ -49,7 +49,7 @@ pub struct Range {
     pub end: u8,
     /// The child, null if the range has no key.
     pub child: Ref,
-    /// False for bytes before the first range, which have no place in the node.
+    /// False for bytes before the first range, which the node does not store.
     pub stored: bool,
 }
 
@@ -57,31 +57,31 @@ const _: () = assert!(size_of::<Node256>() == 1088);
 const _: () = assert!(size_of::<Dense>() == 2112);
 
 impl Node256 {
-    /// The header.
+    /// Returns the header.
     #[inline]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The bytes at which ranges start.
+    /// Returns the bytes at which ranges start.
     #[inline]
     pub fn bitmap(&self) -> &Bitmap {
         &self.bitmap
     }
 
-    /// The child for a byte: one atomic load, which needs no validation.
+    /// Returns the child for a byte: one atomic load, which needs no validation.
     #[inline]
     pub fn find(&self, byte: u8) -> Ref {
         Ref::from_bits(self.slots[byte as usize].load(Ordering::Acquire))
     }
 
-    /// Where the range that a byte lies in starts.
+    /// Returns the start of the range that contains a byte.
     #[inline]
     pub fn range_start(&self, byte: u8) -> u8 {
         bitmap::last_at_most(self.bitmap.load(), byte).unwrap_or(0)
     }
 
-    /// The range that a byte lies in. Only under the lock.
+    /// Returns the range that contains a byte. Only under the lock.
     pub fn range(&self, byte: u8) -> Range {
         let starts = self.bitmap.load();
         let start = bitmap::last_at_most(starts, byte);
@@ -98,8 +98,8 @@ impl Node256 {
         }
     }
 
-    /// Replaces the ranges that start from `start` to `end` by these, to cover the same bytes. Only
-    /// under the lock.
+    /// Replaces the ranges that start from `start` to `end` by `pieces`, which cover the same
+    /// bytes. Only under the lock.
     pub fn splice(&self, start: u8, end: u8, pieces: &[(u8, Ref)]) {
         for (i, &(first, child)) in pieces.iter().enumerate() {
             let last = pieces.get(i + 1).map_or(end, |next| next.0 - 1);
@@ -119,7 +119,7 @@ impl Node256 {
         self.header.set_count(count as usize);
     }
 
-    /// Exchanges the child whose range includes a byte. Only under the lock.
+    /// Replaces the child whose range includes a byte. Only under the lock.
     pub fn set_covering(&self, byte: u8, child: Ref) {
         let range = self.range(byte);
         for slot in &self.slots[range.start as usize..=range.end as usize] {
@@ -138,34 +138,34 @@ impl Node256 {
 }
 
 impl Dense {
-    /// Where the payloads begin.
+    /// The offset of the payloads.
     pub const PAYLOADS_AT: usize = std::mem::offset_of!(Dense, payloads);
 
-    /// The header.
+    /// Returns the header.
     #[inline]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The last bytes of the keys that are present.
+    /// Returns the last bytes of the keys that are present.
     #[inline]
     pub fn bitmap(&self) -> &Bitmap {
         &self.bitmap
     }
 
-    /// The first seven bytes of the keys, as a number below 2^56.
+    /// Returns the first seven bytes of the keys, as a number below 2^56.
     #[inline]
     pub fn base(&self) -> u64 {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// The payload of a last byte; to be validated by the version unless under the lock.
+    /// Returns the payload of a last byte. Validate it by the version, unless under the lock.
     #[inline]
     pub fn find(&self, byte: u8) -> Option<u64> {
         self.bitmap.contains(byte).then(|| self.payload(byte))
     }
 
-    /// The payload at a place, whether or not it is in use.
+    /// Returns the payload at a place, even if it is not in use.
     #[inline]
     pub fn payload(&self, byte: u8) -> u64 {
         self.payloads[byte as usize].load(Ordering::Acquire)
