@@ -1,5 +1,5 @@
-//! The memory held for the memory in use. In a process of its own, because other pinned threads
-//! delay frees.
+//! The memory held per byte in use. In a separate process, because other pinned threads delay
+//! frees.
 #![cfg(not(loom))]
 
 use nearfield_core::{Batch, Bytes, OrderedIndex};
@@ -11,24 +11,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const KEYS: usize = 200_000;
 
-/// Held by the test that runs: the other one's pinned threads would delay frees as well.
+/// Lock of the running test: the other test's pinned threads would delay frees as well.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory held for each byte of leaves in use, without a thread's open span and memory that waits
-/// for the epochs.
+/// Checks the memory held for each byte of leaves in use, without a thread's open span and memory
+/// that waits for the epochs.
 fn assert_held(index: &Radix<Bytes>, when: &str) {
     let memory = index.memory();
     let most = memory.total_bytes() / 2 * 3 + (2 << 20);
     assert!(memory.taken_bytes < most, "{when}: {memory:?}");
 }
 
-/// Each insertion replaces a block by one that is an entry longer, and all blocks are about as long
-/// at a time: memory for each length once is not to be held for ever. Then the same with entries
-/// that become longer and shorter.
+/// Each insertion replaces a block by one that is an entry longer, and all blocks have about the
+/// same length at a time: memory for each length must not be held forever. Then the same with
+/// entries that become longer and shorter.
 #[test]
 fn memory_of_byte_strings_is_used_again_for_blocks_of_other_lengths() {
     let _alone = alone();
@@ -68,8 +68,8 @@ fn memory_of_byte_strings_is_used_again_for_blocks_of_other_lengths() {
     }
 }
 
-/// Values become longer and then as short as they were: then the blocks in use are as small as
-/// before, and most of the memory that they have needed meanwhile is given back.
+/// Values become longer and then as short as they were. Then the blocks in use are as small as
+/// before, and most of the memory that they needed meanwhile is given back.
 #[test]
 fn memory_of_byte_strings_is_small_again_after_values_were_longer_for_a_time() {
     let _alone = alone();

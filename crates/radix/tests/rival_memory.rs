@@ -1,4 +1,4 @@
-//! Rivals free all that they have allocated. In a process of its own, with an allocator that
+//! Rivals free everything that they have allocated. In a separate process, with an allocator that
 //! counts.
 #![cfg(not(loom))]
 
@@ -12,7 +12,7 @@ struct Counting;
 
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: everything is left to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
@@ -29,13 +29,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Held by the test that runs: others would be counted, too.
+/// Lock of the running test: allocations of others would be counted, too.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Bytes that the epochs keep for use again.
+/// Number of bytes that the epochs keep for reuse.
 const KEPT_MAX: i64 = 64 << 10;
 
-/// The bytes in use when nothing waits for the epochs any more.
+/// Returns the number of bytes in use when nothing waits for the epochs any more.
 fn settled_bytes() -> i64 {
     for _ in 0..1024 {
         crossbeam_epoch::pin().flush();
@@ -68,7 +68,7 @@ fn frees_everything<I>(new: impl Fn() -> I, insert: impl Fn(&I, u64), remove: im
             .for_each(|key| insert(&index, place(key)));
         drop(index);
         let after = settled_bytes();
-        // What epochs and thread-local memory keep is there after the first round.
+        // Memory kept by the epochs and in thread-local storage is included after the first round.
         let before = *before.get_or_insert(after);
         assert!(
             full - before > 1 << 19,

@@ -28,21 +28,21 @@ fn bytes_are_linearizable() {
     concurrent::check::<Bytes, _>(30, &Config::default(), new);
 }
 
-/// Threads change blocks of byte strings in place: they overwrite values by others of the same
+/// Threads change blocks of byte strings in place: they overwrite values with others of the same
 /// length, and insert and remove keys between those that stay. Readers find each key that stays, by
-/// each way of reading, and in each value the bytes of one write.
+/// each method of reading, and in each value the bytes of one write.
 #[test]
 fn readers_see_whole_values_and_all_keys_that_stay() {
     check_whole_values([16, 13, 9, 16, 15, 20]);
 }
 
-/// As above, with values that readers do not copy into registers.
+/// The test above, with values that readers do not copy into registers.
 #[test]
 fn readers_see_whole_long_values() {
     check_whole_values([300, 17, 100, 257, 20, 600]);
 }
 
-/// The keys that stay have values of these lengths.
+/// Runs the test with values of these lengths for the keys that stay.
 fn check_whole_values(lengths: [usize; 6]) {
     const KEYS: u8 = 40;
     const ROUNDS: usize = 400_000;
@@ -145,9 +145,9 @@ fn nodes_grow_and_shrink_under_each_other() {
     index.check_invariants();
 }
 
-/// A failed attempt to take a lock once released the lock of its holder, so that two threads that
-/// made neighbouring nodes grow lost entries. Threads insert disjoint keys, side by side in the
-/// same nodes; all keys must be there.
+/// Regression test: a failed attempt to take a lock once released the lock of its holder, so that
+/// two threads that made neighbouring nodes grow lost entries. Threads insert disjoint keys, next
+/// to each other in the same nodes; all keys must be there.
 #[test]
 fn neighbours_do_not_lose_each_others_inserts() {
     const KEYS: u64 = 300_000;
@@ -179,7 +179,7 @@ fn neighbours_do_not_lose_each_others_inserts() {
 }
 
 /// A thread inserts and removes keys that leave the path to all others early, so that walks of
-/// other threads may jump behind other bytes each time. Others insert and remove keys behind these.
+/// other threads may jump past other bytes each time. Others insert and remove keys after these.
 /// Readers find each key that stays.
 #[test]
 fn readers_find_all_keys_while_jumps_change() {
@@ -209,7 +209,7 @@ fn readers_find_all_keys_while_jumps_change() {
         scope.spawn(move || {
             let mut batch = Batch::<Bytes>::new();
             for round in 0..ROUNDS / 20 {
-                // Enough keys behind each other that nodes divide, and give way to others.
+                // Enough keys after each other that nodes divide, and are replaced by others.
                 for removes in [false, true] {
                     batch.clear();
                     for number in 0..400 {

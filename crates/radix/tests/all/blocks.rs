@@ -1,4 +1,4 @@
-//! How blocks are divided, joined and removed.
+//! Division, joining and removal of blocks.
 
 use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
 use nearfield_radix::{Combine, EngineOptions, Radix};
@@ -39,7 +39,7 @@ impl Both {
     }
 }
 
-/// A gap that a neighbouring block takes over is a range less: a node16 may have too few then.
+/// A gap that a neighbouring block takes over is one range less: a node16 may then have too few.
 #[test]
 fn a_node_may_shrink_by_an_insert() {
     let mut both = Both::default();
@@ -87,7 +87,7 @@ fn ranges_grow_and_shrink_at_every_byte() {
     }
 }
 
-/// Keys that come in ascending order leave full blocks behind.
+/// Keys in ascending order leave full blocks behind.
 #[test]
 fn ascending_keys_fill_their_blocks() {
     let index = Radix::<Words>::new().expect("address space");
@@ -107,8 +107,8 @@ fn ascending_keys_fill_their_blocks() {
     index.check_invariants();
 }
 
-/// Byte strings that are each other's beginnings and continuations, and values that fit into a
-/// block by the dozen, by twos, or not at all: inserted, overwritten by other lengths, removed.
+/// Byte strings that are prefixes and continuations of each other, and values that fit into a block
+/// by the dozen, in twos, or not at all: inserted, overwritten with other lengths, removed.
 #[test]
 fn strings_of_all_lengths_divide_and_join() {
     let index = Radix::<Bytes>::new().expect("address space");
@@ -158,8 +158,8 @@ fn strings_of_all_lengths_divide_and_join() {
     assert!(index.is_empty());
 }
 
-/// One batch removes all keys below a node that walks jump to, so that no key is left that has the
-/// node's prefix. Keys with the prefix come back afterwards.
+/// One batch removes all keys below a node to which walks jump, so that no key with the node's
+/// prefix is left. Keys with the prefix are inserted again afterwards.
 #[test]
 fn a_batch_empties_a_node_behind_a_prefix() {
     let (done, wait) = std::sync::mpsc::channel();
@@ -169,7 +169,7 @@ fn a_batch_empties_a_node_behind_a_prefix() {
             combine: Combine::Always,
             ..EngineOptions::default()
         });
-        // Keys of which no two fit into a block.
+        // No two of these keys fit into a block.
         let keys: Vec<_> = (0..4_u8).map(|i| [&[7; 2000][..], &[i]].concat()).collect();
         for count in 1..=keys.len() {
             for _ in 0..2 {
@@ -192,8 +192,8 @@ fn a_batch_empties_a_node_behind_a_prefix() {
         .expect("batches that end");
 }
 
-/// Batches empty the nodes below a node one after the other. When the last one has gone, the node
-/// itself goes: keys come to its place again.
+/// Batches empty the nodes below a node one after another. When the last one is gone, the node
+/// itself is removed: keys are inserted at its place again.
 #[test]
 fn a_node_goes_when_all_nodes_below_it_have_gone() {
     let (done, wait) = std::sync::mpsc::channel();

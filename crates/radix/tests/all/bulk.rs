@@ -28,8 +28,9 @@ fn insert<F: RadixForm>(entries: &BTreeMap<F::OwnedKey, F::OwnedValue>) -> Radix
     index
 }
 
-/// Bytes of nodes and leaves in use when all that was replaced is free. The tables of jumps grow by
-/// when they meet a full bucket, which depends on the order of the keys.
+/// Returns the bytes of nodes and leaves in use once all replaced ones are free. The tables of
+/// jumps are not included: they grow when they encounter a full bucket, which depends on the order
+/// of the keys.
 fn settled_bytes<F: RadixForm>(index: &Radix<F>) -> usize {
     for _ in 0..64 {
         crossbeam_epoch::pin().flush();
@@ -61,7 +62,7 @@ fn equals_inserts<F: Sample + RadixForm>() {
                 "{kind:?}, {count} keys: {loaded_bytes} bytes, {inserted_bytes} by inserts"
             );
 
-            // The tree can be changed as any other.
+            // The tree can be changed like any other.
             for (at, key) in entries.keys().enumerate() {
                 match at % 3 {
                     0 => assert!(loaded.remove(F::key(key)).expect("remove").is_some()),
@@ -92,7 +93,8 @@ fn bytes_equal_inserts() {
     equals_inserts::<Bytes>();
 }
 
-/// Each count of children up to all 256, at the last byte, where nodes may be dense, and above.
+/// Nodes are built with each number of children up to all 256, at the last byte, where nodes may be
+/// dense, and above.
 #[test]
 fn nodes_of_every_size() {
     for shift in [0, 8] {
@@ -155,8 +157,8 @@ fn others_may_follow_a_refused_entry() {
     assert_eq!(all(&index), [entry(b"b", b"1"), entry(b"c", b"3")]);
 }
 
-/// Under AddressSanitizer with leak detection, this shows entries outside the region that a
-/// loader forgets; in any case it must end with the error.
+/// Under AddressSanitizer with leak detection, this shows entries outside the region that a loader
+/// does not free; in any case it must end with the error.
 #[test]
 fn a_load_past_the_memory_limit_fails() {
     let mut loader = Loader::<Bytes>::new(1 << 20).expect("address space");

@@ -1,4 +1,4 @@
-//! How much of a walk the techniques save, in the terms of the DCART paper (Fig. 7 and 8): the
+//! The part of a walk that the techniques save, in the terms of the DCART paper (Fig. 7 and 8). The
 //! counts of one thread are the same in every run.
 
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
@@ -11,7 +11,7 @@ const SHORTCUT_BYTES: usize = 4 << 20;
 const WARM_UP: usize = 8;
 const COUNTED: usize = 2;
 
-/// Of a hundred of the baseline's.
+/// The maximum percentage of the baseline's.
 const PARTIAL_KEY_MATCHES_PERCENT_MAX: u64 = 16;
 const LOCK_ACQUISITIONS_PERCENT_MAX: u64 = 20;
 
@@ -26,15 +26,15 @@ impl Random {
         x ^ x >> 31
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Starts of address ranges, in a tree of about 7,000 inner nodes as that of the public lists: a
-/// few first bytes have most of them, some /16 have most of their /24 and others few, and some
-/// /24 are divided further.
+/// Returns the starts of address ranges, in a tree of about 7,000 inner nodes like that of the
+/// public lists: a few first bytes have most of them, some /16 have most of their /24 and others
+/// few, and some /24 are divided further.
 fn addresses() -> Vec<u32> {
     let mut random = Random(1);
     let mut addresses = std::collections::BTreeSet::new();
@@ -59,7 +59,7 @@ fn addresses() -> Vec<u32> {
 #[derive(Clone, Copy, Debug)]
 enum Choice {
     Uniform,
-    /// Half of the operations are on 374 keys, the root of all: about Zipf's law.
+    /// Half of the operations are on 374 keys, the root of the number of keys: about Zipf's law.
     Skewed,
 }
 
@@ -68,7 +68,7 @@ impl Choice {
         let fraction = random.fraction();
         match self {
             Choice::Uniform => (fraction * KEYS as f64) as usize,
-            // The rank is log-uniform; which key has it is scattered.
+            // The rank is log-uniform; the assignment of keys to ranks is scattered.
             Choice::Skewed => (KEYS as f64).powf(fraction) as usize * 7919 % KEYS,
         }
     }
@@ -94,7 +94,7 @@ impl Sample for Bytes {
         use_it(&address.to_be_bytes())
     }
     fn sample_value(number: &u64) -> &[u8] {
-        // Long enough to tell writes apart, by their lowest bit.
+        // Long enough to distinguish writes, by their lowest bit.
         if number.is_multiple_of(2) {
             b"even    "
         } else {
@@ -103,7 +103,7 @@ impl Sample for Bytes {
     }
 }
 
-/// The counts of batches after a warm-up, under some options.
+/// Returns the counts of batches after a warm-up, under some options.
 fn count<F: Sample>(addresses: &[u32], choice: Choice, options: EngineOptions) -> Counters {
     let index = Radix::<F>::new().expect("address space");
     for address in addresses {
@@ -137,7 +137,7 @@ fn count<F: Sample>(addresses: &[u32], choice: Choice, options: EngineOptions) -
     counters
 }
 
-/// Those counters that the test compares.
+/// Adds the counters that the test compares.
 fn sum(a: Counters, b: Counters) -> Counters {
     Counters {
         partial_key_matches: a.partial_key_matches + b.partial_key_matches,
@@ -148,8 +148,9 @@ fn sum(a: Counters, b: Counters) -> Counters {
     }
 }
 
-/// Blocks are freed once no thread of the process may be reading them, so an index beside another
-/// counts more: shortcuts to blocks that wait to be freed lead nowhere. Tests therefore take turns.
+/// The lock by which tests take turns. Blocks are freed once no thread of the process may be
+/// reading them, so an index next to another one counts more: shortcuts to blocks that wait to be
+/// freed lead nowhere.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn data_centric_saves<F: Sample>(form: &str) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const BATCH: usize = 64;
 
-/// Nodes that a get passes, on average.
+/// Returns the number of nodes that a get passes, on average.
 fn nodes_of_a_get(index: &Radix<Bytes>, keys: &[Vec<u8>]) -> f64 {
     let mut counters = Counters::default();
     for keys in keys.chunks(BATCH) {
@@ -25,7 +25,7 @@ fn nodes_of_a_get(index: &Radix<Bytes>, keys: &[Vec<u8>]) -> f64 {
     counters.partial_key_matches as f64 / keys.len() as f64
 }
 
-/// Keys of a service begin alike, and then have numbers. Walks jump behind both.
+/// Keys of a service begin alike, and then have numbers. Walks jump past both.
 #[test]
 fn gets_of_keys_that_begin_alike_pass_few_nodes() {
     type Form = fn(u64) -> String;
@@ -74,7 +74,7 @@ fn gets_of_keys_that_begin_alike_pass_few_nodes() {
     }
 }
 
-/// A key of one of some families, which differ in early and late bytes.
+/// Returns a key of one of some families, which differ in early and late bytes.
 fn some_key(rng: &mut SmallRng, families: &[&str]) -> Vec<u8> {
     let family = families[rng.random_range(0..families.len())];
     let number: u32 = rng.random_range(0..3000);
@@ -85,7 +85,7 @@ fn some_key(rng: &mut SmallRng, families: &[&str]) -> Vec<u8> {
     }
 }
 
-/// Families come and go, so that nodes above the others come and go, too.
+/// Families of keys are added and removed, so that nodes above the others are, too.
 #[test]
 fn jumps_follow_changes_of_how_keys_begin() {
     const FAMILIES: [&str; 8] = [

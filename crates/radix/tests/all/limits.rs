@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 const MIB: usize = 1 << 20;
 
-/// Lets epochs pass until `done` holds, so that retired memory can be used again. Other tests of
+/// Lets epochs pass until `done` returns true, so that retired memory can be reused. Other tests of
 /// the process may be pinned for a while.
 fn wait_until(mut done: impl FnMut() -> bool) -> bool {
     // Far longer than it ever takes, so that a busy machine does not look like a leak.
@@ -30,7 +30,7 @@ fn limited<F: RadixForm>() -> Radix<F> {
 fn a_key_of_64_kib_is_taken_and_a_longer_one_refused() {
     let index = Radix::<Bytes>::new().expect("address space");
     let (fits, long) = (vec![b'k'; MAX_KEY_BYTES], vec![b'k'; MAX_KEY_BYTES + 1]);
-    // A key that ends where the longest has its last byte makes the deepest node that there can be.
+    // A key that ends where the longest has its last byte creates the deepest possible node.
     let short = &fits[..MAX_KEY_BYTES - 1];
     assert_eq!(index.insert(&fits, b"1"), Ok(None));
     assert_eq!(index.insert(short, b"0"), Ok(None));
@@ -102,7 +102,7 @@ fn a_batch_that_is_too_large_is_refused_as_a_whole() {
     assert!(index.is_empty(), "a part of the batch was executed");
 }
 
-/// Form-specific entries: the i-th key, spread over the key space, and a value that tells i.
+/// Form-specific entries: the i-th key, spread over the key space, and a value that identifies i.
 trait Numbered: RadixForm {
     fn numbered(i: u64) -> (Self::OwnedKey, Self::OwnedValue);
 }
@@ -120,7 +120,7 @@ impl Numbered for Words {
 impl Numbered for Bytes {
     fn numbered(i: u64) -> (Vec<u8>, Vec<u8>) {
         let key = i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-        // Some values lie within the leaf region, some outside.
+        // Some values are stored within the leaf region, some outside.
         let length = if i.is_multiple_of(10) { 2000 } else { 20 };
         (key.to_vec(), vec![i as u8; length])
     }
@@ -210,7 +210,7 @@ enum Act<V> {
     Remove,
 }
 
-/// The operations on the i-th key: most of them depend on those before.
+/// Returns the operations on the i-th key: most of them depend on earlier ones.
 fn acts<F: Numbered>(i: u64) -> Vec<Act<F::OwnedValue>> {
     let (first, second) = (F::numbered(i).1, F::numbered(i + 7).1);
     let mut acts = vec![
@@ -261,8 +261,8 @@ fn apply<F: Numbered>(
     (applied, before)
 }
 
-/// Executes batches until memory has run out for many operations. The others must have the
-/// outcomes, and leave the entries, that they have without the failed ones.
+/// Executes batches until memory is exhausted for many operations. The others must have the
+/// outcomes, and leave the entries, that they would without the failed ones.
 fn batches_meet_the_limit<F: Numbered>(options: EngineOptions) {
     let index = limited::<F>();
     index.set_options(options);
@@ -321,8 +321,8 @@ fn batches_of_bytes_meet_the_limit() {
     batches_meet_the_limit::<Bytes>(EngineOptions::data_centric(0));
 }
 
-/// Without memory, an underfull node stays as it is. A node below it that becomes empty must go all
-/// the same.
+/// Without memory, an underfull node stays. A node below it that becomes empty must still be
+/// removed.
 #[test]
 fn an_empty_node_goes_though_one_above_cannot_shrink() {
     let index = limited::<Words>();
@@ -335,8 +335,8 @@ fn an_empty_node_goes_though_one_above_cannot_shrink() {
         index.execute(&mut batch).expect("execute");
         (0..batch.len()).any(|at| matches!(batch.outcome(at), Outcome::Failed(_)))
     };
-    // Under the first byte 1, a node of eight leaves and a node of six leaves. They are built at
-    // once, so that no smaller node was ever made, whose memory could be used again.
+    // A node of eight leaves and a node of six leaves, under the first byte 1. They are built at
+    // once, so that no smaller node was ever created whose memory could be reused.
     let leaf = |prefix: u64| (0..7).map(move |last| 1 << 56 | prefix | last);
     let upper = |byte: u64| leaf(byte << 48);
     let lower = |byte: u64| leaf(9 << 48 | byte << 40);
@@ -382,18 +382,18 @@ fn an_index_that_has_no_room_for_its_root_is_refused() {
     ));
 }
 
-/// Values about the greatest length within a record, and of several MiB.
+/// Values near the greatest length within a record, and values of several MiB.
 #[test]
 fn values_of_every_length_are_freed() {
     let index = Radix::<Bytes>::new().expect("address space");
     index.insert(b"neighbour", b"stays").expect("insert");
-    // A block that a long neighbour divides is made with room for more entries.
+    // A block that a long neighbour divides is created with room for more entries.
     index.insert(b"key", &[0; 1000]).expect("insert");
     index.remove(b"key").expect("remove");
     assert!(wait_until(|| index.memory().leaf_bytes < 200));
     let former = index.memory().total_bytes();
     let freed = || wait_until(|| index.memory().total_bytes() == former);
-    // A record is 8 bytes, 3 of the key and the value; 1 KiB of it lies inside.
+    // A record is 8 bytes, 3 of the key and the value; 1 KiB of it is stored inside.
     let lengths = (1000..1030).chain([0, 1, 4096, 3 * MIB, 5 * MIB + 1]);
     for length in lengths {
         let value = |byte: u8| vec![byte; length];
@@ -402,7 +402,7 @@ fn values_of_every_length_are_freed() {
         assert_eq!(index.get(b"key"), Ok(Some(value(2))));
         index.check_invariants();
         let held = index.memory().total_bytes() - former;
-        // A short one has room in its neighbour's block.
+        // A short one fits into its neighbour's block.
         assert!(
             length < 16 || held >= length,
             "{held} bytes for a value of {length}"
@@ -422,7 +422,7 @@ fn values_of_every_length_are_freed() {
     index.check_invariants();
 }
 
-/// Memory outside the regions counts towards the limit, and a value that is gone makes room.
+/// Memory outside the regions counts towards the limit, and removing a value makes room.
 #[test]
 fn large_values_make_room_for_others() {
     let index = limited::<Bytes>();

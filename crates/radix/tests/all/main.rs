@@ -1,7 +1,7 @@
-//! Tests of the local placement. `loom` and `stress` are programs of their own because they are
-//! built with other flags, too, and `memory` because others of its process must not be pinned.
+//! Tests of the local placement. `loom` and `stress` are separate programs because they are also
+//! built with other flags, and `memory` because other threads of its process must not be pinned.
 //!
-//! One program has all modules, so that generic code is compiled once.
+//! One program contains all modules, so that generic code is compiled once.
 
 #![cfg(not(loom))]
 

@@ -1,5 +1,5 @@
-//! Streams of batches answer as their batches do one by one, in their order, with any number of
-//! workers, and end when they should.
+//! Streams of batches give the same results as their batches one by one, in order, with any number
+//! of workers, and end when they should.
 
 use nearfield_core::{Batch, Bytes, Direction, Error, OrderedIndex, Outcome, Words};
 use nearfield_radix::{Combine, EngineOptions, Radix, RadixForm};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORKERS: [usize; 3] = [1, 2, 4];
 
-/// Numbers that choose, from a seed.
+/// Random choices from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -57,7 +57,7 @@ impl<F: Sample> Source<F> {
         }
     }
 
-    /// A batch that writes, or only reads, with or without ordered operations.
+    /// Returns a batch that writes, or only reads, with or without ordered operations.
     fn batch(&mut self) -> Batch<F> {
         let mut batch = Batch::new();
         let size = [0, 1, 40, 700, 3000][self.dice.below(5)];
@@ -159,7 +159,7 @@ fn no_batches_call_nothing() {
     }
 }
 
-/// The caller gives batches back to be filled again, which must come in their order.
+/// The caller gives batches back to be refilled, and they must come in order.
 #[test]
 fn batches_may_go_round() {
     for workers in WORKERS {

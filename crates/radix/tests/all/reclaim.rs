@@ -1,14 +1,14 @@
-//! Freeing what no thread can reach any more.
+//! Memory reclamation when no thread can reach the memory any more.
 
 use crossbeam_epoch::pin;
 use nearfield_core::{Bytes, OrderedIndex};
 use nearfield_radix::{EngineOptions, Radix};
 use std::sync::mpsc::channel;
 
-/// The pins of a thread between two at which it frees what others have left.
+/// Number of pins of a thread between two at which it frees memory that others have left.
 const PINS_BETWEEN: usize = 128;
 
-/// Far too little for a call within a call for each block that waits.
+/// The stack size, far too small for one nested call per block that waits.
 const STACK_BYTES: usize = 256 << 10;
 
 fn a_thread_ends(options: EngineOptions) {
@@ -25,7 +25,7 @@ fn a_thread_ends(options: EngineOptions) {
     std::thread::scope(|scope| scope.spawn(writes).join().expect("writes"));
     let ((at_end, is_at_end), (go_on, may_go_on)) = (channel(), channel());
     let ends = move || {
-        // The pin with which its part of the epochs ends is the next one that frees.
+        // The pin with which its part in the epochs ends is the next one that frees.
         (0..PINS_BETWEEN).for_each(|_| drop(pin()));
         at_end.send(()).expect("the test waits");
         may_go_on.recv().expect("the test sends");
@@ -41,8 +41,8 @@ fn a_thread_ends(options: EngineOptions) {
     assert_eq!(index.read(b"key", <[u8]>::len), Some(1200));
 }
 
-/// What a thread frees while it ends it frees in a loop, and not each block in a call within the
-/// call that frees the one before: that would need a stack without bounds.
+/// A thread that ends frees memory in a loop, and not each block in a call nested within the call
+/// that frees the one before: that would need an unbounded stack.
 #[test]
 fn a_thread_ends_while_much_waits_to_be_freed() {
     a_thread_ends(EngineOptions::default());

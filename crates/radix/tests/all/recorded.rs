@@ -1,4 +1,4 @@
-//! What the engine tells a probe of reads and changes agrees with the nodes that the tree has.
+//! The reads and changes that the engine reports to a probe agree with the nodes of the tree.
 
 use nearfield_core::{Batch, Bytes, Error, OrderedIndex, Words};
 use nearfield_radix::{Probe, Radix, RadixForm, Visit, Visited};
@@ -7,15 +7,15 @@ use nearfield_testkit::model;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-/// The nodes that there are, by what was reported: addresses and bytes.
+/// The existing nodes according to the reports: addresses and bytes.
 #[derive(Debug, Default)]
 struct Shadow {
     nodes: BTreeMap<usize, u32>,
     visited: BTreeSet<usize>,
     last: Option<Visit>,
-    /// Where the key of the last operation went, if it went anywhere.
+    /// The place to which the key of the last operation moved, if it moved.
     moved: Option<(usize, usize)>,
-    /// Does not hear that nodes go. A test must find that out.
+    /// True if reports of removed nodes are ignored. A test must detect that.
     is_deaf: bool,
 }
 
@@ -25,7 +25,7 @@ impl Probe for Shadow {
     }
     fn node(&mut self, visit: Visit) {
         if self.nodes.is_empty() {
-            // The root is there from the beginning.
+            // The root exists from the beginning.
             self.nodes.insert(visit.address, visit.bytes);
         }
         let known = self.nodes.get(&visit.address);
@@ -95,8 +95,8 @@ fn answers_are_those_of_a_model() {
     model::check::<Bytes, _>(40, |_| Recorded::new());
 }
 
-/// Inserts keys, updates some, removes most and inserts again; answers whether the nodes that are
-/// there by what was reported are those that gets of all keys visit.
+/// Inserts keys, updates some, removes most and inserts again. Returns true if the existing nodes
+/// according to the reports are those that gets of all keys visit.
 fn agrees<F: Sample + RadixForm>(kind: F::Kind, seed: u64, is_deaf: bool) -> bool {
     let mut random = keys::random(seed);
     let keys: Vec<F::OwnedKey> = F::keys(kind, 3000, &mut random).into_iter().collect();
@@ -156,7 +156,7 @@ fn canary_nodes_that_go_unheard_are_found() {
     assert!(!agrees::<Bytes>(Bytes::KINDS[0], 0, true));
 }
 
-/// A key that moves is found where it has moved to.
+/// A key that moves is found at the reported place.
 #[test]
 fn a_moved_key_lies_where_it_was_said() {
     let mut index = Radix::<Words>::new().expect("address space");
@@ -199,7 +199,8 @@ impl Probe for Written {
     }
 }
 
-/// An update in place writes the bytes of the value, and an update to the same value none.
+/// An update in place writes the bytes of the value, and an update to the same value writes
+/// nothing.
 #[test]
 fn an_update_writes_its_value() {
     let mut index = Radix::<Bytes>::new().expect("address space");

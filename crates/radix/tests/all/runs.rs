@@ -4,8 +4,8 @@ use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
 use nearfield_radix::{Radix, RadixForm};
 use std::collections::BTreeMap;
 
-/// Inserts numbers in ascending order, in batches, among keys that are there already; then all
-/// entries are those of a `BTreeMap`, as are the values that each insertion has met.
+/// Inserts numbers in ascending order, in batches, among existing keys. Then all entries equal
+/// those of a `BTreeMap`, and so do the values that each insertion has replaced.
 fn check<F: RadixForm>(
     before: &[u64],
     batches: impl Iterator<Item = Vec<u64>>,
@@ -49,7 +49,7 @@ where
     index
 }
 
-/// Batches of `size` of the numbers below `count`, `apart` from each other.
+/// Returns batches of `size` of the numbers below `count`, `apart` from each other.
 fn batches(count: u64, size: usize, apart: u64) -> impl Iterator<Item = Vec<u64>> {
     let numbers: Vec<u64> = (0..count).map(|number| number * apart).collect();
     let batches: Vec<_> = numbers.chunks(size).map(<[u64]>::to_vec).collect();
@@ -94,7 +94,7 @@ fn runs_among_other_keys() {
             |number| number,
         );
         check::<Bytes>(&before, batches(10_000, size, 3), digits, short);
-        // Again: all keys are there.
+        // Repeated: all keys exist the second time.
         let twice = batches(5000, size, 2).chain(batches(5000, size, 2));
         check::<Bytes>(&before, twice, digits, short);
     }

@@ -5,7 +5,8 @@ use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_radix::{Counters, EngineOptions, Radix};
 use std::collections::BTreeMap;
 
-/// Keys that differ in the last byte, so that their node may become dense, or in the one before.
+/// Returns keys that differ in the last byte, so that their node may become dense, or in the one
+/// before.
 fn key(number: u64, dense: bool) -> u64 {
     if dense {
         0x0102_0304_0506_0700 | number
@@ -89,7 +90,7 @@ fn hot_keys_are_found_while_their_nodes_change() {
     }
 }
 
-/// Each thread has hot keys of its own, in nodes that it shares with the others, and removes and
+/// Each thread has its own hot keys, in nodes that it shares with the others, and removes and
 /// inserts neighbours.
 #[test]
 fn threads_find_their_hot_keys() {
@@ -163,7 +164,7 @@ fn a_hot_set_is_found_by_shortcuts() {
     wait_for_the_table_to_go(&index);
 }
 
-/// An unwanted table is dropped once no thread can be using it.
+/// Waits until an unwanted table is dropped, once no thread can be using it.
 fn wait_for_the_table_to_go(index: &Radix<Words>) {
     for _ in 0..100_000 {
         if index.memory().shortcut_bytes == 0 {

@@ -2,8 +2,8 @@
 //! replace it under the lock of the node above, and readers.
 //!
 //! The blocks are the engine's own. The node above them is not: a word stands for its slot. The
-//! rule that tells whether latches are needed is left out. It is right only because a thread is
-//! pinned as long as it follows it, and loom cannot look into crossbeam-epoch; the tests of
+//! rule that decides if latches are needed is omitted. It is right only because a thread is pinned
+//! as long as it follows the rule, and loom cannot see into crossbeam-epoch; the tests of
 //! `latching.rs` check that a change waits for pinned threads.
 
 use crate::{Start, check, check_within};
@@ -20,7 +20,7 @@ fn add(block: &Block, key: u64, number: u64) -> Altered {
     })
 }
 
-/// The number that an attempt to add has added.
+/// Returns the number that an attempt to add has added.
 fn added(altered: Altered, number: u64) -> u64 {
     match altered {
         Altered::Not => 0,
@@ -28,7 +28,7 @@ fn added(altered: Altered, number: u64) -> u64 {
     }
 }
 
-/// Runs one attempt to add in a thread of its own.
+/// Runs one attempt to add in a separate thread.
 fn spawn_add(
     start: &Start,
     block: &Arc<Block>,
@@ -39,8 +39,8 @@ fn spawn_add(
     start.spawn(move || add(&block, key, number))
 }
 
-/// Two threads add to two keys of a block. Their results match the block's final content, and at
-/// least one of them succeeds.
+/// Tests two threads that add to two keys of a block. Their results match the block's final
+/// content, and at least one of them succeeds.
 fn two_add(entries: &'static [(u64, u64)], keys: [u64; 2]) {
     check(move || {
         let block = Arc::new(Block::new(entries));
@@ -104,7 +104,8 @@ fn two_that_insert_where_one_entry_fits_do_not_overflow_the_block() {
     two_add(&ENTRIES, [7, 8]);
 }
 
-/// Two threads wait for the latch, as they do under the locks of two nodes...
+/// Two threads wait for the latch, as they do under the locks of two nodes. One of them gets it at
+/// a time.
 #[test]
 fn a_latch_that_is_waited_for_is_held_by_one() {
     check(|| {
@@ -137,7 +138,7 @@ fn find(block: &Block, key: u64, reading: Reading) -> Option<u64> {
     }
 }
 
-/// Reads while an insert moves all entries.
+/// Tests a read while an insert moves all entries.
 fn a_reader_beside_an_insert(reading: Reading) {
     check(move || {
         let block = Arc::new(Block::new(&[(20, 200), (30, 300)]));
@@ -265,16 +266,16 @@ fn who_finds_a_payload_finds_what_was_set_before() {
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// Does not latch the old block, though others rely on latches alone.
+    /// Replaces without latching the old block, though other threads rely on latches alone.
     NoLatch,
-    /// Latches the old block, and never says that it is replaced.
+    /// Latches the old block, but never marks it as replaced.
     NotRetired,
-    /// Says that it is replaced after the copy was linked.
+    /// Marks it as replaced only after the copy was linked.
     RetiredLate,
 }
 
-/// The slot of a node and the blocks that it may lead to. There is one thread that replaces, as
-/// there is one holder of the lock of the node.
+/// The slot of a node and the blocks that it may lead to. Only one thread replaces, because the
+/// lock of the node has only one holder.
 struct Slot {
     linked: AtomicUsize,
     blocks: [Block; 2],
@@ -288,7 +289,7 @@ impl Slot {
         })
     }
 
-    /// The block that a walk reaches.
+    /// Returns the block that a walk reaches.
     fn walk(&self) -> &Block {
         &self.blocks[self.linked.load(Ordering::Acquire)]
     }
@@ -310,8 +311,8 @@ impl Slot {
     }
 }
 
-/// Adds to a key, which exists or not, while its block is replaced. The result matches the copy's
-/// content.
+/// Tests an addition to a key, which exists or not, while its block is replaced. The result matches
+/// the copy's content.
 fn alter_beside_a_replacement(key: u64, fault: Fault) {
     check(move || {
         let entries = [(20, 200), (30, 300)];
@@ -357,8 +358,8 @@ fn canary_a_replacement_that_does_not_retire_the_block_is_caught() {
     alter_beside_a_replacement(30, Fault::NotRetired);
 }
 
-/// Adds to a key in the copy, and looks it up in the old block then, as a shortcut that was made
-/// before still leads there. Only a block that is not obsolete may be believed.
+/// Tests an addition to a key in the copy, and then a lookup in the old block, to which an earlier
+/// shortcut still leads. Only a block that is not obsolete may be trusted.
 fn a_shortcut_beside_a_replacement(fault: Fault) {
     check(move || {
         let slot = Slot::new(&[(20, 200)]);

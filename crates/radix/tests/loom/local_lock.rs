@@ -1,5 +1,5 @@
-//! The local locks of SMART: what threads leave at a lock is executed once, by one thread at a
-//! time, and before they go on.
+//! The local locks of SMART: requests that threads leave at a lock are executed once, by one thread
+//! at a time, and before those threads continue.
 
 use super::check;
 use loom::cell::UnsafeCell;
@@ -8,25 +8,25 @@ use loom::thread;
 use nearfield_radix::rivals::smart::lock::{Lock, Request};
 use std::cell::Cell;
 
-/// What the lock guards. loom finds any access beside another one.
+/// The data that the lock guards. loom detects concurrent accesses.
 #[derive(Default)]
 struct Guarded {
     lock: Lock<Wanted>,
     sum: UnsafeCell<u32>,
 }
 
-// SAFETY: the sum is accessed by the holder of the lock alone, which is what loom checks.
+// SAFETY: only the holder of the lock accesses the sum, which loom checks.
 unsafe impl Sync for Guarded {}
 // SAFETY: as above.
 unsafe impl Send for Guarded {}
 
 struct Wanted {
     adds: u32,
-    /// The sum before.
+    /// The sum before this addition.
     before: Cell<u32>,
 }
 
-/// When a request is finished.
+/// The time at which a request is finished.
 #[derive(Clone, Copy)]
 enum Finish {
     AfterAll,
@@ -42,7 +42,7 @@ impl Guarded {
         })
     }
 
-    /// Adds a number, by whichever thread; answers the sum before.
+    /// Adds a number, in any thread; returns the previous sum.
     fn operate(&self, adds: u32, finish: Finish) -> u32 {
         let before = Cell::new(0);
         let request = Request::new(Wanted { adds, before });
@@ -69,7 +69,7 @@ impl Guarded {
     }
 }
 
-/// Two threads add numbers; each operation is done once, and sees those before it.
+/// Tests two threads that add numbers; each operation is executed once, and sees those before it.
 fn both_add(finish: Finish) {
     let guarded = Arc::new(Guarded::default());
     let other = {
@@ -82,7 +82,7 @@ fn both_add(finish: Finish) {
     assert_eq!(own[1] & 48, 16);
     assert_eq!(other[0] & 3, 0);
     assert_eq!(other[1] & 3, 1);
-    // The lock is free, so that nobody but this thread adds now.
+    // The lock is free, so only this thread adds now.
     assert!(guarded.lock.try_take());
     assert_eq!(guarded.add(0), 51);
 }

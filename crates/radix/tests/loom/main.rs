@@ -3,10 +3,10 @@
 //!
 //! The first half checks the lock itself. The second half models the tree: a parent whose slot
 //! names a child, readers that walk from one to the other, a writer that replaces the child, and
-//! memory that is used again once no reader can hold it. Each model has a canary, the same with a
-//! step left out, that must be caught. [`block`] has the latch of blocks of words, [`strings`] that
-//! of blocks of byte strings, [`span`] the memory of byte strings,
-//! [`local_lock`] the local locks of SMART.
+//! memory that is reused once no reader can hold it. Each model has a canary, the same model
+//! without one step, that must be caught. [`block`] has the latch of blocks of words, [`strings`]
+//! that of blocks of byte strings, [`span`] the memory of byte strings, [`local_lock`] the local
+//! locks of SMART.
 //!
 //! ```console
 //! $ RUSTFLAGS="--cfg loom" cargo test -p nearfield-radix --release --test loom
@@ -24,25 +24,26 @@ use loom::thread;
 use nearfield_radix::lock::{Held, Obsolete, TryLock, VersionLock};
 
 /// Runs a scenario in all interleavings with up to three preemptions, or as many as
-/// `LOOM_MAX_PREEMPTIONS` says. No more than one thread of a scenario may wait at a time: two
-/// would let each other go first for ever, which is an interleaving, too.
+/// `LOOM_MAX_PREEMPTIONS` sets. At most one thread of a scenario may wait at a time: two would let
+/// each other go first forever, which is an interleaving, too.
 fn check(scenario: impl Fn() + Sync + Send + 'static) {
     check_within(3, scenario);
 }
 
-/// As [`check`], with another number of preemptions for a scenario that is large.
+/// Runs a scenario like [`check`], with another number of preemptions because the scenario is
+/// large.
 fn check_within(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
     builder.check(scenario);
 }
 
-/// A word that each thread of a scenario passes first.
+/// A word that each thread of a scenario accesses first.
 ///
-/// Of the accesses to a word, loom remembers the last alone. A thread that loads a word before it
-/// stores there hides from loom that another has loaded it before, and that the other order is
-/// worth a try. Here every two threads meet in both orders. The word orders nothing else: all steps
-/// are relaxed.
+/// Of the accesses to a word, loom remembers only the last. A thread that loads a word before it
+/// stores there hides from loom that another has loaded it before, so loom does not try the other
+/// order. Here every two threads meet in both orders. The word orders nothing else: all steps are
+/// relaxed.
 struct Start(Arc<AtomicUsize>);
 
 impl Start {
@@ -89,7 +90,7 @@ impl Node {
         (left, self.right.load(Ordering::Relaxed))
     }
 
-    /// One attempt to read both fields; `None` if a writer was in the way.
+    /// Attempts once to read both fields; returns `None` if a writer intervened.
     fn try_read(&self) -> Option<(u32, u32)> {
         let version = self.lock.read();
         let fields = self.load();
@@ -298,8 +299,8 @@ fn an_obsolete_node_shows_its_last_state() {
     });
 }
 
-/// An attempt to lock that failed once made a `Held` nevertheless, whose end unlocked the lock of
-/// another thread.
+/// An attempt to lock that failed once created a `Held` nevertheless, and dropping it unlocked the
+/// lock of another thread.
 #[test]
 fn an_attempt_that_fails_leaves_the_lock_alone() {
     check(|| {
@@ -379,9 +380,9 @@ fn canary_a_reader_that_does_not_validate_is_caught() {
     });
 }
 
-// Data that another lock guards from other writers: a block below a node.
+// Data that another lock protects from other writers: a block below a node.
 
-/// Sets both fields of a block as a writer does that holds the lock of the node above.
+/// Sets both fields of a block like a writer that holds the lock of the node above.
 fn set_below(above: &VersionLock, block: &Node) {
     let held = Held::lock(above).expect("nobody unlinks the node above").0;
     let (left, right) = block.load();
@@ -460,7 +461,7 @@ struct Tree {
     lock: VersionLock,
     slot: AtomicUsize,
     nodes: [Node; 2],
-    /// How many readers are pinned.
+    /// Number of pinned readers.
     pins: AtomicUsize,
 }
 
@@ -468,9 +469,9 @@ struct Tree {
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// The writer of a child does not look whether the child was unlinked.
+    /// The writer of a child does not check if the child was unlinked.
     IgnoresObsolete,
-    /// Memory is used again while readers may hold it.
+    /// Memory is reused while readers may hold it.
     ReusesAtOnce,
 }
 
@@ -495,7 +496,7 @@ impl Tree {
         }
     }
 
-    /// Walks to the child and reads it, as look-ups do: no way back to the parent.
+    /// Walks to the child and reads it, as lookups do, without returning to the parent.
     fn read(&self) -> u32 {
         self.nodes[self.child()].read()
     }
@@ -514,8 +515,8 @@ impl Tree {
         }
     }
 
-    /// Replaces the child by a copy in the other place, as growing does: the child's lock first, so
-    /// that the parent's is only tried. Returns the place of the old child.
+    /// Replaces the child by a copy in the other place, as growing does: the child's lock is taken
+    /// first, so the parent's is only tried. Returns the place of the old child.
     fn replace(&self) -> usize {
         loop {
             let place = self.child();
@@ -536,9 +537,9 @@ impl Tree {
         }
     }
 
-    /// Waits until no reader can hold nodes that were unlinked before. This is crossbeam-epoch's
-    /// promise: a guard that was pinned before the call keeps it from returning, and one that is
-    /// pinned after it sees all writes before it.
+    /// Waits until no reader can hold nodes that were unlinked before the call. This is
+    /// crossbeam-epoch's promise: a guard that was pinned before the call keeps it from returning,
+    /// and one that is pinned after it sees all writes before it.
     fn wait_for_readers(&self) {
         while self.pins.fetch_add(0, Ordering::AcqRel) > 0 {
             thread::yield_now();
@@ -599,8 +600,9 @@ fn canary_a_write_to_an_obsolete_node_is_caught() {
     writes_survive_a_replacement(Fault::IgnoresObsolete);
 }
 
-/// The place of the old child serves another node afterwards, with other fields. A reader that
-/// came there by the old slot must be gone by then: the new version would not tell it.
+/// Tests that the place of the old child holds another node afterwards, with other fields. A reader
+/// that came there by the old slot must be gone by then: the new version would not reveal the
+/// change.
 fn memory_is_used_again(fault: Fault) {
     check(move || {
         let tree = Arc::new(Tree::new());

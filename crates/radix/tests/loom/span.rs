@@ -1,4 +1,4 @@
-//! Spans: memory that is freed by many and taken by one owner at a time.
+//! Spans: memory that many threads free and one owner at a time takes.
 
 use crate::{Start, check};
 use loom::cell::UnsafeCell;
@@ -6,12 +6,12 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use nearfield_radix::memory::span::{SPAN_UNITS, Span};
 
-/// Units of a piece: two pieces make a span ripe, one does not.
+/// Number of units in a piece: two pieces make a span ripe, one does not.
 const PIECE: usize = SPAN_UNITS / 16;
 const PIECES: usize = 16;
 
-/// A span of pieces. The owner of a piece has its cell: loom detects two at a time, and unordered
-/// accesses.
+/// A span of pieces. The owner of a piece has its cell: loom detects two owners at a time, and
+/// unordered accesses.
 struct Memory {
     span: Span,
     cells: [UnsafeCell<usize>; PIECES],
@@ -21,7 +21,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// A span whose pieces are all taken, and that is owned.
+    /// Creates a span whose pieces are all taken, and that is owned.
     fn full() -> Arc<Self> {
         let memory = Memory {
             span: Span::default(),
@@ -58,7 +58,7 @@ impl Memory {
         }
     }
 
-    /// Owns the span, if it was announced as ripe.
+    /// Acquires the span, if it was announced as ripe.
     fn acquire(&self) -> bool {
         let mut ripe = self.ripe.lock().expect("no panic");
         if *ripe == 0 {
@@ -90,7 +90,7 @@ impl Memory {
     }
 }
 
-/// The next owner finds units that are freed while the owner leaves, and is called exactly once.
+/// The next owner finds units that are freed while the owner leaves, and is notified exactly once.
 #[test]
 fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
     check(|| {
@@ -123,8 +123,8 @@ fn a_span_becomes_ripe_once_and_its_next_owner_finds_what_was_freed() {
     });
 }
 
-/// The owner of a span that is emptied finds pieces by their beginnings only, while others free
-/// them.
+/// The owner of a span that is being emptied finds pieces only by their beginnings, while others
+/// free them.
 #[test]
 fn a_piece_that_is_being_freed_is_found_by_its_beginning_or_not_at_all() {
     const AT: usize = SPAN_UNITS / 2 - 4;
@@ -150,8 +150,8 @@ fn a_piece_that_is_being_freed_is_found_by_its_beginning_or_not_at_all() {
     });
 }
 
-/// Where memory is short, a thread that searches, or one that was told of a ripe span, owns a span
-/// at rest.
+/// If memory is short, a thread that searches, or one that was notified of a ripe span, becomes the
+/// owner of a resting span.
 #[test]
 fn a_span_at_rest_has_one_owner() {
     check(|| {

@@ -4,8 +4,8 @@
 //! The header is the engine's own. Entries, offsets and values are modelled, because the engine
 //! keeps them as packed bytes, and loom's atomics are larger than bytes: a value is two halves that
 //! are not written at once, and an offset is the number of an entry. Keys are plain memory, so that
-//! loom notices a reader that comes to an entry before it is written. As in `block`, the rule that
-//! tells whether latches are needed is left out.
+//! loom notices a reader that reaches an entry before it is written. As in `block`, the rule that
+//! decides if latches are needed is omitted.
 
 use crate::{Start, check, check_within};
 use loom::cell::UnsafeCell;
@@ -16,22 +16,22 @@ use nearfield_radix::leaf::strings::header::Header;
 use nearfield_radix::leaf::strings::state::State;
 use nearfield_radix::lock::{Held, Version, VersionLock};
 
-/// Offsets of a block, and entries that it has had, removed ones too.
+/// Number of offsets of a block, and of the entries that it has had, including removed ones.
 const SLOTS: usize = 3;
 
 /// The missing step of a change.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// Does not take the latch.
+    /// Changes without the latch.
     NoLatch,
     /// Makes a change without a new version.
     NoVersion,
     /// Links an entry before it has been written.
     LinkedEarly,
-    /// Never says that the block is replaced.
+    /// Never marks the block as replaced.
     NotRetired,
-    /// Says that it is replaced after the copy was linked.
+    /// Marks it as replaced only after the copy was linked.
     RetiredLate,
 }
 
@@ -54,7 +54,7 @@ struct Block {
     entries: [Entry; SLOTS],
 }
 
-/// What a reader knows of a key from before: where it stood, at which version.
+/// The knowledge of a reader about a key from before: its position, at which version.
 #[derive(Clone, Copy)]
 struct Candidate {
     position: Option<usize>,
@@ -72,7 +72,7 @@ impl Block {
         block
     }
 
-    /// Gives entries to a block that no other thread knows.
+    /// Gives entries to a block that no other thread can reach.
     fn fill(&self, entries: &[(usize, usize)]) {
         for (i, &(key, value)) in entries.iter().enumerate() {
             self.write(i, key, value);
@@ -98,7 +98,7 @@ impl Block {
         [low.load(Ordering::Relaxed), high.load(Ordering::Relaxed)]
     }
 
-    /// The key at a position, and where it is.
+    /// Returns the key at a position, and its offset.
     fn at(&self, position: usize) -> (usize, usize) {
         let offset = self.slots[position].load(Ordering::Acquire);
         // SAFETY: loom checks that no thread writes the cell meanwhile.
@@ -110,7 +110,7 @@ impl Block {
         (0..self.header.state().count()).find(|&position| self.at(position).0 == key)
     }
 
-    /// The entries, under the latch.
+    /// Returns the entries, under the latch.
     fn entries(&self) -> Vec<(usize, usize)> {
         let entry = |position| {
             let (key, offset) = self.at(position);
@@ -133,7 +133,7 @@ impl Block {
         }
     }
 
-    /// Reads the two halves of a key's value, and whether the block was dead.
+    /// Reads the two halves of a key's value. Also returns true if the block was dead.
     fn read(
         &self,
         key: usize,
@@ -154,7 +154,7 @@ impl Block {
         }
     }
 
-    /// As `read`, without knowledge.
+    /// Reads like `read`, without prior knowledge.
     fn get(&self, key: usize, reading: Reading) -> (Option<usize>, bool) {
         let nothing = Candidate {
             position: None,
@@ -164,8 +164,8 @@ impl Block {
         (value.map(whole), dead)
     }
 
-    /// Makes a change, if the block is live and no other thread has the latch. Returns whether it
-    /// was.
+    /// Makes a change, if the block is live and no other thread has the latch. Returns true if it
+    /// did.
     fn alter(&self, fault: Fault, change: impl FnOnce()) -> bool {
         let latch = self.header.try_latch();
         if latch.is_none() && fault != Fault::NoLatch || self.header.lock.is_obsolete() {
@@ -216,7 +216,7 @@ impl Block {
     }
 }
 
-/// A value whose halves were written together.
+/// Returns a value whose halves were written together.
 fn whole([low, high]: [usize; 2]) -> usize {
     assert_eq!(low, high, "a mixture was read");
     low
@@ -235,8 +235,8 @@ fn spawn_add(
 
 // Two writers.
 
-/// Two threads add to two keys of a block: what they say matches its final content, and one of them
-/// succeeds at least.
+/// Tests two threads that add to two keys of a block: their results match its final content, and at
+/// least one of them succeeds.
 fn two_add(keys: [usize; 2], fault: Fault) {
     check(move || {
         let block = Arc::new(Block::new(&[(20, 200)]));
@@ -283,7 +283,7 @@ fn canary_two_without_the_latch_are_caught() {
 
 // Readers.
 
-/// Reads a key while another thread sets its value.
+/// Tests a read of a key while another thread sets its value.
 fn a_reader_beside_a_set(reading: Reading, fault: Fault) {
     check(move || {
         let block = Arc::new(Block::new(&[(20, 200)]));
@@ -321,8 +321,8 @@ fn canary_a_set_without_a_version_is_caught() {
     a_reader_beside_a_set(Reading::Validated, Fault::NoVersion);
 }
 
-/// Reads a key while another thread inserts one before it, which moves it. What the reader knows of
-/// it comes from before, from after or from in between.
+/// Tests a read of a key while another thread inserts one before it, which moves it. The reader's
+/// knowledge of the key is from before, from after or from in between.
 fn a_reader_beside_an_insert(reading: Reading, fault: Fault) {
     check(move || {
         let block = Arc::new(Block::new(&[(20, 200), (30, 300)]));
@@ -397,8 +397,8 @@ fn a_reader_finds_a_value_that_is_set_while_its_entry_moves() {
 
 // A block that is replaced.
 
-/// The slot of a node and the blocks that it may lead to. There is one thread that replaces, as
-/// there is one holder of the lock of the node.
+/// The slot of a node and the blocks that it may lead to. Only one thread replaces, because the
+/// lock of the node has only one holder.
 struct Node {
     linked: AtomicUsize,
     blocks: [Block; 2],
@@ -412,7 +412,7 @@ impl Node {
         })
     }
 
-    /// The block that a walk reaches.
+    /// Returns the block that a walk reaches.
     fn walk(&self) -> &Block {
         &self.blocks[self.linked.load(Ordering::Acquire)]
     }
@@ -433,7 +433,7 @@ impl Node {
     }
 }
 
-/// Adds to a key, which exists or not, while its block is replaced.
+/// Tests an addition to a key, which exists or not, while its block is replaced.
 fn add_beside_a_replacement(key: usize, fault: Fault) {
     check(move || {
         let node = Node::new(&[(20, 200)]);
@@ -476,8 +476,8 @@ fn canary_a_replacement_that_does_not_retire_the_block_is_caught() {
     add_beside_a_replacement(20, Fault::NotRetired);
 }
 
-/// Reads while the block is replaced, and its key is changed in the copy then. A walk that began
-/// before may read the old block, whole.
+/// A read while the block is replaced, and its key is then changed in the copy. A walk that began
+/// before may read the old block, consistently.
 #[test]
 fn a_reader_of_a_block_that_is_replaced_sees_the_state_before() {
     check(|| {
@@ -503,8 +503,8 @@ fn a_reader_of_a_block_that_is_replaced_sees_the_state_before() {
     });
 }
 
-/// Adds to a key in the copy, and looks it up in the old block then, as a shortcut that was made
-/// before still leads there. Only a block that is not dead may be believed.
+/// Tests an addition to a key in the copy, and then a lookup in the old block, to which an earlier
+/// shortcut still leads. Only a block that is not dead may be trusted.
 fn a_shortcut_beside_a_replacement(fault: Fault) {
     check(move || {
         let node = Node::new(&[(20, 200)]);
@@ -537,18 +537,18 @@ fn canary_a_block_that_is_retired_after_the_copy_is_linked_is_caught() {
     a_shortcut_beside_a_replacement(Fault::RetiredLate);
 }
 
-// A node above that gives way to the block, its only child.
+// A node above that is replaced by the block, its only child.
 
 /// A node and the block below it. Keys below the node agree in their tens.
 struct Above {
     lock: VersionLock,
-    /// True when the block has taken the place of the node: other keys belong to it, too.
+    /// True when the block has replaced the node: other keys then belong to it, too.
     is_linked: AtomicUsize,
     block: Block,
 }
 
-/// Adds a key below a node of which a walk has come, while the node gives way to the block and
-/// another thread adds a key of other tens. The keys may be taken for alike only if they are.
+/// Adds a key below a node through which a walk has come, while the node is replaced by the block
+/// and another thread adds a key of other tens. The keys may be taken for alike only if they are.
 fn add_below_a_node_that_gives_way(tells: fn(&VersionLock) -> bool) {
     check_within(2, move || {
         let above = Arc::new(Above {

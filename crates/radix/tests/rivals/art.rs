@@ -1,10 +1,10 @@
-//! The shape of the adaptive radix tree: its nodes grow and shrink where those of the reference do.
+//! The shape of the adaptive radix tree: its nodes grow and shrink at the reference's thresholds.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_radix::rivals::Art;
 use nearfield_radix::{Probe, Visit, Visited};
 
-/// The kinds of the inner nodes that the look-up of a key reads, by their slots.
+/// The kinds of the inner nodes that the lookup of a key reads, by their slots.
 #[derive(Default)]
 struct Kinds(Vec<u16>);
 

@@ -1,4 +1,4 @@
-//! Defects that other implementations of these trees had, each as a test.
+//! Regression tests of defects that other implementations of these trees had.
 
 use nearfield_core::{Batch, Bytes, Direction, OrderedIndex, Words};
 use nearfield_radix::rivals::{Design, Rival};
@@ -7,8 +7,8 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// A scan tried a node again and again that had become obsolete meanwhile. Here nodes are replaced
-/// all the time: they grow and shrink between 3 and 49 children.
+/// Checks a defect: a scan retried a node again and again that had become obsolete meanwhile. Here
+/// nodes are replaced all the time: they grow and shrink between 3 and 49 children.
 fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>) {
     const SCANS: usize = 3_000;
     let done = AtomicBool::new(false);
@@ -47,7 +47,8 @@ fn scans_end_while_nodes_are_replaced<D: Design<Words>>(index: &Rival<Words, D>)
     index.check_invariants();
 }
 
-/// The insertion of a key that was present did not test for it, and ran past the key's end.
+/// Checks a defect: the insertion of a key that was present did not test for it, and ran past the
+/// key's end.
 fn an_insertion_of_a_present_key_replaces_its_value<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
     for key in [&b"k"[..], b"", b"key", &[0; 300], &[0; 299]] {
         assert_eq!(index.insert(key, b"1").expect("insert"), None);
@@ -61,7 +62,7 @@ fn an_insertion_of_a_present_key_replaces_its_value<D: Design<Bytes>>(index: &Ri
     index.check_invariants();
 }
 
-/// Keys could not be prefixes of others.
+/// Checks a defect: keys could not be prefixes of others.
 fn keys_are_prefixes_of_others<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
     let long = [b"abc".repeat(40), vec![0; 40]].concat();
     for length in (0..=long.len()).rev() {
@@ -97,7 +98,7 @@ fn keys_are_prefixes_of_others<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
     }
 }
 
-/// Nodes that no longer had entries stayed, and nodes never became smaller: a tree that was emptied
+/// Checks a defect: nodes without entries stayed, and nodes never became smaller. An emptied tree
 /// reads no more than its root.
 fn an_emptied_tree_is_small<D: Design<Words>>(index: &Rival<Words, D>, walk_max: u64) {
     let keys = || (0..20_000_u64).map(|key| key * key);
@@ -123,7 +124,7 @@ fn an_emptied_tree_is_small<D: Design<Words>>(index: &Rival<Words, D>, walk_max:
     );
 }
 
-/// An answer for a whole range relied on the prefix byte of one bound alone.
+/// Checks a defect: the result for a whole range relied on the prefix byte of one bound only.
 fn bounds_within_prefixes_are_kept<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
     let keys = [&b"aaaaaaaaaax1"[..], b"aaaaaaaaaax2", b"aaaaaaaaaay1", b"b"];
     for key in keys {
@@ -154,7 +155,8 @@ fn bounds_within_prefixes_are_kept<D: Design<Bytes>>(index: &Rival<Bytes, D>) {
     }
 }
 
-/// The tests of a design, of which the walk for an absent key in an empty tree reads so many nodes.
+/// The tests of a design, whose walk for an absent key in an empty tree reads up to `walk_max`
+/// nodes.
 macro_rules! tests {
     ($name:ident, $index:ident, $walk_max:expr) => {
         mod $name {

@@ -1,4 +1,5 @@
-//! What a rival tells a probe: enough to know each byte that it has read and written.
+//! The events that a rival reports to a probe: enough to know each byte that it has read and
+//! written.
 
 use nearfield_core::{Batch, Bytes, OrderedIndex, Words};
 use nearfield_radix::rivals::{Art, ArtRowex, Design, Heart, Rival, RivalForm, Smart};
@@ -53,7 +54,7 @@ fn record<F: RivalForm, D: Design<F>>(
     recorder.0
 }
 
-/// A get visits the nodes from the root to a leaf, and writes nothing; each is whole.
+/// A get visits the nodes from the root to a leaf, and writes nothing; each visit is complete.
 #[test]
 fn a_get_reports_its_walk() {
     let index = Art::<Words>::new();
@@ -83,7 +84,7 @@ fn a_get_reports_its_walk() {
 }
 
 /// An insertion that makes a node grow reports the new leaf, the new node, the slot of the parent
-/// and which node took whose place.
+/// and the replacement of the node.
 #[test]
 fn an_insertion_reports_its_writes() {
     let index = Art::<Words>::new();
@@ -131,8 +132,8 @@ fn an_insertion_reports_its_writes() {
     );
 }
 
-/// A mirror that knows each node from its first write, and follows replacements, meets no visit of
-/// a node that it does not know.
+/// Checks that a mirror that knows each node from its first write, and follows replacements, never
+/// sees a visit of a node that it does not know.
 fn nothing_is_read_that_was_not_written<F: RivalForm, D: Design<F>>(
     index: &Rival<F, D>,
     mut add: impl FnMut(&mut Batch<F>, u64),

@@ -1,4 +1,4 @@
-//! Tests of the rivals: each is a placement as others are, and reports what it reads and writes.
+//! Tests of the rivals: each is a placement like others, and reports its reads and writes.
 #![cfg(not(loom))]
 
 mod art;
