@@ -1,4 +1,4 @@
-//! Endpoints with faults, with which an index must fail.
+//! Endpoints with faults. With these, an index must fail the tests.
 
 use nearfield_fabric::transport::sim::SimEndpoint;
 use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb, Work};
@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
 
-/// Changes to a client's posts.
+/// A modification of a client's posts.
 pub trait Interference {
-    /// Does verbs, or not.
+    /// Executes verbs, or does not.
     ///
     /// # Errors
     /// As [`Endpoint::post`].
@@ -18,7 +18,7 @@ pub trait Interference {
         verbs: &mut [Verb<'_>],
     ) -> impl Future<Output = Result<(), FabricError>>;
 
-    /// Has a node allocate memory.
+    /// Makes a node allocate memory.
     ///
     /// # Errors
     /// As [`Endpoint::allocate`].
@@ -32,7 +32,7 @@ pub trait Interference {
     }
 }
 
-/// A client's way to simulated memory nodes on which something interferes.
+/// A client's endpoint for simulated memory nodes, with an interference.
 #[derive(Debug)]
 pub struct Faulty<I> {
     endpoint: SimEndpoint,
@@ -40,7 +40,7 @@ pub struct Faulty<I> {
 }
 
 impl<I> Faulty<I> {
-    /// A way on which `interference` happens.
+    /// Creates an endpoint with an interference.
     pub fn new(endpoint: SimEndpoint, interference: I) -> Faulty<I> {
         Faulty {
             endpoint,
@@ -48,7 +48,7 @@ impl<I> Faulty<I> {
         }
     }
 
-    /// The interference on it.
+    /// Returns the interference.
     pub fn interference(&self) -> &I {
         &self.interference
     }
@@ -96,19 +96,18 @@ impl<I: Interference> Endpoint for Faulty<I> {
 /// A fault for any index that writes under locks, which are free when their word is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// Locks are taken even if they are held.
     NoLocks,
-    /// The last of the verbs of a post is done first: a lock is released before the guarded data
-    /// are written.
+    /// The last verb of a post is executed first: a lock is released before the guarded data are
+    /// written.
     LastFirst,
-    /// One in eight posts of writes goes nowhere, but for the last of them, which gives a lock
-    /// back.
+    /// One in eight posts of writes is lost, except for its last write, which releases a lock.
     Forgets,
 }
 
-/// A [`Fault`] on the way of one client.
+/// A [`Fault`] in the posts of one client.
 #[derive(Debug)]
 pub struct Planted {
     fault: Fault,
@@ -116,7 +115,7 @@ pub struct Planted {
 }
 
 impl Planted {
-    /// The fault from now on.
+    /// Creates the interference of a fault, which begins at once.
     pub fn new(fault: Fault) -> Planted {
         Planted {
             fault,
@@ -124,7 +123,7 @@ impl Planted {
         }
     }
 
-    /// True for one in eight posts that begin with a write.
+    /// Returns true for one in eight posts that begin with a write.
     fn is_forgotten(&self, verbs: &[Verb<'_>]) -> bool {
         let [Verb::Write { .. }, ..] = verbs else {
             return false;

@@ -10,23 +10,23 @@ use std::fmt;
 pub enum Asked {
     Get,
     Insert(u64),
-    /// As `Insert`, and it meets whatever there is.
+    /// An `Insert` without the result: the value before may be any.
     Put(u64),
     Update(u64),
-    /// As `Update`, but that it meets no value, only that there is one.
+    /// An `Update` that reports only if there was a value, not which one.
     Overwrite(u64),
     Remove,
 }
 
-/// An operation on a key. One without an answer may have taken effect or not; it may do so at any
-/// time, also after all others.
+/// An operation on a key. One without an outcome may have taken effect or not; it may do so at any
+/// time, even after all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub session: u32,
     pub key: u64,
     pub asked: Asked,
     pub interval: Interval,
-    /// The value before it; the outer `None`: no answer.
+    /// The value before it; the outer `None`: no outcome.
     pub met: Option<Option<u64>>,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// Calls in the order in which they began, and a clock that counts beginnings and ends.
+/// The calls in the order in which they began, and a clock that counts beginnings and ends.
 #[derive(Debug, Default)]
 pub struct History {
     ticks: Cell<u64>,
@@ -103,7 +103,7 @@ impl History {
         self.ticks.replace(self.ticks.get() + 1)
     }
 
-    /// Notes that a call begins, and answers its number.
+    /// Records that a call begins. Returns its number.
     pub fn begin(&self, session: u32, key: u64, asked: Asked) -> usize {
         let interval = Interval {
             invoked: self.tick(),
@@ -129,7 +129,7 @@ impl History {
         }
     }
 
-    /// All calls but reads that were never answered, which say nothing.
+    /// Returns all calls except reads without an outcome, which prove nothing.
     pub fn calls(&self) -> Vec<Call> {
         let calls = self.calls.borrow();
         let says = |call: &&Call| call.met.is_some() || call.asked != Asked::Get;

@@ -1,10 +1,10 @@
-//! Runs indexes in remote memory over a simulated fabric, whose verbs are torn and whose clients
-//! die, and checks that the clients' outcomes are linearizable.
+//! Runs of indexes in remote memory over a simulated fabric, which tears verbs and kills clients.
+//! They check that the clients' outcomes are linearizable.
 //!
-//! An index implements [`RemoteIndex`] and a way to create and to open it; [`check`] runs it with
-//! many seeds. Each seed is a run of its own: its keys, its operations, the torn verbs, the deaths
-//! of clients. A failure prints its seed, and the command that replays it. [`Faulty`] is an
-//! endpoint with a fault, for tests of the tests.
+//! An index implements [`RemoteIndex`], and its creation and opening; [`check`] runs it with many
+//! seeds. Each seed is a run of its own: its keys, its operations, the torn verbs, the deaths of
+//! clients. A failure prints its seed, and the command that replays it. [`Faulty`] is an endpoint
+//! with a fault, for tests of the tests.
 //!
 //! `ShmNodes` are memory nodes in shared memory, for tests under real threads.
 

@@ -6,28 +6,28 @@ use std::time::Duration;
 /// The size of runs. The events of each are drawn from its seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Memory nodes, and the bytes of each.
+    /// Number of memory nodes.
     pub nodes: usize,
     /// The memory of each node, in bytes.
     pub node_bytes: usize,
-    /// Clients that work at the same time.
+    /// Number of clients that work at the same time.
     pub clients: u32,
-    /// Operations of each.
+    /// Number of operations of each client.
     pub operations: usize,
-    /// Keys from 0 on that they share: few, so that they meet.
+    /// Number of keys, from 0 on, that the clients share: few, so that their operations collide.
     pub keys: u64,
-    /// The part of the clients that die, each at any of its verbs.
+    /// Share of the clients that die, each at any of its verbs.
     pub dying: f64,
-    /// The part of the operations that remove a key; of the others half read one.
+    /// Share of the operations that remove a key; of the others half read one.
     pub removing: f64,
-    /// The part of the operations that neither remove nor read that update a key; the others insert
-    /// it.
+    /// Share of the updates among the operations that neither remove nor read; the others insert
+    /// the key.
     pub updating: f64,
-    /// The part of the updates that do not ask for the value before.
+    /// Share of the updates that do not request the value before.
     pub overwriting: f64,
-    /// How verbs are torn.
+    /// The tearing of verbs.
     pub delivery: Delivery,
-    /// A client that has not done its operations in this virtual time counts as hanging.
+    /// Virtual time after which a client that has not finished its operations counts as hanging.
     pub patience: Duration,
 }
 

@@ -19,20 +19,20 @@ use std::time::{Duration, Instant};
 /// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Operations that were answered.
+    /// Number of operations with an outcome.
     pub answered: usize,
-    /// Writes that were not, as their clients died or cannot know.
+    /// Number of writes without one, because their clients died or cannot know it.
     pub unanswered: usize,
 }
 
-/// The fault of a run.
+/// The failure of a run.
 #[derive(Debug)]
 pub enum Failure {
-    /// The index could not be made or opened, or an operation was refused.
+    /// The index could not be created or opened, or an operation was refused.
     Refused(FabricError),
     /// The number of living clients that have not ended in time.
     Hangs(usize),
-    /// The operations on a key cannot be ordered.
+    /// The operations on a key cannot be linearized.
     NotLinearizable {
         /// The key.
         key: u64,
@@ -54,20 +54,20 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs `system` with many seeds, as [`each_seed`].
+/// Runs `system` with many seeds, as [`each_seed`] does.
 ///
 /// # Panics
-/// A run has failed; the message says how to replay it.
+/// A run has failed; the message has the command that replays it.
 pub fn check(count: u64, plan: &Plan, system: &impl System) {
     each_seed(count, |seed| run(seed, plan, system));
 }
 
-/// Calls `test` with many seeds and prints how many they were and how many a second. The seeds are
-/// those from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only `NEARFIELD_SEED`, if the
-/// environment sets them.
+/// Calls `test` with many seeds and prints the number of runs and their rate. The seeds are those
+/// from 0 up to `count`, or to `NEARFIELD_SEEDS`, or only `NEARFIELD_SEED`, if the environment sets
+/// them.
 ///
 /// # Panics
-/// A run has failed; the message says how to replay it.
+/// A run has failed; the message has the command that replays it.
 pub fn each_seed<E: fmt::Display>(count: u64, mut test: impl FnMut(u64) -> Result<Report, E>) {
     let start = Instant::now();
     let (mut runs, mut total) = (0_u64, Report::default());
@@ -81,7 +81,7 @@ pub fn each_seed<E: fmt::Display>(count: u64, mut test: impl FnMut(u64) -> Resul
     if let Some(failure) = failure {
         panic!("{failure}");
     }
-    // Not `println`, which the test harness keeps.
+    // The test harness would capture `println`.
     let _ = writeln!(
         std::io::stderr(),
         "{runs} seeds, {:.0} seeds/s: {} operations answered, {} writes never",
@@ -91,10 +91,10 @@ pub fn each_seed<E: fmt::Display>(count: u64, mut test: impl FnMut(u64) -> Resul
     );
 }
 
-/// One run, and its counts.
+/// Makes one run. Returns its counts.
 ///
 /// # Errors
-/// The fault.
+/// The failure.
 pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Failure> {
     let mut random = SmallRng::seed_from_u64(seed);
     let network = Preset::ConnectX6.parameters();
@@ -116,13 +116,14 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
 
     for client in 1..=plan.clients {
         if random.random_bool(plan.dying) {
-            // Operations take several verbs. A client whose death comes after its last verb lives.
+            // Operations take several verbs. A client survives if its planned death is after its
+            // last verb.
             let verbs = plan.operations as u64 * 6;
             simulation.kill_at_verb(client, random.random_range(0..verbs));
         }
         let steps = (0..plan.operations).map(|step| {
             let key = random.random_range(0..plan.keys);
-            // No two writes are of the same value.
+            // No two writes have the same value.
             let value = u64::from(client) << 32 | (step as u64 + 1);
             let asked = if random.random_bool(plan.removing) {
                 Asked::Remove
@@ -146,7 +147,7 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
     }
     finish(&mut simulation, plan, &refused)?;
 
-    // A later client finds all keys as the others have left them.
+    // A later client reads all keys as the others have left them.
     let steps = (0..plan.keys).map(|key| (key, Asked::Get)).collect();
     let last = plan.clients + 1;
     work(&mut simulation, system, last, steps, &history, &refused);
@@ -154,11 +155,11 @@ pub fn run<S: System>(seed: u64, plan: &Plan, system: &S) -> Result<Report, Fail
     judge(history.calls())
 }
 
-/// A client has a session of its own, and another one each time that it cannot know whether an
-/// operation was done. These numbers are so far apart.
+/// Distance of session numbers. A client has a session of its own, and another one each time that
+/// it cannot know if an operation was executed.
 const SESSIONS: u32 = 1 << 16;
 
-/// Has a client do operations one after the other.
+/// Makes a client execute operations one after the other.
 fn work<S: System>(
     simulation: &mut Simulation,
     system: &S,
@@ -180,7 +181,7 @@ fn work<S: System>(
                     Asked::Insert(value) => index.insert(key, value).await,
                     Asked::Put(value) => index.put(key, value).await.map(|()| None),
                     Asked::Update(value) => index.update(key, value).await,
-                    // Only the presence of a value counts.
+                    // The outcome reports only the presence of a value.
                     Asked::Overwrite(value) => {
                         let was_there = index.overwrite(key, value).await;
                         was_there.map(|was_there| was_there.then_some(value))
@@ -189,7 +190,7 @@ fn work<S: System>(
                 };
                 match met {
                     Ok(met) => history.end(call, met),
-                    // It may yet take effect, also after later operations.
+                    // The operation may still take effect, even after later ones.
                     Err(FabricError::NodeLost { .. }) => session += SESSIONS,
                     Err(error) => return Err(error),
                 }
@@ -219,7 +220,7 @@ fn finish(
     Ok(())
 }
 
-/// Checks that the calls on each key can be ordered.
+/// Checks that the calls on each key can be linearized.
 fn judge(mut calls: Vec<Call>) -> Result<Report, Failure> {
     calls.sort_by_key(|call| call.key);
     for of_key in calls.chunk_by(|one, other| one.key == other.key) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Memory nodes that threads of this process serve as long as this lives.
+/// Memory nodes that threads of this process serve until this is dropped.
 #[derive(Debug)]
 pub struct ShmNodes {
     names: Vec<String>,
@@ -43,17 +43,17 @@ impl ShmNodes {
         Ok(served)
     }
 
-    /// The names to attach to, in the order of the nodes' numbers.
+    /// Returns the names to attach to, in the order of the nodes' numbers.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The bytes of all nodes that are allocated.
+    /// Returns the number of allocated bytes of all nodes.
     pub fn allocated_bytes(&self) -> u64 {
         self.nodes.iter().map(|node| node.allocated_bytes()).sum()
     }
 
-    /// The memory of the nodes, in this order.
+    /// Returns the memory of the nodes, in this order.
     pub fn words(&self) -> impl Iterator<Item = &[AtomicU64]> {
         self.nodes.iter().map(|node| node.words())
     }

@@ -1,4 +1,4 @@
-//! Small correct indexes, and faults planted in them that the runs must find.
+//! Small correct indexes, and planted faults that the runs must find.
 
 use nearfield_fabric::recovery::lease::Locker;
 use nearfield_fabric::transport::sim::SimEndpoint;
@@ -6,7 +6,7 @@ use nearfield_fabric::{Endpoint, FabricError, GlobalAddress, NodeId, Verb};
 use nearfield_fabric_testkit::{Failure, Plan, RemoteIndex, System, check, run};
 use std::time::Duration;
 
-/// Where the address of the slots stands.
+/// The address of the word that holds the slots' address.
 const ROOT: GlobalAddress = GlobalAddress::new(NodeId(0), 64);
 const KEYS: u64 = 4;
 const SLOT_BYTES: u64 = 192;
@@ -28,13 +28,13 @@ fn some(value: u64) -> Option<u64> {
     (value != 0).then_some(value)
 }
 
-/// The value after an update of an old one.
+/// Returns the value after an update of an old one.
 fn updated(before: u64, value: u64) -> u64 {
     if before == 0 { 0 } else { value }
 }
 
-/// An index whose clients differ from each other only by their endpoint. The closure makes one from
-/// it and from the address of the slots.
+/// An index whose clients differ only by their endpoint. The closure creates one from the endpoint
+/// and from the address of the slots.
 struct Opened<F>(F);
 
 impl<I, F> System for Opened<F>
@@ -73,7 +73,7 @@ fn words(swaps: bool) -> impl System {
     })
 }
 
-/// An update puts keys there that are not.
+/// Creates an index in which an update inserts keys that are absent.
 fn putting() -> impl System {
     Opened(move |endpoint, slots| WordsIndex {
         endpoint,
@@ -91,7 +91,7 @@ fn lines(fault: Fault) -> impl System {
     })
 }
 
-/// `asks`: whether a holder checks that it still holds the lock.
+/// Creates an index with leases. With `asks`, a holder checks that it still holds the lock.
 fn leased(lease: Duration, asks: bool) -> impl System {
     Opened(move |endpoint: SimEndpoint, slots| LeasedIndex {
         locker: Locker::new(endpoint.client() as u16, lease),
@@ -101,7 +101,7 @@ fn leased(lease: Duration, asks: bool) -> impl System {
     })
 }
 
-/// A word for each key, swapped. A dead client leaves no unfinished change.
+/// An index with a word for each key, which is swapped. A dead client leaves no unfinished change.
 struct WordsIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
@@ -163,7 +163,7 @@ impl RemoteIndex for WordsIndex {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Readers take halves of different versions.
+    /// Readers combine halves of different versions.
     NoVersions,
     /// Writers do not exclude each other.
     NoLock,
@@ -171,14 +171,15 @@ enum Fault {
     EarlyUnlock,
 }
 
-/// Two lines for each key, each with a version and half of the value, and a lock in a third.
+/// An index with two lines for each key, each with a version and half of the value, and a lock in a
+/// third.
 struct LinesIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
     fault: Fault,
 }
 
-/// The versions of both lines, and the value.
+/// Returns the versions of both lines, and the value.
 fn decode(bytes: &[u8; 128]) -> ([u64; 2], u64) {
     let word = |at: usize| {
         let mut word = [0; 8];
@@ -256,8 +257,9 @@ impl RemoteIndex for LinesIndex {
     }
 }
 
-/// For each key a word that selects one of two buffers for the value, and a lock that is taken over
-/// from dead clients. In any state that they leave, the word selects the committed value.
+/// An index with a word for each key that selects one of two buffers for the value, and a lock that
+/// is taken over from dead clients. In any state that they leave, the word selects the committed
+/// value.
 struct LeasedIndex {
     endpoint: SimEndpoint,
     slots: GlobalAddress,
@@ -265,8 +267,8 @@ struct LeasedIndex {
     asks: bool,
 }
 
-/// A slot: the commit word, the lock and, in the two other lines, the buffers. The lowest bit of
-/// the word says which.
+/// Offset of the lock in a slot. The commit word is before it, and the two buffers are in the two
+/// other lines. The lowest bit of the commit word selects the buffer.
 const LOCK: u64 = 8;
 
 impl LeasedIndex {
@@ -280,7 +282,7 @@ impl LeasedIndex {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// The commit word, and the value that it says is there.
+    /// Returns the commit word, and the value that it selects.
     async fn committed(&self, slot: GlobalAddress) -> Result<(u64, u64), FabricError> {
         loop {
             let commit = self.word(slot).await?;
@@ -353,7 +355,7 @@ fn mortal() -> Plan {
     }
 }
 
-/// The first failure among some seeds.
+/// Returns the first failure among some seeds.
 fn found(plan: &Plan, system: &impl System) -> Option<Failure> {
     (0..500).find_map(|seed| run(seed, plan, system).err())
 }
@@ -405,7 +407,7 @@ fn faults_are_found() {
     for fault in [Fault::NoVersions, Fault::NoLock, Fault::EarlyUnlock] {
         assert!(unordered(found(&Plan::default(), &lines(fault))));
     }
-    // Others take the lock over while its holder is at work.
+    // Others take the lock over while its holder works.
     let hasty = leased(Duration::from_micros(5), false);
     assert!(unordered(found(&Plan::default(), &hasty)));
 }
