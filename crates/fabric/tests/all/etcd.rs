@@ -1,6 +1,6 @@
 //! Membership with real etcd processes that are started, killed and started again.
 //!
-//! Without etcd (Debian's etcd-server) the tests print that and pass, unless
+//! Without etcd (Debian's etcd-server) the tests print a note and pass, unless
 //! `NEARFIELD_REQUIRE_ETCD=1`.
 
 use nearfield_fabric::NodeId;
@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 const LEASE: Duration = Duration::from_secs(2);
-/// Nothing here takes so long unless it hangs, however busy the machine is.
+/// A limit that only a hanging test reaches, even on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
 fn urls(cluster: &Cluster) -> EtcdMembers {
@@ -25,7 +25,7 @@ fn urls(cluster: &Cluster) -> EtcdMembers {
 
 type Events = Receiver<RegistrationEvent>;
 
-/// A node that is registered at `shm:NAME` with 4096 bytes.
+/// Registers a node at `shm:NAME` with 4096 bytes.
 fn try_register(
     members: &EtcdMembers,
     name: &str,
@@ -64,15 +64,15 @@ fn numbers(nodes: &[Node]) -> Vec<(u16, &str)> {
         .collect()
 }
 
-/// A registration whose process dies: its lease is neither revoked nor renewed. Returns the URL of
-/// its etcd member, which no longer answers.
+/// A connection to etcd that can be cut, so that a registration over it seems to die: its lease is
+/// neither revoked nor renewed.
 struct Severed {
     stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
     members: EtcdMembers,
 }
 
 impl Severed {
-    /// A way to etcd that can be cut.
+    /// Creates a connection to etcd that can be cut.
     fn new(cluster: &Cluster) -> Severed {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
@@ -124,7 +124,7 @@ fn nodes_are_found_numbered_and_lost() {
     let changes = membership.changes();
     let left = try_register_for(LONG * 10, &members, "left", None);
     let (left, _) = left.expect("it is registered");
-    // Nodes that come close together may be told in the order of their numbers.
+    // Nodes that register close together may be reported in the order of their numbers.
     let told = |registration: &Registration| {
         assert_eq!(next(&changes), Change::Found(registration.node().clone()));
     };
@@ -140,12 +140,12 @@ fn nodes_are_found_numbered_and_lost() {
     let late = Membership::follow(&members).expect("etcd");
     assert_eq!(late.nodes(), membership.nodes());
 
-    // The watch tells of a node that ends, long before its lease runs out.
+    // The watch reports a node that ends, long before its lease expires.
     let (ended, began) = (left.node().clone(), Instant::now());
     drop(left);
     assert_eq!(next(&changes), Change::Lost(ended.clone()));
     assert!(began.elapsed() < LONG);
-    // By its name it has its number again, which no other node has had meanwhile.
+    // The name has its number again, which no other node has had meanwhile.
     let (other, _) = register(&members, "other");
     let (again, _) = register(&members, "left");
     assert_eq!(
@@ -177,7 +177,7 @@ fn names_and_numbers_are_not_given_twice() {
         "node 0 is \"left\" and cannot be \"right\" too"
     );
     drop(left);
-    // Also while no process serves it.
+    // The same holds while no process serves the name.
     assert_eq!(
         refused("right", Some(0)),
         "node 0 is \"left\" and cannot be \"right\" too"
@@ -188,7 +188,7 @@ fn names_and_numbers_are_not_given_twice() {
     );
     assert!(refused("a/b", None).starts_with("\"a/b\" is no name of a memory node"));
 
-    // Of many that want one name or a number at once, each number has one.
+    // If many nodes want one name or number at once, each number has one of them.
     let threads: Vec<_> = (0..8)
         .map(|number| {
             let members = members.clone();
@@ -230,7 +230,7 @@ fn the_dead_are_lost_when_their_lease_runs_out_and_may_come_back() {
     let changes = membership.changes();
     let (dead, events) = register(&way.members, "left");
     assert_eq!(next(&changes), Change::Found(dead.node().clone()));
-    // Three renewals later, so that the observed lease is not the first grant.
+    // Wait for three renewals, so that the observed lease is not the first grant.
     std::thread::sleep(LEASE + LEASE / 4);
     assert!(events.try_recv().is_err());
     assert!(changes.try_recv().is_err());
@@ -270,7 +270,7 @@ fn etcd_may_be_killed_and_come_back_with_what_it_knew_or_without() {
     for forgets in [false, true] {
         cluster.kill(0);
         until("the outage is known", || membership.outage().is_some());
-        // Longer than the leases.
+        // The outage is longer than the leases.
         std::thread::sleep(LEASE + LEASE / 2);
         assert_eq!(membership.nodes(), all);
         if forgets {
@@ -293,18 +293,19 @@ fn etcd_may_be_killed_and_come_back_with_what_it_knew_or_without() {
             };
             assert_eq!(then, expected);
         }
-        // Until a node that had not come back would be told as lost, and the leases would end.
+        // Wait so long that a node that had not come back would be reported as lost, and the leases
+        // would expire.
         std::thread::sleep(LEASE * 2);
         let fresh = Membership::follow(&members).expect("etcd");
         assert_eq!(fresh.nodes(), all);
         assert_eq!(membership.nodes(), all);
         assert_eq!(changes.try_iter().collect::<Vec<_>>(), []);
     }
-    // Changes are heard as before.
+    // Changes are reported as before.
     drop(left);
     assert_eq!(next(&changes), Change::Lost(all[0].clone()));
 
-    // A node that ends while etcd has lost all that it held is lost, although later.
+    // A node that ends while etcd has lost all its data is lost, although later.
     cluster.kill(0);
     until("the outage is known", || membership.outage().is_some());
     drop(right);
@@ -328,7 +329,7 @@ fn three_members_lose_their_leader() {
     for _ in 0..2 {
         let leader = cluster.leader();
         cluster.kill(leader);
-        // At once, while there is no leader.
+        // This works at once, while there is no leader.
         let began = Instant::now();
         let (right, _) = register(&members, "right");
         assert!(began.elapsed() < LONG);
@@ -357,7 +358,7 @@ fn what_is_not_understood_is_refused_by_name() {
     let membership = Membership::follow(&members).expect("etcd");
     let changes = membership.changes();
     assert_eq!(next(&changes), Change::Found(left.node().clone()));
-    // nearfield/node/new: {"version":2}, and nearfield/node/junk: junk.
+    // The values are nearfield/node/new: {"version":2}, and nearfield/node/junk: junk.
     let url = cluster.url(0);
     let new = r#"{"key":"bmVhcmZpZWxkL25vZGUvbmV3","value":"eyJ2ZXJzaW9uIjoyfQ=="}"#;
     let junk = r#"{"key":"bmVhcmZpZWxkL25vZGUvanVuaw==","value":"anVuaw=="}"#;
@@ -404,7 +405,7 @@ fn etcd_that_does_not_answer_is_told_soon() {
     let short = short.expect_err("too short").to_string();
     assert_eq!(short, "a lease of 1s is not between 2 and 3600 seconds");
 
-    // Something that is not etcd.
+    // A server that is not etcd.
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", other.local_addr().expect("bound"));
     std::thread::spawn(move || {

@@ -32,7 +32,7 @@ fn attach(name: &str) -> ShmEndpoint {
 
 /// Serves a node meanwhile.
 fn served<T>(node: &ShmNode, act: impl FnOnce() -> T) -> T {
-    /// Also if a test fails.
+    /// A guard that stops the node, even if a test fails.
     struct Stop<'s>(&'s AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -50,7 +50,7 @@ fn served<T>(node: &ShmNode, act: impl FnOnce() -> T) -> T {
 /// The test that plays the roles of other processes.
 const ROLES: &str = "shm::process_in_a_role";
 
-/// One of the other processes, when this program is executed for it; else nothing.
+/// Plays the role of another process, if this program is executed for one; otherwise does nothing.
 #[test]
 fn process_in_a_role() {
     let Some(role) = Role::of_this_process() else {
@@ -97,7 +97,7 @@ fn what_processes_allocate_is_theirs_and_comes_back() {
     assert_eq!(node.allocated_bytes(), 0);
 }
 
-/// Makes as many calls as can be in flight, and never polls them again.
+/// Makes the largest number of calls in flight, and never polls them again.
 fn hold(endpoint: &ShmEndpoint) {
     let call = || Box::pin(endpoint.allocate(NODE, 64)) as Pin<Box<dyn Future<Output = _>>>;
     let mut calls: Vec<_> = (0..64).map(|_| call()).collect();
@@ -119,7 +119,7 @@ fn a_killed_client_holds_up_nobody_and_keeps_nothing() {
         let endpoint = attach(node.name());
         until("calls", || word(&endpoint, 64) != 0);
         if !answered {
-            // Before the node has looked at its calls.
+            // The calls are dropped before the node has seen them.
             drop(holder);
             served(&node, || allocate_soon(&endpoint));
         } else {
@@ -139,7 +139,7 @@ fn allocate_soon(endpoint: &ShmEndpoint) {
     assert!(begin.elapsed() < LONG);
 }
 
-/// Calls whose clients no longer wait, made before the node looks and after it has answered.
+/// Calls whose clients no longer wait keep nothing, whether the node has replied before or not.
 #[test]
 fn dropped_calls_keep_nothing() {
     let node = node("drop");
@@ -155,7 +155,7 @@ fn dropped_calls_keep_nothing() {
         let _ = call.as_mut().poll(&mut context);
         let mut answered = Vec::from([call]);
         served(&node, || {
-            // There is a slot again as soon as the node has looked.
+            // A slot is free again as soon as the node has checked its calls.
             let chunk = block_on(endpoint.allocate(NODE, 64)).unwrap();
             answered.clear();
             block_on(endpoint.free(chunk, 64)).unwrap();
@@ -164,7 +164,8 @@ fn dropped_calls_keep_nothing() {
     }
 }
 
-/// The large pages in `/proc/self/smaps` of an object that this process maps, in KiB.
+/// Returns the size of the large pages in `/proc/self/smaps` of an object that this process maps,
+/// in KiB.
 fn mapped_large(name: &str) -> u64 {
     let maps = std::fs::read_to_string("/proc/self/smaps").expect("a process has maps");
     let mut is_it = false;
@@ -215,7 +216,7 @@ fn what_is_written_stays_while_pages_become_large() {
             assert!(bytes.iter().all(|&byte| byte == number as u8));
         }
     });
-    // Twice: by the node and by the client.
+    // The object is mapped twice: by the node and by the client.
     assert_eq!(mapped_large(&name) > 0, node.large_page_bytes() > 0);
     assert!(node.large_page_bytes() <= 128 * PIECE + (4 << 20));
 }
@@ -236,7 +237,7 @@ fn a_killed_node_is_lost_and_can_be_replaced() {
     let id = process.0.id();
     assert!(matches!(refused, ShmError::InUse { process, .. } if process == id));
 
-    // With a call in flight.
+    // The node is killed with a call in flight.
     process.stop();
     let mut call = Box::pin(endpoint.allocate(NODE, 64));
     let mut context = Context::from_waker(Waker::noop());
@@ -272,7 +273,7 @@ fn verbs_notice_a_killed_node_by_themselves() {
     let read = || block_on(endpoint.read(at(64), &mut [0; 8]));
     until("the loss", || read().is_err());
     assert!(begin.elapsed() < LONG);
-    // Takes the object away.
+    // Removes the object.
     drop(ShmNode::create(name, NODE, SIZE).unwrap());
 }
 
@@ -285,7 +286,7 @@ fn a_node_that_is_dropped_is_lost_at_once() {
     assert_eq!(read, Err(FabricError::NodeLost { node: NODE }));
 }
 
-/// The message with which a node is refused whose object was changed at an offset.
+/// Returns the message with which a node is refused after its object was changed at an offset.
 fn refused(offset: u64, bytes: &[u8]) -> String {
     let node = node("changed");
     let path = format!("/dev/shm/nearfield-{}", node.name());

@@ -1,7 +1,7 @@
 //! Memory nodes over UCX, with clients and nodes in processes of their own, some of which are
 //! killed: this test program executes itself in a role, and once more over chosen transports.
 //!
-//! Without the library the tests print that and pass, unless `NEARFIELD_REQUIRE_UCX` is set.
+//! Without the library the tests print a note and pass, unless `NEARFIELD_REQUIRE_UCX` is set.
 
 #![cfg(target_os = "linux")]
 
@@ -25,14 +25,14 @@ use std::task::{Context, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Set for a process that does the tests again.
+/// The variable that is set for a process that runs the tests again.
 const AGAIN: &str = "NEARFIELD_TEST_AGAIN";
 
-/// The connections of a node for each client over TCP, each of which is a file.
+/// Number of connections of a node for each client over TCP, each of which is a file.
 const CONNECTION_FILES: usize = 2;
-/// The state of a socket that listens, in `/proc/PID/net/tcp`.
+/// The state of a listening socket in `/proc/PID/net/tcp`.
 const LISTENS: &str = "0A";
-/// Where clients that read until they are killed count their reads.
+/// The word in which clients that read until they are killed count their reads.
 const READS: u64 = 128;
 
 const LOST: FabricError = FabricError::NodeLost { node: NODE };
@@ -58,18 +58,18 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A test has failed, and says more.
+            // A failed test has reported more.
             let _ = thread.join();
         }
     }
 }
 
-/// A node at any free port; `None`, and a reason printed, if there is no UCX.
+/// Starts a node at any free port. Returns `None`, and prints a reason, if there is no UCX.
 fn node(number: NodeId) -> Option<Served> {
     node_in_turn(number, &Arc::default())
 }
 
-/// The same; it does posts while it holds `turn`.
+/// Starts a node that executes posts while it holds `turn`.
 fn node_in_turn(number: NodeId, turn: &Arc<FairMutex<()>>) -> Option<Served> {
     let turn = Arc::clone(turn);
     let (said, heard) = mpsc::channel();
@@ -105,7 +105,7 @@ fn node_in_turn(number: NodeId, turn: &Arc<FairMutex<()>>) -> Option<Served> {
     }
 }
 
-/// Who holds the turn finds memory as it is between two posts.
+/// A thread that holds the turn finds memory as it is between two posts.
 #[test]
 fn no_post_takes_effect_while_others_have_their_turn() {
     let turn = Arc::new(FairMutex::new(()));
@@ -149,7 +149,7 @@ fn drive<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
 /// The test that plays the roles of other processes.
 const ROLES: &str = "ucx::process_in_a_role";
 
-/// One of the other processes, when this program is executed for it; else nothing.
+/// Plays the role of another process, if this program is executed for one; otherwise does nothing.
 #[test]
 fn process_in_a_role() {
     let Some(role) = Role::of_this_process() else {
@@ -202,8 +202,8 @@ fn roles_end_with_their_parents() {
     assert!(!is_killed && !output.status.success(), "{output:?}");
 }
 
-/// How many connections a process has that is the only one in its network namespace. One that is
-/// closed stays in the table for a while, but has no file (inode) any more.
+/// Returns the number of connections of a process that is the only one in its network namespace. A
+/// closed connection stays in the table for a while, but no longer has a file (inode).
 fn connections(process: &Process) -> usize {
     let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", process.0.id()));
     let table = table.expect("a process");
@@ -215,9 +215,9 @@ fn connections(process: &Process) -> usize {
     table.lines().skip(1).filter(is_open).count()
 }
 
-/// A node that is a process, and its address.
+/// Starts a node as a process. Returns it with its address.
 fn node_process() -> Option<(Process, String)> {
-    // Says why if there is no UCX.
+    // This prints the reason if there is no UCX.
     node(NODE)?;
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address").to_string();
@@ -265,8 +265,8 @@ fn what_processes_allocate_is_theirs_and_comes_back() {
     assert_eq!(node.end(), 0);
 }
 
-/// Reads in flight when a later verb of the same post changes their data. The answers are so long
-/// that the node cannot send them at once.
+/// Reads in flight do not see a change of their data by a later verb of the same post. The
+/// responses are so long that the node cannot send them at once.
 #[test]
 fn reads_see_nothing_of_what_their_post_writes_later() {
     let Some(node) = node(NODE) else { return };
@@ -277,7 +277,7 @@ fn reads_see_nothing_of_what_their_post_writes_later() {
         async move {
             let mut seen = vec![0; length];
             let from = at(4096 + 8);
-            // All tasks read the same; each writes its own part of it.
+            // All tasks read the same bytes; each writes its own part of them.
             let own = 4096 + 1000 * u64::from(task);
             for round in 0..3_u8 {
                 let written = [round + 1; 900];
@@ -300,7 +300,8 @@ fn reads_see_nothing_of_what_their_post_writes_later() {
     drive(posts);
 }
 
-/// Is raised when this is dropped, also by a panic, so that threads that look at it end.
+/// A guard that sets a flag when it is dropped, even by a panic, so that threads that check the
+/// flag end.
 struct Raised<'f>(&'f AtomicBool);
 
 impl Drop for Raised<'_> {
@@ -326,7 +327,7 @@ fn lines_are_read_and_written_as_one() {
                         break;
                     }
                     let bytes = [2 * round + writer; 640];
-                    // Begins and ends within lines.
+                    // The write begins and ends within lines.
                     block_on(endpoint.write(at(4096 - 32), &bytes)).expect("a node");
                 }
             });
@@ -345,7 +346,7 @@ fn lines_are_read_and_written_as_one() {
     });
 }
 
-/// A swap that compares one bit, of a word whose others change all the time.
+/// Swaps that compare one bit of a word succeed while its other bits change all the time.
 #[test]
 fn masked_swaps_succeed_whatever_the_other_bits_are() {
     let Some(node) = node(NODE) else { return };
@@ -366,7 +367,7 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                     let before = loop {
                         assert!(begin.elapsed() < LONG, "the lock is never given back");
                         let mut count = [0; 8];
-                        // The read behind the swap is from after it, repeated or not.
+                        // The read after the swap returns later data, even if both are repeated.
                         let mut verbs = [
                             Verb::Swap {
                                 at: at(64),
@@ -387,7 +388,7 @@ fn masked_swaps_succeed_whatever_the_other_bits_are() {
                     };
                     let after = (before + 1).to_le_bytes();
                     block_on(endpoint.write(at(128), &after)).expect("a word");
-                    // Releases the lock, and leaves the other bits.
+                    // This releases the lock, and leaves the other bits.
                     block_on(endpoint.add(at(64), 1 << 63)).expect("a word");
                 }
             });
@@ -487,7 +488,7 @@ fn dropped_posts_and_calls_keep_nothing() {
     }
     assert_eq!(word(&endpoint, 64), 200);
     drop(endpoint);
-    // Calls that were answered before they were dropped keep their memory until the client leaves.
+    // The memory of calls that completed before they were dropped stays until the client leaves.
     let left = node.end();
     assert!(left.is_multiple_of(64) && left < 200 * 64, "{left}");
 }
@@ -506,7 +507,8 @@ fn what_a_killed_client_has_written_and_allocated_stays() {
     assert_eq!(node.end(), 64);
 }
 
-/// Posts that are answered at length, so that the node has answers to send whenever one is killed.
+/// Posts verbs with long responses, so that the node always has responses to send when a client is
+/// killed.
 async fn read_until_killed(endpoint: &UcxEndpoint) {
     let mut seen = [0; 3000];
     loop {
@@ -525,7 +527,8 @@ async fn read_until_killed(endpoint: &UcxEndpoint) {
     }
 }
 
-/// How many files and connections a process has open, and how many kilobytes of memory it uses.
+/// Returns the number of files and connections that a process has open, and its memory in
+/// kilobytes.
 fn held(process: &Process) -> (usize, u64) {
     let of = |what| format!("/proc/{}/{what}", process.0.id());
     let files = std::fs::read_dir(of("fd")).expect("a process").count();
@@ -535,10 +538,10 @@ fn held(process: &Process) -> (usize, u64) {
     (files, word.expect("a size").parse().expect("kilobytes"))
 }
 
-/// Clients that are killed at any time, also while they connect.
+/// Clients that are killed at any time, even while they connect, leave nothing at their node.
 #[test]
 fn clients_that_are_killed_leave_nothing_at_their_node() {
-    // UCX itself ends the process of a node that owes a dead client several answers; and a client
+    // UCX itself ends the process of a node that owes a dead client several responses; and a client
     // that dies while it writes a message into shared memory blocks all later ones.
     let is = |name: &str| std::env::var(name).is_ok_and(|value| value == "y");
     if is("NEARFIELD_UCX_ONE_SIDED") || is("UCX_MM_ERROR_HANDLING") {
@@ -547,7 +550,8 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     let Some((process, address)) = node_process() else {
         return;
     };
-    // Nor in the machine: UCX's files in /dev/shm stay there if their process is killed meanwhile.
+    // They leave nothing in the machine either: UCX's files in /dev/shm would stay there if their
+    // process is killed meanwhile.
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.0.id()));
     assert!(!maps.expect("a process").contains("ucx_shm"));
     let endpoint = connect(&address);
@@ -556,17 +560,17 @@ fn clients_that_are_killed_leave_nothing_at_their_node() {
     for round in 0..60 {
         let clients =
             [0, 1, 2].map(|number| Process::start(ROLES, "read until killed", &address, number));
-        // Each fourth time the processes get to work before the kill.
+        // In each fourth round the processes work before the kill.
         let done = word(&endpoint, READS);
         until("some work", || {
             round % 4 != 0 || word(&endpoint, READS) > done + 1000
         });
         std::thread::sleep(Duration::from_millis(random.random_range(0..80)));
         drop(clients);
-        // It serves others meanwhile.
+        // The node serves others meanwhile.
         block_on(endpoint.add(at(64), 1)).expect("a node");
         if round == 20 {
-            // The memory that it keeps for later clients.
+            // The memory that the node keeps for later clients is allocated by now.
             before = held(&process);
         }
     }
@@ -585,7 +589,7 @@ fn a_killed_node_is_lost_with_what_is_under_way() {
     };
     let endpoint = connect(&address);
     block_on(endpoint.write(at(64), &[7; 8])).expect("a node");
-    // So that the verbs are certainly in flight.
+    // Stop the process so that the verbs are certainly in flight.
     process.stop();
     let mut buffers = [[0; 64]; 16];
     let mut context = Context::from_waker(Waker::noop());
@@ -611,7 +615,8 @@ fn a_killed_node_is_lost_with_what_is_under_way() {
     assert!(matches!(error, UcxError::Absent { .. }), "{error}");
 }
 
-/// As when its machine is cut off: no connection breaks.
+/// A node that stands still, as when its machine is cut off, breaks no connection and is lost after
+/// five seconds.
 #[test]
 fn a_node_that_stands_still_is_lost_after_five_seconds() {
     let Some((process, address)) = node_process() else {
@@ -658,7 +663,7 @@ fn what_cannot_be_served_or_connected_to_is_refused_by_name() {
     assert!(matches!(error, UcxError::Absent { .. }), "{error}");
 }
 
-/// Creates `count` machines; `None`, and a printed reason, if this user may not.
+/// Creates `count` machines. Returns `None`, and prints a reason, if this user may not.
 fn machines(count: u8) -> Option<Machines> {
     match Machines::new(count) {
         Ok(machines) => Some(machines),
@@ -669,7 +674,7 @@ fn machines(count: u8) -> Option<Machines> {
     }
 }
 
-/// A process on a machine, where the node's is the second.
+/// Starts a process on a machine; the node's machine is the second.
 fn start_on(machines: &Machines, machine: usize, role: &str, number: u64) -> Process {
     let address = format!("{}:7000", machines.address(1));
     Process::start_by(&machines.on(machine), ROLES, role, &address, number)
@@ -690,8 +695,8 @@ fn nodes_of_another_machine_are_reached_until_the_cable_is_cut() {
     start_on(&machines, 0, "cut the cable", 0).succeeds();
 }
 
-/// Clients that die while their machine is cut off: the node learns of it only when the system
-/// gives up, which it does sooner here.
+/// A node drops clients that die while their machine is cut off. It notices only when the system
+/// gives up, which is set to happen sooner here.
 #[test]
 fn a_node_parts_with_clients_that_vanish() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
@@ -699,7 +704,7 @@ fn a_node_parts_with_clients_that_vanish() {
     }
     let Some(machines) = machines(3) else { return };
     let on_node = machines.on(1);
-    // For clients with an answer in flight, and for others.
+    // The settings are for clients with a response in flight, and for others.
     let retries = "echo 3 > /proc/sys/net/ipv4/tcp_retries2";
     let told = Command::new("ip")
         .args(&on_node[1..])
@@ -725,7 +730,7 @@ fn a_node_parts_with_clients_that_vanish() {
         .status();
     assert!(cut.expect("ip").success());
     drop((busy, idle));
-    // It serves others meanwhile.
+    // The node serves others meanwhile.
     let counting = [0, 1].map(|number| start_on(&machines, 0, "count", number));
     counting.into_iter().for_each(Process::succeeds);
     start_on(&machines, 0, "check counts", 2).succeeds();
@@ -744,9 +749,9 @@ fn cut_the_cable(endpoint: &UcxEndpoint) {
     assert!(begin.elapsed() < LONG);
 }
 
-/// All other tests again, over TCP alone; over shared memory, which UCX uses only on request,
+/// All other tests pass again over TCP alone; over shared memory, which UCX uses only on request,
 /// because it does not notice at once that another process has ended; and by the requests for
-/// adapters, which UCX executes by messages of its own where there are none.
+/// adapters, which UCX executes by messages of its own if there are none.
 #[test]
 fn all_of_this_holds_over_chosen_transports() {
     if std::env::var_os(AGAIN).is_some() || node(NODE).is_none() {
@@ -761,8 +766,8 @@ fn all_of_this_holds_over_chosen_transports() {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.arg("ucx::").env(AGAIN, "1").envs(environment);
         let (output, is_killed) = output_within(&mut command, 5 * LONG);
-        // Where UCX ends a process, it says why in standard error, and the program says which tests
-        // take more than a minute.
+        // If UCX ends a process, it prints the reason to standard error. The program prints which
+        // tests take more than a minute.
         let [text, errors] =
             [&output.stdout, &output.stderr].map(|all| String::from_utf8_lossy(all));
         let success = output.status.success();

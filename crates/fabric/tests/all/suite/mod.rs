@@ -37,7 +37,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Nothing here takes so long unless it hangs, however busy the machine is.
+/// A limit that only a hanging test reaches, even on a busy machine.
 pub const LONG: Duration = Duration::from_secs(120);
 
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -54,16 +54,16 @@ pub fn word(endpoint: &impl Endpoint, offset: u64) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// A process in a role, which is killed if it is not waited for.
+/// A process in a role. A drop kills it.
 pub struct Process(pub Child);
 
 impl Process {
-    /// `test` is the name of the test that plays the role.
+    /// Starts a process. `test` is the name of the test that plays the role.
     pub fn start(test: &str, role: &str, name: &str, number: u64) -> Process {
         Process::start_by(&[], test, role, name, number)
     }
 
-    /// Has other programs start it, such as `ip netns exec there`.
+    /// Starts a process by other programs, such as `ip netns exec there`.
     pub fn start_by(others: &[&str], test: &str, role: &str, name: &str, number: u64) -> Process {
         let program = std::env::current_exe().expect("this program");
         let words: Vec<OsString> = others.iter().map(OsString::from).collect();
@@ -75,7 +75,7 @@ impl Process {
         Process(child.expect("this program runs"))
     }
 
-    /// What starts it by these words.
+    /// Returns the command that starts the process by these words.
     pub fn command(words: &[OsString], test: &str, role: &str, name: &str, number: u64) -> Command {
         let (program, arguments) = words.split_first().expect("a program");
         let mut command = Command::new(program);
@@ -97,8 +97,8 @@ impl Process {
         waitpid(Some(id), WaitOptions::UNTRACED).expect("it stops");
     }
 
-    /// Waits for longer than a role waits for anything, so that the role says first what never
-    /// came.
+    /// Waits for longer than a role waits for anything, so that the role reports first which event
+    /// never came.
     pub fn succeeds(mut self) {
         let begin = Instant::now();
         while self.0.try_wait().expect("a process").is_none() {
@@ -111,14 +111,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended by itself, so ignore an error.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs a program until it has ended, and all processes that have inherited its output: what they
-/// said, and whether it had to be killed after such a time.
+/// Runs a program until it has ended, and all processes that have inherited its output. Returns
+/// their output, and true if the program had to be killed after `time`.
 pub fn output_within(command: &mut Command, time: Duration) -> (Output, bool) {
     let child = command
         .stdin(Stdio::null())
@@ -132,7 +132,7 @@ pub fn output_within(command: &mut Command, time: Duration) -> (Output, bool) {
     let in_time = heard.recv_timeout(time);
     let is_killed = in_time.is_err();
     let output = in_time.or_else(|_| {
-        // It may have ended, and not who has its output.
+        // The program may have ended, but not the process that has its output.
         let _ = kill_process(id, Signal::KILL);
         heard.recv_timeout(time)
     });
@@ -147,25 +147,25 @@ pub fn run(test: &str, role: &str, name: &str, count: u64) {
     processes.into_iter().for_each(Process::succeeds);
 }
 
-/// The task of a process.
+/// The role of a process.
 pub struct Role {
     pub role: String,
-    /// The node's.
+    /// The node's name.
     pub name: String,
-    /// Of several that do the same.
+    /// The process's number among several in the same role.
     pub number: u64,
 }
 
 impl Role {
-    /// The role of this process, if it has one.
+    /// Returns the role of this process, if it has one.
     pub fn of_this_process() -> Option<Role> {
         let role = std::env::var(ROLE).ok()?;
-        // A parent that is aborted drops nothing. Who waits for the end of its output would wait
-        // for this process, which has inherited that.
+        // A parent that is aborted drops nothing. A process that waits for the end of the parent's
+        // output would wait for this process, which has inherited the output.
         set_parent_process_death_signal(Some(Signal::KILL)).expect("Linux has it");
         let parent = std::env::var(PARENT).expect("a parent");
         if std::os::unix::process::parent_id().to_string() != parent {
-            // It has ended before that.
+            // The parent has ended before that.
             std::process::exit(1);
         }
         let name = std::env::var(NAME).expect("a name");
@@ -174,7 +174,7 @@ impl Role {
         Some(Role { role, name, number })
     }
 
-    /// Executes the tasks that transports have in common.
+    /// Plays the roles that transports have in common.
     pub fn play(&self, endpoint: &impl Endpoint) {
         match self.role.as_str() {
             "count" => block_on(count(endpoint)),
@@ -209,14 +209,14 @@ async fn count(endpoint: &impl Endpoint) {
     }
 }
 
-/// The final state after processes had the role `count`.
+/// Checks the final state after processes had the role `count`.
 pub fn check_counts(endpoint: &impl Endpoint, processes: u64) {
     assert_eq!(word(endpoint, 64), 0);
     assert_eq!(word(endpoint, 256), processes * COUNTS);
     assert_eq!(word(endpoint, 320), 2 * processes * COUNTS);
 }
 
-/// Data that begin and end within words, then a flag, until the reader has enough.
+/// Writes data that begin and end within words, then a flag, until the reader has enough.
 async fn write_with_flag(endpoint: &impl Endpoint) {
     let mut round = 0_u64;
     let begin = Instant::now();
@@ -243,13 +243,13 @@ async fn write_with_flag(endpoint: &impl Endpoint) {
     }
 }
 
-/// A client that reads a flag reads the data written before it, and an earlier read is not newer
-/// than the flag. Meanwhile another process has the role `write`.
+/// Checks that a client that reads a flag reads the data written before it, and that an earlier
+/// read is not newer than the flag. Meanwhile another process has the role `write`.
 pub fn read_with_flag(endpoint: &impl Endpoint) {
     let (mut flag, mut data, mut after) = ([0; 8], [0; 301], [0; 8]);
     let mut seen = std::collections::BTreeSet::new();
     let begin = Instant::now();
-    // Few are seen for each turn of the scheduler where a core is shared.
+    // If processes share a core, a reader sees few values in each time slice of the scheduler.
     while seen.len() < 200 {
         assert!(begin.elapsed() < LONG, "the writer has stopped");
         let mut verbs = [
@@ -318,7 +318,7 @@ async fn cross(endpoint: &impl Endpoint, number: u64) {
     }
 }
 
-/// The final state after two processes had the role `cross`.
+/// Checks the final state after two processes had the role `cross`.
 pub fn check_crossings(endpoint: &impl Endpoint) {
     for round in 0..CROSSINGS {
         let blind = word(endpoint, 8192 + 8 * round);
@@ -351,7 +351,7 @@ async fn allocate_and_free(endpoint: &impl Endpoint, number: u64) {
     }
 }
 
-/// The common behaviour of all transports.
+/// Tests the common behaviour of all transports.
 pub async fn scenario(endpoint: &impl Endpoint, number: NodeId) {
     assert_eq!(endpoint.nodes(), [number]);
     let at = |offset| GlobalAddress::new(number, offset);
@@ -390,7 +390,7 @@ pub async fn scenario(endpoint: &impl Endpoint, number: NodeId) {
     assert_eq!(found, [Some(0), Some(5), Some(0xab05), Some(0xab05)]);
     assert_eq!(endpoint.add(at(512), 0).await, Ok(0xab04));
 
-    // Nothing of a post is done if some of it cannot be.
+    // A post is not executed in part if a verb of it is invalid.
     let mut verbs = [
         Verb::Write {
             to: at(600),
