@@ -7,19 +7,19 @@ use crate::error::FabricError;
 use crate::verb::Verb;
 use std::time::Instant;
 
-/// Verbs of a post to a node, in one message.
+/// The verbs of a post to a node, in one message.
 pub struct Asked<'p> {
-    /// Of the client's nodes.
+    /// The index of the node among the client's nodes.
     node: usize,
-    /// Of the post's verbs.
+    /// The indices of the verbs among the post's verbs.
     verbs: Vec<usize>,
-    /// None until the message was sent.
+    /// The request and the time of sending; `None` until the message is sent.
     sent: Option<(Awaited<'p>, Instant)>,
     is_done: bool,
 }
 
 impl<'p> Asked<'p> {
-    /// With one of the post's verbs.
+    /// Begins with one of the post's verbs.
     pub fn new(node: usize, verb: usize) -> Asked<'p> {
         Asked {
             node,
@@ -46,13 +46,13 @@ impl<'p> Asked<'p> {
         message
     }
 
-    /// Sends them, and wants no answer.
+    /// Sends the verbs without requesting a reply.
     pub fn tell(&self, client: &Client, verbs: &[Verb<'_>]) {
         let message = self.message(Request::Tell, 0, verbs);
         client.say(&client.nodes[self.node], message);
     }
 
-    /// True if all is done.
+    /// Sends the verbs, or receives the reply. Returns true if all is done.
     ///
     /// # Errors
     /// `NodeLost`.
@@ -77,7 +77,7 @@ impl<'p> Asked<'p> {
                 rest = rest.and_then(|rest| batch::take(&mut verbs[*verb], rest));
             }
             self.is_done = true;
-            // One that answers so is no node of ours any more.
+            // A peer that sends such a reply is not a node of ours any more.
             return if rest.is_some_and(<[u8]>::is_empty) {
                 Ok(true)
             } else {

@@ -1,13 +1,15 @@
-//! The verbs of a post as one message, where the node's processor does them, and the answer.
+//! The verbs of a post as one message, if the node's processor executes them, and the reply.
 //!
 //! ```text
-//!   read     1 │ offset │ bytes                                        is answered by the bytes
-//!   write    2 │ offset │ bytes │ the bytes                            by nothing
-//!   swap     3 │ offset │ expected │ compare │ desired │ swap mask     by the old word
-//!   add      4 │ offset │ summand                                      likewise
+//!   verb                                                                 part of the reply
+//!   read     1 │ offset │ bytes                                          the bytes
+//!   write    2 │ offset │ bytes │ the bytes                              nothing
+//!   swap     3 │ offset │ expected │ compare │ desired │ swap mask       the old word
+//!   add      4 │ offset │ summand                                        the old word
 //! ```
 //!
-//! Words of 8 bytes, low end first; one verb behind the other, and so the answers.
+//! All are little-endian words of 8 bytes. Verbs follow each other, and so do the parts of the
+//! reply.
 
 use super::message::{join, split};
 use crate::verb::{MaskedSwap, Verb};
@@ -16,15 +18,15 @@ const READ: u64 = 1;
 const WRITE: u64 = 2;
 const SWAP: u64 = 3;
 const ADD: u64 = 4;
-/// No post reads more at once.
+/// Largest size of a reply: no post reads more at once.
 pub const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
-/// Memory that verbs are done in, by one thread.
+/// The memory in which one thread executes verbs.
 pub trait Memory {
-    /// Appends bytes from an offset on; false if there are none.
+    /// Appends bytes from an offset on. Returns false if there are none.
     fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> bool;
 
-    /// False if there is no such place.
+    /// Writes bytes at an offset. Returns false if there is no such place.
     fn write(&self, offset: u64, bytes: &[u8]) -> bool;
 }
 
@@ -49,7 +51,7 @@ pub fn encode(verb: &Verb<'_>, message: &mut Vec<u8>) {
     }
 }
 
-/// Puts an answer into a verb, and returns the rest; `None` if the answer does not fit.
+/// Moves a part of a reply into a verb, and returns the rest; `None` if the reply does not fit.
 pub fn take<'a>(verb: &mut Verb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
     match verb {
         Verb::Read { into, .. } => {
@@ -66,8 +68,8 @@ pub fn take<'a>(verb: &mut Verb<'_>, answer: &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Executes all verbs of a message, each as a whole before the next. Returns their answers, or
-/// `None` at the first verb that fails.
+/// Executes all verbs of a message, each as a whole before the next. Returns the reply, or `None`
+/// at the first verb that fails.
 pub fn execute(memory: &impl Memory, mut message: &[u8]) -> Option<Vec<u8>> {
     let mut answer = Vec::new();
     while !message.is_empty() {
@@ -109,7 +111,7 @@ pub fn execute(memory: &impl Memory, mut message: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Appends the word at an offset to an answer, and changes it if it should.
+/// Appends the word at an offset to a reply, and changes it if `change` returns a word.
 fn change(
     memory: &impl Memory,
     offset: u64,
@@ -213,7 +215,7 @@ mod tests {
     }
 
     proptest! {
-        /// Words that are mostly small, so that many of them are verbs.
+        /// Words are mostly small, so that many of them are verbs.
         #[test]
         fn no_message_brings_a_node_down(
             words in prop::collection::vec(prop_oneof![0_u64..9, 0_u64..2000, any::<u64>()], 0..40),

@@ -18,18 +18,18 @@ use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A node that answers nothing for so long is lost.
+/// Time without any reply after which a node is lost.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a task that waits keeps others of its thread waiting.
+/// Largest time for which a task that waits blocks other tasks of its thread.
 const TURN: Duration = Duration::from_micros(200);
-/// The time for which a client polls for an answer before it sleeps.
+/// Time for which a client polls for a reply before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
-/// The system does not wake a thread after so short a time.
+/// The shortest time after which the system wakes a thread.
 const BLINK: Duration = Duration::from_micros(10);
-/// The time for which a client that ends waits for its unsignalled writes.
+/// Time for which a client that ends waits for its unsignalled writes.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// A client's way to nodes over UCX. Clones belong to the same client, and stay with its thread.
+/// A client's access to nodes over UCX. Clones belong to the same client, and stay with its thread.
 /// See the [module](super).
 #[derive(Clone)]
 pub struct UcxEndpoint {
@@ -38,14 +38,14 @@ pub struct UcxEndpoint {
 
 /// A client: its connections and its transfers in flight.
 pub struct Client {
-    /// In the order of their numbers.
+    /// The nodes, in the order of their numbers.
     pub nodes: Vec<Attached>,
     pub worker: Rc<Worker>,
     start: Instant,
-    /// When something came last.
+    /// The time of the last event.
     heard: Cell<Instant>,
     waiters: RefCell<Waiters>,
-    /// Transfers that no task waits for.
+    /// The transfers that no task waits for.
     orphans: RefCell<Vec<Transfer>>,
     calls: RefCell<HashMap<u64, Call>>,
     next_number: Cell<u64>,
@@ -57,24 +57,24 @@ pub struct Client {
 struct Waiters {
     count: usize,
     looking: Option<u64>,
-    /// How often others were polled since it has looked.
+    /// Number of polls of other waiters since that one has polled for events.
     passed: usize,
 }
 
-/// A node, as a client sees it.
+/// A node that a client is attached to.
 pub struct Attached {
     pub number: NodeId,
     pub size: u64,
-    /// The node executes verbs only by messages.
+    /// True if the node executes verbs only by messages.
     pub by_messages: bool,
-    /// Where its memory begins, in its own addresses.
+    /// The start of its memory, in its own addresses.
     pub base: u64,
     pub key: Rc<Key>,
-    /// None once the node is lost.
+    /// The connection; `None` once the node is lost.
     pub connection: RefCell<Option<Connection>>,
-    /// When it has last answered.
+    /// The time of its last reply.
     pub heard: Cell<Instant>,
-    /// Whether a change was issued since the last fence.
+    /// True if a change was issued since the last fence.
     pub changed: Cell<bool>,
     pub read_by: Cell<Option<u64>>,
 }
@@ -82,13 +82,13 @@ pub struct Attached {
 /// A call to a node's processor.
 struct Call {
     node: usize,
-    /// How to handle an answer that no task waits for.
+    /// True if the call allocates. It decides how to handle a reply that no task waits for.
     allocates: bool,
     awaited: bool,
     answer: Option<Answer>,
 }
 
-/// A call that is waited for, until this is dropped.
+/// A guard of a call that a task waits for.
 pub struct Awaited<'c> {
     client: &'c Client,
     number: u64,
@@ -99,7 +99,7 @@ impl Awaited<'_> {
         self.number
     }
 
-    /// Takes the answer, if it has come.
+    /// Takes the reply, if it has arrived.
     pub fn answer(&self) -> Option<Answer> {
         let calls = &mut *self.client.calls.borrow_mut();
         calls.get(&self.number)?.answer.as_ref()?;
@@ -117,7 +117,7 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// A waiting task, until it is dropped.
+/// A guard of a waiting task.
 pub struct Waiter<'c> {
     client: &'c Client,
     number: u64,
@@ -177,7 +177,7 @@ impl Client {
         }
     }
 
-    /// Gives a node up: no task waits any more for requests to it.
+    /// Marks a node as lost: no task waits for requests to it any more.
     pub fn lose(&self, node: &Attached) -> FabricError {
         if let Some(connection) = node.connection.take() {
             self.adopt([connection.close(true)]);
@@ -185,13 +185,13 @@ impl Client {
         FabricError::NodeLost { node: node.number }
     }
 
-    /// Whether a node has been silent for too long after a request at this time.
+    /// Returns true if a node has been silent for too long after a request at this time.
     pub fn is_silent(&self, node: &Attached, asked: Instant) -> bool {
         asked.max(node.heard.get()).elapsed() > PATIENCE
     }
 
     fn take_answer(&self, message: &[u8]) {
-        // The greeting was understood.
+        // The version was checked by the introduction, so ignore a message that does not decode.
         let Ok(answer) = Answer::decode(message, "") else {
             return;
         };
@@ -223,7 +223,7 @@ impl Client {
         }
     }
 
-    /// A call to a node that is about to be made.
+    /// Registers a call to a node that will be made next.
     pub fn awaited(&self, node: usize, allocates: bool) -> Awaited<'_> {
         let number = self.next_number();
         let call = Call {
@@ -239,7 +239,7 @@ impl Client {
         }
     }
 
-    /// Calls a node's processor: returns its answer, or `None` if the call fails.
+    /// Calls a node's processor. Returns its reply, or `None` if the call fails.
     async fn call(&self, node: NodeId, request: Request) -> Result<Option<u64>, FabricError> {
         let index = self.node(node)?;
         let attached = &self.nodes[index];
@@ -271,7 +271,8 @@ impl Waiter<'_> {
             let other = waiters
                 .looking
                 .is_some_and(|looking| looking != self.number);
-            // A task that has not been polled for long may never be.
+            // A task that has not been polled for long may never be polled again, so this one
+            // replaces it.
             if other && waiters.passed < 2 * waiters.count {
                 waiters.passed += 1;
                 return;
@@ -294,7 +295,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Drop for Client {
-    /// Unsignalled writes arrive, if the nodes take them in time.
+    /// Waits for unsignalled writes to arrive, if the nodes accept them in time.
     fn drop(&mut self) {
         let connections = self.nodes.iter().filter_map(|node| node.connection.take());
         let mut closing: Vec<Transfer> = connections.map(|one| one.close(false)).collect();
@@ -315,8 +316,8 @@ impl UcxEndpoint {
     ///
     /// # Errors
     /// `Library`, `Old`, `Address`, `Absent` after 5 s at most, `Foreign`, `Version`, `Mapped`,
-    /// `SameNumber`, `Refused`. All but `SameNumber` are of the first node that cannot be connected
-    /// to.
+    /// `SameNumber`, `Refused`. All except `SameNumber` are of the first node that cannot be
+    /// connected to.
     pub fn connect<A: AsRef<str>>(
         addresses: impl IntoIterator<Item = A>,
     ) -> Result<UcxEndpoint, UcxError> {
@@ -356,7 +357,7 @@ impl UcxEndpoint {
         })
     }
 
-    /// That all verbs can be done, as far as is known at once.
+    /// Checks that all verbs can be executed, as far as is known at once.
     fn check(&self, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
         let nodes = &self.client.nodes;
         for verb in verbs {
@@ -372,7 +373,7 @@ impl UcxEndpoint {
     }
 }
 
-/// Connects to a node and asks for its introduction.
+/// Connects to a node and requests its introduction.
 fn attach(worker: &Rc<Worker>, address: &str) -> Result<Attached, UcxError> {
     let absent = |reason: &str| UcxError::Absent {
         address: address.to_owned(),
@@ -459,7 +460,7 @@ impl Endpoint for UcxEndpoint {
 
     async fn allocate(&self, node: NodeId, bytes: u64) -> Result<GlobalAddress, FabricError> {
         let offset = self.client.call(node, Request::Allocate { bytes }).await?;
-        // No node answers more than its memory holds, unless it is none of ours.
+        // No node of ours returns an offset beyond its memory, but another program might.
         let offset = offset.filter(|offset| offset >> 48 == 0);
         let offset = offset.ok_or(FabricError::OutOfMemory { node, bytes })?;
         Ok(GlobalAddress::new(node, offset))
@@ -480,7 +481,7 @@ impl Endpoint for UcxEndpoint {
         self.client.start.elapsed()
     }
 
-    /// Other tasks of the same thread run meanwhile, if their executor has several.
+    /// Sleeps. Other tasks of the same thread run meanwhile, if their executor has several.
     async fn sleep(&self, time: Duration) {
         let until = self.now() + time;
         poll_fn(|context| {
@@ -489,7 +490,7 @@ impl Endpoint for UcxEndpoint {
                 return Poll::Ready(());
             }
             if self.client.waiters.borrow().count > 0 {
-                // Others look, and sleep if nothing comes.
+                // Other waiters poll for events, and sleep if there are none.
             } else if rest < BLINK {
                 thread::yield_now();
             } else {

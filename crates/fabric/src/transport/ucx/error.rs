@@ -3,8 +3,8 @@
 use crate::address::NodeId;
 use std::io;
 
-/// Why a memory node cannot be served or connected to over UCX. `address` is the node's, as it was
-/// given.
+/// The reason why a memory node cannot be served or connected to over UCX. `address` is the given
+/// address of the node.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UcxError {
@@ -25,10 +25,10 @@ pub enum UcxError {
     Old {
         /// The library's version, before the dot.
         major: u32,
-        /// The library's version, behind the dot.
+        /// The library's version, after the dot.
         minor: u32,
     },
-    /// The text is no address of this machine or another.
+    /// The text is not an address of this machine or another.
     #[error("{address:?} is no HOST:PORT: {source}")]
     Address {
         /// The text.
@@ -36,7 +36,7 @@ pub enum UcxError {
         /// The system's error.
         source: io::Error,
     },
-    /// A node has more than the reserved bytes, and its memory a length that 48 bits tell.
+    /// The size is not more than the reserved bytes, or exceeds 48 bits.
     #[error("memory node {address} cannot have {bytes} bytes")]
     Size {
         /// The address.
@@ -62,10 +62,10 @@ pub enum UcxError {
     Absent {
         /// The address.
         address: String,
-        /// UCX's message, or that time is over.
+        /// UCX's message, or a timeout.
         reason: String,
     },
-    /// The process there is no memory node.
+    /// The process there is not a memory node.
     #[error("what answers at {address} is not a memory node")]
     Foreign {
         /// The address.
@@ -81,8 +81,8 @@ pub enum UcxError {
         /// The version that is understood here.
         known: u32,
     },
-    /// UCX would copy from and to the node's memory by this process's processor, beside the node
-    /// and other clients, so that words could be seen half written.
+    /// UCX would copy from and to the node's memory by this process's processor, at the same time
+    /// as the node and other clients, so that words could be seen half written.
     #[error(
         "UCX maps the memory of memory node {address} into this process, where copies tear words: \
          set UCX_TLS=^xpmem, or use a node in shared memory (shm:NAME)"
@@ -91,7 +91,7 @@ pub enum UcxError {
         /// The address.
         address: String,
     },
-    /// Two nodes of one endpoint have the same number, so that addresses would mean both.
+    /// Two nodes of one endpoint have the same number, so addresses would be ambiguous.
     #[error("memory nodes {address} and {other} are both {node}")]
     SameNumber {
         /// The address.

@@ -5,10 +5,10 @@ use crate::verb::MaskedSwap;
 use std::cell::RefCell;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-/// The number of remembered words, each at a place that its address selects.
+/// Number of remembered words, each at a place that its address selects.
 const PLACES: usize = 1 << 12;
 
-/// The words that swaps have last found, for some addresses. A wrong guess costs a round trip.
+/// The words that swaps have found last, for some addresses. A wrong guess costs a round trip.
 pub struct Guesses {
     places: RefCell<Box<[(GlobalAddress, u64)]>>,
 }
@@ -21,23 +21,23 @@ impl Guesses {
         }
     }
 
-    /// A word at an address that a swap succeeds with.
+    /// Returns a word at an address with which a swap would succeed.
     pub fn guess(&self, at: GlobalAddress, swap: &MaskedSwap) -> u64 {
         let (address, word) = self.places.borrow()[place(at)];
         let word = if address == at { word } else { 0 };
         swap.expected & swap.compare_mask | word & !swap.compare_mask
     }
 
-    /// This was there when a swap could have succeeded.
+    /// Notes the word that a swap has found.
     pub fn see(&self, at: GlobalAddress, word: u64) {
         self.places.borrow_mut()[place(at)] = (at, word);
     }
 
-    /// Bytes are written, perhaps over a remembered word: the release of a lock is such a write.
+    /// Notes a write, which may replace a remembered word: the release of a lock is such a write.
     pub fn note_written(&self, to: GlobalAddress, bytes: &[u8]) {
         let skipped = to.offset().next_multiple_of(WORD_BYTES) - to.offset();
         let words = bytes.get(skipped as usize..).unwrap_or_default();
-        // A lock is alone, or the last or first word of its data.
+        // A lock is written alone, or as the last or first word of its data.
         let (chunks, _) = words.as_chunks::<8>();
         let last = chunks.len().saturating_sub(1);
         for index in [0, last] {
@@ -76,7 +76,7 @@ mod tests {
         guesses.see(at, 77);
         assert_eq!(guesses.guess(at, &swap), 77);
         assert_eq!(guesses.guess(at.plus(8), &swap), 0);
-        // Alone, at the end and not aligned.
+        // The lock is written alone, then at the end of unaligned bytes.
         guesses.note_written(at, &78_u64.to_le_bytes());
         assert_eq!(guesses.guess(at, &swap), 78);
         let mut segment = [0; 45];

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 const NAME: &str = "libucp.so.0";
 
-/// The library's functions.
+/// Returns the library's functions, and loads it before, if necessary.
 ///
 /// # Errors
 /// `Library`, `Old`.
@@ -45,7 +45,7 @@ mod tests {
             text.contains("libucp.so.0") && text.contains("apt install libucx0"),
             "{text}"
         );
-        // Not every library is UCX.
+        // Other libraries are not UCX.
         let error = load("libc.so.6").map(drop).unwrap_err();
         assert!(matches!(error, UcxError::Library { .. }), "{error}");
     }

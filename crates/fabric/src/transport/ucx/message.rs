@@ -1,8 +1,8 @@
-//! The active messages between clients and nodes: words of 8 bytes, low end first.
+//! The active messages between clients and nodes: little-endian words of 8 bytes.
 //!
 //! ```text
 //!   request   magic and version │ kind │ number │ offset │ bytes │ verbs …
-//!   answer    magic and version │ number │ done │ offset            to `Allocate`, `Free`
+//!   reply     magic and version │ number │ done │ offset            to `Allocate`, `Free`
 //!             magic and version │ number │ done │ base │ size │ node │ by messages │ key …
 //!                                                                   to `Hello`
 //!             magic and version │ number │ done │ 0 │ bytes read …                    to `Do`
@@ -10,22 +10,22 @@
 //!
 //! The [verbs](super::batch) are those of a post.
 //!
-//! The client assigns the number, to tell its calls apart.
+//! The client assigns the number, to distinguish its calls.
 
 use super::error::UcxError;
 use crate::address::OFFSETS;
 
-/// "nearfld", without its last letter, before the version.
+/// The magic: "nearfld", without its last letter, before the version.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearfl\0\0");
 const MAGIC_MASK: u64 = (1 << 48) - 1;
-/// Changes with the format of messages or of a node's memory.
+/// The version of the format of messages and of a node's memory.
 pub const VERSION: u32 = 2;
 const FIRST: u64 = MAGIC | (VERSION as u64) << 48;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The address, size and key of the node's memory.
+    /// A request for the address, size and key of the node's memory.
     Hello,
     Allocate {
         bytes: u64,
@@ -34,13 +34,13 @@ pub enum Request {
         offset: u64,
         bytes: u64,
     },
-    /// The answer to the `Allocate` of this number has come; it is not answered.
+    /// A notice that the reply to the `Allocate` of this number has arrived; it gets no reply.
     Taken,
-    /// Likewise, but the client no longer waits for it.
+    /// A notice like `Taken`, but the client no longer waits for the memory.
     Declined,
-    /// Execute the following verbs.
+    /// A request to execute the following verbs.
     Do,
-    /// Likewise, and it is not answered.
+    /// A request like `Do` that gets no reply.
     Tell,
 }
 
@@ -58,7 +58,8 @@ impl Request {
         join(&[FIRST, kind, number, offset, bytes])
     }
 
-    /// A request, its number and the verbs behind it; `None` if it is none of this version.
+    /// Decodes a request. Returns it with its number and the following verbs; `None` if it is not a
+    /// request of this version.
     pub fn decode(message: &[u8]) -> Option<(Request, u64, &[u8])> {
         let ([FIRST, kind, number, offset, bytes], verbs) = split(message)? else {
             return None;
@@ -78,7 +79,7 @@ impl Request {
     }
 }
 
-/// A node's answer.
+/// A node's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub number: u64,
@@ -87,12 +88,12 @@ pub struct Answer {
     pub rest: Vec<u8>,
 }
 
-/// A node's description of itself, behind an answer whose `done` is the address of its memory.
+/// A node's description of itself, after a reply whose `done` is the address of its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     pub size: u64,
     pub node: u16,
-    /// The node executes the verbs itself, by messages.
+    /// True if the node executes the verbs itself, by messages.
     pub by_messages: bool,
     pub key: Vec<u8>,
 }
@@ -105,7 +106,7 @@ impl Answer {
         bytes
     }
 
-    /// Reads an answer of `address`.
+    /// Decodes a reply of `address`.
     ///
     /// # Errors
     /// `Foreign`, `Version`.
@@ -140,8 +141,8 @@ impl Introduction {
         bytes
     }
 
-    /// An introduction of a node whose memory begins at `base`. `None` if it is none, or the
-    /// memory would reach beyond all addresses.
+    /// Decodes the introduction of a node whose memory begins at `base`. Returns `None` if it is
+    /// malformed, or if the memory would exceed all addresses.
     pub fn decode(bytes: &[u8], base: u64) -> Option<Introduction> {
         let ([size, node, by_messages @ (0 | 1)], key) = split(bytes)? else {
             return None;
@@ -160,7 +161,7 @@ pub fn join(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The first words, and the bytes behind them.
+/// Splits the first words from the bytes after them.
 pub fn split<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
     let mut words = [0; N];
     let mut rest = bytes;
@@ -214,7 +215,7 @@ mod tests {
         let read = |base| Introduction::decode(&decoded.rest, base);
         assert_eq!(read(0), Some(introduction.clone()));
         assert_eq!(read(u64::MAX - (1 << 30)), Some(introduction.clone()));
-        // No address in it may overflow.
+        // No address in the memory may overflow.
         assert_eq!(read(u64::MAX - (1 << 30) + 1), None);
         let large = Introduction {
             size: (1 << 48) + 1,

@@ -1,12 +1,12 @@
-//! Memory nodes over [UCX](https://openucx.org): RDMA where both machines have adapters, TCP
-//! elsewhere. The library (Debian's libucx0, 1.13 or newer) is loaded when it is first needed; the
-//! build needs no part of it.
+//! Memory nodes over [UCX](https://openucx.org): RDMA if both machines have adapters, otherwise
+//! TCP. The library (Debian's libucx0, 1.13 or newer) is loaded when it is first needed; the build
+//! needs no part of it.
 //!
 //! A process has a [`UcxNode`] and serves it; other processes have a [`UcxEndpoint`]. If the node
 //! has an adapter that accesses memory by itself, reads are UCX's gets, writes its puts, swaps and
 //! additions its atomics of 64 bits. Otherwise each post is an active message to the node's
 //! process, as are connecting, allocating and freeing. UCX's own variables choose its transports
-//! (`UCX_TLS`, `UCX_NET_DEVICES`). If none is set, UCX uses all but shared memory, because a
+//! (`UCX_TLS`, `UCX_NET_DEVICES`). If none is set, UCX uses all except shared memory, because a
 //! process that is killed during its start leaves megabytes in `/dev/shm`.
 //!
 //! Tested with 1.13.1, and with 1.22.0 of PyPI's libucx-cu12.
@@ -14,18 +14,18 @@
 //! # Execution of verbs
 //!
 //! The node's RDMA adapter executes verbs, if there is one. Otherwise the thread in
-//! [`UcxNode::serve`] does, one post after the other, each in one message and answered by one. The
-//! node finds out which case holds by its memory's key, and tells its clients. On one machine,
+//! [`UcxNode::serve`] does, one post after the other, each as one message with one reply. The node
+//! finds out which case holds by its memory's key, and informs its clients. On one machine,
 //! [`shm`](crate::transport::shm) does not need the node's process, and is many times as fast.
 //!
 //! Without an adapter UCX would execute verbs by messages of its own. But UCX 1.13 ends the process
-//! that has to answer a second read of a client whose connection has broken at the first, so any
+//! that must reply to a second read of a client whose connection has broken at the first, so any
 //! client that dies could end the node. (The variable `NEARFIELD_UCX_ONE_SIDED` makes tests of the
 //! requests for adapters use these messages. A client without an adapter still uses them with a
 //! node that has one: give all of them one, or set `UCX_TLS` for the node.)
 //!
-//! Where UCX can map the node's memory elsewhere (the kernel module xpmem), clients would copy with
-//! their own processors, and tear words. The endpoint refuses such a connection
+//! If UCX can map the node's memory into another process (by the kernel module xpmem), clients
+//! would copy with their own processors, and tear words. The endpoint refuses such a connection
 //! ([`UcxError::Mapped`]).
 //!
 //! # Guarantees and their limits
@@ -36,30 +36,29 @@
 //! - All clients of a node must reach it in the same way, because an adapter's atomics and those of
 //!   the node's processor do not exclude each other.
 //! - There is no protection. UCX makes a node's process read and write any address that a message
-//!   of its own names. A client that reaches one of the node's ports (UCX opens others beside the
+//!   of its own names. A client that reaches one of the node's ports (UCX opens others besides the
 //!   configured one) controls the whole process.
 //!
 //! # Order
 //!
-//! Where the node's thread executes verbs, posts and unsignalled writes take effect in the order in
+//! If the node's thread executes verbs, posts and unsignalled writes take effect in the order in
 //! which they are issued, each as a whole.
 //!
-//! Where an adapter does, each verb of one post is done as a whole before the next of the same
-//! node:
+//! If an adapter does, each verb of one post is done as a whole before the next of the same node:
 //!
 //! - `ucp_worker_fence` stands between any two. It promises that earlier requests are complete
 //!   before later ones. Adapters keep to that.
-//! - If a processor answers a get, it copies the answer when it can send it, possibly after it has
+//! - If a processor serves a get, it copies the bytes when it can send them, possibly after it has
 //!   executed later messages. (The fence of UCX 1.13 does nothing then.) So a verb that changes
-//!   memory is issued only when the earlier reads of the post have ended: a post that writes behind
+//!   memory is issued only when the earlier reads of the post have ended: a post that writes after
 //!   a read takes two round trips. Reads and writes are divided at pages of 4096 bytes, which are
 //!   one message.
 //! - UCX has no masked swap. The endpoint uses compare-and-swaps that expect the last word seen
-//!   there, and repeats them if another word fits the mask, one round trip each. The reads behind
-//!   it go with it, and are repeated with it; changes wait.
-//! - A completed put was taken, but may not have arrived. A post that ends with writes ends with a
-//!   flush (`ucp_ep_flush_nbx`). Other posts end when the last answer has come, which was behind
-//!   the writes.
+//!   there, and repeats them if another word fits the mask, one round trip each. The reads after it
+//!   are issued with it, and are repeated with it; changes wait.
+//! - A completed put was accepted, but may not have arrived. A post that ends with writes ends with
+//!   a flush (`ucp_ep_flush_nbx`). Other posts end when the last response has arrived, which
+//!   followed the writes.
 //!
 //! Between posts of one client the order is that of the crate if a post begins when another has
 //! ended, and for unsignalled writes before and after posts. Of two posts that are *in flight at
@@ -68,24 +67,24 @@
 //!
 //! # Waiting
 //!
-//! Any executor will do. A future that waits polls for events when it is polled, one of many on
-//! behalf of all, and asks to be polled again. When no event comes for 50 us it lets its thread
-//! sleep, for 200 us at most. An endpoint and its clones stay with their thread; each thread
-//! connects by itself.
+//! Any executor works. A future that waits polls for events when it is polled (one of many polls
+//! for all), and asks to be polled again. If no event arrives for 50 us it lets its thread sleep,
+//! for 200 us at most. An endpoint and its clones stay with their thread; each thread connects by
+//! itself.
 //!
 //! # Deaths
 //!
-//! When a node's process ends, the system tells its clients. All operations in flight end with
-//! [`NodeLost`](crate::FabricError::NodeLost), as do all later ones. A node that does not answer
+//! When a node's process ends, the system notifies its clients. All operations in flight end with
+//! [`NodeLost`](crate::FabricError::NodeLost), as do all later ones. A node that does not respond
 //! for 5 s, for example a stopped or isolated one, is lost from then on: connect again. The
-//! unsignalled writes of a client that ends in order reach the nodes, unless they do not take them
-//! within a second.
+//! unsignalled writes of a client that ends properly reach the nodes, unless these do not accept
+//! them within a second.
 //!
 //! A client that dies leaves its whole posts, or, with an adapter, its whole verbs or pieces of
-//! them. The node takes back memory that it allocated for the client and the client has not taken;
-//! other allocations stay. The node closes its connection when the system reports it as broken: at
-//! once if only the process has died; if its machine was cut off, after 16 s (`UCX_TCP_KEEPIDLE`
-//! and so on), or when Linux stops sending answers, after a quarter of an hour
+//! them. The node frees memory that it allocated for the client and the client has not taken; other
+//! allocations stay. The node closes its connection when the system reports it as broken: at once
+//! if only the process has died; if its machine was cut off, after 16 s (`UCX_TCP_KEEPIDLE` and so
+//! on), or when Linux stops sending responses, after a quarter of an hour
 //! (`net.ipv4.tcp_retries2`). That delays no other client, nor does a client that dies while it
 //! connects: the node does not wait for it (`UCX_TCP_CONN_NB`, y unless it is set). Shared memory
 //! is different. UCX uses it only with `UCX_MM_ERROR_HANDLING=y`: a client that dies while it

@@ -14,27 +14,28 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The memory of a node is a whole number of these.
+/// Size of a page: the memory of a node is a whole number of pages.
 const PAGE_BYTES: u64 = 4096;
-/// The node's sleeps without events, each longer than the one before. The first is short, because a
-/// delayed message may become possible to send without an event.
+/// The node's sleeps without events, each longer than the one before. The first is short, because
+/// it may become possible to send a delayed message without an event.
 const FIRST_SLEEP: Duration = Duration::from_micros(100);
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// The time for which it polls for more before it sleeps: longer than a client needs between two
-/// verbs.
+/// Time for which the node polls for more events before it sleeps: longer than a client needs
+/// between two verbs.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// If this is set, UCX executes verbs even if it has to do so by messages of its own, for tests of
-/// the requests for adapters.
+/// The variable that makes UCX execute verbs even if it must do so by messages of its own, for
+/// tests of the requests for adapters.
 const ONE_SIDED: &str = "NEARFIELD_UCX_ONE_SIDED";
 /// The head of a key before its parts, one for each of UCX's memory domains: a bit for each domain,
 /// and the kind of the memory.
 const KEY_MAP_BYTES: usize = 8;
 const KEY_HEAD_BYTES: usize = KEY_MAP_BYTES + 1;
 
-/// True if a key has a part with which an adapter accesses memory by itself. Parts of other domains
-/// are empty, a length of 0. (So it is in UCX 1.13 and 1.22, which have no function that tells. If
-/// another version has other keys, this is true, and UCX does the verbs in its way.)
+/// Returns true if a key has a part with which an adapter accesses memory by itself. Parts of other
+/// domains are empty, with a length of 0. (This holds for UCX 1.13 and 1.22, which have no function
+/// for it. If another version has other keys, this returns true, and UCX executes the verbs by its
+/// own means.)
 fn adapters_have(key: &[u8]) -> bool {
     let Some((map, _)) = key.split_first_chunk::<KEY_MAP_BYTES>() else {
         return true;
@@ -46,10 +47,9 @@ fn adapters_have(key: &[u8]) -> bool {
 
 /// A memory node that clients reach over UCX. See the [module](super).
 ///
-/// It stays with the thread that has made it. It ends when it is dropped, and its memory with it.
+/// It stays with the thread that has created it. A drop ends it and frees its memory.
 pub struct UcxNode {
-    // The order in which the fields must be dropped: only an unreachable node can release its
-    // memory.
+    // The fields are dropped in this order: only an unreachable node can release its memory.
     _listener: Listener,
     clients: RefCell<Clients>,
     memory: NodeMemory,
@@ -63,35 +63,35 @@ pub struct UcxNode {
 
 struct Clients {
     connected: HashMap<ConnectionId, Client>,
-    /// Answers in flight, and connections that are being closed.
+    /// The replies in flight, and the connections that are being closed.
     going: Vec<Going>,
     chunks: Chunks,
 }
 
 struct Client {
     connection: Connection,
-    /// Memory given in answer to calls that the client has not confirmed: offset and length.
+    /// The memory allocated by calls that the client has not confirmed: offset and length.
     given: HashMap<u64, (u64, u64)>,
-    /// The bytes of answers on their way to it.
+    /// Bytes of replies in flight to it.
     owed: u64,
 }
 
-/// What is in flight: an answer to a client, or the end of a connection.
+/// A transfer in flight: a reply to a client, or the end of a connection.
 struct Going {
     transfer: Transfer,
     to: Option<ConnectionId>,
     bytes: u64,
 }
 
-/// A client that does not take its answers is owed no more. *Assumed*: more than a client reads at
-/// once, and little for a node.
+/// Limit of the bytes in flight to a client. A client that does not receive its replies is dropped
+/// beyond it. *Assumed*: more than a client reads at once, and little for a node.
 const OWED_BYTES_MAX: u64 = batch::ANSWER_BYTES_MAX;
-/// An answer costs so much beside its bytes.
+/// Cost of a reply besides its bytes.
 const ANSWER_COST_BYTES: u64 = 256;
 
 impl UcxNode {
-    /// Listens at `HOST:PORT` (port 0: any that is free) with memory of `bytes`, rounded up to
-    /// whole pages of 4096, all zero, which the system provides at once: about a second for a few
+    /// Listens at `HOST:PORT` (port 0: any free port) with memory of `bytes`, rounded up to whole
+    /// pages of 4096, all zero, which the system provides at once: about a second for a few
     /// gigabytes.
     ///
     /// # Errors
@@ -137,9 +137,9 @@ impl UcxNode {
         self.serve_in_turn(stop, &FairMutex::new(()));
     }
 
-    /// As [`serve`](UcxNode::serve), but does each post while it holds `turn`. Another thread that
-    /// holds it finds the memory as it is between two posts, if this thread does them
-    /// ([`does_posts`](UcxNode::does_posts)).
+    /// Serves clients like [`serve`](UcxNode::serve), but executes each post while it holds `turn`.
+    /// Another thread that holds it finds the memory as it is between two posts, if this thread
+    /// executes them ([`does_posts`](UcxNode::does_posts)).
     pub fn serve_in_turn(&self, stop: &AtomicBool, turn: &FairMutex<()>) {
         let mut last = Instant::now();
         let mut sleep = FIRST_SLEEP;
@@ -154,12 +154,12 @@ impl UcxNode {
         }
     }
 
-    /// Handles all current events; true if there was one.
+    /// Handles all current events. Returns true if there was one.
     fn progress(&self, turn: &FairMutex<()>) -> bool {
         let progress = self.worker.progress();
         let clients = &mut *self.clients.borrow_mut();
         for arrival in self.worker.take_arrivals() {
-            // A client that has already left is no loss.
+            // A client that has already left can be ignored.
             if let Ok(connection) = Connection::accept(&self.worker, arrival) {
                 let client = Client {
                     connection,
@@ -191,7 +191,7 @@ impl UcxNode {
             return;
         }
         let (number, done, rest) = match Request::decode(&message.bytes) {
-            // The client sees by the answer that this is a node.
+            // The reply shows the client that this is a node.
             None => (0, None, Vec::new()),
             Some((Request::Hello, number, _)) => {
                 let introduction = Introduction {
@@ -207,7 +207,7 @@ impl UcxNode {
                 None => (number, None, Vec::new()),
             },
             Some((Request::Tell, _, verbs)) => {
-                // Clients check their verbs before they post them.
+                // Clients check their verbs before they post them, so there is no error to report.
                 let _ = execute(verbs);
                 return;
             }
@@ -233,7 +233,7 @@ impl UcxNode {
                 return;
             }
         };
-        // The requests of dead clients are executed without an answer.
+        // The requests of dead clients are executed without a reply.
         if client.connection.is_lost() {
             return;
         }
@@ -251,39 +251,39 @@ impl UcxNode {
         }
     }
 
-    /// The words of its memory, which clients access at the same time.
+    /// Returns the words of its memory, which clients access at the same time.
     pub fn words(&self) -> &[AtomicU64] {
         self.memory.words()
     }
 
-    /// True if the thread that serves does the posts of clients, and no adapter does.
+    /// Returns true if the thread that serves executes the posts of clients, and no adapter does.
     pub fn does_posts(&self) -> bool {
         self.by_messages
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn number(&self) -> NodeId {
         self.number
     }
 
-    /// The size of its memory, in bytes.
+    /// Returns the size of its memory, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many bytes are allocated, in whole lines.
+    /// Returns the number of allocated bytes, in whole lines.
     pub fn allocated_bytes(&self) -> u64 {
         self.clients.borrow().chunks.allocated_bytes()
     }
 }
 
 impl Clients {
-    /// Closes the connections of lost clients, and takes back memory that they have not taken.
+    /// Closes the connections of lost clients, and frees memory that they have not taken.
     fn part_with_the_lost(&mut self) {
         let lost = self
             .connected
@@ -310,7 +310,7 @@ impl Clients {
         });
     }
 
-    /// Forgets what has arrived.
+    /// Removes transfers that are done.
     fn settle(&mut self) {
         let connected = &mut self.connected;
         self.going.retain_mut(|going| {
@@ -331,7 +331,7 @@ impl Drop for UcxNode {
         connected
             .into_values()
             .for_each(|client| clients.close(client));
-        // Clients get a notice meanwhile.
+        // Clients are notified meanwhile.
         let begin = Instant::now();
         while !clients.going.is_empty() && begin.elapsed() < LONGEST_SLEEP {
             self.worker.progress();
@@ -351,7 +351,7 @@ impl std::fmt::Debug for UcxNode {
     }
 }
 
-/// The first address that a text of the form `HOST:PORT` has.
+/// Resolves a text of the form `HOST:PORT` to its first address.
 pub fn resolve(text: &str) -> Result<SocketAddr, UcxError> {
     let none = || std::io::Error::other("it has no address");
     let found = text
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn keys_say_whether_an_adapter_accesses_the_memory() {
-        // Of UCX 1.13 and 1.22, over TCP and shared memory.
+        // Keys of UCX 1.13 and 1.22, over TCP and shared memory.
         let without: [&[u8]; 3] = [
             &[0x13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],

@@ -7,8 +7,8 @@
 //! - A verb that changes memory is issued when all earlier reads and masked swaps of its lane have
 //!   ended; reads are issued at once. A fence stands between any two of a lane.
 //! - A masked swap is a compare-and-swap of the last word seen there. If another word fits the
-//!   mask, the swap is repeated, and the reads that were issued behind it are too.
-//! - If the last verbs are writes, a flush tells when they have arrived.
+//!   mask, the swap is repeated, and the reads that were issued after it are too.
+//! - If the last verbs are writes, the end of a flush shows that they have arrived.
 
 use super::asked::Asked;
 use super::endpoint::{Attached, Client};
@@ -19,54 +19,54 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Instant;
 
-/// Reads and writes are divided at multiples of this, in addresses of the node. On every transport
-/// whose messages the node's processor serves, one message holds one such piece, which is therefore
-/// atomic.
+/// The unit at whose multiples reads and writes are divided, in addresses of the node. On every
+/// transport whose messages the node's processor serves, one message holds one such piece, which is
+/// therefore atomic.
 const PIECE_BYTES: u64 = 4096;
 
-/// Verbs in flight. If it is dropped, they finish without it.
+/// The verbs of a post in flight. If it is dropped, they finish without it.
 pub struct Post<'p, 'b> {
     client: &'p Client,
     number: u64,
     verbs: &'p mut [Verb<'b>],
     lanes: Vec<Lane>,
-    /// The lanes of nodes that execute verbs by messages.
+    /// The messages to nodes that execute verbs by messages.
     asked: Vec<Asked<'p>>,
 }
 
 struct Lane {
-    /// Of the client's nodes.
+    /// The index of the node among the client's nodes.
     node: usize,
-    /// Of the post's verbs.
+    /// The indices of its verbs among the post's verbs.
     verbs: Vec<usize>,
-    /// How many of the verbs were issued.
+    /// Number of the verbs that were issued.
     issued: usize,
     flights: VecDeque<Flight>,
-    /// Whether a write was issued without a later request whose end would show its arrival.
+    /// True if a write was issued without a later request whose end would show its arrival.
     unflushed: bool,
-    /// When the last flight was issued.
+    /// The time when the last flight was issued.
     asked: Instant,
 }
 
 struct Flight {
     what: What,
-    /// One, or the pieces of a read or write.
+    /// The transfer, or the pieces of a read or write.
     transfers: Vec<Transfer>,
 }
 
 #[derive(Clone, Copy)]
 enum What {
-    /// Of the post's verbs.
+    /// A read, with its index among the post's verbs.
     Read(usize),
     Write,
     Add(usize),
-    /// With the word that is expected, and the place among the lane's verbs.
+    /// A swap: its index, the expected word, and the position among the lane's verbs.
     Swap(usize, u64, usize),
     Flush,
 }
 
 impl What {
-    /// True if nothing may be changed behind it before it has ended.
+    /// Returns true if no change may be issued after it before it has ended.
     fn is_in_the_way(self, verbs: &[Verb<'_>]) -> bool {
         match self {
             What::Read(_) => true,
@@ -83,13 +83,13 @@ fn masked(verb: &Verb<'_>) -> Option<MaskedSwap> {
     }
 }
 
-/// True if one compare-and-swap does it, whatever word it finds.
+/// Returns true if one compare-and-swap suffices for any word that it finds.
 fn is_whole(swap: &MaskedSwap) -> bool {
     swap.compare_mask == u64::MAX
 }
 
 impl<'p, 'b> Post<'p, 'b> {
-    /// Verbs that can be done.
+    /// Creates the post of verbs that were checked.
     ///
     /// # Errors
     /// `NoSuchNode`.
@@ -138,7 +138,7 @@ impl<'p, 'b> Post<'p, 'b> {
         Ok(())
     }
 
-    /// Goes on as far as is possible without waiting.
+    /// Advances as far as is possible without waiting.
     ///
     /// # Errors
     /// `NodeLost`.
@@ -186,7 +186,7 @@ impl Lane {
         }
     }
 
-    /// True if all is done.
+    /// Advances the lane. Returns true if all is done.
     fn advance(
         &mut self,
         client: &Client,
@@ -206,7 +206,7 @@ impl Lane {
             self.unflushed = false;
             self.start(What::Flush, flush.into_iter().collect());
         }
-        // Much is done at once.
+        // Many requests are done at once.
         self.land(client, verbs)?;
         if self.issued == self.verbs.len() && self.flights.is_empty() && !self.unflushed {
             return Ok(true);
@@ -217,7 +217,7 @@ impl Lane {
         Ok(false)
     }
 
-    /// Takes the answers that have come, in the order of their requests.
+    /// Takes the results that have arrived, in the order of their requests.
     fn land(&mut self, client: &Client, verbs: &mut [Verb<'_>]) -> Result<(), FabricError> {
         let node = &client.nodes[self.node];
         while let Some(flight) = self.flights.front_mut() {
@@ -271,7 +271,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Issues verbs up to one that has to wait.
+    /// Issues verbs up to one that must wait.
     fn issue(&mut self, client: &Client, post: u64, verbs: &[Verb<'_>]) -> Result<(), FabricError> {
         let node = &client.nodes[self.node];
         while let Some(&index) = self.verbs.get(self.issued) {
@@ -307,12 +307,12 @@ impl Lane {
     }
 }
 
-/// Orders earlier requests before later ones, if that is needed; false if UCX refuses.
+/// Orders earlier requests before later ones, if that is needed. Returns false if UCX refuses.
 fn fence(client: &Client, node: &Attached, changes: bool, post: u64) -> bool {
     let read_by = node.read_by.get();
     let needed = node.changed.get() || read_by.is_some_and(|reader| changes || reader == post);
     if needed {
-        // It holds for all requests of the worker, to any node.
+        // The fence holds for all requests of the worker, to any node.
         for node in &client.nodes {
             node.changed.set(false);
             node.read_by.set(None);
@@ -365,8 +365,8 @@ fn fly(
     }
 }
 
-/// Cuts bytes from an address on into pieces: where each begins, from the first byte on, and how
-/// long it is.
+/// Divides bytes from an address on into pieces. Returns the offset of each from the first byte,
+/// and its length.
 fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut start = 0;
     std::iter::from_fn(move || {

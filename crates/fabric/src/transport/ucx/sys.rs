@@ -1,6 +1,6 @@
 //! The used part of UCX's interface, written by hand: the types of version 1.13 and the functions
-//! that are found in the library at run time. Later versions keep this interface; each structure
-//! has a mask of its valid fields, so that later fields are left out.
+//! that are looked up in the library at run time. Later versions keep this interface; each
+//! structure has a mask of its valid fields, so that later fields are left out.
 //!
 //! The asserted sizes and offsets were measured with the headers of Debian's libucx-dev 1.13.1 on
 //! x86-64.
@@ -9,15 +9,15 @@ use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
 
-/// The version of the interface that is spoken.
+/// The version of the interface that is used.
 pub const MAJOR: c_uint = 1;
 pub const MINOR: c_uint = 13;
 
-/// A packed enumeration in C, one byte long. Negative ones are errors.
+/// The status, a packed enumeration in C, one byte long. Negative values are errors.
 pub type Status = i8;
 pub const OK: Status = 0;
 pub const IN_PROGRESS: Status = 1;
-/// A returned pointer that is not less than this, as an address, is a status.
+/// The lowest error: a returned pointer that is not less than this, as an address, is a status.
 const LAST_ERROR: isize = -100;
 
 /// Handles to opaque objects of UCX.
@@ -29,7 +29,7 @@ pub type Ep = *mut c_void;
 pub type Memory = *mut c_void;
 pub type RemoteKey = *mut c_void;
 pub type ConnectionRequest = *mut c_void;
-/// Nothing (done), a status or a request.
+/// A result: null (done), a status or a request.
 pub type StatusPointer = *mut c_void;
 
 pub const FEATURE_RMA: u64 = 1 << 1;
@@ -71,7 +71,7 @@ pub struct WorkerParams {
 
 impl WorkerParams {
     pub const THREAD_MODE: u64 = 1;
-    /// Only the thread that made it uses it.
+    /// The mode in which only the thread that created the worker uses it.
     pub const SINGLE: c_uint = 0;
 }
 
@@ -131,7 +131,7 @@ impl EpParams {
     pub const ADDRESS: u64 = 1 << 4;
     pub const FLAGS: u64 = 1 << 5;
     pub const REQUEST: u64 = 1 << 6;
-    /// Tell when the peer fails.
+    /// The mode that reports the failure of a peer.
     pub const PEER_ERRORS: c_uint = 1;
     pub const CLIENT_SERVER: c_uint = 1;
 }
@@ -153,7 +153,7 @@ impl MemoryParams {
 
 pub type OnSent = unsafe extern "C" fn(*mut c_void, Status, *mut c_void);
 
-/// The parameters of a request. Zero is a good value of each field.
+/// The parameters of a request. Zero is a valid value of each field.
 #[repr(C)]
 pub struct RequestParams {
     pub mask: u32,
@@ -172,13 +172,13 @@ impl RequestParams {
     pub const DATATYPE: u32 = 1 << 3;
     pub const FLAGS: u32 = 1 << 4;
     pub const REPLY_BUFFER: u32 = 1 << 5;
-    /// Contiguous, elements of 8 bytes.
+    /// The type of contiguous elements of 8 bytes.
     pub const WORD: u64 = 8 << 3;
-    /// Of an active message: the receiver can answer.
+    /// The flag of an active message to which the receiver can reply.
     pub const REPLY: u32 = 1;
-    /// Of an active message: it goes at once, and as a whole to the receiver.
+    /// The flag of an active message that is sent at once, and as a whole.
     pub const EAGER: u32 = 1 << 1;
-    /// Of a close: without asking the peer.
+    /// The flag of a close that does not wait for the peer.
     pub const FORCE: u32 = 1;
 }
 
@@ -201,7 +201,7 @@ pub struct OnMessageParams {
 }
 
 impl OnMessageParams {
-    /// Number, flags, function and argument.
+    /// The mask of number, flags, function and argument.
     pub const ALL: u64 = 0b1111;
     pub const WHOLE_MESSAGE: u32 = 1;
 }
@@ -214,7 +214,7 @@ pub struct MessageParams {
 
 impl MessageParams {
     pub const REPLY_EP: u64 = 1;
-    /// The data have to be fetched first.
+    /// The flag of a message whose data must be fetched first.
     pub const RENDEZVOUS: u64 = 1 << 17;
 }
 
@@ -243,8 +243,8 @@ macro_rules! functions {
         }
 
         impl Api {
-            /// Finds all functions. The library stays loaded: it has threads and patches of its own
-            /// in the process.
+            /// Looks up all functions. The library stays loaded: it has threads and patches of its
+            /// own in the process.
             pub fn find(library: Library) -> Result<Api, libloading::Error> {
                 let api = Api {
                     // SAFETY: the names are those of functions of these types in UCX's interface
@@ -308,7 +308,7 @@ functions! {
     status_string = b"ucs_status_string\0": fn(Status) -> *const c_char;
 }
 
-/// The version of a library, which every one has told since 1.0.
+/// Returns the version of a library, by a function that exists since 1.0.
 pub fn version(library: &Library) -> Result<(u32, u32), libloading::Error> {
     type GetVersion = unsafe extern "C" fn(*mut c_uint, *mut c_uint, *mut c_uint);
     let (mut major, mut minor, mut release) = (0, 0, 0);
@@ -321,16 +321,16 @@ pub fn version(library: &Library) -> Result<(u32, u32), libloading::Error> {
 }
 
 impl Api {
-    /// UCX's description of a status.
+    /// Returns UCX's description of a status.
     pub fn describe(&self, status: Status) -> String {
-        // SAFETY: any number is valid; the answer is a constant, or a text of the thread that stays
+        // SAFETY: any number is valid; the result is a constant, or a text of the thread that stays
         // until its next call.
         let text = unsafe { CStr::from_ptr((self.status_string)(status)) };
         text.to_string_lossy().into_owned()
     }
 }
 
-/// The meaning of a returned pointer: the status if there is no request to wait for.
+/// Returns the status of a returned pointer, if there is no request to wait for.
 pub fn status_of(pointer: StatusPointer) -> Option<Status> {
     let address = pointer as isize;
     (address == 0 || (LAST_ERROR..0).contains(&address)).then_some(address as Status)

@@ -1,7 +1,7 @@
 //! UCX behind interfaces that cannot be misused: memory that UCX reads or writes later is owned by
 //! a [`Transfer`] until it is done, and each object keeps alive the objects that it needs.
 //!
-//! UCX is told that one thread uses a worker; none of these objects can leave its thread.
+//! UCX is configured for a worker that one thread uses; none of these objects can leave its thread.
 
 use super::batch::Memory;
 use super::error::UcxError;
@@ -28,9 +28,9 @@ pub struct Worker {
     api: &'static Api,
     context: sys::Context,
     worker: sys::Worker,
-    /// Becomes readable when there is progress to make, after a request for it.
+    /// The descriptor that becomes readable when there is progress to make, after a request for it.
     event: Option<RawFd>,
-    /// UCX has its address.
+    /// The queues of callbacks. UCX has their address.
     inbox: Box<Inbox>,
 }
 
@@ -43,12 +43,12 @@ struct Inbox {
 
 /// A message, and its sender.
 pub struct Message {
-    /// The sender's connection, if the sender has announced that it can be answered.
+    /// The sender's connection, if it can receive a reply.
     pub from: Option<ConnectionId>,
     pub bytes: Vec<u8>,
 }
 
-/// Tells connections of one worker apart.
+/// The number of a connection, unique within one worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(usize);
 
@@ -58,7 +58,8 @@ pub struct Arrival(sys::ConnectionRequest);
 // SAFETY: the request is UCX's, and is only handed back to it, by the thread of the worker.
 unsafe impl Send for Arrival {}
 
-/// Other threads, which could panic, do not exist; a panic would leave the lists consistent.
+/// Locks a list. No other thread, which could panic, exists; a panic would leave the lists
+/// consistent.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -79,7 +80,7 @@ fn check(api: &Api, action: &str, status: Status) -> Result<(), UcxError> {
 }
 
 impl Worker {
-    /// A worker of its own, configured by the environment (`UCX_TLS` and so on).
+    /// Creates a worker, configured by the environment (`UCX_TLS` and so on).
     ///
     /// # Errors
     /// `Library`, `Old`, `Refused`.
@@ -128,14 +129,14 @@ impl Worker {
         (&raw const *self.inbox).cast_mut().cast()
     }
 
-    /// Handles all current events; true if there was one.
+    /// Handles all current events. Returns true if there was one.
     pub fn progress(&self) -> bool {
-        // SAFETY: the worker lives, and this is not called by its callbacks, which only put things
-        // into the inbox and into flags.
+        // SAFETY: the worker lives, and its callbacks do not call this: they only write to the
+        // inbox and to flags.
         unsafe { (self.api.worker_progress)(self.worker) != 0 }
     }
 
-    /// Sleeps until there is an event to handle, but not longer than this.
+    /// Sleeps until there is an event to handle, but not longer than `time`.
     pub fn wait(&self, time: Duration) {
         let Some(event) = self.event else {
             std::thread::sleep(time.min(Duration::from_micros(100)));
@@ -149,7 +150,7 @@ impl Worker {
         // SAFETY: the descriptor is the worker's, which lives.
         let event = unsafe { BorrowedFd::borrow_raw(event) };
         if let Ok(time) = time.try_into() {
-            // An interruption is as good as an event.
+            // An interruption is handled like an event.
             let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&time));
         }
     }
@@ -165,12 +166,12 @@ impl Worker {
         }
     }
 
-    /// The oldest message that was not taken yet.
+    /// Takes the oldest message.
     pub fn take_message(&self) -> Option<Message> {
         lock(&self.inbox.messages).pop_front()
     }
 
-    /// The clients that want to connect.
+    /// Takes the clients that want to connect.
     pub fn take_arrivals(&self) -> Vec<Arrival> {
         std::mem::take(&mut lock(&self.inbox.arrivals))
     }
@@ -183,7 +184,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         // SAFETY: connections, listeners, memories and transfers hold the worker, so there are
-        // none; the inbox goes after this.
+        // none; the inbox is dropped after this.
         unsafe {
             (self.api.worker_destroy)(self.worker);
             (self.api.cleanup)(self.context);
@@ -225,11 +226,11 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
         check(api, action, status)
     };
     if !says("UCX_TLS") && !says("UCX_MM_ERROR_HANDLING") {
-        // It would not be taken, but be made: some megabytes, which stay in /dev/shm if this
-        // process is killed meanwhile.
+        // UCX would not use shared memory, but would create it: some megabytes, which stay in
+        // /dev/shm if this process is killed meanwhile.
         set("leave out shared memory", c"TLS", c"^sm")?;
     }
-    // Else UCX would warn of an option that nothing takes.
+    // Set the option only if TCP may be used, because UCX warns of unused options.
     let transports = std::env::var("UCX_TLS").unwrap_or_else(|_| "all".to_owned());
     let may_be_tcp = ["tcp", "all", "^"]
         .iter()
@@ -237,9 +238,9 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
     if may_be_tcp && !says("UCX_TCP_CONN_NB") {
         // A node connects back to each client. If it waited for that, a client whose machine is cut
         // off meanwhile would delay all others. If a client dies between the connection and the
-        // first byte over it, UCX 1.13 tries again within the same call, and ends the node's
-        // process. UCX 1.13 knows the option by the first name only, 1.22 by the second. A version
-        // that has neither does without.
+        // first byte over it, UCX 1.13 retries within the same call, and ends the node's process.
+        // UCX 1.13 knows the option by the first name only, 1.22 by the second. A version that has
+        // neither works without it.
         let names = [c"CONN_NB", c"TCP_CONN_NB"];
         let mut tries = names
             .into_iter()
@@ -249,7 +250,7 @@ fn set_defaults(api: &Api, config: sys::Config) -> Result<(), UcxError> {
     Ok(())
 }
 
-/// Called by UCX with an [`Inbox`] and a message.
+/// Receives a message for an [`Inbox`]. UCX calls it.
 unsafe extern "C" fn on_message(
     inbox: *mut c_void,
     _header: *const c_void,
@@ -262,7 +263,7 @@ unsafe extern "C" fn on_message(
     // the call.
     let (inbox, params) = unsafe { (&*inbox.cast::<Inbox>(), &*params) };
     if params.attributes & sys::MessageParams::RENDEZVOUS != 0 {
-        // None of ours; it is dropped.
+        // Our messages are not sent this way, so it is dropped.
         return sys::OK;
     }
     let bytes = if length == 0 {
@@ -277,21 +278,21 @@ unsafe extern "C" fn on_message(
     sys::OK
 }
 
-/// Called by UCX with a request to connect and an [`Inbox`].
+/// Receives a request to connect for an [`Inbox`]. UCX calls it.
 unsafe extern "C" fn on_connection(request: sys::ConnectionRequest, inbox: *mut c_void) {
     // SAFETY: the inbox lives as long as the worker whose listener calls this.
     let inbox = unsafe { &*inbox.cast::<Inbox>() };
     lock(&inbox.arrivals).push(Arrival(request));
 }
 
-/// Called by UCX with a connection's flag when the connection is lost.
+/// Sets a connection's flag when the connection is lost. UCX calls it.
 unsafe extern "C" fn on_error(lost: *mut c_void, _ep: sys::Ep, _status: Status) {
     // SAFETY: the flag lives until the connection is closed, after which this is not called.
     let lost = unsafe { &*lost.cast::<AtomicBool>() };
     lost.store(true, Ordering::Relaxed);
 }
 
-/// An address as the system's functions take it, `sockaddr_in` or `sockaddr_in6`.
+/// An address in the form of the system's functions, `sockaddr_in` or `sockaddr_in6`.
 struct RawAddress {
     bytes: [u8; 28],
     length: u32,
@@ -328,7 +329,7 @@ impl RawAddress {
     }
 }
 
-/// Reads an address as the system's functions give it.
+/// Reads an address in the form of the system's functions.
 fn read_address(words: &[u64; 16]) -> Option<SocketAddr> {
     let mut bytes = [0_u8; 28];
     for (chunk, word) in bytes.chunks_mut(8).zip(words) {
@@ -343,7 +344,7 @@ fn read_address(words: &[u64; 16]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// Makes a worker report the clients that want to connect.
+/// A listener that makes a worker report the clients that want to connect.
 pub struct Listener {
     worker: Rc<Worker>,
     listener: sys::Listener,
@@ -372,7 +373,7 @@ impl Listener {
         Ok(Listener { worker, listener })
     }
 
-    /// The address on which it listens, with the chosen port if none was requested.
+    /// Returns the address on which it listens, with the chosen port if none was requested.
     pub fn address(&self) -> Result<SocketAddr, UcxError> {
         let api = self.worker.api;
         let mut attributes = sys::ListenerAttributes {
@@ -394,8 +395,8 @@ impl Drop for Listener {
     }
 }
 
-/// Memory that others access, all zero at first; and this process, by copies in the thread of its
-/// worker.
+/// The memory of a node, initially all zero. Others access it, and this process does by copies in
+/// the thread of its worker.
 pub struct NodeMemory {
     worker: Rc<Worker>,
     handle: sys::Memory,
@@ -431,29 +432,29 @@ impl NodeMemory {
         })
     }
 
-    /// Its words, which others may access at the same time.
+    /// Returns its words, which others may access at the same time.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: as many bytes are mapped there as long as this lives, at the start of a page, and
-        // all of this program access them as atomics only. The accesses of adapters are none of
-        // this program.
+        // SAFETY: these bytes are mapped as long as this lives, at the start of a page, and all
+        // parts of this program access them as atomics only. The accesses of adapters are not made
+        // by this program.
         unsafe {
             let words = self.map.as_mut_ptr().cast::<AtomicU64>();
             std::slice::from_raw_parts(words, self.map.len() / size_of::<AtomicU64>())
         }
     }
 
-    /// True if bytes are in the memory.
+    /// Returns true if bytes are in the memory.
     fn has(&self, offset: u64, bytes: u64) -> bool {
         let end = offset.checked_add(bytes);
         end.is_some_and(|end| end <= self.map.len() as u64)
     }
 
-    /// Where it begins in this process.
+    /// Returns the address of its start in this process.
     pub fn base(&self) -> u64 {
         self.map.as_ptr() as u64
     }
 
-    /// The key that other processes need for access.
+    /// Returns the key that other processes need for access.
     ///
     /// # Errors
     /// `Refused`.
@@ -504,7 +505,7 @@ impl Drop for NodeMemory {
 pub struct Connection {
     worker: Rc<Worker>,
     ep: sys::Ep,
-    /// UCX has its address until the connection is closed.
+    /// The flag that the connection is lost. UCX has its address until the connection is closed.
     lost: Arc<AtomicBool>,
 }
 
@@ -512,7 +513,7 @@ impl Connection {
     /// Begins to connect to the listener at an address.
     ///
     /// # Errors
-    /// `Refused`. [`is_lost`](Connection::is_lost) tells later errors.
+    /// `Refused`. [`is_lost`](Connection::is_lost) reports later errors.
     pub fn connect(worker: &Rc<Worker>, address: SocketAddr) -> Result<Connection, UcxError> {
         let raw = RawAddress::new(address);
         Connection::create(worker, &format!("connect to {address}"), |params| {
@@ -559,7 +560,7 @@ impl Connection {
         ConnectionId(self.ep as usize)
     }
 
-    /// True once the other one is gone.
+    /// Returns true once the peer is gone.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
@@ -576,29 +577,29 @@ impl Connection {
         })
     }
 
-    /// Reads bytes of the other one's memory.
+    /// Reads bytes of the peer's memory.
     pub fn get(&self, key: &Rc<Key>, address: u64, bytes: usize) -> Transfer {
         let mut buffer = vec![0_u8; bytes];
         let into = buffer.as_mut_ptr().cast();
         let params = request_params();
         self.access(key, Payload::Bytes(buffer), |api, ep| {
-            // SAFETY: as of `send`; so does the key, which is of this connection's other end.
+            // SAFETY: as in `send`; the key lives, too, and belongs to this connection's peer.
             unsafe { (api.get)(ep, into, bytes, address, key.handle, &params) }
         })
     }
 
-    /// Writes bytes of the other one's memory. That it is done says that the bytes were taken, not
-    /// that they are there.
+    /// Writes bytes to the peer's memory. The transfer is done when the bytes were accepted, not
+    /// when they have arrived.
     pub fn put(&self, key: &Rc<Key>, address: u64, bytes: Vec<u8>) -> Transfer {
         let (from, length) = (bytes.as_ptr().cast(), bytes.len());
         let params = request_params();
         self.access(key, Payload::Bytes(bytes), |api, ep| {
-            // SAFETY: as of `get`.
+            // SAFETY: as in `get`.
             unsafe { (api.put)(ep, from, length, address, key.handle, &params) }
         })
     }
 
-    /// Swaps a word if it equals the expected one; [`Transfer::word`] is the old word.
+    /// Swaps a word if it equals the expected one; [`Transfer::word`] returns the old word.
     pub fn compare_swap(
         &self,
         key: &Rc<Key>,
@@ -609,7 +610,7 @@ impl Connection {
         self.atomic(key, address, sys::ATOMIC_COMPARE_SWAP, [expected, desired])
     }
 
-    /// Adds to a word; [`Transfer::word`] is the old word.
+    /// Adds to a word; [`Transfer::word`] returns the old word.
     pub fn add(&self, key: &Rc<Key>, address: u64, summand: u64) -> Transfer {
         self.atomic(key, address, sys::ATOMIC_ADD, [summand, 0])
     }
@@ -623,12 +624,12 @@ impl Connection {
         params.reply_buffer = operand.wrapping_add(1).cast();
         self.access(key, Payload::Words(words), |api, ep| {
             let operand = operand.cast_const().cast();
-            // SAFETY: as of `get`; both words are the payload's.
+            // SAFETY: as in `get`; both words are the payload's.
             unsafe { (api.atomic)(ep, operation, operand, 1, address, key.handle, &params) }
         })
     }
 
-    /// Is done when all that was put before is there.
+    /// Returns a transfer that is done when all earlier puts have arrived.
     pub fn flush(&self) -> Transfer {
         let params = request_params();
         self.transfer(Payload::Nothing, |api, ep| {
@@ -657,8 +658,8 @@ impl Connection {
         Transfer::new(&self.worker, payload, pointer)
     }
 
-    /// Closes it, at once (`force`), or when all that was put is there. It is closed when the
-    /// transfer is done.
+    /// Closes it, at once (`force`), or when all puts have arrived. It is closed when the transfer
+    /// is done.
     pub fn close(self, force: bool) -> Transfer {
         let this = ManuallyDrop::new(self);
         // SAFETY: each field is taken out once, and `this` is not dropped.
@@ -669,7 +670,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A connection that is not closed at once keeps its flag for ever.
+        // If the connection is not closed at once, its flag is never freed.
         drop(close(&self.worker, self.ep, Arc::clone(&self.lost), true));
     }
 }
@@ -690,7 +691,8 @@ fn request_params() -> RequestParams {
     unsafe { std::mem::zeroed() }
 }
 
-/// The longest key: more than 64 parts of 255 bytes, their lengths, and the distances of adapters.
+/// Largest length of a key: more than 64 parts of 255 bytes, their lengths, and the distances of
+/// adapters.
 const KEY_BYTES_MAX: usize = 1 << 15;
 
 /// The right of a connection to access the memory of the other end.
@@ -705,8 +707,8 @@ impl Key {
     /// # Errors
     /// `Refused`.
     pub fn new(connection: &Connection, bytes: &[u8]) -> Result<Key, UcxError> {
-        // UCX is not told how long a key is. Its lengths are bytes, of 64 parts at most, so that it
-        // reads no further than this, whatever they say.
+        // UCX does not receive the length of a key. The lengths in it are bytes, of 64 parts at
+        // most, so UCX reads no further than this for any values.
         if bytes.len() > KEY_BYTES_MAX {
             return Err(UcxError::Refused {
                 action: "read the key of memory".to_owned(),
@@ -725,8 +727,8 @@ impl Key {
         Ok(Key { worker, handle })
     }
 
-    /// True if the memory at an address, with this key, can be had without the other end: by this
-    /// process's own loads and stores.
+    /// Returns true if this process's own loads and stores can access the memory at an address,
+    /// with this key, without the peer.
     pub fn is_mapped(&self, address: u64) -> bool {
         let mut pointer = null_mut();
         // SAFETY: the key lives, and `pointer` is a place for an unused result.
@@ -746,9 +748,9 @@ impl Drop for Key {
 enum Payload {
     Nothing,
     Bytes(Vec<u8>),
-    /// An operand, and a place for the answer.
+    /// An operand, and a place for the result.
     Words(Vec<u64>),
-    /// Of a connection that is being closed.
+    /// The flag of a connection that is being closed.
     Flag(#[expect(dead_code, reason = "it is kept alive")] Arc<AtomicBool>),
 }
 
@@ -777,7 +779,7 @@ impl Transfer {
         }
     }
 
-    /// Its result; `None` while it is in flight. [`Worker::progress`] advances it.
+    /// Returns its result; `None` while it is in flight. [`Worker::progress`] advances it.
     pub fn poll(&mut self) -> Option<Result<(), Status>> {
         if let State::Going(request) = self.state {
             let api = self.worker.api;
@@ -797,7 +799,7 @@ impl Transfer {
         }
     }
 
-    /// The bytes that came, once it is done; none of other transfers than reads.
+    /// Returns the bytes read, once it is done; none for other transfers than reads.
     pub fn bytes(&self) -> &[u8] {
         match (&*self.payload, self.state) {
             (Payload::Bytes(bytes), State::Done(_)) => bytes,
@@ -805,7 +807,7 @@ impl Transfer {
         }
     }
 
-    /// The word that was there, once it is done.
+    /// Returns the old word, once it is done.
     pub fn word(&self) -> Option<u64> {
         match (&*self.payload, self.state) {
             (Payload::Words(words), State::Done(_)) => words.last().copied(),
@@ -817,11 +819,11 @@ impl Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         match self.state {
-            // SAFETY: UCX is done with the payload, which is not used after this.
+            // SAFETY: UCX no longer uses the payload, which is not used after this.
             State::Done(_) => unsafe { ManuallyDrop::drop(&mut self.payload) },
             State::Going(request) => {
                 std::mem::forget(self.key.take());
-                // SAFETY: the request is ours; it goes when it is done. Its payload stays.
+                // SAFETY: the request is ours; UCX frees it when it is done. Its payload stays.
                 unsafe { (self.worker.api.request_free)(request) }
             }
         }
