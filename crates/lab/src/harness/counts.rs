@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a part of the operations took, counted by the map itself.
+/// The costs of some operations, counted by the map itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Operations that were carried out.
     pub operations: u64,
-    /// Decisions for a child at an inner node.
+    /// Choices of a child at an inner node.
     pub partial_key_matches: u64,
-    /// Cache lines of nodes and leaves read, wherever they were.
+    /// Cache lines of nodes and leaves read, in a cache or not.
     pub cache_lines: u64,
     /// Leaves compared with a key.
     pub leaves: u64,
@@ -17,7 +17,7 @@ pub struct Counts {
     pub lock_acquisitions: u64,
     /// Unsuccessful attempts to acquire a lock.
     pub lock_waits: u64,
-    /// Walks begun anew because another thread had changed the tree.
+    /// Walks restarted because another thread had changed the tree.
     pub restarts: u64,
     /// Operations served by the visit of another operation on the same key.
     pub duplicates_merged: u64,
@@ -28,7 +28,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The counts with the names that reports use, operations left out.
+    /// Returns the counts with the names that reports use, without the operations.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 9] {
         [

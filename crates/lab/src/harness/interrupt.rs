@@ -1,10 +1,10 @@
-//! Stopping early: Ctrl-C ends the contestants' processes, and the measurements are kept.
+//! Interrupts: Ctrl-C ends the contestants' processes, and the measurements are kept.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A wish to stop, raised by a signal handler and seen by the conductor.
+/// A flag that requests a stop. A signal handler raises it, and the conductor checks it.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<State>);
 
@@ -15,23 +15,23 @@ struct State {
 }
 
 impl Interrupt {
-    /// Asks to stop: ends all processes at once, so that a conductor that waits for one of them
-    /// goes on.
+    /// Requests a stop and kills all registered processes, so that a conductor that waits for one
+    /// of them continues.
     pub fn raise(&self) {
         self.0.raised.store(true, Ordering::SeqCst);
         for &process in &*self.processes() {
-            // It may have ended by itself; either way it is over.
+            // The kill fails if the process has ended by itself.
             let _ = kill_process(process, Signal::KILL);
         }
     }
 
-    /// Whether the user has asked to stop.
+    /// Returns true if the user has requested a stop.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.0.raised.load(Ordering::SeqCst)
     }
 
-    /// Registers a process, or ends it at once if it comes too late.
+    /// Registers a process, or kills it at once if a stop has been requested already.
     pub(crate) fn enter(&self, process: Pid) {
         self.processes().push(process);
         if self.is_raised() {
@@ -39,8 +39,8 @@ impl Interrupt {
         }
     }
 
-    /// Forgets a process. To be called before it is waited for, while its number is still its
-    /// own.
+    /// Unregisters a process. Call it before waiting for the process, while its number cannot be
+    /// reused.
     pub(crate) fn leave(&self, process: Pid) {
         self.processes().retain(|&other| other != process);
     }
@@ -53,11 +53,11 @@ impl Interrupt {
     }
 }
 
-/// How a run ended.
+/// The way in which a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// Everything was measured.
+    /// A complete run: everything was measured.
     Finished,
-    /// The user interrupted. The rows that were reported until then are complete.
+    /// An interrupted run. The rows that were reported until then are complete.
     Interrupted,
 }

@@ -4,23 +4,23 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Longer than this counts as this: ten minutes.
+/// The longest recorded duration: ten minutes. Longer ones count as this.
 const NANOSECONDS_MAX: u64 = 600_000_000_000;
-/// Relative error below 1 %.
+/// Number of significant digits: a relative error below 1 %.
 const DIGITS: u8 = 2;
 
-/// Latencies in nanoseconds: of operations, or of batches where operations come in batches.
+/// Latencies in nanoseconds: of operations, or of batches if operations come in batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     /// The median.
     pub p50: u64,
-    /// One in a hundred takes longer.
+    /// The 99th percentile.
     pub p99: u64,
-    /// One in a thousand takes longer.
+    /// The 99.9th percentile.
     pub p999: u64,
 }
 
-/// Durations by logarithmic buckets.
+/// A histogram of durations with logarithmic buckets.
 #[derive(Clone, Debug)]
 pub(crate) struct Durations(Histogram<u64>);
 
@@ -41,12 +41,12 @@ impl Durations {
             .expect("both histograms have the same bounds");
     }
 
-    /// How many were recorded.
+    /// Returns the number of recorded durations.
     pub(crate) fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The percentiles that reports show; `None` when nothing was recorded.
+    /// Returns the percentiles that reports show; `None` if nothing was recorded.
     pub(crate) fn percentiles(&self) -> Option<Latency> {
         (!self.0.is_empty()).then(|| Latency {
             p50: self.0.value_at_quantile(0.5),

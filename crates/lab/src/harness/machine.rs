@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
 
-/// The machine, as far as rates depend on it.
+/// The properties of the machine that rates depend on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
@@ -15,14 +15,14 @@ pub struct Machine {
     pub cores: usize,
     /// Memory of the machine, in bytes.
     pub memory_bytes: u64,
-    /// When the kernel gives transparent huge pages: `always`, `madvise`, `never`.
+    /// The kernel's setting of transparent huge pages: `always`, `madvise`, `never`.
     pub huge_pages: String,
     /// The kernel's name and release.
     pub kernel: String,
 }
 
 impl Machine {
-    /// Describes this machine; what cannot be read is `unknown` or 0.
+    /// Describes this machine; properties that cannot be read are `unknown` or 0.
     #[must_use]
     pub fn here() -> Self {
         let cpuinfo = read("/proc/cpuinfo");
@@ -49,8 +49,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The commit that the working tree is at, with `-dirty` if it differs; `unknown` where there is
-/// no git.
+/// Returns the commit of the working tree, with `-dirty` if it differs; `unknown` without git.
 #[must_use]
 pub fn commit() -> String {
     let git = |arguments: &[&str]| {

@@ -1,6 +1,7 @@
-//! What every experiment uses to run: it stops early, times, sums up, and says where it ran.
+//! The tools that every experiment uses to run: interrupts, clocks, statistics, and the description
+//! of the machine.
 //!
-//! It lies below reports and experiments, and knows no map, no server and no figure.
+//! This layer is below reports and experiments, and does not depend on maps, servers or figures.
 
 mod counts;
 mod interrupt;

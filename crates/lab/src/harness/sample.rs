@@ -1,14 +1,14 @@
 //! Statistics of repeated measurements.
 
-/// The same thing measured several times.
+/// A sample of repeated measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// In ascending order, never empty.
+    /// The values in ascending order, never empty.
     sorted: Vec<f64>,
 }
 
 impl Sample {
-    /// A sample of `values`; `None` if there is none, or one is no number.
+    /// Creates a sample of `values`; returns `None` if it is empty or a value is not finite.
     #[must_use]
     pub fn new(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
@@ -16,7 +16,7 @@ impl Sample {
         usable.then_some(Sample { sorted: values })
     }
 
-    /// The middle value; of an even number, the mean of the middle two.
+    /// Returns the median; for an even number of values, the mean of the middle two.
     #[must_use]
     pub fn median(&self) -> f64 {
         let middle = self.sorted.len() / 2;
@@ -26,7 +26,7 @@ impl Sample {
         }
     }
 
-    /// How far apart the extremes are, as a share of the median.
+    /// Returns the difference of the extremes, as a share of the median.
     #[must_use]
     pub fn spread(&self) -> f64 {
         (self.sorted[self.sorted.len() - 1] - self.sorted[0]) / self.median()
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(sample(&[5.0, 1.0, 4.0]).median(), 4.0);
         assert_eq!(sample(&[5.0, 1.0, 4.0]).spread(), 1.0);
         assert_eq!(sample(&[4.0, 1.0, 3.0, 2.0]).median(), 2.5);
-        // One outlier moves the spread and not the median.
+        // One outlier changes the spread but not the median.
         assert_eq!(sample(&[10.0, 10.0, 10.0, 10.0, 100.0]).median(), 10.0);
         assert_eq!(sample(&[10.0, 10.0, 10.0, 10.0, 100.0]).spread(), 9.0);
     }

@@ -4,7 +4,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Barrier;
 use std::thread;
 
-/// The cores this process may run on.
+/// Returns the cores that this process may run on.
 pub(crate) fn cores() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU)
@@ -14,10 +14,10 @@ pub(crate) fn cores() -> Vec<usize> {
     }
 }
 
-/// Runs `body` once for each lane, all on threads of their own that are pinned to the cores in
-/// turn and released by a barrier.
+/// Runs `body` once for each lane, each on a thread of its own. The threads are pinned to the cores
+/// in turn and released by a barrier.
 ///
-/// A panic of one lane is the caller's.
+/// A panic of a lane is resumed in the caller.
 pub(crate) fn together<L: Send, R: Send>(
     lanes: Vec<L>,
     body: impl Fn(usize, L) -> R + Sync,
@@ -45,8 +45,8 @@ pub(crate) fn together<L: Send, R: Send>(
     })
 }
 
-/// Binds the calling thread to a core. Where that is refused, the thread runs unbound: rates
-/// are of CPU time, so that costs precision only.
+/// Binds the calling thread to a core. If the system refuses, the thread runs unbound: rates are of
+/// CPU time, so that costs only precision.
 fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);

@@ -1,13 +1,13 @@
-//! Contestants in turn: each acts once before any acts again, so that what else happens on the
-//! machine meets all of them alike.
+//! Contestants in turn: each acts once before any acts again, so that other load on the machine
+//! affects all of them alike.
 
 use super::interrupt::{Completion, Interrupt};
 
-/// Calls `act` with the round and each of `contestants`, round by round, until somebody asks to
-/// stop.
+/// Calls `act` with the round and each of `contestants`, round by round, until the interrupt is
+/// raised.
 ///
 /// # Errors
-/// The first that `act` answers.
+/// The first error of `act`.
 pub(crate) fn in_turns<C, E>(
     rounds: usize,
     contestants: &mut [C],

@@ -9,10 +9,10 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use crate::error::LabError;
 use crate::memory::{check_available, kibibytes_after};
 
-/// The page size asked for, and the smallest buffer.
+/// Size of the requested pages, and of the smallest buffer.
 pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// A cache line that names another.
+/// A cache line that points to another.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Line {
@@ -23,7 +23,7 @@ pub(super) struct Line {
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// Lines in a mapping of their own, aligned to 2 MiB; zero at first.
+/// Lines in a mapping of their own, aligned to 2 MiB and initially zero.
 #[derive(Debug)]
 pub(super) struct Buffer {
     /// The mapping: one page more than the lines, so that they can be aligned.
@@ -35,7 +35,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Maps `bytes` rounded down to 2 MiB. Takes no memory until it is written.
+    /// Maps `bytes` rounded down to 2 MiB. The mapping takes no memory until it is written.
     pub(super) fn new(bytes: u64) -> Result<Self, LabError> {
         if bytes < HUGE_PAGE_BYTES {
             return Err(LabError::OutOfRange {
@@ -48,7 +48,7 @@ impl Buffer {
         let bytes = (bytes - bytes % HUGE_PAGE_BYTES) as usize;
         let mapped_bytes = bytes + HUGE_PAGE_BYTES as usize;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the system chooses the place, so no memory in use is replaced.
+        // SAFETY: the system chooses the address, so no memory in use is replaced.
         let base =
             unsafe { mmap_anonymous(ptr::null_mut(), mapped_bytes, access, MapFlags::PRIVATE) }
                 .map_err(|error| LabError::System {
@@ -56,7 +56,7 @@ impl Buffer {
                     source: error.into(),
                 })?;
         advise_huge_pages(base, mapped_bytes);
-        // At most a page less one byte, which the mapping has to spare.
+        // The offset is at most a page less one byte, which the mapping has to spare.
         let lines = base
             .wrapping_byte_add(base.align_offset(HUGE_PAGE_BYTES as usize))
             .cast();
@@ -69,9 +69,9 @@ impl Buffer {
     }
 
     pub(super) fn lines(&self) -> &[Line] {
-        // SAFETY: `lines` is aligned to 2 MiB and `line_count` lines from it lie within the
-        // mapping (`new`), which lives as long as `self`, is readable and began as zeroes, a valid
-        // `Line`. Writes go through `lines_mut`, hence never beside this borrow.
+        // SAFETY: `lines` is aligned to 2 MiB and `line_count` lines from it are within the mapping
+        // (`new`), which lives as long as `self`, is readable and was zero initially, a valid
+        // `Line`. Writes go through `lines_mut`, hence never during this borrow.
         unsafe { std::slice::from_raw_parts(self.lines, self.line_count) }
     }
 
@@ -85,8 +85,8 @@ impl Buffer {
         (self.line_count * size_of::<Line>()) as u64
     }
 
-    /// How much of the buffer the system backs with 2 MiB pages, as far as it has been written:
-    /// 0 where it does not say.
+    /// Returns the bytes of the buffer that the system backs with 2 MiB pages, as far as it has
+    /// been written; 0 if the system does not report it.
     pub(super) fn huge_page_bytes(&self) -> u64 {
         let start = self.lines as u64;
         let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
@@ -102,7 +102,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Asks for 2 MiB pages. A refusal is no error: the buffer reports what it got.
+/// Requests 2 MiB pages. A refusal is no error: the buffer reports the pages that it got.
 fn advise_huge_pages(base: *mut c_void, bytes: usize) {
     #[cfg(target_os = "linux")]
     // SAFETY: the range is a mapping of ours, and the advice changes no content.
@@ -111,8 +111,7 @@ fn advise_huge_pages(base: *mut c_void, bytes: usize) {
     let _ = (base, bytes);
 }
 
-/// The sum of `AnonHugePages` over the mappings in the text of `/proc/self/smaps` that overlap
-/// `range`.
+/// Sums `AnonHugePages` over the mappings in the text of `/proc/self/smaps` that overlap `range`.
 fn huge_bytes_of(smaps: &str, range: std::ops::Range<u64>) -> u64 {
     let mut inside = false;
     let mut kibibytes = 0;
@@ -126,7 +125,7 @@ fn huge_bytes_of(smaps: &str, range: std::ops::Range<u64>) -> u64 {
     kibibytes * 1024
 }
 
-/// The addresses of a mapping's first line, such as `7f00-7f80 rw-p 00000000 00:00 0`.
+/// Parses the addresses in a mapping's first line, such as `7f00-7f80 rw-p 00000000 00:00 0`.
 fn mapping_of(line: &str) -> Option<std::ops::Range<u64>> {
     let (start, end) = line.split_once(' ')?.0.split_once('-')?;
     Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)

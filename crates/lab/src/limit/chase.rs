@@ -5,25 +5,24 @@ use std::cell::Cell;
 use super::buffer::{Buffer, Line};
 use crate::workload::Permutation;
 
-/// The numbers of chains that are measured. From 32 to 64 lines in flight, a core reaches its
-/// plateau.
+/// Numbers of chains that are measured. A core reaches its plateau at 32 to 64 lines in flight.
 pub(super) const CHAIN_COUNTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Lines between two looks at the clock.
+/// Number of lines between two readings of the clock.
 const WALK_LINES: usize = 1 << 16;
-/// Lines written between two reports of progress: 64 MiB.
+/// Number of lines written between two reports of progress: 64 MiB.
 const REPORT_LINES: usize = 1 << 20;
 
-/// A buffer whose lines form one random cycle, and where the next walk starts on it.
+/// A buffer whose lines form one random cycle, and the start of the next walk on it.
 pub(super) struct Chains {
     buffer: Buffer,
     permutation: Permutation,
-    /// Steps along the cycle at which the first chain starts.
+    /// Number of steps along the cycle to the start of the first chain.
     start: Cell<u64>,
 }
 
 impl Chains {
-    /// Links the lines of `buffer`: the line at place i of a permutation names the one at i + 1.
-    /// Writing in the order of memory touches each page once.
+    /// Links the lines of `buffer`: the line at position i of a permutation points to the one at i
+    /// + 1. Writing in the order of memory touches each page once.
     pub(super) fn new(mut buffer: Buffer, progress: &mut dyn FnMut(u64, u64)) -> Self {
         let bytes = buffer.bytes();
         let lines = buffer.lines_mut();
@@ -48,8 +47,8 @@ impl Chains {
         &self.buffer
     }
 
-    /// Walks `chain_count` chains, one of `CHAIN_COUNTS`, over at least 65,536 lines together,
-    /// which were not walked recently; gives how many.
+    /// Walks `chain_count` chains, one of `CHAIN_COUNTS`, together over at least 65,536 lines that
+    /// were not walked recently. Returns the number of lines.
     pub(super) fn walk(&self, chain_count: usize) -> u64 {
         match chain_count {
             1 => self.walk_chains::<1>(),
@@ -89,8 +88,8 @@ fn step_all<const CHAINS: usize>(lines: &[Line], places: &mut [u64; CHAINS], ste
     }
 }
 
-/// Starts loading the line into all caches; does nothing on other processors than x86-64, where
-/// the out-of-order window alone has to keep lines in flight.
+/// Starts loading the line into all caches. Does nothing on processors other than x86-64, where
+/// only the out-of-order window keeps lines in flight.
 #[inline(always)]
 fn prefetch(line: *const Line) {
     #[cfg(target_arch = "x86_64")]

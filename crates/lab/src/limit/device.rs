@@ -1,5 +1,5 @@
-//! The limit of a disk: reads at random places of a file, as many at once as asked, and nothing
-//! else. By `io_uring` where the kernel lets us, else by a thread for each.
+//! The limit of a disk: nothing but reads at random positions of a file, with a given number in
+//! flight. They use `io_uring` if the kernel permits it, else one thread for each.
 
 use crate::harness::Durations;
 use crate::workload::random;
@@ -11,29 +11,29 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Reads begin at multiples of this.
+/// Alignment of reads, in bytes.
 pub(crate) const SECTOR_BYTES: u64 = 4096;
 /// The most bytes of a read.
 const READ_BYTES_MAX: usize = 16 << 10;
 
-/// Where memory for a read begins and ends, as reads that bypass the cache need it.
+/// Memory for a read, with the alignment that reads which bypass the cache need.
 #[repr(C, align(4096))]
 struct Buffer([u8; READ_BYTES_MAX]);
 
-/// A read of the disk: where it begins, in sectors, and how many.
+/// A read of the disk: its first sector, and the number of sectors.
 pub(crate) type Extent = (u64, u32);
 
-/// How the disk is read.
+/// The method of reading the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// By one thread and `io_uring`.
+    /// One thread with `io_uring`.
     Ring,
-    /// By as many threads as there are reads at once.
+    /// A thread for each read in flight.
     Threads,
 }
 
 impl Method {
-    /// The best that the kernel lets us have.
+    /// Returns the best method that the kernel permits.
     pub(crate) fn here() -> Method {
         match IoUring::new(8) {
             Ok(_) => Method::Ring,
@@ -41,7 +41,7 @@ impl Method {
         }
     }
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Method::Ring => "io_uring",
@@ -50,7 +50,7 @@ impl Method {
     }
 }
 
-/// Reads extents at random for so long, `depth` at once, and answers how long each took.
+/// Reads random extents for the time `turn`, with `depth` in flight, and returns their durations.
 pub(crate) fn read(
     file: &File,
     extents: &[Extent],
@@ -97,9 +97,9 @@ fn by_ring(
                     .build()
                     .user_data(slot as u64);
             since[slot] = Instant::now();
-            // SAFETY: the file stays open and `buffers[slot]` stays where it is until the loop
-            // ends, which is after the kernel has said that every read is over. No other read has
-            // the slot meanwhile, and nobody else looks at its memory.
+            // SAFETY: the file stays open and `buffers[slot]` stays at its address until the loop
+            // ends, which is after the kernel has completed every read. No other read has the slot
+            // in the meantime, and no other code accesses its memory.
             let pushed = unsafe { ring.submission().push(&read) };
             if pushed.is_err() {
                 // The ring has as many entries as there are slots.
@@ -113,7 +113,7 @@ fn by_ring(
         match ring.submit_and_wait(1) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // What is under way still writes to the buffers, so that they must not go.
+            // Reads in flight still write to the buffers, so these must not be freed.
             Err(error) => {
                 std::mem::forget(buffers);
                 return Err(error);

@@ -1,14 +1,14 @@
-//! The machine's own limit: how many random cache lines a second one thread can read.
+//! The machine's own limit: the random cache lines a second that one thread can read.
 //!
-//! An index look-up that misses the caches cannot be faster than the lines it reads. This
-//! measures them without an index: a buffer of 64-byte lines in one random cycle, walked by k
-//! chains at once. Each chain reads the place of its next line from the line it is on and
-//! prefetches it, as an interleaved look-up does. One chain gives the latency of a dependent
-//! access; the plateau over k gives the rate that no batch of look-ups can exceed.
+//! An index look-up that misses the caches cannot be faster than the lines it reads. This measures
+//! them without an index: a buffer of 64-byte lines in one random cycle, walked by k chains at
+//! once. Each chain reads the address of its next line from the present line and prefetches it, as
+//! an interleaved look-up does. One chain gives the latency of a dependent access; the plateau over
+//! k gives the rate that no batch of look-ups can exceed.
 //!
-//! Rates are per second of the thread's CPU time, so that other work on the machine does not
-//! count, and the buffer lies in 2 MiB pages where the system grants them: with 4 KiB pages the
-//! plateau is several times lower.
+//! Rates are per second of the thread's CPU time, so that other work on the machine does not count.
+//! The buffer is in 2 MiB pages if the system grants them: with 4 KiB pages the plateau is several
+//! times lower.
 
 mod buffer;
 mod chase;
@@ -23,47 +23,48 @@ use crate::memory::available_bytes;
 use buffer::{Buffer, HUGE_PAGE_BYTES};
 use chase::{CHAIN_COUNTS, Chains};
 
-/// Buffer where memory allows: far beyond any cache and the reach of its translations.
+/// Default size of the buffer if memory allows: far beyond any cache and the reach of its
+/// translations.
 const BUFFER_BYTES_DEFAULT: u64 = 4 << 30;
-/// Slices of one measurement, of which the median counts.
+/// Number of slices of one measurement, of which the median counts.
 const SLICES: usize = 5;
-/// CPU time that a slice takes at least.
+/// The least CPU time of a slice.
 const SLICE: Duration = Duration::from_millis(40);
 
-/// What the machine can do, as measured.
+/// The measured limits of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineLimit {
-    /// Random lines a second of one thread's CPU time, at the best number of chains.
+    /// Random lines per second of one thread's CPU time, at the best number of chains.
     pub lines_per_second: f64,
     /// Time of one dependent line, in nanoseconds: that of a single chain.
     pub latency_ns: f64,
-    /// The least number of chains that comes within 3 % of the best rate.
+    /// The smallest number of chains whose rate is within 3 % of the best.
     pub chains: usize,
     /// Size of the buffer.
     pub buffer_bytes: u64,
-    /// How much of the buffer lies in 2 MiB pages; 0 when the system refused.
+    /// Bytes of the buffer in 2 MiB pages; 0 if the system refused.
     pub huge_page_bytes: u64,
     /// Number of chains and lines a second, in ascending order of chains.
     pub curve: Vec<(usize, f64)>,
 }
 
 impl MachineLimit {
-    /// Whether at least nine tenths of the buffer lie in 2 MiB pages. If not, the limit is that
-    /// of small pages and should be reported as such.
+    /// Returns true if at least nine tenths of the buffer are in 2 MiB pages. If not, the limit is
+    /// that of small pages and should be reported as such.
     #[must_use]
     pub fn huge_pages(&self) -> bool {
         self.huge_page_bytes >= self.buffer_bytes / 10 * 9
     }
 
-    /// Measures on the calling thread, with a buffer of `buffer_bytes` rounded down to 2 MiB;
-    /// `None`: 4 GiB, or a quarter of the memory available if that is less.
+    /// Measures on the calling thread, with a buffer of `buffer_bytes` rounded down to 2 MiB.
+    /// `None` means 4 GiB, or a quarter of the available memory if that is less.
     ///
-    /// Fills the buffer first, calling `progress(bytes done, bytes in all)`, at about half
-    /// a gigabyte a second; measuring takes 2 s more.
+    /// Fills the buffer first, calling `progress(bytes done, bytes in all)`, at about half a
+    /// gigabyte a second; measuring takes 2 s more.
     ///
     /// # Errors
-    /// `OutOfRange` for a buffer under 2 MiB, `OutOfMemory` for one that does not fit, `System`
-    /// when the system refuses to map it.
+    /// `OutOfRange` for a buffer under 2 MiB, `OutOfMemory` for one that does not fit, `System` if
+    /// the system refuses to map it.
     pub fn measure(
         buffer_bytes: Option<u64>,
         progress: &mut dyn FnMut(u64, u64),
@@ -91,7 +92,7 @@ fn default_bytes() -> u64 {
     BUFFER_BYTES_DEFAULT.min(quarter).max(HUGE_PAGE_BYTES)
 }
 
-/// The median rate over the slices.
+/// Returns the median rate over the slices.
 fn lines_per_second(chains: &Chains, chain_count: usize) -> f64 {
     let mut rates = [(); SLICES].map(|()| slice_rate(chains, chain_count));
     rates.sort_unstable_by(f64::total_cmp);

@@ -1,11 +1,11 @@
-//! Interleaved look-ups written for one structure each: the compiler sees the step, the state is
-//! four words, and nothing is checked but the bounds of memory.
+//! Interleaved look-ups that are written for one structure each: the step is known at compile time,
+//! the state is four words, and only the bounds of memory are checked.
 
 use super::structures::value;
 use nearfield_fabric::prefetch;
 use std::sync::atomic::AtomicU64;
 
-/// A look-up under way.
+/// A look-up in progress.
 #[derive(Clone, Copy, Default)]
 pub struct Walk {
     pub key: u64,
@@ -13,8 +13,8 @@ pub struct Walk {
     pub found: u64,
 }
 
-/// Looks keys up, `slots` at a time; false if a value is wrong. A step returns the next node, or
-/// zero at the end.
+/// Looks keys up, `slots` at a time; returns false if a value is wrong. A step returns the next
+/// node, or zero at the end.
 #[inline]
 pub fn interleaved(
     words: &[AtomicU64],

@@ -1,6 +1,7 @@
-//! Scans of an ordered table on two memory nodes: traversals that go from node to node through the
-//! switch, beside the variant in which a node returns them to the caller, who sends them on
-//! (`pulse-acc` in the paper). Caller, switch and nodes are machines that are network namespaces.
+//! Scans of an ordered table on two memory nodes. Their traversals go from node to node through the
+//! switch. In the variant that is compared, a node returns them to the caller, which sends them to
+//! the next node (`pulse-acc` in the paper). Caller, switch and nodes are machines; each is a
+//! network namespace.
 
 use super::structures::{key, value};
 use super::{OffloadError, claim, median};
@@ -23,39 +24,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct HopsPlan {
-    /// Keys of the table.
+    /// Number of keys of the table.
     pub keys: u64,
-    /// What each datagram waits for at its sender: a longer link.
+    /// Delays of each datagram at its sender, which simulate a longer link.
     pub delays: Vec<Duration>,
-    /// How often each contestant has its turn.
+    /// Number of turns of each contestant.
     pub rounds: usize,
-    /// How long a turn is.
+    /// Length of a turn.
     pub turn: Duration,
 }
 
-/// How long scans take.
+/// Latency of scans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hops {
-    /// How the machines are connected.
+    /// The network between the machines.
     pub network: String,
-    /// What each datagram waits for before it is sent, in microseconds.
+    /// Delay of each datagram before it is sent, in microseconds.
     pub delay_us: f64,
-    /// Keys of the table.
+    /// Number of keys of the table.
     pub keys: u64,
-    /// How often a scan goes from one node to the other, on average.
+    /// Mean number of a scan's hops from one node to the other.
     pub crossings: f64,
     /// Microseconds of a scan through the switch: the median.
     pub through_switch_us: f64,
-    /// The same where nodes return traversals to the caller.
+    /// Microseconds of a scan whose nodes return traversals to the caller: the median.
     pub returning_us: f64,
-    /// How many times lower the latency through the switch is: the median of the rounds.
+    /// The factor by which the latency through the switch is lower: the median of the rounds.
     pub gain: f64,
 }
 
-/// The claim: without a delay, between machines.
+/// Returns the claim, for hops without a delay between machines.
 pub fn hops_claim(rows: &[Row<Hops>]) -> Claim {
     let raw = rows
         .iter()
@@ -74,20 +75,20 @@ const NAMESPACES: &str = "network namespaces";
 const KEY: Key = Key([24; 32]);
 const TENANT: Tenant = Tenant(1);
 const NODES: usize = 2;
-/// The machine of the switch; nodes follow.
+/// Index of the switch's machine; nodes follow.
 const SWITCH: usize = 0;
-/// The machine of the caller.
+/// Index of the caller's machine.
 const CALLER: usize = 1 + NODES;
-/// Where each machine listens.
+/// The port of each machine.
 const PORT: u16 = 7000;
-/// Bytes of a table's nodes for each key, at the worst, and some more.
+/// Bytes of a table's nodes for each key in the worst case, with some reserve.
 const BYTES_PER_KEY: u64 = 72;
-/// More iterations than a scan makes.
+/// Limit of iterations, more than a scan makes.
 const ITERATIONS: u64 = 1 << 16;
-/// Keys of a scan, at most, as of YCSB's mix E.
+/// The most keys of a scan, as in YCSB's mix E.
 const SCANNED: usize = 100;
 
-/// A socket whose datagrams wait for a time before they are sent.
+/// A socket that delays datagrams before they are sent.
 struct Delayed {
     socket: UdpSocket,
     delay: Duration,
@@ -96,7 +97,7 @@ struct Delayed {
 impl Datagrams for Delayed {
     fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
         let start = Instant::now();
-        // A sleep would take longer than that.
+        // A sleep would take longer than the delay.
         while start.elapsed() < self.delay {
             std::hint::spin_loop();
         }
@@ -112,12 +113,12 @@ impl Datagrams for Delayed {
     }
 }
 
-/// The first address of a node.
+/// Returns the first address of a node.
 fn start(node: usize) -> u64 {
     (node as u64 + 1) << 32
 }
 
-/// Measures a row for each delay. `say` is told what is under way.
+/// Measures a row for each delay. `say` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`]; `Unavailable` without a network.
@@ -188,7 +189,7 @@ fn unavailable(error: impl std::fmt::Display) -> OffloadError {
     OffloadError::Unavailable(error.to_string())
 }
 
-/// Where the processes run.
+/// The site of the processes: memory nodes, machines and delay.
 struct Site<'s, 'w> {
     rack: &'s Rack<'w>,
     machines: Option<&'s Machines>,
@@ -196,7 +197,7 @@ struct Site<'s, 'w> {
 }
 
 impl Site<'_, '_> {
-    /// The socket of a machine, on which the thread runs from now on.
+    /// Creates the socket of a machine, and moves the calling thread to that machine.
     fn socket(&self, machine: usize) -> io::Result<Delayed> {
         let at = match self.machines {
             Some(machines) => {
@@ -210,14 +211,14 @@ impl Site<'_, '_> {
     }
 
     /// Runs switch, nodes and a caller, each in a thread on its own machine. The caller has two
-    /// clients: through the switch, and the one to whom traversals return.
+    /// clients: one through the switch, and one that traversals return to.
     fn beside<R: Send>(
         &self,
         body: impl FnOnce(&mut [Client<Delayed>; 2]) -> Result<R, OffloadError> + Send,
     ) -> Result<R, OffloadError> {
         let stop = AtomicBool::new(false);
         let (told, places) = mpsc::channel();
-        // Nobody works before the switch knows where all are.
+        // No thread starts its work before the switch knows all addresses.
         let all_known = Barrier::new(CALLER + 1);
         std::thread::scope(|scope| {
             let (stop, all_known) = (&stop, &all_known);
@@ -226,7 +227,7 @@ impl Site<'_, '_> {
                 scope.spawn(move || {
                     let socket = self.socket(1 + node);
                     let at = socket.as_ref().map(|socket| place(&socket.socket));
-                    // The switch outlives this.
+                    // The switch outlives this thread.
                     let _ = told.send((node, at.ok().and_then(Result::ok)));
                     drop(told);
                     all_known.wait();
@@ -297,7 +298,7 @@ impl Site<'_, '_> {
     }
 }
 
-/// The times of both clients; network, delay and keys are left open.
+/// Measures the times of both clients; the result lacks network, delay and keys.
 fn compare(
     plan: &HopsPlan,
     tree: &BPlusTree,
@@ -308,7 +309,7 @@ fn compare(
     let mut contestants = [(through_switch, Vec::new()), (returning, Vec::new())];
     let completion = in_turns(plan.rounds, &mut contestants, interrupt, |round, turn| {
         let (client, times) = turn;
-        // Both of a round scan the same keys.
+        // Both clients of a round scan the same keys.
         let mut random = SmallRng::seed_from_u64(round as u64);
         let (began, mut latencies) = (Instant::now(), Vec::new());
         while began.elapsed() < plan.turn || latencies.len() < 2 {
@@ -357,7 +358,8 @@ fn compare(
 mod tests {
     use super::*;
 
-    /// On network namespaces where they are permitted, else on the loopback interface.
+    /// Scans on both routes cross nodes and have right results. The test uses network namespaces if
+    /// they are permitted, else the loopback interface.
     #[test]
     fn both_ways_cross_and_have_right_answers() {
         let plan = HopsPlan {
@@ -373,7 +375,7 @@ mod tests {
         };
         let (raw, delayed) = (&raw.detail, &delayed.detail);
         assert!(raw.crossings > 1.0 && raw.gain > 0.0, "{raw:?}");
-        // A hop takes at least as long as it is delayed: four hops for a crossing by the caller.
+        // A hop takes at least its delay: four hops for a crossing by the caller.
         assert!(
             delayed.returning_us > 400.0 && delayed.through_switch_us > 400.0,
             "{delayed:?}"

@@ -6,22 +6,22 @@ use nearfield_fabric::{Endpoint, NodeId};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the node may take to put its memory into large pages.
+/// Timeout for moving the node's memory into large pages.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The memory of a node in shared memory, all of it allocated.
+/// The memory of a node in shared memory, completely allocated.
 pub struct BenchMemory {
     node: ShmNode,
 }
 
 impl BenchMemory {
-    /// A node of its own, whose memory lies in large pages as far as the system gives them.
+    /// Creates a node whose memory is in large pages as far as the system grants them.
     pub fn new(bytes: u64) -> Result<BenchMemory, OffloadError> {
         static NODES: AtomicU32 = AtomicU32::new(0);
         let number = NODES.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench-offload-{}-{number}", std::process::id());
         let memory = |error: &dyn std::fmt::Display| OffloadError::Memory(error.to_string());
-        // The node keeps the first page.
+        // The node reserves the first page for itself.
         let node = ShmNode::create(&name, NodeId(0), bytes + 4096).map_err(|e| memory(&e))?;
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -31,7 +31,8 @@ impl BenchMemory {
                 let allocate = endpoint.allocate(NodeId(0), bytes);
                 futures_executor::block_on(allocate).map_err(|e| memory(&e))
             })();
-            // A large page takes a millisecond; none may come at all.
+            // A large page takes a millisecond. The loop ends if no new one comes, because there
+            // may be none at all.
             let (start, mut last, mut since) = (Instant::now(), 0, Instant::now());
             while allocated.is_ok()
                 && start.elapsed() < PATIENCE

@@ -1,6 +1,6 @@
-//! Traversal programs at a memory node: what a core makes of them one at a time, interleaved, and
-//! beside interleaved code that was written by hand for one structure. Also [aggregates of maps in
-//! the pool](PoolAggregate), and [hops from node to node](Hops).
+//! Traversal programs at a memory node: the speed of a core that runs them one at a time and
+//! interleaved, compared with interleaved code that was written by hand for one structure. Also
+//! [aggregates of maps in the pool](PoolAggregate), and [hops from node to node](Hops).
 
 mod applications;
 mod by_hand;
@@ -29,33 +29,33 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use structures::{Structure, key, value};
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Bytes over which the nodes are spread.
     pub bytes: u64,
-    /// How many traversals are interleaved.
+    /// Number of interleaved traversals.
     pub slots: usize,
-    /// How often each contestant has its turn.
+    /// Number of turns of each contestant.
     pub rounds: usize,
-    /// How long a turn is, of CPU time.
+    /// Length of a turn, in CPU time.
     pub turn: Duration,
 }
 
-/// The contestants' numbers for one structure.
+/// The contestants' results for one structure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lookups {
     /// The structure.
     pub structure: String,
-    /// How many nodes it has.
+    /// Number of its nodes.
     pub nodes: u64,
     /// Bytes over which they are spread.
     pub bytes: u64,
-    /// How much of these lies in pages of 2 MiB.
+    /// Bytes of these in pages of 2 MiB.
     pub huge_page_bytes: u64,
-    /// How many traversals are interleaved.
+    /// Number of interleaved traversals.
     pub slots: usize,
-    /// Iterations of a look-up, on average.
+    /// Mean iterations of a look-up.
     pub iterations: f64,
     /// Nanoseconds of a look-up by native code, one at a time.
     pub one_at_a_time_ns: f64,
@@ -63,13 +63,13 @@ pub struct Lookups {
     pub interleaved_ns: f64,
     /// Nanoseconds of a look-up by interleaved code written by hand.
     pub by_hand_ns: f64,
-    /// How many times as fast interleaving is as one at a time: the median of the rounds.
+    /// Speedup of interleaving over one at a time: the median of the rounds.
     pub interleaving_gain: f64,
     /// The rate of interleaved native code divided by that of the code written by hand.
     pub of_by_hand: f64,
 }
 
-/// The claims of look-ups. Each holds for the structure where it is least.
+/// Returns the claims of look-ups. Each has the number of the structure with the lowest.
 pub fn claims(rows: &[Row<Lookups>]) -> Vec<Claim> {
     let least = |of: fn(&Lookups) -> f64| rows.iter().map(|row| of(&row.detail)).reduce(f64::min);
     vec![
@@ -88,7 +88,7 @@ pub fn claims(rows: &[Row<Lookups>]) -> Vec<Claim> {
     ]
 }
 
-/// A measured claim, in times.
+/// Creates a measured claim, as a factor.
 fn claim(id: &str, text: &str, ours: Option<f64>) -> Claim {
     Claim {
         id: id.to_owned(),
@@ -100,31 +100,31 @@ fn claim(id: &str, text: &str, ours: Option<f64>) -> Claim {
     }
 }
 
-/// Why programs cannot be measured.
+/// Reason why programs cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OffloadError {
-    /// There is no memory.
+    /// Memory that is missing.
     #[error("no memory for the nodes: {0}")]
     Memory(String),
-    /// The memory cannot be divided.
+    /// Memory that cannot be divided into ranges.
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// This processor has no native code.
+    /// A processor without support for native code.
     #[error("there is no native code on this processor")]
     NoNativeCode,
-    /// Something that it takes is not there.
+    /// A missing requirement, such as UCX.
     #[error("{0}")]
     Unavailable(String),
-    /// A contestant answers something else than was put.
+    /// A result that differs from the stored value.
     #[error("{contestant} answers wrong values for the {structure}")]
     Wrong {
-        /// Which one.
+        /// The contestant.
         contestant: &'static str,
-        /// Of which structure.
+        /// The structure.
         structure: &'static str,
     },
-    /// Somebody stopped it.
+    /// A request of the user to stop.
     #[error("interrupted")]
     Interrupted,
 }
@@ -146,10 +146,10 @@ impl Contestant {
     }
 }
 
-/// Look-ups between two looks at the clock.
+/// Number of look-ups between two readings of the clock.
 const CHUNK: u64 = 4096;
 
-/// Measures hash table and tree. `say` is told what is under way.
+/// Measures hash table and tree. `say` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`].
@@ -236,7 +236,7 @@ fn lookups(
                     run.0
                 }
             };
-            // The first chunk fills the caches.
+            // The first chunk only fills the caches.
             if chunks > 0 {
                 spent += thread_cpu_time() - start;
             }
@@ -275,7 +275,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     Sample::new(values.collect()).map_or(f64::NAN, |sample| sample.median())
 }
 
-/// Runs look-ups by the program: whether all answers are right, and the iterations.
+/// Runs look-ups by the program; returns whether all results are right, and the iterations.
 fn by_program(
     structure: &Structure,
     engine: &Engine,
@@ -296,13 +296,13 @@ fn by_program(
                 *to = from;
             }
             let job = Job::new(engine, Tenant::default(), &query, u64::MAX, key);
-            // There is room.
+            // The loop has checked that there is room.
             let _ = interleaved.admit(job);
         }
         if interleaved.active() == 0 {
             return (right, iterations);
         }
-        // What is alone does not wait for turns of others.
+        // A traversal that is alone continues at once: no other would use the time of its loads.
         interleaved.turn_alone(usize::MAX, |ended| {
             iterations += ended.iterations;
             right &= ended.status == Status::Done

@@ -1,5 +1,5 @@
-//! An aggregate over a range of a map in the pool: by a program at its memory node, and by reading
-//! the entries. The node is reached over UCX, and served by a thread of this process.
+//! An aggregate over a range of a map in the pool: computed by a program at its memory node, and by
+//! reading the entries. The node is reached over UCX, and served by a thread of this process.
 
 use super::{OffloadError, claim, median};
 use crate::figures::Claim;
@@ -25,27 +25,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct AggregatePlan {
-    /// Entries of the map.
+    /// Number of entries of the map.
     pub entries: u64,
-    /// Entries of a range.
+    /// Number of entries of a range.
     pub range: u64,
-    /// How often each contestant has its turn.
+    /// Number of turns of each contestant.
     pub rounds: usize,
-    /// How long a turn is.
+    /// Length of a turn.
     pub turn: Duration,
 }
 
-/// How long an aggregate takes.
+/// Time of an aggregate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PoolAggregate {
-    /// Entries of the map.
+    /// Number of entries of the map.
     pub entries: u64,
-    /// Entries of a range.
+    /// Number of entries of a range.
     pub range: u64,
-    /// Leaves that a program reads for it, on average.
+    /// Mean number of leaves that a program reads for an aggregate.
     pub leaves: f64,
     /// Microseconds of an aggregate at the memory node.
     pub at_node_us: f64,
@@ -53,13 +53,13 @@ pub struct PoolAggregate {
     pub by_scan_us: f64,
     /// Microseconds of reading each entry by its key, in one batch.
     pub by_keys_us: f64,
-    /// How many times as fast the node is as the scan: the median of the rounds.
+    /// Speedup of the memory node over the scan: the median of the rounds.
     pub gain: f64,
-    /// How many times as fast it is as reading by keys.
+    /// Speedup of the memory node over reading by keys.
     pub gain_over_keys: f64,
 }
 
-/// The claim of the row, if there is one.
+/// Returns the claim, with the number of the row if there is one.
 pub fn aggregate_claim(row: Option<&Row<PoolAggregate>>) -> Claim {
     claim(
         "ours.pool-aggregate",
@@ -71,12 +71,12 @@ pub fn aggregate_claim(row: Option<&Row<PoolAggregate>>) -> Claim {
 
 const KEY: Key = Key([23; 32]);
 const TENANT: Tenant = Tenant(1);
-/// A leaf's memory for an entry, with a third of its slots empty, and as much again for leaves that
-/// are divided meanwhile.
+/// Bytes of a leaf for each entry, with a third of its slots empty, and the same again for leaves
+/// that are split meanwhile.
 const BYTES_PER_ENTRY: u64 = 100;
-/// The other memory of the node.
+/// Bytes of the node for everything else.
 const NODE_BYTES: u64 = 64 << 20;
-/// Keys are every so many numbers.
+/// Distance of successive keys.
 const STRIDE: u64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Contestant {
     }
 }
 
-/// Measures it. `say` is told what is under way.
+/// Measures the aggregate. `say` receives the present step.
 ///
 /// # Errors
 /// See [`OffloadError`]; `Unavailable` without UCX.
@@ -190,7 +190,7 @@ fn serve(
             stop.store(true, Ordering::Relaxed);
             served
         });
-        // Nobody listens if the other thread has gone.
+        // The receiver is gone if the other thread has ended.
         let _ = told.send((node.address(), programs));
         node.serve_in_turn(stop, &turn);
         running.join()
@@ -249,7 +249,7 @@ fn compare(
             let mut random = SmallRng::seed_from_u64(round as u64);
             let before = store.leaf_reads();
             let (mut spent, mut count) = (Duration::ZERO, 0_u64);
-            // The first one fills the caches.
+            // The first aggregate only fills the caches.
             while spent < plan.turn || count < 2 {
                 let first = random.random_range(0..=plan.entries - range);
                 let start = Instant::now();
@@ -295,7 +295,7 @@ fn compare(
     })
 }
 
-/// The aggregate of entries, from the one of a number on.
+/// Computes the aggregate of `count` entries from the entry `first` on.
 fn aggregate(
     store: &Map,
     who: Contestant,
@@ -332,7 +332,8 @@ fn aggregate(
 mod tests {
     use super::*;
 
-    /// Needs UCX; says so if it is missing.
+    /// All contestants compute the same aggregates. The test needs UCX, and prints a note if it is
+    /// missing.
     #[test]
     fn all_ways_have_the_same_aggregates() {
         let plan = AggregatePlan {

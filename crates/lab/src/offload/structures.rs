@@ -7,12 +7,12 @@ use nearfield_offload::structures::programs::{chain_find, tree_lower_bound};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A node has 256 bytes, as the paper's nodes do, of which a look-up loads 32 or 48.
+/// Bytes of a node, as in the paper; a look-up loads 32 or 48 of them.
 const NODE_BYTES: u64 = 256;
-/// Where addresses begin: what lies before belongs to the node.
+/// The first address of the data; the bytes before belong to the node.
 pub const FIRST: u64 = 4096;
 
-/// The key of a number. No two numbers have the same key.
+/// Returns the key of a number. No two numbers have the same key.
 pub fn key(number: u64) -> u64 {
     // The finalizer of MurmurHash3, which is a bijection.
     let mut mixed = number + 1;
@@ -21,27 +21,28 @@ pub fn key(number: u64) -> u64 {
     mixed ^ mixed >> 33
 }
 
-/// The value of a key.
+/// Returns the value of a key.
 pub fn value(key: u64) -> u64 {
     key.rotate_left(17) ^ 0x5555
 }
 
-/// A structure, by its extent. All else follows from that.
+/// A structure, described by its size. Everything else is computed from that.
 pub struct Structure {
     kind: Kind,
     nodes: u64,
-    /// The places of nodes; a power of two.
+    /// Number of places for nodes; a power of two.
     places: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Places in the first half are buckets, which hold the first entry of their chain.
+    /// A hash table. Places in the first half are buckets, which hold the first entry of their
+    /// chain.
     HashTable,
     Tree,
 }
 
-/// Places of the fields of an entry of a chain.
+/// Offsets of the fields of an entry of a chain.
 mod chain {
     pub const NEXT: usize = 0;
     pub const KEY: usize = 8;
@@ -49,7 +50,7 @@ mod chain {
     pub const USED: usize = 24;
 }
 
-/// Places of the fields of a node of the tree: those of a red-black tree of the C++ library.
+/// Offsets of the fields of a node of the tree: those of a red-black tree of the C++ library.
 mod tree {
     pub const LEFT: usize = 16;
     pub const RIGHT: usize = 24;
@@ -58,7 +59,7 @@ mod tree {
 }
 
 impl Structure {
-    /// 1.49 entries for each bucket, as in the paper's artifact.
+    /// Creates a hash table with 1.49 entries for each bucket, as in the paper's artifact.
     pub fn hash_table(bytes: u64) -> Structure {
         let places = places(bytes);
         Structure {
@@ -105,7 +106,7 @@ impl Structure {
         }])
     }
 
-    /// Where the look-up of a key begins.
+    /// Returns the address at which the look-up of a key begins.
     pub fn start(&self, key: u64) -> u64 {
         match self.kind {
             Kind::HashTable => address(key % (self.places / 2)),
@@ -132,8 +133,8 @@ impl Structure {
             let node = if get(words, bucket, chain::USED) == 0 {
                 bucket
             } else {
-                // The entries that find their bucket taken lie in the second half, in another
-                // order than that of their buckets.
+                // Entries whose bucket is taken go to the second half, in another order than that
+                // of their buckets.
                 let half = self.places / 2;
                 let node = address(half + spread(overflow, half));
                 overflow += 1;
@@ -147,7 +148,7 @@ impl Structure {
         }
     }
 
-    /// A balanced tree of the sorted keys: each range of them has its middle as the root.
+    /// Writes a balanced tree of the sorted keys: the root of each range of keys is its middle.
     fn fill_tree(&self, words: &[AtomicU64]) {
         let mut keys: Vec<u64> = (0..self.nodes).map(key).collect();
         keys.sort_unstable();
@@ -172,7 +173,7 @@ impl Structure {
         address(spread(start + (end - start) / 2, self.places))
     }
 
-    /// Looks keys up by code that knows the structure; false if an answer is wrong.
+    /// Looks keys up by code that knows the structure; returns false if a result is wrong.
     pub fn by_hand(&self, words: &[AtomicU64], keys: &[u64], slots: usize) -> bool {
         let start = |key| self.start(key);
         match self.kind {
@@ -214,7 +215,7 @@ fn address(place: u64) -> u64 {
     FIRST + place * NODE_BYTES
 }
 
-/// Another number below a power of two, for each number: an odd factor has an inverse.
+/// Permutes the numbers below a power of two: an odd factor has an inverse.
 fn spread(number: u64, places: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (places - 1)
 }

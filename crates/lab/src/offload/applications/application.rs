@@ -1,4 +1,4 @@
-//! What an application is.
+//! The interface of an application.
 
 use super::deployment::{Deployment, DeploymentError};
 use super::native::NativeCode;
@@ -8,21 +8,21 @@ use std::fmt::Debug;
 
 /// An application with its data in the memory of a memory node.
 pub(super) trait Application: Sync {
-    /// What a user asks for.
+    /// A request of a user.
     type Request: Clone + Debug + Send;
-    /// What a user gets.
+    /// The reply to a user.
     type Answer: Debug;
 
-    /// Its name in rows.
+    /// Returns its name in rows.
     fn name(&self) -> String;
 
-    /// The requests of a stream, without an end. Each stream has others.
+    /// Returns the endless requests of a stream. Each stream has others.
     fn requests(&self, stream: usize) -> impl Iterator<Item = Self::Request> + Send;
 
-    /// The traversal of a request, if it is none that changes something.
+    /// Returns the traversal of a request; `None` for a request that changes data.
     fn query(&self, request: &Self::Request) -> Option<Query>;
 
-    /// Does what is asked for.
+    /// Serves a request.
     fn serve(
         &self,
         request: &Self::Request,
@@ -30,9 +30,9 @@ pub(super) trait Application: Sync {
         sealer: &mut Sealer,
     ) -> Result<Self::Answer, DeploymentError>;
 
-    /// Whether an answer can be right, while other callers change data.
+    /// Returns true if the reply may be right, while other callers change data.
     fn is_right(&self, request: &Self::Request, answer: &Self::Answer) -> bool;
 
-    /// Native code for its programs.
+    /// Adds native code for its programs.
     fn with_native<'m>(&self, native: NativeCode<'m>) -> NativeCode<'m>;
 }

@@ -1,4 +1,5 @@
-//! How a deployment runs what applications ask. Each application is written once, against this.
+//! The interface of deployments, which run the requests of applications. Each application is
+//! written once, against this.
 
 use super::calls::CallError;
 use super::sealer::SealError;
@@ -6,40 +7,40 @@ use nearfield_offload::net::udp::ClientError;
 use nearfield_offload::structures::{BPlusTree, HeapError};
 use nearfield_offload::traversal::{Outcome, Query, Status};
 
-/// The reason why a request has no answer.
+/// Reason why a request has no reply.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DeploymentError {
-    /// The nodes that run programs have not answered.
+    /// An error of the nodes that run programs.
     #[error(transparent)]
     Programs(#[from] ClientError),
-    /// The memory node has not answered a call.
+    /// An error of a call to a memory node.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// A structure cannot be changed.
+    /// A structure that cannot be changed.
     #[error(transparent)]
     Heap(#[from] HeapError),
-    /// An object cannot be sealed.
+    /// An object that cannot be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// A traversal has stopped before its end.
+    /// A traversal that has stopped before its end.
     #[error("the traversal stopped at {address:#x}: {status:?}")]
     Stopped {
-        /// Why.
+        /// The reason.
         status: Status,
-        /// Where.
+        /// The address at which it stopped.
         address: u64,
     },
 }
 
-/// Bytes at the place that an answer points to.
+/// An access to the bytes at the address that a result contains.
 pub(super) enum Then<'b> {
-    /// They are read.
+    /// A read of the bytes.
     Read(&'b mut [u8]),
-    /// They are written.
+    /// A write of the bytes.
     Write(&'b [u8]),
 }
 
-/// What a caller has at hand to reach its data.
+/// A caller's access to its data.
 pub(super) trait Deployment: Send {
     /// Runs a query to its end.
     fn run(&mut self, query: &Query) -> Result<Outcome, DeploymentError>;
@@ -47,7 +48,7 @@ pub(super) trait Deployment: Send {
     /// Reads or writes bytes.
     fn access(&mut self, address: u64, then: Then<'_>) -> Result<(), DeploymentError>;
 
-    /// Runs a query, and reads or writes the bytes whose address is in a word of its answer.
+    /// Runs a query, and reads or writes the bytes whose address is in a word of its result.
     fn run_then(
         &mut self,
         query: &Query,
@@ -59,23 +60,23 @@ pub(super) trait Deployment: Send {
         Ok(outcome)
     }
 
-    /// Inserts an entry into a tree, whose lock the caller has.
+    /// Inserts an entry into a tree, whose lock the caller holds.
     fn insert(&mut self, tree: &mut BPlusTree, key: u64, value: u64)
     -> Result<(), DeploymentError>;
 
-    /// The value of a key, if the caller keeps what it has found.
+    /// Returns the cached value of a key, if the caller has a cache.
     fn recall(&mut self, _key: u64) -> Option<u64> {
         None
     }
 
-    /// Keeps what was found, if the caller does that.
+    /// Caches a value, if the caller has a cache.
     fn remember(&mut self, _key: u64, _value: u64) {}
 
-    /// How often it has asked the memory node for something, and waited.
+    /// Returns the number of requests to memory nodes that it has waited for.
     fn round_trips(&self) -> u64;
 }
 
-/// An outcome that is an answer.
+/// Turns an outcome that is not complete into an error.
 pub(super) fn done(outcome: Outcome) -> Result<Outcome, DeploymentError> {
     match outcome.status {
         Status::Done => Ok(outcome),

@@ -19,11 +19,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How an application reaches its data.
+/// A kind of access from applications to their data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Programs,
-    /// Memory nodes return a traversal that leaves them to the caller: `pulse-acc` in the paper.
+    /// Traversal programs. Memory nodes return a traversal that leaves them to the caller:
+    /// `pulse-acc` in the paper.
     Returning,
     Paging,
     Rpc,
@@ -38,7 +39,7 @@ impl Way {
         Way::Rpc,
         Way::CachedRpc,
     ];
-    /// Those of requests that have no key: what was found for one is kept for others.
+    /// The ways for requests without a key, whose results cannot be cached by key.
     pub(super) const WITHOUT_KEYS: [Way; 4] =
         [Way::Programs, Way::Returning, Way::Paging, Way::Rpc];
 
@@ -53,30 +54,30 @@ impl Way {
     }
 }
 
-/// The row of the model.
+/// The name of the model's row.
 const SLOW: &str = "RPC on a slow core";
-/// Queries by which the slow core is modelled.
+/// Number of queries that the slow core is modelled by.
 const MODELLED: usize = 200;
 
-/// The addresses of memory nodes, by what lies there. Each has an entry for each node.
+/// The addresses of memory nodes, by their use. Each field has a range for each node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     /// The data of an application.
     pub data: Vec<Range<u64>>,
-    /// From which the nodes' own code allocates.
+    /// Memory from which the nodes' own code allocates.
     pub node: Vec<Range<u64>>,
-    /// From which callers allocate.
+    /// Memory from which callers allocate.
     pub callers: Vec<Range<u64>>,
 }
 
 impl Parts {
-    /// Bytes for data.
+    /// Returns the bytes for data.
     fn data_bytes(&self) -> u64 {
         self.data.iter().map(|part| part.end - part.start).sum()
     }
 }
 
-/// What the callers of a machine share.
+/// The caches and memory that the callers of a machine share.
 pub(super) struct Machine {
     pages: Arc<PageCache>,
     kept: Arc<Kept>,
@@ -84,7 +85,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// With empty caches of so many bytes.
+    /// Creates a machine with empty caches of this many bytes.
     pub(super) fn new(cache_bytes: u64, reserve: &Arc<Reserve>) -> Machine {
         let object = super::web_service::OBJECT_BYTES;
         Machine {
@@ -94,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// A caller that reaches its data in one of the ways.
+    /// Creates a caller that reaches its data in this way.
     pub(super) fn caller(&self, way: Way, site: &Site<'_>) -> io::Result<Box<dyn Deployment>> {
         let servers = Servers::new(&site.servers)?;
         let reserve = Arc::clone(&self.reserve);
@@ -116,7 +117,7 @@ impl Machine {
     }
 }
 
-/// The native code of each memory node for an application.
+/// Creates the native code of each memory node for an application.
 pub(super) fn natives<'m>(
     application: &impl Application,
     rack: &'m Rack<'m>,
@@ -130,7 +131,7 @@ pub(super) fn natives<'m>(
     nodes.map(native).collect()
 }
 
-/// What came of the turns of a contestant.
+/// The results of the turns of a contestant.
 struct Turns<S> {
     way: Way,
     streams: Vec<S>,
@@ -142,13 +143,13 @@ struct Turns<S> {
     wire_bytes: Vec<f64>,
 }
 
-/// What a caller has done in a turn.
+/// The work of a caller in a turn.
 struct Served {
     requests: u64,
     round_trips: u64,
 }
 
-/// Serves requests for some time; the latency of each goes to `each`.
+/// Serves requests for some time; calls `each` with the latency of each.
 fn serve<A: Application>(
     application: &A,
     stream: &mut impl Iterator<Item = A::Request>,
@@ -187,7 +188,7 @@ fn serve<A: Application>(
     })
 }
 
-/// One caller alone, for latency, then all of them together, for the rate.
+/// Runs one caller alone, for latency, then all of them together, for the rate.
 fn turn<A: Application>(
     application: &A,
     plan: &ApplicationsPlan,
@@ -204,7 +205,7 @@ fn turn<A: Application>(
     }
     if let (Some(stream), Some((caller, sealer))) = (turns.streams.first_mut(), callers.first_mut())
     {
-        // Caches fill, and the node translates the program.
+        // In a warm-up, caches fill and the node translates the program.
         let (half, whole) = (plan.turn / 2, plan.turn);
         serve(
             application,
@@ -295,7 +296,7 @@ pub(super) fn measure<A: Application>(
         visits: Vec::new(),
         wire_bytes: Vec::new(),
     };
-    // No traversal leaves the only memory node.
+    // With a single memory node no traversal leaves it.
     let ways = ways
         .iter()
         .filter(|&&way| way != Way::Returning || nodes > 1);
@@ -304,8 +305,8 @@ pub(super) fn measure<A: Application>(
     let natives = natives(application, rack, parts);
     let measured = beside(rack, natives, |site| {
         in_turns(plan.rounds, &mut contestants, interrupt, |_, turns| {
-            // Others have changed data since this contestant's last turn, so that its caches are
-            // empty again.
+            // Others have changed data since this contestant's last turn, so its caches start empty
+            // again.
             let machine = Machine::new(cache_bytes, &reserve);
             turn(application, plan, (site, machine), turns, interrupt)
         })
@@ -353,7 +354,7 @@ pub(super) fn measure<A: Application>(
     Ok(rows)
 }
 
-/// RPC as it was measured, with a core at the memory node that takes so many times as long.
+/// Models RPC with a core at the memory node that is slower by a factor, from the measured RPC.
 fn on_slow_core(rpc: &Row<Measured>, slowdown: f64) -> Row<Measured> {
     let node_us = rpc.detail.node_us.map(|node_us| node_us * slowdown);
     let more = node_us.unwrap_or(0.0) * (1.0 - 1.0 / slowdown) * 1e3;

@@ -2,9 +2,9 @@
 //! process. All deployments reach the same memory by UDP on the loopback interface.
 //!
 //! An application is written once, against [`Deployment`](deployment::Deployment). `deployments/`
-//! has the ways to its data: programs at the memory nodes, paging, and calls of native code
+//! has its implementations: programs at the memory nodes, paging, and calls of native code
 //! (`native.rs`) with a cache at the caller and without. `calls/` is the rivals' protocol,
-//! `slabs.rs` says which node has which data, `site.rs` has the nodes. Every answer is checked.
+//! `slabs.rs` distributes data over nodes, `site.rs` has the nodes. Every reply is checked.
 
 mod application;
 mod calls;
@@ -40,34 +40,34 @@ use std::time::Duration;
 use time_series::TimeSeries;
 use web_service::{BuildError, WebService};
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct ApplicationsPlan {
-    /// Keys of each application.
+    /// Number of keys of each application.
     pub keys: u64,
-    /// Memory nodes that have its data, at least one.
+    /// Number of memory nodes that hold its data, at least one.
     pub nodes: usize,
-    /// Callers at the same time, for rates.
+    /// Number of callers at the same time, for rates.
     pub callers: usize,
-    /// How often each contestant has its turn.
+    /// Number of turns of each contestant.
     pub rounds: usize,
-    /// How long a turn is, for latency and for the rate each.
+    /// Length of a turn, for latency and for the rate each.
     pub turn: Duration,
 }
 
-/// Caches of callers have this part of the data: the paper's have 2 of 32 GiB.
+/// Divisor of the data that gives the size of callers' caches: the paper's are 2 of 32 GiB.
 const CACHED_PART: u64 = 16;
 
-/// What one deployment of an application has done.
+/// The results of one deployment of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The application.
     pub application: String,
-    /// Callers at the same time, of the rate. Latencies are those of one alone.
+    /// Number of callers at the same time, for the rate. Latencies are those of one alone.
     pub callers: usize,
-    /// Memory nodes that have its data.
+    /// Number of memory nodes that hold its data.
     pub nodes: usize,
-    /// Bytes of memory that its data has.
+    /// Bytes of its data.
     pub data_bytes: u64,
     /// Bytes of the callers' cache.
     pub cache_bytes: u64,
@@ -75,48 +75,48 @@ pub struct Measured {
     pub node_us: Option<f64>,
     /// Round trips of a request.
     pub round_trips: Option<f64>,
-    /// How often a memory node has worked for a request.
+    /// Number of visits of memory nodes for a request.
     pub visits: Option<f64>,
     /// Bytes of datagrams of a request, into memory nodes and out of them.
     pub wire_bytes: Option<f64>,
 }
 
-/// Why applications cannot be measured.
+/// Reason why applications cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplicationError {
-    /// There is no memory node.
+    /// A memory node that is missing.
     #[error(transparent)]
     Memory(#[from] OffloadError),
-    /// The memory cannot be divided.
+    /// Memory that cannot be divided into ranges.
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// The model cannot translate addresses.
+    /// Addresses that the model cannot translate.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// There is no data.
+    /// Data that cannot be built.
     #[error("no data for {application}: {reason}")]
     Build {
         /// The application.
         application: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A socket or a thread is missing.
+    /// A socket or a thread that cannot be created.
     #[error("no memory node in this process: {0}")]
     Site(#[from] std::io::Error),
-    /// Objects cannot be sealed.
+    /// Objects that cannot be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// A request has no answer.
+    /// A request without a reply.
     #[error("{application} has no answer: {reason}")]
     NoAnswer {
         /// The application.
         application: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// An answer is wrong.
+    /// A wrong reply.
     #[error("{application} has a wrong answer to {request}")]
     Wrong {
         /// The application.
@@ -124,7 +124,7 @@ pub enum ApplicationError {
         /// The request.
         request: String,
     },
-    /// Somebody stopped it.
+    /// A request of the user to stop.
     #[error("interrupted")]
     Interrupted,
 }
@@ -132,7 +132,7 @@ pub enum ApplicationError {
 /// The windows of the time series, in seconds.
 const WINDOWS: [u64; 4] = [1, 2, 4, 8];
 
-/// Measures all applications. `say` is told what is under way, `finished` has the rows of each
+/// Measures all applications. `say` receives the present step, `finished` the rows of each
 /// application.
 ///
 /// # Errors
@@ -191,12 +191,12 @@ fn because(application: &'static str) -> impl FnOnce(BuildError) -> ApplicationE
     }
 }
 
-/// Where the data of a memory node begins: what lies before belongs to the node.
+/// The first address of a memory node's data: the bytes before belong to the node.
 const PAGE: u64 = 4096;
-/// The first addresses of two memory nodes that follow each other are so far apart.
+/// Distance of the first addresses of successive memory nodes.
 const NODE: u64 = 1 << 40;
 
-/// Memory for each node, at the same time: each waits for large pages.
+/// Allocates memory for all nodes at the same time, because each waits for large pages.
 fn memories(nodes: usize, bytes: u64) -> Result<Vec<BenchMemory>, OffloadError> {
     std::thread::scope(|scope| {
         let threads = (0..nodes).map(|_| scope.spawn(|| BenchMemory::new(bytes)));
@@ -209,8 +209,8 @@ fn memories(nodes: usize, bytes: u64) -> Result<Vec<BenchMemory>, OffloadError> 
     })
 }
 
-/// Calls `body` with memory nodes for so many bytes of data: their memory, a heap in which the data
-/// goes, and the parts for later allocations.
+/// Calls `body` with memory nodes for this many bytes of data: their memory, a heap for the data,
+/// and the parts for later allocations.
 fn with_memory<R>(
     data_bytes: u64,
     nodes: usize,
@@ -218,7 +218,7 @@ fn with_memory<R>(
 ) -> Result<R, ApplicationError> {
     let slab = slabs::slab_bytes(data_bytes, nodes);
     let data = data_bytes.div_ceil(nodes as u64).next_multiple_of(slab);
-    // What the insertions of a run may take.
+    // Room for the insertions of a run.
     let each = (data / 4).max(1 << 20).next_multiple_of(PAGE);
     let whole = data + 2 * each;
     let memories = memories(nodes, whole)?;

@@ -1,4 +1,4 @@
-//! What the rivals' calls do at the memory node, in native code: what the programs do.
+//! The rivals' calls at the memory node, in native code: they do the same as the programs.
 
 use nearfield_offload::node::{LocalMemory, Tenant, TenantMemory};
 use nearfield_offload::program::{Program, ProgramHash};
@@ -11,19 +11,20 @@ use nearfield_offload::structures::{Arena, BPlusTree};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whose memory it is.
+/// The tenant that owns the memory.
 pub(super) const TENANT: Tenant = Tenant(1);
 
-/// A program in native code: from an address and a scratchpad to what it leaves there. One that was
-/// left elsewhere goes on from the address and the scratchpad that it has left.
+/// A program in native code: it starts from an address and a scratchpad, and changes the
+/// scratchpad. If it stops at a node elsewhere, it can be resumed from that address and the
+/// scratchpad.
 type Routine = fn(&Nodes<'_>, u64, &mut Scratchpad) -> Result<(), Elsewhere>;
 
-/// The address of a node that does not lie in this memory.
+/// The address of a node that is not in this memory.
 pub(super) struct Elsewhere(u64);
 
-/// What a traversal has come to at a memory node.
+/// The result of a traversal at a memory node.
 pub(super) struct Traversed {
-    /// Where it goes on, at another memory node; 0 at its end.
+    /// The address at another memory node where it continues; 0 at its end.
     pub next: u64,
     pub scratchpad: Vec<u8>,
 }
@@ -37,7 +38,7 @@ pub(super) struct NativeCode<'m> {
 }
 
 impl<'m> NativeCode<'m> {
-    /// Native code for the programs of the applications; insertions allocate from `heap`.
+    /// Creates native code for the programs of the applications; insertions allocate from `heap`.
     pub(super) fn new(
         memory: &'m LocalMemory<'m>,
         heap: Arena<TenantMemory<'m>>,
@@ -50,7 +51,7 @@ impl<'m> NativeCode<'m> {
         }
     }
 
-    /// With native code in place of a program.
+    /// Adds native code for a program.
     pub(super) fn with(mut self, program: &Arc<Program>, routine: Routine) -> NativeCode<'m> {
         self.all
             .push((program.hash(), routine, program.scratchpad_bytes()));
@@ -61,8 +62,8 @@ impl<'m> NativeCode<'m> {
         self.memory.of(TENANT)
     }
 
-    /// What a program would come to; `None` if there is no native code for it, or it does not begin
-    /// here.
+    /// Computes the result of a program; returns `None` if there is no native code for it, or the
+    /// start is not in this memory.
     pub(super) fn traverse(
         &self,
         program: ProgramHash,
@@ -83,7 +84,7 @@ impl<'m> NativeCode<'m> {
         Some(Traversed { next, scratchpad })
     }
 
-    /// Inserts into the tree of a root, and returns the root that it has now.
+    /// Inserts into the tree of a root, and returns its new root.
     pub(super) fn insert(&mut self, root: u64, key: u64, value: u64) -> Option<u64> {
         if self.tree.root() != root {
             self.tree = BPlusTree::at(root);
@@ -97,7 +98,7 @@ impl<'m> NativeCode<'m> {
 pub(super) struct Nodes<'m>(&'m LocalMemory<'m>);
 
 impl Nodes<'_> {
-    /// The words of a node.
+    /// Returns the words of a node.
     #[inline]
     fn node(&self, address: u64, bytes: u64) -> Result<&[AtomicU64], Elsewhere> {
         self.find(address, bytes).ok_or(Elsewhere(address))
@@ -121,7 +122,7 @@ fn word(node: &[AtomicU64], field: u64) -> u64 {
         .map_or(0, |word| word.load(Ordering::Relaxed))
 }
 
-/// A scratchpad as words.
+/// A scratchpad, accessed by words.
 pub(super) struct Scratchpad(Vec<u8>);
 
 impl Scratchpad {
@@ -145,7 +146,7 @@ impl Scratchpad {
     }
 }
 
-/// [`chain_find_all`](nearfield_offload::structures::programs::chain_find_all).
+/// Runs [`chain_find_all`](nearfield_offload::structures::programs::chain_find_all).
 pub(super) fn find_all(
     nodes: &Nodes<'_>,
     _: u64,
@@ -172,7 +173,7 @@ pub(super) fn find_all(
     Ok(())
 }
 
-/// The leaf that may have a key, below a node of its way.
+/// Finds the leaf that may have a key, below a node on its route.
 fn leaf<'n>(nodes: &'n Nodes<'_>, root: u64, key: u64) -> Result<&'n [AtomicU64], Elsewhere> {
     let mut node = nodes.node(root, b_plus::BYTES)?;
     while word(node, b_plus::IS_LEAF) == 0 {
@@ -186,7 +187,7 @@ fn leaf<'n>(nodes: &'n Nodes<'_>, root: u64, key: u64) -> Result<&'n [AtomicU64]
     Ok(node)
 }
 
-/// Calls `visit` with entries from a key on until it answers false.
+/// Calls `visit` with entries from a key on until it returns false.
 fn each_entry(
     nodes: &Nodes<'_>,
     root: u64,
@@ -209,7 +210,7 @@ fn each_entry(
     }
 }
 
-/// [`b_plus_scan`](nearfield_offload::structures::programs::b_plus_scan).
+/// Runs [`b_plus_scan`](nearfield_offload::structures::programs::b_plus_scan).
 pub(super) fn scan(
     nodes: &Nodes<'_>,
     node: u64,
@@ -230,7 +231,7 @@ pub(super) fn scan(
     reached
 }
 
-/// [`b_plus_aggregate`](nearfield_offload::structures::programs::b_plus_aggregate).
+/// Runs [`b_plus_aggregate`](nearfield_offload::structures::programs::b_plus_aggregate).
 pub(super) fn aggregate(
     nodes: &Nodes<'_>,
     node: u64,

@@ -1,5 +1,5 @@
-//! The ordered table, in the place of WiredTiger: a B+ tree under YCSB's mix E, scans of 1 to 100
-//! keys and insertions. Keys arrived in random order, as they do in YCSB.
+//! The ordered table, in place of WiredTiger: a B+ tree under YCSB's mix E, scans of 1 to 100 keys
+//! and insertions. Keys arrived in random order, as they do in YCSB.
 
 use super::super::structures::{key, value};
 use super::application::Application;
@@ -12,18 +12,19 @@ use nearfield_offload::structures::{BPlusTree, Entry, Heap, scanned};
 use nearfield_offload::traversal::Query;
 use std::sync::{PoisonError, RwLock};
 
-/// Requests of a stream. One that ends begins again: its insertions replace what is there then.
+/// Number of requests of a stream. A stream that ends begins again: its insertions then replace
+/// existing entries.
 const REQUESTS: usize = 20_000;
 
 pub(super) struct OrderedTable {
-    /// The callers' lock, and the root.
+    /// The root, with the callers' lock.
     tree: RwLock<BPlusTree>,
     streams: Streams,
-    /// Scans from here on may come to the end of the table.
+    /// A key from which on scans may reach the end of the table.
     near_end: u64,
 }
 
-/// Keys are given by their numbers.
+/// A request. Keys are given by their numbers.
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     Scan { number: u64, count: usize },
@@ -36,14 +37,14 @@ pub(super) enum Answer {
     Inserted,
 }
 
-/// Bytes that a tree of so many keys takes, and some more.
+/// Returns the bytes of a tree of this number of keys, with some reserve.
 pub(super) fn bytes(keys: u64) -> u64 {
-    // Half-full nodes of 256 bytes, at the worst.
+    // Half-full nodes of 256 bytes in the worst case.
     keys * 72 + (1 << 20)
 }
 
 impl OrderedTable {
-    /// With so many keys, those included that streams of requests insert.
+    /// Creates a table for this number of keys, including those that streams of requests insert.
     pub(super) fn new(
         heap: &mut impl Heap,
         keys: u64,
@@ -54,7 +55,7 @@ impl OrderedTable {
             distribution: None,
             keys: keys as usize,
             threads: streams,
-            // Half of the keys may be held out, and one request of 20 inserts one.
+            // At most half of the keys may be held out, and one request of 20 inserts one.
             operations: REQUESTS.min(4 * keys as usize / streams) * streams,
             seed: 22,
             hot_seed: 22,
@@ -74,7 +75,7 @@ impl OrderedTable {
         })
     }
 
-    /// How many keys are in the table before any request.
+    /// Returns the number of keys in the table before any request.
     #[cfg(test)]
     pub(super) fn loaded(&self) -> u64 {
         self.streams.loaded() as u64

@@ -1,4 +1,4 @@
-//! What WebService does with an object before it sends it to a user: compresses and encrypts it.
+//! WebService's own work on an object before it sends it to a user: it compresses and encrypts it.
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use zstd::bulk::Compressor;
@@ -10,12 +10,12 @@ pub(super) struct Sealer {
     next: u64,
 }
 
-/// The fastest of zstd's usual levels.
+/// The compression level: the fastest of zstd's usual levels.
 const LEVEL: i32 = 1;
 /// The key of all users: it is a benchmark.
 const KEY: [u8; 16] = [0x2b; 16];
 
-/// An object that cannot be sent to a user, or a message that is none of the service's.
+/// Error for an object that cannot be sent to a user, or a message that the service has not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the object cannot be compressed or encrypted, or the message is not one of the service")]
 pub struct SealError;
@@ -42,7 +42,7 @@ impl Sealer {
         })
     }
 
-    /// The message of an object: its number, and the bytes.
+    /// Seals an object; returns the message's number and bytes.
     pub(super) fn seal(&mut self, object: &[u8]) -> Result<(u64, Vec<u8>), SealError> {
         let mut bytes = self.compressor.compress(object).map_err(|_| SealError)?;
         let number = self.next;
@@ -55,7 +55,7 @@ impl Sealer {
     }
 }
 
-/// The object in a message, as the user opens it.
+/// Opens a message as the user does, and returns the object.
 #[cfg(test)]
 pub(super) fn open(number: u64, message: &[u8], object_bytes: usize) -> Result<Vec<u8>, SealError> {
     let mut bytes = message.to_vec();

@@ -1,5 +1,6 @@
-//! Memory nodes in this process: of each, one thread answers calls, another runs programs. In front
-//! of several is a switch. All traffic goes over UDP on the loopback interface.
+//! Memory nodes in this process: each has one thread that serves calls, and another that runs
+//! programs. Several nodes are behind a switch. All traffic goes over UDP on the loopback
+//! interface.
 
 use super::calls::{Server, serve};
 use super::native::{NativeCode, TENANT};
@@ -14,13 +15,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The tenant's key. Nobody else is on this machine's loopback interface.
+/// The tenant's key. It is no secret: only this machine's processes use its loopback interface.
 pub(super) const KEY: Key = Key([22; 32]);
 
-/// Where memory nodes are, and what they have done.
+/// The addresses of memory nodes, and counters of their work.
 pub(super) struct Site<'s> {
     pub servers: Vec<Server>,
-    /// Where programs are sent: the switch, or the only memory node.
+    /// The destination of programs: the switch, or the only memory node.
     pub programs: SocketAddrV4,
     nodes: &'s [Sockets],
 }
@@ -33,7 +34,7 @@ struct Sockets {
     server: Server,
 }
 
-/// What a thread of a memory node has done.
+/// Counters of a thread of a memory node.
 #[derive(Debug, Default)]
 struct Counts {
     sent: AtomicU64,
@@ -41,10 +42,10 @@ struct Counts {
     cpu_ns: AtomicU64,
 }
 
-/// What memory nodes have done.
+/// The work of memory nodes so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
-    /// Datagrams that they have sent.
+    /// Number of datagrams that they have sent.
     pub sent: u64,
     /// Bytes of datagrams, in and out.
     pub bytes: u64,
@@ -69,7 +70,7 @@ impl Site<'_> {
     }
 }
 
-/// A socket whose traffic is counted, and the processor time of the thread that uses it.
+/// A socket that counts its traffic, and the processor time of its thread.
 struct Counted {
     socket: UdpSocket,
     counts: Counts,
@@ -88,7 +89,7 @@ impl Datagrams for Counted {
         into: &mut [u8],
         wait: Option<Duration>,
     ) -> io::Result<Option<(usize, Place)>> {
-        // The thread may sleep now, so that this is the moment to say what it has done.
+        // The thread may sleep now, so this is the moment to publish its processor time.
         if wait.is_some() {
             let spent = thread_cpu_time().as_nanos() as u64;
             self.counts.cpu_ns.store(spent, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! Which memory node has which data.
+//! The distribution of data over memory nodes.
 
 use nearfield_offload::node::Rack;
 use nearfield_offload::structures::{Arena, Heap, HeapError};
 use std::ops::Range;
 
-/// Data goes to a memory node until a slab is full there, then to the next one, as in the paper's
-/// artifact.
+/// A heap over all memory nodes. It allocates at a node until a slab is full there, then at the
+/// next one, as in the paper's artifact.
 #[derive(Debug)]
 pub(super) struct Slabs<'m> {
     nodes: Vec<Arena<Rack<'m>>>,
@@ -14,19 +14,20 @@ pub(super) struct Slabs<'m> {
     left: u64,
 }
 
-/// Slabs of each memory node.
+/// Number of slabs of each memory node.
 const EACH: u64 = 16;
-/// The longest allocation.
+/// The longest allocation, in bytes.
 const LONGEST: u64 = 8192;
 
-/// The bytes of a slab: the data has some at each node, as the artifact's slabs of 1 GiB have.
+/// Returns the bytes of a slab, so that the data has some slabs at each node, as the artifact's
+/// slabs of 1 GiB have.
 pub(super) fn slab_bytes(data_bytes: u64, nodes: usize) -> u64 {
     let slabs = EACH * nodes as u64;
     data_bytes.div_ceil(slabs.max(1)).next_multiple_of(LONGEST)
 }
 
 impl<'m> Slabs<'m> {
-    /// Nothing, in the parts of all memory nodes, at least one.
+    /// Creates an empty heap in the parts of all memory nodes, at least one.
     pub(super) fn new(rack: &Rack<'m>, parts: &[Range<u64>], slab: u64) -> Slabs<'m> {
         let arena = |part: &Range<u64>| Arena::new(rack.clone(), vec![part.clone()]);
         Slabs {
@@ -39,12 +40,12 @@ impl<'m> Slabs<'m> {
 }
 
 impl<'m> Slabs<'m> {
-    /// How many memory nodes there are.
+    /// Returns the number of memory nodes.
     pub(super) fn count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The memory of one node, for data that shall not leave it.
+    /// Returns the memory of one node, for data that must stay at that node.
     pub(super) fn at(&mut self, node: usize) -> &mut Arena<Rack<'m>> {
         &mut self.nodes[node]
     }
