@@ -1,6 +1,6 @@
 //! Pages that refer to no other file.
 
-/// A page with a body.
+/// Creates a page with a body.
 pub(crate) fn frame(title: &str, heading: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -14,7 +14,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
                      h3{font:inherit}\
                      svg{max-width:100%;height:auto}";
 
-/// Text as it stands in a page.
+/// Escapes text for a page.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

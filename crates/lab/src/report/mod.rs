@@ -1,5 +1,5 @@
-//! What people and programs are told about measurements: [rows](Row) in JSON, tables, and pages
-//! with plots. An experiment brings its rows and its words; how they are shown is here.
+//! Reports of measurements for people and programs: [rows](Row) in JSON, tables, and pages with
+//! plots. An experiment provides its rows and its words; this module formats them.
 
 mod html;
 mod output;

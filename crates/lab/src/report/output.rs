@@ -4,28 +4,29 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that is written anew as a whole: to a file beside it, which then takes its name.
+/// A file that is replaced as a whole: the content is written to another file next to it, which
+/// then takes its name.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
     draft: PathBuf,
 }
 
-/// A report that cannot be written.
+/// Error for a report that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
 pub struct OutputError {
     /// The file.
     pub path: PathBuf,
-    /// Why not.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
 impl Output {
-    /// Makes sure that `path` can be written, without touching what is there.
+    /// Checks that `path` can be written, without changing the existing file.
     ///
     /// # Errors
-    /// `OutputError` if it cannot.
+    /// `OutputError` if it cannot be written.
     pub fn open(path: &Path) -> Result<Self, OutputError> {
         let name = path
             .file_name()
@@ -54,7 +55,7 @@ impl Output {
     /// Replaces the file by `content`.
     ///
     /// # Errors
-    /// `OutputError`; the file is as it was.
+    /// `OutputError`; the file is unchanged.
     pub fn write(&self, content: &str) -> Result<(), OutputError> {
         let write = || {
             let mut draft = File::create(&self.draft)?;
@@ -63,7 +64,7 @@ impl Output {
             fs::rename(&self.draft, &self.path)
         };
         write().map_err(|source| {
-            // Only tidiness is lost if this fails too.
+            // If this fails, too, only a draft file is left over.
             let _ = fs::remove_file(&self.draft);
             self.error(source)
         })

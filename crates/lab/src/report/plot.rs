@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-/// The name under which the machine's limit is reported.
+/// The name of the machine's limit in reports.
 pub(crate) const LIMIT: &str = "limit";
 const WIDTH: u32 = 760;
 const BAR_HEIGHT: u32 = 26;
@@ -18,7 +18,7 @@ const LABEL_WIDTH: i32 = 200;
 const SWEEP_HEIGHT: u32 = 360;
 const NEARFIELD_COLOR: RGBColor = RGBColor(0xd1, 0x49, 0x1b);
 const PEER_COLOR: RGBColor = RGBColor(0x7a, 0x8c, 0x9e);
-/// Told apart by people who see few colors, too (Okabe and Ito).
+/// The colors of peers, which color-blind people can distinguish, too (Okabe and Ito).
 const PEER_COLORS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -29,7 +29,7 @@ const PEER_COLORS: [RGBColor; 6] = [
 ];
 const LIMIT_COLOR: RGBColor = RGBColor(0xc9, 0xd3, 0xdc);
 
-/// A bar for each name and number.
+/// Draws a bar for each name and number.
 pub(crate) fn bar_chart(bars: &[(&str, f64)]) -> String {
     svg((WIDTH, BAR_HEIGHT * bars.len() as u32 + 8), |area| {
         draw_bars(area, bars)
@@ -60,7 +60,7 @@ fn draw_bars(area: &Area<'_>, bars: &[(&str, f64)]) -> DrawResult {
     Ok(())
 }
 
-/// A lane for each name, with bars from one number to another.
+/// Draws a lane for each name, with bars from one number to another.
 pub(crate) fn span_chart(spans: &[(&str, (f64, f64))]) -> String {
     let mut lanes: Vec<&str> = Vec::new();
     for (name, _) in spans {
@@ -86,7 +86,7 @@ fn draw_spans(area: &Area<'_>, lanes: &[&str], spans: &[(&str, (f64, f64))]) -> 
         area.draw(&Text::new(lane, (0, top + 3), font.clone()))?;
         let color = PEER_COLORS[number % PEER_COLORS.len()];
         for (_, (from, to)) in spans.iter().filter(|(name, _)| *name == lane) {
-            // What is too short to be seen is a line.
+            // A span that is too short to be visible becomes a line.
             let right = place(*to).max(place(*from) + 1);
             let corners = [(place(*from), top), (right, top + BAR_HEIGHT as i32 - 6)];
             area.draw(&Rectangle::new(corners, color.filled()))?;
@@ -95,17 +95,17 @@ fn draw_spans(area: &Area<'_>, lanes: &[&str], spans: &[(&str, (f64, f64))]) -> 
     Ok(())
 }
 
-/// Points of each peer.
+/// The points of each peer.
 pub(crate) type Lines<'n> = BTreeMap<&'n str, Vec<(f64, f64)>>;
 
-/// A line for each peer, over an axis that is logarithmic if what lies on it differs much.
+/// Draws a line for each peer. An axis is logarithmic if its numbers differ by a large factor.
 pub(crate) fn line_chart(x_axis: &str, y_axis: &str, lines: &Lines<'_>) -> String {
     svg((WIDTH, SWEEP_HEIGHT), |area| {
         draw_lines(area, x_axis, y_axis, lines)
     })
 }
 
-/// Numbers that differ by this factor lie on a logarithmic axis.
+/// The factor between numbers from which on their axis is logarithmic.
 const FAR_APART: f64 = 8.0;
 
 fn draw_lines(area: &Area<'_>, x_axis: &str, y_axis: &str, lines: &Lines<'_>) -> DrawResult {

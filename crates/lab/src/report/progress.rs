@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// A bar over what is done, under the number of the table or phase.
+/// A progress bar, with the number of the table or phase.
 pub(crate) struct Progress {
     bar: ProgressBar,
     noun: &'static str,
@@ -12,7 +12,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar for `total` tables, or what `noun` says; hidden where nobody would see it.
+    /// Creates a bar for `total` tables, or whatever `noun` names; hidden if standard error is no
+    /// terminal.
     pub(crate) fn new(noun: &'static str, total: usize) -> Self {
         let bar = ProgressBar::new(1);
         if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:24}] {msg} {elapsed}") {
@@ -45,7 +46,7 @@ impl Progress {
         self.show_prefix();
     }
 
-    /// One of all is done, however far others are.
+    /// Counts one part as done.
     pub(crate) fn part(&mut self) {
         self.done += 1;
         self.bar.set_length(self.total as u64);
@@ -53,7 +54,7 @@ impl Progress {
         self.show_prefix();
     }
 
-    /// Calls `print` while the bar is off the screen.
+    /// Calls `print` while the bar is hidden.
     pub(crate) fn aside(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }

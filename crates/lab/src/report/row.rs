@@ -3,37 +3,38 @@
 use crate::harness::Latency;
 use serde::{Deserialize, Serialize};
 
-/// What was measured, in the words of the command line.
+/// The setting of a measurement, in the words of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Setting {
     /// The key set.
     pub keys: String,
-    /// The number of keys in it.
+    /// The number of its keys.
     pub count: usize,
     /// The mix of operations.
     pub mix: String,
-    /// How keys are chosen.
+    /// The distribution of the keys.
     pub distribution: String,
-    /// Threads that share the map, or clients.
+    /// Number of threads that share the map, or of clients.
     pub threads: usize,
-    /// Operations in a batch of Nearfield; 1 is one at a time. Peers always do one at a time.
+    /// Number of operations in a batch of Nearfield; 1 is one at a time. Peers always execute one
+    /// at a time.
     pub batch: usize,
 }
 
-/// How a number came to be.
+/// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// By a clock.
+    /// A number from a clock.
     Measured,
-    /// By counting events.
+    /// A number from counting events.
     Counted,
-    /// From a model of hardware.
+    /// A number from a model of hardware.
     Modelled,
 }
 
 impl Kind {
-    /// The word for it.
+    /// Returns the word for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,24 +45,24 @@ impl Kind {
     }
 }
 
-/// What one contestant did in one setting; `detail` is what only this experiment knows.
+/// The results of one contestant in one setting; `detail` has the fields of a single experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row<D> {
-    /// What was measured; `None` where nothing was asked of the contestant.
+    /// The setting; `None` if the contestant had no requests.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub setting: Option<Setting>,
     /// The contestant's name, or `limit` for the machine's.
     pub peer: String,
-    /// Millions of operations: of a map for each second of CPU time, the median of the slices; of a
-    /// model for each second of virtual time. Null where there is no rate.
+    /// Millions of operations: of a map per second of CPU time, the median of the slices; of a
+    /// model per second of virtual time. Null if there is no rate.
     pub rate_mops: Option<f64>,
-    /// Latencies; of batches where operations come in batches.
+    /// Latencies: of batches if operations come in batches.
     pub latency_ns: Option<Latency>,
-    /// Memory for each key.
+    /// Bytes of memory for each key.
     pub bytes_per_key: Option<f64>,
-    /// What else there is.
+    /// The other fields of the experiment.
     #[serde(flatten)]
     pub detail: D,
-    /// How the numbers came to be.
+    /// The origin of the numbers.
     pub kind: Kind,
 }

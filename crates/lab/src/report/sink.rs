@@ -1,10 +1,10 @@
-//! Where reports go: a file for programs, and a page for people.
+//! The outputs of a report: a file for programs, and a page for people.
 
 use super::output::{Output, OutputError};
 use serde::Serialize;
 use std::path::Path;
 
-/// The files of a report, each written anew as a whole whenever there is more to say.
+/// The files of a report. Each is replaced as a whole whenever there are new results.
 #[derive(Debug)]
 pub struct Sink {
     json: Option<Output>,
@@ -12,7 +12,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Makes sure that the reports can be written, before anything is measured.
+    /// Checks that the reports can be written, before anything is measured.
     ///
     /// # Errors
     /// `OutputError` for a path that cannot be written.
@@ -23,10 +23,10 @@ impl Sink {
         })
     }
 
-    /// Writes what there is by now; `page` makes the page, if one is wanted.
+    /// Writes the results so far; `page` renders the page, if one is wanted.
     ///
     /// # Errors
-    /// `OutputError`; the file is as it was.
+    /// `OutputError`; the file is unchanged.
     pub fn write(
         &self,
         report: &impl Serialize,

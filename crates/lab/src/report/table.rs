@@ -3,10 +3,10 @@
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use std::ops::RangeBounds;
 
-/// A line under the header and nothing else.
+/// The style of tables: a line under the header and nothing else.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
-/// A table of rows under a header, with the columns of `numbers` on the right.
+/// Formats a table of rows under a header, with the columns of `numbers` aligned to the right.
 pub(crate) fn table<H: AsRef<str>, C: AsRef<str>>(
     header: &[H],
     numbers: impl RangeBounds<usize>,

@@ -12,79 +12,79 @@ use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Contest {
     /// The kind of requests.
     pub task: Task,
-    /// Keys of the server.
+    /// The keys of the server.
     pub keys: Keys,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Whether servers log changes, and sync them each second; nothing is kept otherwise.
+    /// True if servers log changes, and sync them each second; otherwise they persist nothing.
     pub appendonly: bool,
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
-    /// Requests that a connection sends at once.
+    /// Numbers of requests that a connection sends at once; one measurement for each.
     pub pipelines: Vec<usize>,
-    /// How often each server is measured.
+    /// Number of measurements of each server.
     pub repetitions: usize,
-    /// How long it is measured each time.
+    /// Length of each measurement.
     pub slice: Duration,
 }
 
-/// Who takes part.
+/// A server that takes part.
 #[derive(Clone, Debug)]
 pub struct Entrant {
     /// The name in reports; the first entrant is the one that others are compared with.
     pub name: String,
-    /// What is started.
+    /// The program that is started.
     pub program: Program,
 }
 
-/// What one server took: `peer` is the server, and latencies are of each connection's requests at
-/// once, from sending to the last answer, the medians of the slices' percentiles.
+/// The results of one server: `peer` is the server. Latencies are of the requests that a connection
+/// sends at once, from sending to the last reply; they are the medians of the slices' percentiles.
 pub type Row = report::Row<Requests>;
 
-/// What is asked of servers, and what is known of them beside their rate.
+/// The requests to servers, and the results besides their rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Requests {
     /// The kind of requests.
     pub task: String,
-    /// Keys of the server.
+    /// Number of keys of the server.
     pub keys: u64,
     /// Bytes of a key, member or field.
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
-    /// Requests that a connection sends at once.
+    /// Number of requests that a connection sends at once.
     pub pipeline: usize,
-    /// Whether changes are logged.
+    /// True if changes are logged.
     pub appendonly: bool,
     /// The server.
     pub server: String,
-    /// Its kind and version, as it says.
+    /// Its kind and version, as it reports them.
     pub version: String,
     /// Processor time of the server for an operation, the median, in microseconds.
     pub cpu_us: f64,
-    /// Greatest less least of that, as a share of the median.
+    /// Difference of the greatest and the least of that, as a share of the median.
     pub cpu_spread: f64,
-    /// The same of the first entrant's, divided by this server's.
+    /// Processor time of the first entrant for an operation, divided by that of this server.
     pub ratio: f64,
     /// Thousands of operations a second, the median.
     pub kops: f64,
 }
 
-/// Keeps the order of requests the same for all servers of a slice.
+/// The seed, which keeps the order of requests the same for all servers of a slice.
 const SEED: u64 = 0x6e65_6172;
 
 /// Measures, and calls `show` with each row: all servers at one pipeline, then the next. Stops
 /// early when interrupted.
 ///
 /// # Errors
-/// A server does not start, breaks a connection or answers with an error.
+/// A server does not start, breaks a connection or replies with an error.
 pub fn contest(
     contest: &Contest,
     entrants: &[Entrant],
@@ -92,7 +92,8 @@ pub fn contest(
     mut progress: impl FnMut(String),
     mut show: impl FnMut(&[Row]),
 ) -> Result<(), ServerError> {
-    // All start before the first is filled, so that a program that fails is known at once.
+    // All servers start before the first is filled, so that a program that fails is noticed at
+    // once.
     let servers = entrants.iter().enumerate();
     let servers = servers.map(|(number, entrant)| start(contest, number, entrant));
     let mut servers = servers.collect::<Result<Vec<_>, _>>()?;
@@ -133,7 +134,7 @@ pub fn contest(
     Ok(())
 }
 
-/// Starts a server that has no keys yet.
+/// Starts a server without keys.
 fn start(contest: &Contest, number: usize, entrant: &Entrant) -> Result<Loaded, ServerError> {
     let folder = contest.appendonly.then(|| Folder::create(number));
     let folder = folder.transpose().map_err(|source| ServerError::Folder {
@@ -156,15 +157,15 @@ fn start(contest: &Contest, number: usize, entrant: &Entrant) -> Result<Loaded, 
 struct Loaded {
     version: String,
     server: ServerProcess,
-    /// Its log, which is removed after the process has ended.
+    /// The folder of its log, which is removed after the process has ended.
     _folder: Option<Folder>,
     bytes_per_key: f64,
-    /// What it did at the pipeline at hand, and the processor time that it took for that.
+    /// The slices at the present pipeline, with the processor time that each took.
     slices: Vec<(Slice, Duration)>,
 }
 
 fn value(bytes: usize, random: &mut SmallRng) -> Vec<u8> {
-    // Letters, so that no server stores it as a number.
+    // The value consists of letters, so that no server stores it as a number.
     (0..bytes)
         .map(|_| random.random_range(b'a'..=b'z'))
         .collect()

@@ -1,4 +1,4 @@
-//! A connection that sends requests and counts their replies, and waits for neither.
+//! A connection that sends requests and counts their replies, without blocking.
 
 use super::replies::Replies;
 use mio::net::TcpStream;
@@ -13,12 +13,12 @@ pub struct Lane {
     replies: Replies,
     out: Vec<u8>,
     sent: usize,
-    /// Requests that are not answered yet.
+    /// Number of requests without a reply so far.
     open: usize,
 }
 
 impl Lane {
-    /// Connects, and asks for events that have `number` as their token.
+    /// Connects, and registers for events with the token `number`.
     pub fn connect(address: SocketAddr, poll: &Poll, number: usize) -> io::Result<Lane> {
         let mut stream = TcpStream::connect(address)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -35,13 +35,13 @@ impl Lane {
         })
     }
 
-    /// Whether there is nothing more to be sent or to be answered.
+    /// Returns true if there is nothing left to send, and no reply outstanding.
     pub fn is_done(&self) -> bool {
         self.open == 0 && self.sent == self.out.len()
     }
 
-    /// Has `write` append the requests that are sent next and answer how many they are, once all
-    /// others are done.
+    /// Calls `write` to append the next requests and return their number. Call it once all others
+    /// are done.
     pub fn fill(&mut self, write: impl FnOnce(&mut Vec<u8>) -> usize) -> usize {
         self.out.clear();
         self.sent = 0;
@@ -49,8 +49,8 @@ impl Lane {
         self.open
     }
 
-    /// Reads what has come, through a buffer, and has `keep` see it; answers how many replies have
-    /// ended.
+    /// Reads the available bytes through a buffer, and calls `keep` with them; returns the number
+    /// of complete replies.
     pub fn receive(&mut self, buffer: &mut [u8], mut keep: impl FnMut(&[u8])) -> io::Result<usize> {
         let mut ended = 0;
         loop {
@@ -73,12 +73,12 @@ impl Lane {
         Ok(ended)
     }
 
-    /// The first error that was answered since this was asked last.
+    /// Returns the first error reply since the last call.
     pub fn take_error(&mut self) -> Option<String> {
         self.replies.error.take()
     }
 
-    /// Sends what the system takes.
+    /// Sends as much as the system takes.
     pub fn send(&mut self) -> io::Result<()> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -91,7 +91,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Asks for no more events.
+    /// Deregisters from events.
     pub fn leave(&mut self, poll: &Poll) {
         let _ = poll.registry().deregister(&mut self.stream);
     }

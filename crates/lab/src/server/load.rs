@@ -1,5 +1,5 @@
-//! Load: several connections in one thread, each of which sends so many requests at once and,
-//! when all are answered, sends the next.
+//! Load: several connections in one thread. Each sends a number of requests at once and, after all
+//! their replies, the next requests.
 
 use super::lane::{Lane, ignore_interrupts};
 use super::process::{ServerError, ServerProcess};
@@ -8,25 +8,25 @@ use mio::{Events, Poll};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-/// How requests are sent.
+/// The number of connections, and their pipelining.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub connections: usize,
-    /// Requests of a connection that are sent before the first of them is answered.
+    /// Number of requests of a connection that are sent before the first of their replies.
     pub pipeline: usize,
 }
 
-/// What a load has met.
+/// The results of a load.
 #[derive(Clone, Debug)]
 pub struct Slice {
     pub operations: u64,
     pub wall: Duration,
-    /// From sending requests to the last of their answers.
+    /// Latency from sending requests to the last of their replies.
     pub latency: Latency,
 }
 
-/// Sends requests until `next` writes no more; `next` appends up to so many requests and answers
-/// how many.
+/// Sends requests until `next` writes no more. `next` appends at most as many requests as its
+/// argument, and returns their number.
 pub fn drive(
     server: &ServerProcess,
     shape: Shape,
@@ -69,7 +69,8 @@ pub fn drive(
                 *since = Instant::now();
                 if filled == 0 {
                     live -= 1;
-                    // It would be counted again if the server closed the connection.
+                    // If the server closed the connection, an event would count the lane a second
+                    // time.
                     lane.leave(&poll);
                 }
             }

@@ -1,9 +1,9 @@
-//! The server beside its rivals: all serve the same requests in turn, and what each takes of the
-//! processor is compared.
+//! A comparison of the server with its rivals: all serve the same requests in turn, and the
+//! processor time of each is compared.
 //!
 //! On a machine with few cores the generator of load shares them with the server, so throughput
-//! says more about both than about the server. What compares is the processor time that a server
-//! takes for an operation; it is read from the kernel, to the nanosecond, over all threads.
+//! depends on both. The comparable number is the processor time that a server takes for an
+//! operation; it is read from the kernel, to the nanosecond, over all threads.
 
 mod contest;
 pub(crate) mod lane;

@@ -5,66 +5,66 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Why a server could not be measured.
+/// Reason why a server could not be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// There is no folder for its log.
+    /// A folder for its log that cannot be created.
     #[error("cannot make a folder for the log of {name}: {source}")]
     Folder {
-        /// Its name.
+        /// The server's name.
         name: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The program is not there, or does not start.
+    /// A program that is missing, or does not start.
     #[error("cannot start {name}: {source}")]
     Start {
-        /// Its name.
+        /// The server's name.
         name: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// It ended before it answered.
+    /// A server that ended before its first reply.
     #[error("{name} ended with {status} before it answered")]
     Ended {
-        /// Its name.
+        /// The server's name.
         name: String,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
     },
-    /// It started and does not answer.
+    /// A server that has started and does not reply.
     #[error("{name} does not answer on port {port} within {seconds} s")]
     Silent {
-        /// Its name.
+        /// The server's name.
         name: String,
         /// The port.
         port: u16,
-        /// How long it was waited for.
+        /// The time waited, in seconds.
         seconds: u64,
     },
-    /// A connection broke.
+    /// A connection that broke.
     #[error("the connection to {name} broke: {source}")]
     Broken {
         /// The server's name.
         name: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// It answered a request with an error.
+    /// An error reply to a request.
     #[error("{name} answers with an error: {answer}")]
     Answer {
         /// The server's name.
         name: String,
-        /// The answer.
+        /// The reply.
         answer: String,
     },
 }
 
-/// How long a server has to answer for the first time.
+/// Timeout for a server's first reply, in seconds.
 const START_SECONDS: u64 = 10;
 
-/// A server that runs, and ends with this value.
+/// A running server, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct ServerProcess {
     pub name: String,
@@ -73,7 +73,7 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server on a free port; `command` makes its command from the port.
+    /// Starts a server on a free port; `command` creates its command from the port.
     pub fn start(name: &str, command: impl Fn(u16) -> Command) -> Result<Self, ServerError> {
         let start = |source| ServerError::Start {
             name: name.to_owned(),
@@ -121,7 +121,7 @@ impl ServerProcess {
         ask().unwrap_or(false)
     }
 
-    /// Its kind and version, which it says itself, such as `valkey 9.1.2`.
+    /// Returns its kind and version, as it reports them, such as `valkey 9.1.2`.
     pub fn version(&self) -> Result<String, ServerError> {
         let broken = |source| ServerError::Broken {
             name: self.name.clone(),
@@ -137,7 +137,7 @@ impl ServerProcess {
         })
     }
 
-    /// A section of its INFO.
+    /// Returns a section of its INFO.
     pub fn info(&self, section: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(START_SECONDS)))?;
@@ -154,7 +154,7 @@ impl ServerProcess {
         Ok(page)
     }
 
-    /// The processor time that its threads have taken so far.
+    /// Returns the processor time that its threads have taken so far.
     pub fn cpu_time(&self) -> Duration {
         let folder = format!("/proc/{}/task", self.child.id());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -165,7 +165,7 @@ impl ServerProcess {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// The memory that it has in use, in bytes.
+    /// Returns its resident memory, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let kibibytes = crate::memory::kibibytes_after(&status.unwrap_or_default(), "VmRSS:");
@@ -175,14 +175,14 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The kill fails if it has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The kind and version of a server by its page of INFO. All but Redis say Redis's version, too, so
-/// that is looked at last.
+/// Finds the kind and version of a server in its INFO. Every server except Redis reports Redis's
+/// version, too, so that is checked last.
 fn version_in(page: &str) -> Option<String> {
     ["nearfield", "valkey", "redis"].iter().find_map(|kind| {
         let version = page.lines().find_map(|line| {

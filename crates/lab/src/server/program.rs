@@ -1,15 +1,15 @@
-//! Programs that serve the Redis protocol, and how they are started.
+//! Programs that serve the Redis protocol, and the commands that start them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that serves, on the address of this machine alone.
+/// A program that listens on this machine's loopback address only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Nearfield's server, if this is `nearfield-bench`.
+    /// Nearfield's server, for callers that are `nearfield-bench`.
     Own {
-        /// Threads that serve connections.
+        /// Number of threads that serve connections.
         threads: usize,
     },
     /// A program with the flags of redis-server.
@@ -17,14 +17,14 @@ pub enum Program {
 }
 
 impl Program {
-    /// The command that starts it on a port. It keeps nothing, or logs changes into a folder and
-    /// syncs them each second.
+    /// Returns the command that starts it on a port. It persists nothing, or logs changes into a
+    /// folder and syncs them each second.
     #[must_use]
     pub fn command(&self, port: u16, log: Option<&Path>) -> Command {
         let port = port.to_string();
         match self {
             Program::Own { threads } => {
-                // Finds this very program, even after a new build has taken its name.
+                // Finds this very program, even if a new build has taken its name.
                 let mut command = Command::new("/proc/self/exe");
                 let threads = threads.to_string();
                 command.args(["serve", "--port", &port, "--threads", &threads]);
@@ -50,12 +50,13 @@ impl Program {
     }
 }
 
-/// A folder for the log of a server, which ends with this value.
+/// A folder for the log of a server, which is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes a folder in the system's temporary one. No two of a process have the same number.
+    /// Creates a folder in the system's temporary one. Each folder of a process needs its own
+    /// number.
     pub fn create(number: usize) -> io::Result<Folder> {
         let name = format!("nearfield-bench-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -70,7 +71,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left is found in the temporary folder.
+        // A leftover folder does no harm: it is in the temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,20 +1,20 @@
-//! Counting replies without looking at what they say.
+//! Counting of replies without interpreting them.
 
-/// Finds where replies end in a stream of them.
+/// A parser that finds the ends of replies in a stream.
 #[derive(Debug, Default)]
 pub struct Replies {
-    /// What came of a line that is not complete.
+    /// The received part of an incomplete line.
     line: Vec<u8>,
-    /// Bytes of a byte string, with its line end, that are still to come.
+    /// Number of missing bytes of a byte string, with its line end.
     skip: usize,
-    /// Values that are still to come until the reply ends.
+    /// Number of missing values until the reply ends.
     values: usize,
-    /// The first error that came.
+    /// The first error reply.
     pub error: Option<String>,
 }
 
 impl Replies {
-    /// Takes bytes and answers how many replies have ended in them.
+    /// Parses bytes and returns the number of replies that end in them.
     pub fn feed(&mut self, mut bytes: &[u8]) -> usize {
         let mut ended = 0;
         while !bytes.is_empty() {

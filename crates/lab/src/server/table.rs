@@ -3,7 +3,7 @@
 use super::contest::{Requests, Row};
 use crate::report::table;
 
-/// A table of servers at one pipeline, with a title above.
+/// Formats a table of servers at one pipeline, with a title above.
 #[must_use]
 pub fn render(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {

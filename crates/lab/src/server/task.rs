@@ -1,4 +1,4 @@
-//! What is asked of a server: requests, and what has to be there before.
+//! The requests to a server, and the data that they need.
 
 use crate::error::LabError;
 use crate::text::shortened;
@@ -14,15 +14,15 @@ pub enum Task {
     Set,
     /// GET of one key.
     Get,
-    /// SETEX of one key that has a time to live, of ten minutes.
+    /// SETEX of one key, with a time to live of ten minutes.
     Setex,
     /// MGET of sixteen keys.
     Mget,
     /// MSET of ten keys.
     Mset,
-    /// SET of one key with GET, which answers the value before.
+    /// SET of one key with GET, which returns the previous value.
     SetGet,
-    /// As many DELs as SETs, so that half of the DELs find a key.
+    /// Equally many DELs and SETs, so that half of the DELs find a key.
     Del,
     /// EXISTS of one key.
     Exists,
@@ -30,7 +30,7 @@ pub enum Task {
     Incr,
     /// FCALL of a function that reads one key.
     Fcall,
-    /// KNEAREST of one key, which only Nearfield knows.
+    /// KNEAREST of one key, which only Nearfield supports.
     Knearest,
     /// ZADD of a new score to a member of a sorted set.
     Zadd,
@@ -46,7 +46,7 @@ pub enum Task {
     Hget,
     /// XADD of an entry of one field to one stream, which keeps about a hundred thousand.
     Xadd,
-    /// As many XADDs as XREADGROUPs of one entry, which are not acknowledged apart (NOACK).
+    /// Equally many XADDs and XREADGROUPs of one entry, without separate acknowledgement (NOACK).
     Xreadgroup,
     /// PFADD of one element of many to one value.
     Pfadd,
@@ -57,39 +57,39 @@ pub enum Task {
 /// The keys of a server: their number, and the bytes of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// How many there are.
+    /// Number of keys.
     pub count: u64,
     /// Bytes of a key, and of a member or field of a key.
     pub bytes: usize,
 }
 
 impl Keys {
-    /// The fewest bytes: they hold all numbers below ten million.
+    /// The fewest bytes of a key: they hold all numbers below ten million.
     pub const BYTES_MIN: usize = 8;
 
-    /// The key, member or field of a number.
+    /// Returns the key, member or field of a number.
     fn name(self, number: u64) -> Vec<u8> {
         format!("k{number:0digits$}", digits = self.bytes - 1).into_bytes()
     }
 
-    /// One of all keys, chosen uniformly.
+    /// Draws a key uniformly.
     fn any(self, random: &mut impl Rng) -> Vec<u8> {
         self.name(random.random_range(0..self.count))
     }
 }
 
-/// Members of the sorted set.
+/// Number of members of the sorted set.
 const MEMBERS: u64 = 1_000_000;
-/// Fields of the hash, and elements of the list at first.
+/// Number of fields of the hash, and of initial elements of the list.
 const FIELDS: u64 = 100_000;
-/// What FCALL calls.
+/// The library of the function that FCALL calls.
 const LIBRARY: &[u8] = b"#!lua name=reads\nredis.register_function('read', \
     function(keys) return redis.call('get', keys[1]) end)";
-/// Longer than a measurement, so that no key expires.
+/// Time to live in seconds: longer than a measurement, so that no key expires.
 const SECONDS: &[u8] = b"600";
 
 impl Task {
-    /// All kinds, with their names.
+    /// All tasks, with their names.
     pub const ALL: [(Task, &'static str); 22] = [
         (Task::Mixed, "mixed"),
         (Task::Set, "set"),
@@ -115,14 +115,14 @@ impl Task {
         (Task::Geosearch, "geosearch"),
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         let found = Task::ALL.iter().find(|(task, _)| *task == self);
         found.map_or("", |(_, name)| name)
     }
 
-    /// How many requests [`prepare`](Task::prepare) makes.
+    /// Returns the number of requests that [`prepare`](Task::prepare) makes.
     #[must_use]
     pub fn preparations(self, keys: Keys) -> u64 {
         match self {
@@ -137,17 +137,18 @@ impl Task {
             | Task::Exists
             | Task::Incr
             | Task::Knearest => keys.count,
-            // One loads the function.
+            // One more request loads the function.
             Task::Fcall => keys.count + keys.count.min(1),
             Task::Zadd | Task::Zrangebyscore => MEMBERS,
             Task::Lpush | Task::Lrange | Task::Hset | Task::Hget => FIELDS,
             Task::Xadd | Task::Geosearch => FIELDS,
-            // One creates the group.
+            // One request creates the group.
             Task::Xreadgroup | Task::Pfadd => 1,
         }
     }
 
-    /// Whether there are as many keys as one likes, and not one key of many elements.
+    /// Returns true if the number of keys can be chosen, and false if there is one key with many
+    /// elements.
     #[must_use]
     pub fn has_many_keys(self) -> bool {
         let none = Keys {
@@ -329,7 +330,7 @@ impl Task {
     }
 }
 
-/// The longitude and latitude of a number below [`FIELDS`], on a grid of 800 columns.
+/// Returns the longitude and latitude of a number below [`FIELDS`], on a grid of 800 columns.
 fn place(number: u64) -> (Vec<u8>, Vec<u8>) {
     const COLUMNS: u64 = 800;
     let degrees = |count: u64, step: f64, least: f64| {
@@ -356,9 +357,9 @@ impl FromStr for Task {
     }
 }
 
-/// The numbers below `count` in an order that jumps about, each once.
+/// Permutes the numbers below `count`, so that successive ones are far apart.
 fn scatter(position: u64, count: u64) -> u64 {
-    // A prime beyond all counts has no factor in common with them.
+    // The stride is a prime greater than all counts, so it has no factor in common with them.
     const STRIDE: u128 = 11_400_714_819_323_198_549;
     (u128::from(position) * STRIDE % u128::from(count)) as u64
 }

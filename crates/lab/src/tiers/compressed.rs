@@ -1,4 +1,4 @@
-//! The tier of compressed memory: how much smaller values are there, and what a read takes.
+//! The tier of compressed memory: the compression ratio of values, and the cost of a read.
 
 use super::{Plan, TiersError, Values};
 use crate::clock::thread_cpu_time;
@@ -11,37 +11,37 @@ use serde::Serialize;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The tier in the list of tiers.
+/// Index of the tier in the list of tiers.
 const TIER: usize = 1;
-/// Passes over the values in which old ones are put again, at most.
+/// The most passes over the values in which old ones are put again.
 const REWRITES_MAX: usize = 4;
-/// Reads between two looks at the clock.
+/// Number of reads between two readings of the clock.
 const READS: usize = 200;
 
 /// Values of one kind in compressed memory.
 pub type Row = report::Row<ColdRead>;
 
-/// What the tier makes of values.
+/// The results for values in the tier.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ColdRead {
     /// The kind of values.
     pub values: String,
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
     /// Their bytes.
     pub value_bytes: u64,
-    /// What the tier takes for them, without its dictionaries.
+    /// Bytes that the tier takes for them, without its dictionaries.
     pub tier_bytes: u64,
-    /// What its dictionaries take, for all values of a store together.
+    /// Bytes of its dictionaries, for all values of a store together.
     pub dictionary_bytes: u64,
-    /// The bytes of values over those of the tier, without dictionaries.
+    /// The ratio of the bytes of values to those in the tier, without dictionaries.
     pub ratio: f64,
     /// Processor time of a read from the tier, the median of the turns, in nanoseconds.
     pub cold_ns: f64,
-    /// The same of a read from memory.
+    /// Processor time of a read from memory, likewise.
     pub hot_ns: f64,
-    /// How much longer a read from the tier takes.
+    /// Difference of these times.
     pub more_ns: f64,
 }
 
@@ -49,7 +49,7 @@ pub struct ColdRead {
 /// some at random, in turns with reads of the same values in memory.
 ///
 /// # Errors
-/// A tier refuses a value, or answers other bytes; or somebody interrupts.
+/// A tier refuses a value, or returns other bytes; or the interrupt is raised.
 pub fn compressed(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, TiersError> {
     let room = (values.bytes() >> 20) + 64;
     let tiers = ["memory=1M".parse()?, format!("compressed={room}M").parse()?];
@@ -95,8 +95,8 @@ pub fn compressed(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result
     })
 }
 
-/// Puts values as the server does: in batches of the size that the tier wants. Those that came
-/// before the newest dictionary are put again.
+/// Puts values as the server does: in batches of the size that the tier wants. Values that were
+/// compressed before the newest dictionary are put again.
 fn fill(tiers: &Tiers, values: &[Vec<u8>]) -> Result<Vec<Place>, TiersError> {
     let mut places = put(tiers, values.iter().map(Vec::as_slice).collect())?;
     for _ in 0..REWRITES_MAX {
@@ -137,7 +137,7 @@ fn put(tiers: &Tiers, values: Vec<&[u8]>) -> Result<Vec<Place>, TiersError> {
     Ok(places)
 }
 
-/// Compares all values with what was put.
+/// Checks that all values are those that were put.
 fn check(tiers: &Tiers, places: &[Place], values: &[Vec<u8>]) -> Result<(), TiersError> {
     let mut read = Vec::new();
     for (place, value) in places.iter().zip(values) {
@@ -150,14 +150,14 @@ fn check(tiers: &Tiers, places: &[Place], values: &[Vec<u8>]) -> Result<(), Tier
     Ok(())
 }
 
-/// Where values are read from.
+/// The source of the values that are read.
 enum Side<'s> {
     Cold(&'s Tiers, &'s [Place]),
     Hot(&'s [Vec<u8>]),
 }
 
 impl Side<'_> {
-    /// Nanoseconds of processor time for a read.
+    /// Measures the nanoseconds of processor time for a read.
     fn turn(&self, turn: Duration, round: u64) -> Result<f64, TiersError> {
         let mut random = random(round, 3);
         let (mut reads, mut out) = (0, Vec::new());

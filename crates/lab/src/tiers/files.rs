@@ -1,4 +1,4 @@
-//! The tier in files: reads of cold values beside a bare loop of reads of the same disk.
+//! The tier in files: reads of cold values, compared with a bare loop of reads of the same disk.
 
 use super::{Plan, TiersError, Values};
 use crate::harness::{Completion, Durations, Interrupt, Latency, Sample, in_turns};
@@ -15,60 +15,61 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The tier in the list of tiers.
+/// Index of the tier in the list of tiers.
 const TIER: usize = 1;
-/// What a record has before its value.
+/// Bytes of a record before its value.
 const HEADER_BYTES: u64 = 16;
-/// Values that are put before somebody is asked whether to stop.
+/// Number of values that are put between two checks of the interrupt.
 const PUT_AT_ONCE: usize = 1000;
 
 /// Values of one kind in files.
 pub type Row = report::Row<DiskRead>;
 
-/// What reads of the tier take beside bare ones.
+/// The results of reads of the tier, and of bare ones.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct DiskRead {
     /// The kind of values.
     pub values: String,
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
     /// Their bytes.
     pub value_bytes: u64,
-    /// Reads under way at once.
+    /// Number of reads in flight.
     pub depth: usize,
-    /// How the bare loop reads: `io_uring` or `threads`.
+    /// The method of the bare loop: `io_uring` or `threads`.
     pub bare_method: &'static str,
-    /// Whether reads bypass the system's cache. Otherwise this is no measure of the disk.
+    /// True if reads bypass the system's cache. Otherwise they do not measure the disk.
     pub direct: bool,
-    /// The tier, read by as many threads.
+    /// The tier, read by a thread for each read in flight.
     pub tier: Rate,
-    /// The tier, read by one thread through `io_uring`, as the server does if the kernel lets it.
+    /// The tier, read by one thread through `io_uring`, as the server does if the kernel permits
+    /// it.
     pub ring: Option<Rate>,
     /// The bare loop.
     pub bare: Rate,
-    /// The rate of the tier over that of the loop.
+    /// The ratio of the tier's rate to the loop's.
     pub rate_ratio: f64,
-    /// The 99th percentile of the tier over that of the loop.
+    /// The ratio of the tier's 99th percentile to the loop's.
     pub p99_ratio: f64,
 }
 
-/// What one side did, the medians of its turns.
+/// The results of one side, the medians of its turns.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Rate {
     /// Thousands of reads a second.
     pub kops: f64,
-    /// From asking to having the bytes.
+    /// Latency of a read.
     pub latency_ns: Latency,
 }
 
-/// Puts values into a tier in files until they have the bytes of the plan, and reads them at
-/// random, with as many reads under way at once as the plan says, in turns with a bare loop of
-/// reads of as many sectors of another file in the folder.
+/// Puts values into a tier in files until they have the bytes of the plan, and reads them at random
+/// with the plan's number of reads in flight. In turns with that, a bare loop reads as many sectors
+/// of another file in the folder.
 ///
 /// # Errors
-/// A tier or the disk refuses something, or somebody interrupts.
+/// A tier or the disk refuses a request, or the interrupt is raised.
 pub fn files(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, TiersError> {
     let room = (plan.file_bytes >> 20) * 3 / 2 + 64;
     let folder = plan.folder.display();
@@ -134,8 +135,8 @@ pub fn files(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row,
     })
 }
 
-/// Puts the values one after the other, again and again, and answers where they lie, and the
-/// sectors that a file of them has.
+/// Puts the values one after the other, repeatedly. Returns their places, and the sectors that they
+/// would have in a file.
 fn fill(
     tiers: &Tiers,
     values: &Values,
@@ -163,7 +164,7 @@ fn fill(
     Ok((places, extents))
 }
 
-/// A file without a name that has all extents, and whether reads of it bypass the cache.
+/// Creates an unnamed file with all extents, and returns whether reads of it bypass the cache.
 fn bare_file(folder: &Path, extents: &[Extent]) -> io::Result<(File, bool)> {
     const DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
     let path = folder.join(format!("nearfield-bare-{}", std::process::id()));
@@ -171,7 +172,7 @@ fn bare_file(folder: &Path, extents: &[Extent]) -> io::Result<(File, bool)> {
     let end = extents
         .last()
         .map_or(0, |(first, count)| first + u64::from(*count));
-    // Not zeros, which some disks do not store.
+    // The content is not zero, because some disks do not store zeros.
     let mut block = vec![0; 1 << 20];
     let mut random = random(1, 6);
     let write = || {
@@ -226,7 +227,7 @@ impl Side<'_> {
     }
 }
 
-/// As many threads as reads at once, each of which reads one value after the other.
+/// Reads by a thread for each read in flight, each of which reads one value after the other.
 fn read_tier(
     tiers: &Tiers,
     places: &[Place],
@@ -262,7 +263,7 @@ fn read_tier(
     })
 }
 
-/// One thread that has as many reads under way.
+/// Reads by one thread with all reads in flight.
 fn read_by_ring(
     tiers: &Tiers,
     places: &[Place],

@@ -1,5 +1,5 @@
-//! Tiers of compressed memory and of files: what they save, and what a read of a cold value takes
-//! more than one of a value in memory.
+//! Tiers of compressed memory and of files: the memory that they save, and the extra cost of
+//! reading a cold value.
 
 mod compressed;
 mod files;
@@ -18,53 +18,53 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How often each side has its turn.
+    /// Number of turns of each side.
     pub rounds: usize,
-    /// How long a turn is.
+    /// Length of a turn.
     pub turn: Duration,
-    /// Where the tier in files lies.
+    /// The folder of the tier in files.
     pub folder: PathBuf,
     /// Bytes of values in the files.
     pub file_bytes: u64,
-    /// Reads of the disk that are under way at once.
+    /// Number of reads of the disk in flight.
     pub depth: usize,
 }
 
-/// Why tiers cannot be measured.
+/// Reason why tiers cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TiersError {
-    /// The values cannot be made.
+    /// Values that cannot be made.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A tier cannot be opened.
+    /// A tier that cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A tier has a size that is none.
+    /// An invalid size of a tier.
     #[error(transparent)]
     Size(#[from] ParseError),
-    /// A tier does not take a value.
+    /// A value that a tier refuses.
     #[error("a tier does not take a value: {0}")]
     Put(#[from] Refused),
-    /// A tier does not give a value back.
+    /// A value that a tier cannot read back.
     #[error("a tier does not give a value back: {0}")]
     Read(#[from] ReadError),
-    /// A tier gives other bytes than were put.
+    /// Bytes of a tier that differ from those that were put.
     #[error("a tier answers other bytes than were put")]
     Wrong,
-    /// The bare loop cannot read the disk.
+    /// A disk that the bare loop cannot read.
     #[error("the disk cannot be read: {0}")]
     Disk(#[from] io::Error),
-    /// There are no values to draw from.
+    /// A missing set of values to draw from.
     #[error("there are no values")]
     NoValues,
-    /// A server fails.
+    /// A server that fails.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// Somebody stopped it.
+    /// A request of the user to stop.
     #[error("interrupted")]
     Interrupted,
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 const RECORD_BYTES: usize = 256;
 /// Bytes of a piece of a text.
 const PIECE_BYTES: RangeInclusive<usize> = 200..=2000;
-/// The words that records are made of.
+/// Number of words that records are made of.
 const WORDS: u64 = 20_000;
 const SEED: u64 = 1;
 
@@ -24,8 +24,8 @@ pub struct Values {
 }
 
 impl Values {
-    /// Records of JSON, each of 256 bytes, made from a template. The words are those of `words`, or
-    /// made up.
+    /// Creates records of JSON, each of 256 bytes, from a template. The words are those of the file
+    /// `words`, or generated.
     ///
     /// # Errors
     /// The file cannot be read, or has no words.
@@ -49,7 +49,7 @@ impl Values {
         })
     }
 
-    /// A text cut into pieces of 200 to 2,000 bytes.
+    /// Cuts a text into pieces of 200 to 2,000 bytes.
     ///
     /// # Errors
     /// The file cannot be read, or is shorter than one piece.
@@ -75,7 +75,7 @@ impl Values {
         })
     }
 
-    /// The bytes of all.
+    /// Returns the bytes of all values.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.list.iter().map(|value| value.len() as u64).sum()
@@ -89,7 +89,7 @@ fn empty(path: &Path) -> LabError {
     }
 }
 
-/// The words of a text: its letters between other characters.
+/// Returns the words of a text: its sequences of letters.
 fn words_of(path: &Path) -> Result<Vec<Vec<u8>>, LabError> {
     let mut words = Vec::new();
     each_line(path, |line| {
@@ -102,7 +102,7 @@ fn words_of(path: &Path) -> Result<Vec<Vec<u8>>, LabError> {
     }
 }
 
-/// A record as an application keeps it: the same names in each, and words, numbers and times.
+/// Creates a record as applications store it: the same names in each, and words, numbers and times.
 fn record(number: usize, words: &[String], random: &mut Random) -> Vec<u8> {
     let mut word = || {
         let at = random.random_range(0..words.len());

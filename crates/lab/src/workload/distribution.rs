@@ -10,16 +10,16 @@ use super::{Permutation, Random};
 use crate::error::LabError;
 use crate::text::shortened;
 
-/// How operations choose among the keys, as written on a command line: `uniform`, `zipf:THETA`
-/// (`zipf` alone is `zipf:0.99`) or `latest`.
+/// The distribution of operations over the keys, as written on a command line: `uniform`,
+/// `zipf:THETA` (`zipf` alone is `zipf:0.99`) or `latest`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Every key alike.
+    /// Equal probability of all keys.
     Uniform,
-    /// The key of rank r, counted from 1, in proportion to r^-θ. Ranks are scattered over the
-    /// keys by a permutation, so that hot keys are no neighbours. YCSB scatters by a hash
-    /// instead (`ScrambledZipfianGenerator`); there, keys whose hashes collide add up and others
-    /// are never chosen, so that the distribution is no longer Zipf's. θ is 0 to 100.
+    /// The key of rank r, counted from 1, in proportion to r^-θ. Ranks are scattered over the keys
+    /// by a permutation, so that hot keys are not neighbours. YCSB scatters by a hash instead
+    /// (`ScrambledZipfianGenerator`); there, keys whose hashes collide add up and others are never
+    /// chosen, so that the distribution is no longer Zipf's. θ is 0 to 100.
     Zipf(f64),
     /// Zipf with θ = 0.99 by age: the key inserted last is the hottest, and before the first
     /// insertion the one loaded last. Source: YCSB core workload D
@@ -37,11 +37,11 @@ impl Distribution {
     /// YCSB's request distribution: Zipf with θ = 0.99.
     pub const ZIPF: Distribution = Distribution::Zipf(THETA);
 
-    /// Draws from `loaded` keys and, where the distribution is by age, from up to `inserts` more
-    /// that come later.
+    /// Creates a sampler for `loaded` keys and, if the distribution is by age, for up to `inserts`
+    /// more that are inserted later.
     ///
     /// # Errors
-    /// `OutOfRange` for a θ that is negative, above 100 or no number.
+    /// `OutOfRange` for a θ that is negative, above 100 or not a number.
     pub(super) fn sampler(self, loaded: u64, inserts: u64, seed: u64) -> Result<Sampler, LabError> {
         assert!(loaded > 0, "no key to choose");
         Ok(match self {
@@ -76,7 +76,7 @@ pub(super) enum Choice {
 }
 
 impl Sampler {
-    /// A key, when this thread has inserted `inserted` so far.
+    /// Draws a key, if this thread has inserted `inserted` so far.
     pub(super) fn sample(&self, inserted: u64, random: &mut Random) -> Choice {
         match self {
             Sampler::Uniform { loaded } => Choice::Loaded(random.random_range(0..*loaded)),
@@ -94,9 +94,9 @@ impl Sampler {
 
 /// Zipf's distribution over the ranks 0, 1, … below a count.
 ///
-/// Exact for any θ and count by rejection (see `rand_distr::Zipf`), unlike YCSB's generator
-/// (Gray et al., SIGMOD 1994), which approximates all ranks but the first two and is undefined
-/// at θ = 1 and wrong above.
+/// Exact for any θ and count by rejection (see `rand_distr::Zipf`), unlike YCSB's generator (Gray
+/// et al., SIGMOD 1994), which approximates all ranks except the first two and is undefined at θ =
+/// 1 and wrong above.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranks {
     zipf: Zipf<f64>,
@@ -108,8 +108,8 @@ impl Ranks {
         if !(0.0..=THETA_MAX).contains(&theta) {
             return Err(theta_out_of_range(&theta.to_string()));
         }
-        // Next to 1 the sampler's divisions by 1 - θ lose all digits; there θ = 1 is the same to
-        // nine.
+        // Very near 1 the sampler's divisions by 1 - θ lose all digits; θ = 1 has the same
+        // distribution to nine digits.
         let theta = if (theta - 1.0).abs() < 1e-9 {
             1.0
         } else {
@@ -129,8 +129,8 @@ impl Ranks {
         (random.sample(self.zipf) as u64 - 1).min(self.last)
     }
 
-    /// A rank below `count`. A Zipf distribution cut off is the Zipf distribution of fewer ranks,
-    /// so drawing again makes no error.
+    /// Draws a rank below `count`. A Zipf distribution that is cut off is the Zipf distribution of
+    /// fewer ranks, so drawing again is exact.
     fn sample_below(&self, count: u64, random: &mut Random) -> u64 {
         loop {
             let rank = self.sample(random);
@@ -188,8 +188,8 @@ mod tests {
     use super::super::random;
     use super::*;
 
-    /// Compares drawn ranks with the analytic distribution: one cell a rank for the first 100,
-    /// then cells that double, joined until each expects at least 20 draws.
+    /// Compares drawn ranks with the analytic distribution: one cell a rank for the first 100, then
+    /// cells that double, joined until each expects at least 20 draws.
     fn assert_zipf(theta: f64, count: u64, draw: impl FnMut() -> u64) {
         const DRAWS: usize = 400_000;
         let mut ends: Vec<u64> = (1..=count.min(100)).collect();

@@ -3,8 +3,8 @@
 use super::Random;
 use rand_distr::{Distribution as _, StandardNormal};
 
-/// Draws keys from `0..count`: normal around the middle, and drawn again outside. The keys near
-/// the middle are the hottest, so hot keys are neighbours until somebody scatters them.
+/// A generator of keys in `0..count`: normal around the middle, and drawn again outside. The keys
+/// near the middle are the hottest, so hot keys are neighbours unless the caller scatters them.
 #[derive(Clone, Copy, Debug)]
 pub struct Gaussian {
     count: f64,
@@ -12,7 +12,7 @@ pub struct Gaussian {
 }
 
 impl Gaussian {
-    /// `deviation` is a part of the number of keys.
+    /// Creates a generator. `deviation` is a part of the number of keys.
     #[must_use]
     pub fn new(count: u64, deviation: f64) -> Gaussian {
         let count = count as f64;
@@ -22,7 +22,7 @@ impl Gaussian {
         }
     }
 
-    /// The next key.
+    /// Draws the next key.
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
         loop {
             let normal: f64 = StandardNormal.sample(random);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::workload::random;
 
-    /// The share of draws that the hottest part of the keys gets.
+    /// Measures the share of draws of the hottest part of the keys.
     fn share(deviation: f64, hottest: f64) -> f64 {
         const KEYS: u64 = 100_000;
         const DRAWS: u32 = 400_000;

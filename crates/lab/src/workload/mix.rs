@@ -1,4 +1,4 @@
-//! Which operations, in which shares.
+//! Mixes: the operations of a workload and their shares.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,9 +26,9 @@ pub enum Mix {
     YcsbE,
     /// `F`: 50 % reads, 50 % read-modify-writes ("user database").
     YcsbF,
-    /// `dcart-A`: reads only. This and the next four: DCART's mixes A to E of reads and writes.
-    /// The paper does not say what a write is; here it updates an existing key, because its
-    /// trees keep their size while it measures. Insertions are what `load`, `D` and `E` are for.
+    /// `dcart-A`: reads only. This and the next four: DCART's mixes A to E of reads and writes. The
+    /// paper does not define a write; here it updates an existing key, because the paper's trees
+    /// keep their size while it measures. For insertions there are `load`, `D` and `E`.
     DcartA,
     /// `dcart-B`: 75 % reads, 25 % updates.
     DcartB,
@@ -40,18 +40,18 @@ pub enum Mix {
     DcartE,
 }
 
-/// How often a mix does what, in percent; they add up to 100.
+/// The shares of operations in a mix, in percent; they add up to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Look up one key.
+    /// Look-ups of one key.
     pub read: u32,
-    /// Replace the value of an existing key.
+    /// Updates of the value of an existing key.
     pub update: u32,
-    /// Add a key.
+    /// Insertions of a key.
     pub insert: u32,
-    /// Read 1 to 100 keys in order.
+    /// Scans of 1 to 100 keys in order.
     pub scan: u32,
-    /// Read the value of a key, then replace it.
+    /// Reads of the value of a key, followed by an update.
     pub read_modify_write: u32,
 }
 
@@ -75,7 +75,7 @@ impl Mix {
         Mix::DcartE,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ impl Mix {
         }
     }
 
-    /// The shares of its operations.
+    /// Returns the shares of its operations.
     #[must_use]
     pub fn shares(self) -> Shares {
         let none = Shares::default();
@@ -146,7 +146,7 @@ impl Mix {
         }
     }
 
-    /// How it chooses keys unless told otherwise: YCSB's mixes as published; uniformly for
+    /// Returns its default distribution of keys: as published for YCSB's mixes; uniform for
     /// DCART's, whose reported load of one prefix agrees with that prefix's share of the keys.
     #[must_use]
     pub fn distribution_default(self) -> Distribution {
@@ -159,8 +159,8 @@ impl Mix {
         }
     }
 
-    /// How many of `keys` may be held out of the load, to be inserted: all when nothing but
-    /// inserting happens, else half, so that there is an index to work on.
+    /// Returns the number of `keys` that may be held out of the load, to be inserted: all if the
+    /// mix only inserts, else half, so that there is an index to work on.
     #[must_use]
     pub fn inserts_max(self, keys: u64) -> u64 {
         match self.shares().insert {

@@ -1,6 +1,6 @@
-//! What an experiment runs: key sets, the distributions that choose among them, and the streams
-//! of operations made of both, all generated before the clock starts and all determined by one
-//! seed.
+//! The workload of an experiment: key sets, the distributions that choose among them, and the
+//! streams of operations made of both. All are generated before the clock starts and determined by
+//! one seed.
 
 mod distribution;
 mod gaussian;
@@ -24,11 +24,11 @@ pub use strings::Strings;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
-/// The generator behind everything random in a workload. Named, not `StdRng`, because the same
-/// seed must give the same workload after an update of the library.
+/// The generator of everything random in a workload. It is named here, instead of `StdRng`, because
+/// the same seed must give the same workload after an update of the library.
 pub(crate) type Random = Xoshiro256PlusPlus;
 
-/// A generator for one `purpose` of one `seed`, independent of those for other purposes.
+/// Creates a generator for one `purpose` of one `seed`, independent of those for other purposes.
 pub(crate) fn random(seed: u64, purpose: u64) -> Random {
     Random::seed_from_u64(Permutation::of_words(seed).at(purpose))
 }

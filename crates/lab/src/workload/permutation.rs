@@ -1,13 +1,13 @@
 //! A bijection of `0..count` that looks random, computed without a table.
 
-/// A random-looking permutation of `0..count` in constant space: position to element and back,
-/// each in a few nanoseconds.
+/// A random-looking permutation of `0..count` in constant space: position to element and back, each
+/// in a few nanoseconds.
 ///
-/// Two rounds of add, multiply by an odd number and shift-exclusive-or on the smallest power of
-/// two that holds `count` (each step is a bijection there); results at or above `count` are sent
-/// through again until they fall below it, which keeps the map a bijection of `0..count` and
-/// takes less than two turns on average. The same construction as the finalizer of MurmurHash3
-/// and SplitMix64, with the seed in its addends.
+/// Two rounds of add, multiply by an odd number and shift-exclusive-or on the smallest power of two
+/// that holds `count` (each step is a bijection there). Results at or above `count` are sent
+/// through again until they fall below it, which keeps the map a bijection of `0..count` and takes
+/// less than two passes on average. The same construction as the finalizer of MurmurHash3 and
+/// SplitMix64, with the seed in its addends.
 #[derive(Clone, Copy, Debug)]
 pub struct Permutation {
     /// Largest element.
@@ -33,17 +33,17 @@ const INVERSES: [u64; ROUNDS] = [
 ];
 
 impl Permutation {
-    /// A permutation of `0..count`, determined by `seed`.
+    /// Creates a permutation of `0..count`, determined by `seed`.
     ///
     /// # Panics
-    /// When `count` is 0.
+    /// If `count` is 0.
     #[must_use]
     pub fn new(count: u64, seed: u64) -> Self {
         assert!(count > 0, "nothing to permute");
         Self::up_to(count - 1, seed)
     }
 
-    /// A permutation of all 64-bit words, determined by `seed`.
+    /// Creates a permutation of all 64-bit words, determined by `seed`.
     #[must_use]
     pub fn of_words(seed: u64) -> Self {
         Self::up_to(u64::MAX, seed)
@@ -65,7 +65,7 @@ impl Permutation {
         }
     }
 
-    /// The element at `position`.
+    /// Returns the element at `position`.
     #[must_use]
     #[inline]
     pub fn at(&self, position: u64) -> u64 {
@@ -86,7 +86,7 @@ impl Permutation {
         }
     }
 
-    /// The position of `element`.
+    /// Returns the position of `element`.
     #[must_use]
     #[inline]
     pub fn position_of(&self, element: u64) -> u64 {
@@ -104,7 +104,7 @@ impl Permutation {
     }
 }
 
-/// The inverse modulo 2^64, by Newton's iteration: each step doubles the correct low bits.
+/// Computes the inverse modulo 2^64, by Newton's iteration: each step doubles the correct low bits.
 const fn inverse_of_odd(odd: u64) -> u64 {
     let mut inverse = odd; // correct in 3 bits
     let mut bits = 3;

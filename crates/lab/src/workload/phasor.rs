@@ -1,19 +1,19 @@
-//! A synthetic stream of a phasor: what BTrDB keeps of a grid's measuring unit.
+//! A synthetic stream of a phasor, as a measuring unit of a power grid sends it to BTrDB.
 
 /// Measurements a second.
 pub(crate) const HERTZ: u64 = 120;
 /// 2015-10-01, in nanoseconds since 1970.
 const BEGIN: u64 = 1_443_657_600_000_000_000;
 
-/// The moment of a measurement by its number, and a magnitude in microvolts: a grid's slow swing
-/// and noise.
+/// Returns the time of a measurement by its number, and a magnitude in microvolts: a grid's slow
+/// swing and noise.
 pub(crate) fn measurement(number: u64) -> (u64, u64) {
     let moment = BEGIN + number * 1_000_000_000 / HERTZ;
     let swing = (number % 7200).abs_diff(3600) * 2000;
     (moment, 7_200_000_000 + swing + hash(number) % 1_000_000)
 }
 
-/// A number that looks random and follows from another.
+/// Computes a random-looking number from another.
 pub(crate) fn hash(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

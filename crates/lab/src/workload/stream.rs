@@ -14,50 +14,51 @@ use crate::memory::check_available;
 /// One operation; the numbers are positions in the key set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Look up a key that is in the index.
+    /// A look-up of a key that is in the index.
     Read(usize),
-    /// Replace the value of a key that is in the index.
+    /// An update of the value of a key that is in the index.
     Update(usize),
-    /// Add a key that was held out of the load.
+    /// An insertion of a key that was held out of the load.
     Insert(usize),
-    /// Read this many keys in order, from this one on, which is in the index. 1 to 100.
+    /// A scan of 1 to 100 keys in order: the position of the first key, which is in the index, and
+    /// their number.
     Scan(usize, usize),
-    /// Look up a key that is in the index, then replace its value.
+    /// A look-up of a key that is in the index, followed by an update of its value.
     ReadModifyWrite(usize),
 }
 
 /// Longest scan of YCSB's workload E.
 const SCAN_LENGTH_MAX: u64 = 100;
 
-/// More threads than any machine has cores.
+/// The most threads: more than any machine has cores.
 const THREADS_MAX: usize = 1 << 16;
 
-/// What to generate.
+/// The parameters of streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamSpec {
     /// The mix of operations.
     pub mix: Mix,
-    /// How keys are chosen; `None`: as the mix's authors did.
+    /// The distribution of the keys; `None` for that of the mix's authors.
     pub distribution: Option<Distribution>,
-    /// Keys of the whole set, those to be inserted included.
+    /// Number of keys of the whole set, including those that will be inserted.
     pub keys: usize,
-    /// Threads, each with a stream of its own.
+    /// Number of threads, each with a stream of its own.
     pub threads: usize,
-    /// Operations of all threads together.
+    /// Number of operations of all threads together.
     pub operations: usize,
-    /// Determines everything random but which keys are hot.
+    /// The seed of everything random except the choice of hot keys.
     pub seed: u64,
-    /// Determines which keys are hot: streams of equal ones, and of as many loaded keys, have the
-    /// same.
+    /// The seed of the choice of hot keys: streams with equal seeds and equal numbers of loaded
+    /// keys have the same hot keys.
     pub hot_seed: u64,
 }
 
-/// The streams of one run: which keys to load, and each thread's operations after that.
+/// The streams of one run: the keys to load, and each thread's operations after that.
 ///
 /// The first [`loaded`](Self::loaded) keys of the set are in the index before the streams start.
 /// Exactly as many are held out as the streams insert, each by one thread and once; a thread's
-/// insertions are neighbours in the set and in its order. Streams name only keys that were
-/// loaded or that the same thread inserted before, so every read must hit, whatever the threads'
+/// insertions are neighbours in the set and in its order. Streams name only keys that were loaded
+/// or that the same thread inserted before, so every read must hit, regardless of the threads'
 /// speeds. A second run of a stream with insertions finds the keys there already: start it on a
 /// fresh load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,13 +68,13 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// How many keys, from the first on, to load.
+    /// Returns the number of keys to load, from the first on.
     #[must_use]
     pub fn loaded(&self) -> usize {
         self.loaded
     }
 
-    /// One stream a thread; their lengths differ by at most one.
+    /// Returns one stream a thread; their lengths differ by at most one.
     #[must_use]
     pub fn threads(&self) -> &[OpStream] {
         &self.threads
@@ -81,14 +82,14 @@ impl Streams {
 }
 
 impl StreamSpec {
-    /// The distribution in force.
+    /// Returns the distribution, with its default applied.
     #[must_use]
     pub fn distribution(&self) -> Distribution {
         self.distribution
             .unwrap_or_else(|| self.mix.distribution_default())
     }
 
-    /// How many keys the streams insert, which are held out of the load.
+    /// Returns the number of keys that the streams insert, which are held out of the load.
     #[must_use]
     pub fn inserts(&self) -> usize {
         (0..self.threads)
@@ -96,12 +97,12 @@ impl StreamSpec {
             .sum()
     }
 
-    /// Makes the streams: 8 bytes and 20 to 200 ns an operation, on all cores.
+    /// Generates the streams: 8 bytes and 20 to 200 ns an operation, on all cores.
     ///
     /// # Errors
     /// `OutOfRange` for no keys, threads or operations, over 65,536 threads, or a skew that does
-    /// not exist; `TooFewKeys` when the mix inserts more than may be held out (all keys for `load`,
-    /// half otherwise); `OutOfMemory` when the streams would take more than is available.
+    /// not exist; `TooFewKeys` if the mix inserts more than may be held out (all keys for `load`,
+    /// half otherwise); `OutOfMemory` if the streams would take more than is available.
     pub fn generate(&self) -> Result<Streams, LabError> {
         self.check()?;
         let inserts: Vec<usize> = (0..self.threads)
@@ -169,13 +170,13 @@ impl StreamSpec {
         })
     }
 
-    /// Operations of one thread.
+    /// Returns the number of operations of one thread.
     fn operations_of(&self, thread: usize) -> usize {
         let remainder = usize::from(thread < self.operations % self.threads);
         self.operations / self.threads + remainder
     }
 
-    /// Insertions of one thread, by replaying its kinds.
+    /// Returns the number of insertions of one thread, by replaying its kinds.
     fn inserts_of(&self, thread: usize) -> usize {
         match self.mix.shares().insert {
             0 => 0,
@@ -187,7 +188,7 @@ impl StreamSpec {
         }
     }
 
-    /// The kinds of one thread's operations, drawn independently of the keys so that they can be
+    /// Draws the kinds of one thread's operations, independently of the keys so that they can be
     /// replayed.
     fn kinds_of(&self, thread: usize) -> impl Iterator<Item = Kind> + use<> {
         let shares = self.mix.shares();
@@ -197,7 +198,7 @@ impl StreamSpec {
     }
 }
 
-/// The streams of `plans` in order, made on as many threads as there are cores.
+/// Generates the streams of `plans` in order, with one thread for each core.
 fn generate_all(plans: &[ThreadPlan<'_>]) -> Vec<OpStream> {
     let cores = available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
@@ -214,11 +215,11 @@ fn generate_all(plans: &[ThreadPlan<'_>]) -> Vec<OpStream> {
     })
 }
 
-/// All that one thread's stream follows from.
+/// The inputs of one thread's stream.
 struct ThreadPlan<'a> {
     spec: &'a StreamSpec,
     thread: usize,
-    /// `None` when no key is loaded, hence none is ever chosen.
+    /// The sampler; `None` if no key is loaded, hence none is ever chosen.
     sampler: Option<Sampler>,
     /// Position of the thread's first insertion.
     first_insert: usize,
@@ -266,48 +267,48 @@ const LENGTH_BITS: u32 = 7;
 const _: () = assert!(SCAN_LENGTH_MAX < 1 << LENGTH_BITS);
 
 impl OpStream {
-    /// The stream of [`words`](Self::words).
+    /// Creates the stream of [`words`](Self::words).
     pub(crate) fn of_words(packed: Vec<u64>) -> OpStream {
         OpStream { packed }
     }
 
-    /// The operations, packed, for another process.
+    /// Returns the operations, packed, for another process.
     pub(crate) fn words(&self) -> &[u64] {
         &self.packed
     }
 
-    /// How many operations there are.
+    /// Returns the number of operations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packed.len()
     }
 
-    /// Whether there is no operation: more threads than operations.
+    /// Returns true if there is no operation, because there are more threads than operations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packed.is_empty()
     }
 
-    /// The operation at `index`.
+    /// Returns the operation at `index`.
     ///
     /// # Panics
-    /// When `index` is not below [`len`](Self::len).
+    /// If `index` is not below [`len`](Self::len).
     #[must_use]
     #[inline]
     pub fn get(&self, index: usize) -> Op {
         unpack(self.packed[index])
     }
 
-    /// The operations in order.
+    /// Returns the operations in order.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Op> + '_ {
         self.range(0..self.len())
     }
 
-    /// The operations at `range` in order.
+    /// Returns the operations at `range` in order.
     ///
     /// # Panics
-    /// When the range reaches past [`len`](Self::len).
+    /// If the range ends beyond [`len`](Self::len).
     #[inline]
     pub fn range(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = Op> + '_ {
         self.packed[range].iter().map(|&word| unpack(word))
@@ -324,7 +325,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The kind that a mix with these shares gives to a number from 0 to 99.
+    /// Returns the kind that a mix with these shares assigns to a number from 0 to 99.
     fn of_percentile(shares: Shares, percentile: u32) -> Kind {
         let mut end = 0;
         let cuts = [

@@ -1,4 +1,4 @@
-//! Streams: shares, positions, determinism, bad plans.
+//! Tests of streams: shares, positions, determinism, bad plans.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ fn spec(mix: Mix) -> StreamSpec {
     }
 }
 
-/// Counts of reads, updates, inserts, scans and read-modify-writes.
+/// Counts reads, updates, inserts, scans and read-modify-writes.
 fn counts(streams: &Streams) -> [usize; 5] {
     let mut counts = [0; 5];
     for op in streams.threads().iter().flat_map(OpStream::iter) {

@@ -2,19 +2,19 @@
 
 use super::Permutation;
 
-/// Byte strings in one allocation, each found by its position.
+/// A list of byte strings in one allocation, each found by its position.
 ///
 /// Takes the bytes of the strings and 8 more for each; a vector of vectors would take 24 more and
 /// an allocation for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
     text: Vec<u8>,
-    /// Where each string ends; it starts where the one before it ends.
+    /// The end of each string; it starts at the end of the one before.
     ends: Vec<usize>,
 }
 
 impl Strings {
-    /// No strings, with room for `count` of `bytes` bytes together.
+    /// Creates an empty list, with room for `count` strings of `bytes` bytes together.
     #[must_use]
     pub fn with_capacity(count: usize, bytes: usize) -> Self {
         Strings {
@@ -29,22 +29,22 @@ impl Strings {
         self.ends.push(self.text.len());
     }
 
-    /// How many strings there are.
+    /// Returns the number of strings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no string.
+    /// Returns true if there is no string.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The string at `index`.
+    /// Returns the string at `index`.
     ///
     /// # Panics
-    /// When `index` is not below [`len`](Self::len).
+    /// If `index` is not below [`len`](Self::len).
     #[must_use]
     #[inline]
     pub fn get(&self, index: usize) -> &[u8] {
@@ -52,29 +52,29 @@ impl Strings {
         &self.text[start..self.ends[index]]
     }
 
-    /// The strings in order.
+    /// Returns the strings in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// The bytes of all strings together.
+    /// Returns the bytes of all strings together.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// Keeps the first `count` strings; all when there are fewer.
+    /// Keeps the first `count` strings; all if there are fewer.
     pub fn truncate(&mut self, count: usize) {
         self.ends.truncate(count);
         self.text.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
-    /// The same strings in ascending order of their bytes.
+    /// Returns the same strings in ascending order of their bytes.
     pub(super) fn sorted(&self) -> Self {
         self.reordered(self.ascending().into_iter())
     }
 
-    /// One of each string, in ascending order of their bytes.
+    /// Returns the distinct strings, in ascending order of their bytes.
     pub(super) fn sorted_distinct(&self) -> Self {
         let mut order = self.ascending();
         order.dedup_by(|later, earlier| self.get(*later) == self.get(*earlier));
@@ -87,7 +87,7 @@ impl Strings {
         order
     }
 
-    /// The same strings in a random order that `seed` determines.
+    /// Returns the same strings in a random order that `seed` determines.
     pub(super) fn shuffled(&self, seed: u64) -> Self {
         if self.is_empty() {
             return self.clone();
@@ -96,7 +96,7 @@ impl Strings {
         self.reordered((0..self.len()).map(|position| order.at(position as u64) as usize))
     }
 
-    /// The strings at `order`, in that order.
+    /// Returns the strings at the positions `order`, in that order.
     fn reordered(&self, order: impl ExactSizeIterator<Item = usize>) -> Self {
         let mut target = Strings::with_capacity(order.len(), self.text.len());
         for index in order {

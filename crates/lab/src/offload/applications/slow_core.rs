@@ -1,5 +1,5 @@
-//! RPC on a slow core, modelled: what a core of a BlueField-2 takes for the applications'
-//! traversals beside a core of a Xeon, by the models of `nearfield_hardware`.
+//! RPC on a slow core, modelled: the time of a BlueField-2's core for the applications' traversals,
+//! relative to that of a Xeon's core, by the models of `nearfield_hardware`.
 
 use nearfield_hardware::Time;
 use nearfield_hardware::accelerator::cores::{Cores, Parameters};
@@ -9,17 +9,18 @@ use nearfield_offload::node::Rack;
 use nearfield_offload::traversal::Query;
 use std::rc::Rc;
 
-/// More iterations than any query of the applications makes.
+/// Limit of iterations, more than any query of the applications makes.
 const ITERATIONS: u64 = 1 << 20;
 
-/// How many times as long the slow core works on these queries; `None` without queries.
+/// Computes the factor by which the slow core is slower on these queries; returns `None` without
+/// queries.
 pub(super) fn slowdown(rack: &Rack<'_>, queries: &[Query]) -> Result<Option<f64>, TableError> {
     let slow = time(Parameters::ARM, rack, queries)?;
     let fast = time(Parameters::XEON, rack, queries)?;
     Ok((fast > 0.0).then(|| slow / fast))
 }
 
-/// The nanoseconds that one core works on queries, one after the other.
+/// Computes the nanoseconds that one core takes for queries, one after the other.
 fn time(parameters: Parameters, rack: &Rack<'_>, queries: &[Query]) -> Result<f64, TableError> {
     let range = |range: &nearfield_offload::node::Range| Range {
         start: range.start,
@@ -30,7 +31,7 @@ fn time(parameters: Parameters, rack: &Rack<'_>, queries: &[Query]) -> Result<f6
     let table = Table::new(ranges.map(range).collect())?;
     let parameters = Parameters {
         cores: 1,
-        // What is before and behind the core is the same for both.
+        // The parts before and after the core are the same for both.
         interface: Time::ZERO,
         ..parameters
     };

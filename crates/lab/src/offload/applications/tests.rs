@@ -1,4 +1,5 @@
-//! Every deployment gives the answers of Rust's collections, and faulty ones are found.
+//! Tests that every deployment gives the same results as Rust's collections, and that faults are
+//! found.
 
 use super::application::Application;
 use super::deployment::{Deployment, DeploymentError, Then};
@@ -26,13 +27,13 @@ use std::time::Duration;
 const KEYS: u64 = 6000;
 const REQUESTS: usize = 150;
 
-/// What goes wrong with one of ten requests.
+/// A fault of one in ten requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// A write does not arrive.
+    /// A write that is lost.
     LosesWrites,
-    /// A bit of an answer is another.
+    /// A changed bit in a result.
     ChangesAnswers,
 }
 
@@ -89,7 +90,7 @@ impl Deployment for Faulty {
         key: u64,
         value: u64,
     ) -> Result<(), DeploymentError> {
-        // Insertions are few, so that none arrives.
+        // All insertions are lost, because there are few.
         match self.fault {
             Fault::LosesWrites => Ok(()),
             Fault::None | Fault::ChangesAnswers => self.inner.insert(tree, key, value),
@@ -109,7 +110,8 @@ impl Deployment for Faulty {
     }
 }
 
-/// Runs requests of an application by a deployment; how many answers `is_expected` refuses.
+/// Runs requests of an application by a deployment; returns the number of replies that
+/// `is_expected` refuses.
 fn mistakes<A: Application>(
     application: &A,
     (rack, parts): (&Rack<'_>, &Parts),
@@ -118,7 +120,7 @@ fn mistakes<A: Application>(
     mut is_expected: impl FnMut(&A::Request, &A::Answer) -> bool,
 ) -> usize {
     let natives = natives(application, rack, parts);
-    // A small cache, out of which things fall.
+    // The cache is small, so that it evicts.
     let reserve = Arc::new(Reserve::new(&parts.callers));
     let machine = Machine::new(400_000, &reserve);
     let run = |site: &super::site::Site<'_>| {
@@ -135,7 +137,7 @@ fn mistakes<A: Application>(
                     .serve(request, &mut caller, &mut sealer)
                     .unwrap();
                 let agrees = is_expected(request, &answer);
-                // What measurements check is not stricter, and finds the same.
+                // The check of measurements accepts every reply that this one accepts.
                 assert!(
                     !agrees || application.is_right(request, &answer),
                     "{request:?}"
@@ -199,7 +201,7 @@ fn web_service(mix: Mix) {
             let mut versions: HashMap<u64, u64> = HashMap::new();
             let mut addresses: HashMap<u64, u64> = HashMap::new();
             Box::new(move |request, answer| {
-                // The same object has the same address, and each look-up finds one.
+                // An object keeps its address, and each look-up finds one.
                 let mut agrees = answer.values.len() == request.numbers.len();
                 for (number, value) in request.numbers.iter().zip(&answer.values) {
                     let Some(value) = *value else {
@@ -288,7 +290,7 @@ fn small_run(nodes: usize) -> Vec<Row<Measured>> {
         keys: 10_000,
         nodes,
         callers: 2,
-        // In the second one, others have changed what a caller may have kept.
+        // In the second round, cached data is outdated, because others have changed it.
         rounds: 2,
         turn: Duration::from_millis(20),
     };
@@ -316,10 +318,10 @@ fn of<'r>(rows: &'r [Row<Measured>], application: &str, peer: &str) -> &'r Row<M
 #[test]
 fn a_small_run_measures_every_deployment_of_every_application() {
     let rows = small_run(1);
-    // Three mixes of WebService with five rows, the table and four windows with four.
+    // Three mixes of WebService with five rows; the table and four windows with four.
     assert_eq!(rows.len(), 3 * 5 + 5 * 4);
     let trips = |application, peer| of(&rows, application, peer).detail.round_trips.unwrap();
-    // One trip for the look-ups, one for the object.
+    // One round trip for the look-ups, one for the object.
     assert_eq!(trips("WebService C", "traversal programs"), 2.0);
     assert_eq!(trips("WebService C", "RPC"), 1.0);
     assert_eq!(trips("time series 8 s", "traversal programs"), 1.0);
@@ -332,7 +334,7 @@ fn a_small_run_measures_every_deployment_of_every_application() {
 #[test]
 fn on_several_nodes_programs_go_on_through_the_switch() {
     let rows = small_run(3);
-    // The variant that returns to the caller is one more.
+    // The variant that returns to the caller adds a row to each.
     assert_eq!(rows.len(), 3 * 6 + 5 * 5);
     let scans = |peer| {
         let detail = &of(&rows, "ordered table E", peer).detail;
@@ -340,8 +342,8 @@ fn on_several_nodes_programs_go_on_through_the_switch() {
     };
     let (trips, visits) = scans("traversal programs");
     let (trips_returning, visits_returning) = scans("programs, returning");
-    // Scans are 19 of 20 requests. They cross, but the caller hears of it only where nodes return
-    // to it.
+    // Scans are 19 of 20 requests. They cross nodes, but the caller is involved only if nodes
+    // return to it.
     assert!(visits > trips + 1.0, "{trips} {visits}");
     assert!(trips_returning > trips + 1.0, "{trips} {trips_returning}");
     assert!((trips_returning - visits_returning).abs() < 0.2);

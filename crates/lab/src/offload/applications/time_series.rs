@@ -1,5 +1,5 @@
-//! The time series, in the place of BTrDB: a B+ tree of a phasor that is measured 120 times a
-//! second, and aggregates of windows of some seconds.
+//! The time series, in place of BTrDB: a B+ tree of a phasor that is measured 120 times a second,
+//! and aggregates of windows of some seconds.
 
 use super::application::Application;
 use super::deployment::{Deployment, DeploymentError};
@@ -14,7 +14,7 @@ use rand::RngExt;
 pub(super) struct TimeSeries {
     tree: BPlusTree,
     measurements: u64,
-    /// The length of a window.
+    /// The length of a window, in seconds.
     seconds: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Request {
     pub first: u64,
 }
 
-/// What a user wants to know of a window.
+/// The aggregates of a window.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
     pub sum: u64,
@@ -33,14 +33,14 @@ pub(super) struct Answer {
     pub greatest: Option<u64>,
 }
 
-/// Bytes that a tree of so many measurements takes, and some more.
+/// Returns the bytes of a tree of this number of measurements, with some reserve.
 pub(super) fn bytes(measurements: u64) -> u64 {
     // Keys in ascending order leave nodes half full.
     measurements * 84 + (1 << 20)
 }
 
 impl TimeSeries {
-    /// With so many measurements, and windows of so many seconds.
+    /// Creates a series of this number of measurements, with windows of this many seconds.
     pub(super) fn new(
         heap: &mut impl Heap,
         measurements: u64,
@@ -58,7 +58,7 @@ impl TimeSeries {
         })
     }
 
-    /// The same data with windows of another length.
+    /// Returns the same data with windows of another length.
     pub(super) fn with_seconds(&self, seconds: u64) -> TimeSeries {
         TimeSeries {
             tree: self.tree.clone(),

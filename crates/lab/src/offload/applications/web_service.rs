@@ -4,8 +4,8 @@
 //! The table is partitioned by keys over memory nodes, so that no chain leaves a node. A request
 //! looks up all keys of one node before those of the next.
 //!
-//! Source: the paper's application, after AIFM's front end, where a request has 32 look-ups and an
-//! object of 8 KiB. The objects are as many as in the artifact, one for 60 keys.
+//! Source: the paper's application, after AIFM's front end, with requests of 32 look-ups and an
+//! object of 8 KiB. The number of objects is that of the artifact, one for 60 keys.
 
 use super::super::structures::key;
 use super::application::Application;
@@ -22,14 +22,14 @@ use nearfield_offload::traversal::Query;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Look-ups of a request.
+/// Number of look-ups of a request.
 const KEYS: usize = 32;
-/// Keys for each object.
+/// Number of keys for each object.
 const KEYS_EACH: u64 = 60;
 pub(super) const OBJECT_BYTES: usize = 8192;
-/// Requests of a stream, before it begins again.
+/// Number of requests of a stream, before it begins again.
 const REQUESTS: usize = 2048;
-/// The locks that callers share. Each is for some of the objects.
+/// Number of locks that callers share. Each is for some of the objects.
 const LOCKS: usize = 256;
 
 pub(super) struct WebService {
@@ -39,7 +39,7 @@ pub(super) struct WebService {
     find_all: Arc<Program>,
     /// The address of each object.
     objects: Vec<u64>,
-    /// How often each object was replaced.
+    /// Number of replacements of each object.
     versions: Vec<AtomicU64>,
     locks: Vec<RwLock<()>>,
     streams: Streams,
@@ -54,27 +54,28 @@ pub(super) struct Request {
 
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// What was found for each key.
+    /// The value of each key, if it was found.
     pub values: Vec<Option<u64>>,
-    /// The object and its version, and the version that it had to have.
+    /// The object and its version, and the expected version.
     pub object: [u64; 4],
-    /// What is sent to the user: a number and bytes.
+    /// The message to the user: a number and bytes.
     pub message: Option<(u64, Vec<u8>)>,
 }
 
-/// The memory node of a key.
+/// Returns the memory node of a key.
 fn part(key: u64, nodes: usize) -> usize {
     (key % nodes as u64) as usize
 }
 
-/// Bytes that the table and objects of so many keys take, and some more.
+/// Returns the bytes of the table and objects for this number of keys, with some reserve.
 pub(super) fn bytes(keys: u64) -> u64 {
     // An entry has 32 bytes, and two of three buckets have one of their own.
     keys * 64 + keys / KEYS_EACH * OBJECT_BYTES as u64 + (1 << 20)
 }
 
 impl WebService {
-    /// With so many keys, and streams of requests that differ.
+    /// Creates a service with this number of keys, and this number of different streams of
+    /// requests.
     pub(super) fn new(
         heap: &mut Slabs<'_>,
         keys: u64,
@@ -123,12 +124,12 @@ impl WebService {
         })
     }
 
-    /// The object of a key's number.
+    /// Returns the object of a key's number.
     pub(super) fn object_of(&self, number: u64) -> u64 {
         number % self.objects.len() as u64
     }
 
-    /// [`HashTable::find_all`] over all parts of the table.
+    /// Returns a query like [`HashTable::find_all`], over all parts of the table.
     fn find_all(&self, keys: &[u64]) -> Query {
         let bucket = |key| self.tables[part(key, self.tables.len())].find(key).start;
         let mut words = vec![0; FIND_ALL_PAIRS];
@@ -143,7 +144,7 @@ impl WebService {
         self.versions.get(object as usize).unwrap_or(&NONE)
     }
 
-    /// Looks up what the deployment does not know, then does something with the object.
+    /// Looks up the keys that the deployment has not cached, then accesses the object.
     fn look_up(
         &self,
         numbers: &[u64],
@@ -158,7 +159,7 @@ impl WebService {
             deployment.access(*address, then)?;
             return Ok(values);
         }
-        // The last one leads to the object.
+        // The last key is always looked up, because its value is the object's address.
         let last = keys.len().saturating_sub(1);
         let mut asked: Vec<usize> = (0..keys.len())
             .filter(|&at| at == last || values.get(at).is_some_and(Option::is_none))
@@ -186,13 +187,13 @@ impl WebService {
     }
 }
 
-/// Why there is no data.
+/// Reason why the data cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BuildError {
-    /// There is too little memory.
+    /// Memory that is too small.
     #[error(transparent)]
     Heap(#[from] HeapError),
-    /// No stream of requests can be made.
+    /// Streams of requests that cannot be made.
     #[error(transparent)]
     Streams(#[from] LabError),
 }
@@ -226,7 +227,7 @@ impl Application for WebService {
                 }
             });
             let numbers = numbers.collect();
-            // The last operation decides.
+            // The last operation decides whether the request is an update.
             Some(Request { numbers, is_update })
         };
         (0..count).cycle().map_while(request)
@@ -292,8 +293,8 @@ impl Application for WebService {
     }
 }
 
-/// The bytes of an object: its number and version at both ends, and records that compress to about
-/// a third.
+/// Creates the bytes of an object: its number and version at both ends, and records that compress
+/// to about a third.
 pub(super) fn object(number: u64, version: u64) -> Vec<u8> {
     let words = OBJECT_BYTES / 8;
     let mut bytes = Vec::with_capacity(OBJECT_BYTES);

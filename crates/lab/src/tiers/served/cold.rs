@@ -1,4 +1,4 @@
-//! Reads of values in memory while others keep the disk busy with cold ones.
+//! Reads of values in memory while other clients keep the disk busy with cold ones.
 
 use super::{ENTRY_BYTES, KEY_BYTES, Server, write};
 use crate::harness::{Completion, Interrupt, Latency, Sample, in_turns};
@@ -9,9 +9,10 @@ use crate::workload::random;
 use rand::RngExt;
 use serde::Serialize;
 
-/// The values are so many times those that the memory has room for, beside all keys.
+/// The ratio of the values to the memory for values, in bytes. There is memory for all keys
+/// besides.
 const TIMES: u64 = 10;
-/// Keys whose values are kept in memory, in percent.
+/// Percentage of keys whose values are pinned in memory.
 const HOT_PERCENT: u64 = 1;
 /// Clients that read values in memory.
 const HOT: Shape = Shape {
@@ -22,36 +23,36 @@ const HOT: Shape = Shape {
 /// A server with a tier in files.
 pub type Row = report::Row<ColdServed>;
 
-/// What reads through the server take.
+/// The results of reads through the server.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ColdServed {
     /// The kind of values.
     pub values: String,
-    /// How many there are.
+    /// Number of values in files.
     pub count: u64,
     /// Their bytes.
     pub value_bytes: u64,
-    /// Clients that read cold values, each of which waits for its answer.
+    /// Number of clients that read cold values; each waits for its reply.
     pub readers: usize,
     /// Cold reads, thousands a second.
     pub cold_kops: f64,
-    /// From asking to the answer, of cold reads.
+    /// Latency of cold reads.
     pub cold_ns: Latency,
-    /// The same of reads of values in memory, while nobody reads cold ones.
+    /// Latency of reads of values in memory, while no client reads cold ones.
     pub alone_ns: Latency,
-    /// The same while others do.
+    /// Latency of reads of values in memory, while other clients read cold ones.
     pub beside_ns: Latency,
-    /// The 99th percentile beside cold reads over that alone.
+    /// The ratio of the 99th percentile during cold reads to that without.
     pub p99_ratio: f64,
 }
 
-/// Has a server, whose values are ten times those that its memory has room for and lie in files,
-/// answer GETs of values that stay in memory: in turns alone, and beside as many clients as the
-/// plan has reads at once, which read cold values.
+/// Measures a server with values of ten times the memory for values, the rest in files. It serves
+/// GETs of values that stay in memory: in turns alone, and while other clients read cold values.
+/// There are as many of those as the plan has reads in flight.
 ///
 /// # Errors
-/// A server fails, or somebody interrupts.
+/// A server fails, or the interrupt is raised.
 pub fn cold(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, TiersError> {
     let mean = values.bytes() / (values.list.len() as u64).max(1);
     let keys = plan.file_bytes / mean.max(1);

@@ -1,5 +1,5 @@
-//! Reads of a skewed load with memory for a part of the values, beside the same server without
-//! tiers.
+//! Reads of a skewed load with memory for a part of the values, compared with the same server
+//! without tiers.
 
 use super::{Drawn, ENTRY_BYTES, KEY_BYTES, Server};
 use crate::harness::{Completion, Interrupt, Sample, in_turns};
@@ -8,48 +8,48 @@ use crate::server::load::Shape;
 use crate::tiers::{Plan, TiersError, Values};
 use serde::Serialize;
 
-/// The memory has room for all keys and this part of the values.
+/// Divisor of the values that gives the part with room in memory, besides all keys.
 const PART: u64 = 5;
-/// Turns in which the server learns what is hot.
+/// Number of turns in which the server learns which keys are hot.
 const WARM_TURNS: usize = 10;
-/// Clients, each of which waits for its answer.
+/// The clients; each waits for its reply.
 const SHAPE: Shape = Shape {
     connections: 20,
     pipeline: 1,
 };
 
-/// A server with compressed memory beside one without tiers.
+/// A server with compressed memory, compared with one without tiers.
 pub type Row = report::Row<HotServed>;
 
-/// What reads by Zipf's distribution take.
+/// The results of reads by Zipf's distribution.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HotServed {
     /// The kind of values.
     pub values: String,
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
     /// The share of the reads that the memory tier served, in percent.
     pub memory_percent: f64,
     /// Reads of all keys.
     pub all: Sides,
-    /// Reads of the hottest fifth of the keys, drawn alike.
+    /// Reads of the hottest fifth of the keys, drawn by the same distribution.
     pub hottest: Sides,
 }
 
-/// A server with tiers beside one without.
+/// The results of a server with tiers, and of one without.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Sides {
-    /// With tiers.
+    /// The server with tiers.
     pub tiered: Reads,
-    /// Without.
+    /// The server without tiers.
     pub plain: Reads,
-    /// The rate with tiers over that without.
+    /// The ratio of the rate with tiers to that without.
     pub rate_ratio: f64,
 }
 
-/// What one server did, the medians of its turns.
+/// The results of one server, the medians of its turns.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Reads {
@@ -59,12 +59,12 @@ pub struct Reads {
     pub cpu_ns: f64,
 }
 
-/// Has a server whose memory has room for all keys and a fifth of the values, and whose other
-/// values are in compressed memory, answer GETs by Zipf's distribution (0.99), in turns with the
-/// same server without tiers.
+/// Measures a server with memory for all keys and a fifth of the values, and the other values in
+/// compressed memory. It serves GETs by Zipf's distribution (0.99), in turns with the same server
+/// without tiers.
 ///
 /// # Errors
-/// A server fails, or somebody interrupts.
+/// A server fails, or the interrupt is raised.
 pub fn hot(plan: &Plan, values: &Values, interrupt: &Interrupt) -> Result<Row, TiersError> {
     let keys = values.list.len() as u64;
     let memory = keys * (KEY_BYTES + ENTRY_BYTES) + values.bytes() / PART;

@@ -1,4 +1,4 @@
-//! The server with tiers: what clients see of it.
+//! The server with tiers, as clients see it.
 
 mod cold;
 mod hot;
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a key.
 const KEY_BYTES: u64 = 16;
-/// What a key and its place take in memory beside the key. *Assumed* to size the memory tier; the
-/// share of requests that it serves is measured.
+/// Bytes that a key and its place take in memory besides the key. *Assumed* to size the memory
+/// tier; the share of requests that it serves is measured.
 const ENTRY_BYTES: u64 = 32;
 /// YCSB's constant of skew.
 const THETA: f64 = 0.99;
 
-/// A server that holds values, and ends with this value.
+/// A server that holds values, and ends when this value is dropped.
 #[derive(Debug)]
 struct Server {
     process: ServerProcess,
@@ -31,7 +31,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one with these tiers, and has it hold so many values, the same again and again.
+    /// Starts a server with these tiers, and fills it with this number of keys; the values repeat.
     fn fill(
         name: &str,
         tiers: &[String],
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// Has clients get keys that `draw` draws, for so long.
+    /// Makes clients get keys that `draw` draws, for the time `turn`.
     fn get(
         &self,
         shape: Shape,
@@ -109,7 +109,7 @@ impl Server {
         Ok(())
     }
 
-    /// A number of a tier that the server counts.
+    /// Returns a statistic of a tier that the server reports.
     fn figure(&self, tier: usize, field: &str) -> f64 {
         let page = self.process.info("tiers").unwrap_or_default();
         let line = format!("tier_{tier}:");
@@ -124,7 +124,7 @@ impl Server {
     }
 }
 
-/// The key of a number.
+/// Returns the key of a number.
 fn key(number: u64) -> [u8; KEY_BYTES as usize] {
     let mut key = *b"key:000000000000";
     let (mut at, mut rest) = (key.len(), number);
@@ -147,17 +147,18 @@ fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// Draws by Zipf's distribution, whose ranks are scattered over the keys.
+/// A generator of keys by Zipf's distribution, whose ranks are scattered over the keys.
 struct Drawn {
     zipf: Zipf<f64>,
     scatter: Permutation,
     random: Random,
-    /// Ranks from this one on are drawn again.
+    /// Number of ranks; those from this one on are drawn again.
     ranks: u64,
 }
 
 impl Drawn {
-    /// Draws from the first ranks of so many keys. The scatter is always the same.
+    /// Creates a generator for the first `ranks` of this number of keys. The scatter is always the
+    /// same.
     fn new(keys: u64, ranks: u64, seed: u64) -> Option<Drawn> {
         Some(Drawn {
             zipf: Zipf::new(keys as f64, THETA).ok()?,

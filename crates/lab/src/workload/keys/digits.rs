@@ -6,14 +6,14 @@ use super::super::Strings;
 use super::Progress;
 use super::integers::REPORT_INTERVAL;
 
-/// The length of each key.
+/// The length of each key, in bytes.
 const KEY_BYTES: usize = 16;
-/// Above this, the numbers have more digits than a key.
+/// The most keys: larger numbers have more digits than a key.
 pub(super) const COUNT_MAX: u64 = 10_u64.pow(KEY_BYTES as u32);
-/// The digits of a key and the place where it ends.
+/// Bytes of the digits of a key, and of the offset of its end.
 pub(super) const BYTES_PER_KEY: u64 = KEY_BYTES as u64 + 8;
 
-/// The numbers below `count`, ascending, with zeros in front of them.
+/// Creates the numbers below `count`, ascending, with leading zeros.
 pub(super) fn generate(count: usize, progress: Progress<'_>) -> Strings {
     let mut strings = Strings::with_capacity(count, count * KEY_BYTES);
     let mut key = Vec::with_capacity(KEY_BYTES);

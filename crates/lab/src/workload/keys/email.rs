@@ -11,9 +11,9 @@ use super::integers::REPORT_INTERVAL;
 use super::language::Language;
 use super::uniqueness::Seen;
 
-/// Above this, too few short addresses are left at the common domains.
+/// The most keys: above this, too few short addresses are left at the common domains.
 pub(super) const COUNT_MAX: u64 = 100_000_000;
-/// The addresses (24 + 8 bytes each) and their hashes.
+/// Bytes of the addresses (24 + 8 bytes each) and of their hashes.
 pub(super) const BYTES_PER_KEY: u64 = 32 + 18;
 
 const PROVIDERS: [&str; 8] = [
@@ -27,20 +27,20 @@ const PROVIDERS: [&str; 8] = [
     "mail.ru",
 ];
 const SUFFIXES: [&str; 6] = [".com", ".org", ".net", ".de", ".co.uk", ".edu"];
-/// Domains made of a word and a suffix.
+/// Number of domains made of a word and a suffix.
 const WORD_DOMAINS: usize = 2_000;
 /// Skew of the domains by rank.
 const DOMAIN_THETA: f64 = 1.1;
-/// Different words that names are made of, 3 to 9 letters each.
+/// Number of different words that names are made of, 3 to 9 letters each.
 const NAME_WORDS: usize = 200_000;
 
-/// `count` addresses in random order.
+/// Generates `count` addresses in random order.
 ///
 /// The part before the `@` is a word and a number up to 9999 (35 %), two words with a dot (25 %),
 /// an initial and a word (15 %), two words with an underscore and a number up to 99 (15 %) or a
 /// word (10 %); the domain has a rank of Zipf 1.1 among 8 large providers and 2,000 more. Some
 /// forms are rarer than that in large sets, because short addresses run out and are then drawn
-/// anew.
+/// again.
 pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Strings {
     let mut random = random(seed, 0x6d61_696c);
     let addresses = Addresses::new(&mut random);
@@ -61,7 +61,7 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Strin
 
 struct Addresses {
     words: Vec<String>,
-    /// By rank.
+    /// The domains, by rank.
     domains: Vec<String>,
     rank: Zipf<f64>,
 }
@@ -105,7 +105,7 @@ impl Addresses {
     }
 }
 
-/// Different lower-case words of 3 to 9 letters.
+/// Draws different lower-case words of 3 to 9 letters.
 fn distinct_words(language: &Language, count: usize, random: &mut Random) -> Vec<String> {
     let mut seen = Seen::with_capacity(count);
     let fitting = std::iter::repeat_with(|| language.word(random))
@@ -134,7 +134,7 @@ mod tests {
             .map(|address| [address, b"\0"].concat())
             .collect();
         let shape = shape(&addresses);
-        // With a dictionary's words: 368,815 / 68,249 / 2,467 / 0 and 6.9.
+        // With the words of a dictionary: 368,815 / 68,249 / 2,467 / 0 and 6.9.
         assert!((330_000..420_000).contains(&shape.node4), "{shape:?}");
         assert!((55_000..80_000).contains(&shape.node16), "{shape:?}");
         assert!((1800..3500).contains(&shape.node48), "{shape:?}");

@@ -14,11 +14,11 @@ use crate::memory::check_available;
 
 /// The longest key that the engine takes, in bytes.
 const KEY_BYTES_MAX: usize = 64 * 1024;
-/// Lines between two reports of progress and checks of memory.
+/// Number of lines between two reports of progress and checks of memory.
 const CHECK_INTERVAL: u64 = 1 << 16;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The distinct keys of the file at `path`, in ascending order.
+/// Reads the distinct keys of the file at `path`, in ascending order.
 ///
 /// A key is a line without its line end (`\n` or `\r\n`); empty lines are skipped. See
 /// `KeySpec::File` for compression and integers. Progress counts the bytes of the file.
@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path, progress: Progress<'_>) -> Result<KeySet, LabErr
         keys.push(line);
         if lines.number.is_multiple_of(CHECK_INTERVAL) {
             progress(bytes_read.get(), metadata.len().max(bytes_read.get()));
-            // To grow takes twice the room, and so do the copies in order.
+            // Growing takes twice the room, and so do the sorted copies.
             check_available(|| format!("key file {}", path.display()), 2 * keys.bytes())?;
         }
     }
@@ -62,7 +62,7 @@ pub(super) fn read(path: &Path, progress: Progress<'_>) -> Result<KeySet, LabErr
 /// compression.
 ///
 /// # Errors
-/// `KeyFile` for what cannot be read, or is no text.
+/// `KeyFile` for a file that cannot be read, or is not text.
 pub(crate) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), LabError> {
     let mut read = || -> Result<(), KeyFileFault> {
         let source = opened(path).map_err(KeyFileFault::Unreadable)?;
@@ -78,18 +78,18 @@ pub(crate) fn each_line(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), 
     })
 }
 
-/// The text of a file, decompressed if it is compressed by gzip.
+/// Opens the text of a file, decompressed if it is compressed by gzip.
 pub(crate) fn opened(path: &Path) -> io::Result<Box<dyn BufRead>> {
     decompressed(File::open(path)?)
 }
 
-/// Whether the name promises comma-separated columns.
+/// Returns true if the name stands for comma-separated columns.
 fn has_columns(path: &Path) -> bool {
     let name = path.to_string_lossy().to_ascii_lowercase();
     name.trim_end_matches(".gz").ends_with(".csv")
 }
 
-/// The bytes of `file`, decompressed when they begin as gzip does.
+/// Returns the bytes of `file`, decompressed if they begin as gzip does.
 fn decompressed<'a>(file: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let mut buffered = BufReader::with_capacity(1 << 18, file);
     let compressed = buffered.fill_buf()?.starts_with(&GZIP_MAGIC);
@@ -103,7 +103,7 @@ fn decompressed<'a>(file: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     })
 }
 
-/// A file that counts the bytes read from it.
+/// A reader that counts the bytes read from a file.
 struct Counted<'a> {
     file: File,
     bytes_read: &'a Cell<u64>,
@@ -117,11 +117,12 @@ impl Read for Counted<'_> {
     }
 }
 
-/// Lines of bounded length, so that a binary file is noticed before it fills the memory.
+/// A reader of lines of bounded length, so that a binary file is noticed before it fills the
+/// memory.
 struct Lines<'a> {
     source: Box<dyn BufRead + 'a>,
     line: Vec<u8>,
-    /// Of the line read last, counted from 1.
+    /// The number of the line read last, counted from 1.
     number: u64,
 }
 
@@ -134,7 +135,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The next line without its end; `None` after the last.
+    /// Returns the next line without its end; `None` after the last.
     fn next(&mut self) -> Result<Option<&[u8]>, KeyFileFault> {
         const WITH_END: u64 = KEY_BYTES_MAX as u64 + 2;
         self.line.clear();
@@ -165,10 +166,10 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What the lines so far have in them.
+/// The keys in the lines so far.
 struct Keys {
     lines: Strings,
-    /// The first columns, as long as all are integers.
+    /// The first columns, while all are integers.
     integers: Option<Vec<u64>>,
 }
 
@@ -210,7 +211,7 @@ impl Keys {
     }
 }
 
-/// The first column of a line, if it is an unsigned decimal integer.
+/// Parses the first column of a line as an unsigned decimal integer.
 fn first_integer(line: &[u8]) -> Option<u64> {
     let column = line.split(|&byte| byte == b',').next()?.trim_ascii();
     if !column.iter().all(u8::is_ascii_digit) {

@@ -1,4 +1,4 @@
-//! Good and bad key files, through the public interface.
+//! Tests of good and bad key files, through the public interface.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use super::super::KeySpec;
 use super::*;
 
-/// A file that is gone with the test.
+/// A file that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -3,21 +3,21 @@
 use super::super::Permutation;
 use super::Progress;
 
-/// Keys made between two reports of progress.
+/// Number of keys between two reports of progress.
 pub(super) const REPORT_INTERVAL: usize = 1 << 16;
 
-/// Random 64-bit integers, the first `count` of a permutation of all words.
+/// Creates random 64-bit integers, the first `count` of a permutation of all words.
 pub(super) fn sparse(count: usize, seed: u64, progress: Progress<'_>) -> Vec<u64> {
     let permutation = Permutation::of_words(seed);
     numbers(count, |i| permutation.at(i), progress)
 }
 
-/// The integers below `count`, ascending.
+/// Creates the integers below `count`, ascending.
 pub(super) fn dense(count: usize, progress: Progress<'_>) -> Vec<u64> {
     numbers(count, |i| i, progress)
 }
 
-/// The integers below `count` in random order.
+/// Creates the integers below `count` in random order.
 pub(super) fn random_dense(count: usize, seed: u64, progress: Progress<'_>) -> Vec<u64> {
     let permutation = Permutation::new(count as u64, seed);
     numbers(count, |i| permutation.at(i), progress)

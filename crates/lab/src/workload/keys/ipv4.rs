@@ -1,12 +1,12 @@
 //! Starts of IPv4 address ranges: the set IPGEO without its data.
 //!
-//! The public list (ip-location-db asn-country, CC0) has 139,614 ranges
-//! which tile the address space of each registry: 95 % begin where another ends, 89 % are powers
-//! of two in size, nearly all from /24 to /14, and a few first bytes that the registries filled
-//! last hold half of them (0xb9 and 0x67 about 12 % each). Here each first byte gets its share of
-//! the keys, and its /8 is halved again and again, the keys dealt unevenly between the halves,
-//! until each key has an aligned block. A tenth more blocks are made than needed, and as many
-//! starts left out, which joins neighbours as in the list.
+//! The public list (ip-location-db asn-country, CC0) has 139,614 ranges which tile the address
+//! space of each registry: 95 % begin at the end of another, 89 % are powers of two in size, nearly
+//! all from /24 to /14, and a few first bytes that the registries filled last hold half of them
+//! (0xb9 and 0x67 about 12 % each). Here each first byte gets its share of the keys, and its /8 is
+//! halved again and again, the keys divided unevenly between the halves, until each key has an
+//! aligned block. A tenth more blocks are made than needed, and as many starts left out, which
+//! joins neighbours as in the list.
 
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -16,11 +16,11 @@ use super::super::{Random, random};
 use super::Progress;
 use super::integers::REPORT_INTERVAL;
 
-/// Above this, the hottest first bytes would be half full of single addresses.
+/// The most keys: above this, the hottest first bytes would be half full of single addresses.
 pub(super) const COUNT_MAX: u64 = 50_000_000;
 
-/// Thousandths of all range starts, and the first bytes that have as many each: those with the
-/// most.
+/// Shares of all range starts in thousandths, with the first bytes that have this share each. These
+/// are the most common first bytes.
 const HOT_FIRST_BYTES: &[(u32, &[u8])] = &[
     (122, &[0xb9]),
     (119, &[0x67]),
@@ -43,18 +43,19 @@ const HOT_FIRST_BYTES: &[(u32, &[u8])] = &[
 ];
 /// Share of all other first bytes together, in thousandths.
 const COLD_SHARE: u32 = 280;
-/// First bytes that occur in all.
+/// Number of different first bytes.
 const FIRST_BYTES: usize = 203;
-/// Blocks made for each 100 keys.
+/// Number of blocks made for each 100 keys.
 const BLOCKS_PERCENT: usize = 110;
-/// Both parameters of the Beta distribution that divides a block's keys between its halves, above
-/// /16 and from there on: some /16 are crowded and many empty, but within one the blocks are of
-/// similar size. Chosen, with the half of all /24 that a /16 takes at most, so that the tree over
-/// the keys has the node kinds of the list's (see the test).
+/// Both parameters of the Beta distribution that divides a block's keys between its halves, for
+/// blocks larger than /16. The next constant is for smaller ones: some /16 are crowded and many
+/// empty, but within one the blocks are of similar size. Both, and the limit that a /16 takes at
+/// most half of all its /24, are chosen so that the tree over the keys has the node kinds of the
+/// list's (see the test).
 const SPREAD: f64 = 0.6;
 const SPREAD_WITHIN_16: f64 = 3.0;
 
-/// `count` range starts in random order.
+/// Generates `count` range starts in random order.
 pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Vec<u64> {
     let mut random = random(seed, 0x6970_7634);
     let blocks = (count as u64 * BLOCKS_PERCENT as u64 / 100 + 1).min(1 << 31) as usize;
@@ -76,7 +77,7 @@ pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Vec<u
     starts
 }
 
-/// How many blocks each first byte gets; together exactly `blocks`.
+/// Divides exactly `blocks` blocks among the first bytes.
 fn shares(blocks: usize, random: &mut Random) -> Vec<(u8, usize)> {
     let hot = HOT_FIRST_BYTES.iter();
     let hot = hot.flat_map(|&(weight, bytes)| bytes.iter().map(move |&byte| (byte, weight)));
@@ -109,15 +110,15 @@ fn shares(blocks: usize, random: &mut Random) -> Vec<(u8, usize)> {
     shares
 }
 
-/// An aligned block of 2^`bits` addresses that is to hold `keys` range starts.
+/// An aligned block of 2^`bits` addresses that must hold `keys` range starts.
 struct Block {
     start: u64,
     bits: u32,
     keys: usize,
 }
 
-/// The size of the smallest blocks in a /8 of so many keys: /24, or less where more than half of
-/// all /24 would be needed.
+/// Returns the size of the smallest blocks in a /8 of this number of keys: /24, or less if more
+/// than half of all /24 would be needed.
 fn smallest_bits(keys: usize) -> u32 {
     (0..=8)
         .rev()
@@ -158,7 +159,7 @@ fn halve(block: Block, smallest: u32, random: &mut Random, starts: &mut Vec<u64>
     halve(upper, smallest, random, starts);
 }
 
-/// The share of the lower half of a block of 2^`bits` addresses.
+/// Returns the distribution of the share of the lower half of a block of 2^`bits` addresses.
 fn halves(bits: u32) -> Beta<f64> {
     let parameter = if bits > 16 { SPREAD } else { SPREAD_WITHIN_16 };
     Beta::new(parameter, parameter).expect("both parameters are positive")
@@ -196,7 +197,7 @@ mod tests {
                 .count();
             aligned as f64 / keys.len() as f64
         };
-        // The list's: 0.999, 0.51 and 0.09.
+        // In the list: 0.999, 0.51 and 0.09.
         assert_eq!(share(8), 1.0);
         assert!((0.4..0.6).contains(&share(11)), "{}", share(11));
         assert!((0.05..0.15).contains(&share(16)), "{}", share(16));
@@ -209,7 +210,7 @@ mod tests {
             .map(|&key| (key as u32).to_be_bytes().to_vec())
             .collect();
         let shape = shape(&keys);
-        // The list's: 2,099 / 2,335 / 1,252 / 1,096 and 2.94.
+        // In the list: 2,099 / 2,335 / 1,252 / 1,096 and 2.94.
         assert!((1800..2600).contains(&shape.node4), "{shape:?}");
         assert!((1700..2600).contains(&shape.node16), "{shape:?}");
         assert!((700..1400).contains(&shape.node48), "{shape:?}");

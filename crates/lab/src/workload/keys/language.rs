@@ -1,9 +1,9 @@
-//! A made-up language that looks like English to an index.
+//! A generated language that looks like English to an index.
 //!
-//! Stems of one to four syllables are drawn from a table of English sounds, many with the
-//! beginning of an earlier stem; each stem gives a family of words by endings and prefixes, some
-//! stems join, some are names. Related stems make the long shared beginnings of a tree over a real
-//! list, and endings its narrow nodes.
+//! Stems of one to four syllables are drawn from a table of English sounds, many with the beginning
+//! of an earlier stem. Each stem gives a family of words by endings and prefixes; some stems join,
+//! some are names. Related stems make the long shared beginnings of a tree over a real list, and
+//! endings its narrow nodes.
 
 use rand::RngExt;
 use rand::distr::weighted::WeightedIndex;
@@ -12,7 +12,7 @@ use super::super::Random;
 
 const SYLLABLE_COUNTS: [(usize, u32); 3] = [(1, 30), (2, 55), (3, 15)];
 
-/// Beginnings of syllables with their weights, as all tables here; `_` is none.
+/// Beginnings of syllables with their weights, as all tables here; `_` is empty.
 const ONSETS: &str = "\
     _ 14, b 7, c 11, d 9, f 6, g 6, h 6, j 2, k 3, l 10, m 10, n 9, p 9, qu 1, r 11, \
     s 10, t 13, v 4, w 3, y 1, z 1, bl 1, br 2, ch 4, cl 2, cr 2, dr 1, fl 2, fr 1, gl 1, \
@@ -41,7 +41,7 @@ const PREFIXES: &str = "\
     semi 4, pseudo 3, mis 3, under 3, out 3, micro 2, hyper 2, counter 2, photo 2, \
     electro 1";
 
-/// Earlier stems that a new one may resemble.
+/// Number of earlier stems that a new one may resemble.
 const STEMS_KEPT: usize = 4096;
 
 /// The tables, ready to draw from.
@@ -66,7 +66,7 @@ impl Language {
         }
     }
 
-    /// A stem of lower-case letters.
+    /// Draws a stem of lower-case letters.
     pub(super) fn stem(&self, random: &mut Random) -> String {
         let mut stem = String::new();
         for _ in 0..self.syllable_counts.draw(random) {
@@ -81,12 +81,12 @@ impl Language {
         }
     }
 
-    /// A lower-case word: a stem with an ending.
+    /// Draws a lower-case word: a stem with an ending.
     pub(super) fn word(&self, random: &mut Random) -> String {
         join(&self.stem(random), self.endings.draw(random))
     }
 
-    /// A new stem; more often than not the beginning of an earlier one and one more syllable.
+    /// Draws a new stem; usually the beginning of an earlier one and one more syllable.
     pub(super) fn related_stem(&self, random: &mut Random, stems: &mut Vec<String>) -> String {
         if stems.len() < STEMS_KEPT {
             let stem = self.stem(random);
@@ -129,7 +129,7 @@ impl Language {
     }
 }
 
-/// A stem and an ending, without doubling the vowel where they meet.
+/// Joins a stem and an ending. If two vowels meet, the first is dropped.
 fn join(stem: &str, ending: &str) -> String {
     let vowel = |byte: Option<&u8>| byte.is_some_and(|byte| b"aeiouy".contains(byte));
     let meet = vowel(stem.as_bytes().last()) && vowel(ending.as_bytes().first());

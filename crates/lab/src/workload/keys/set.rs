@@ -16,7 +16,7 @@ pub enum KeySet {
 }
 
 impl KeySet {
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -25,13 +25,13 @@ impl KeySet {
         }
     }
 
-    /// Whether there is no key. No generated set is empty.
+    /// Returns true if there is no key. No generated set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes of all keys together, 8 for each integer.
+    /// Returns the bytes of all keys together, 8 for each integer.
     #[must_use]
     pub fn key_bytes(&self) -> usize {
         match self {
@@ -56,7 +56,7 @@ impl KeySet {
         }
     }
 
-    /// Keeps the first `count` keys; all when there are fewer.
+    /// Keeps the first `count` keys; all if there are fewer.
     pub fn truncate(&mut self, count: usize) {
         match self {
             KeySet::Words(words) => words.truncate(count),
@@ -65,7 +65,7 @@ impl KeySet {
     }
 }
 
-/// Purpose of the generator that shuffles.
+/// The purpose of the generator that shuffles.
 const SHUFFLE: u64 = 0x73_6875_6666;
 
 #[cfg(test)]

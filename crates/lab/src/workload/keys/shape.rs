@@ -1,6 +1,6 @@
 //! The shape of a key set's radix tree, to compare generated sets with real ones.
 
-/// Inner nodes of a path-compressed radix tree over bytes, by the smallest ART node kind that
+/// The inner nodes of a path-compressed radix tree over bytes, by the smallest ART node kind that
 /// holds their children, and the mean number of them above a key.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Shape {
@@ -11,7 +11,7 @@ pub(super) struct Shape {
     pub(super) depth_mean: f64,
 }
 
-/// The shape for `keys`, sorted and with none a prefix of another.
+/// Computes the shape for `keys`, sorted and with none a prefix of another.
 pub(super) fn shape(keys: &[Vec<u8>]) -> Shape {
     let mut shape = Shape::default();
     let mut pending = vec![(keys, 0)];

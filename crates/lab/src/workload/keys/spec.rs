@@ -1,4 +1,4 @@
-//! The key set of an experiment, as its user names it.
+//! The name of an experiment's key set, as the user writes it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,14 +35,14 @@ pub enum KeySpec {
     File(PathBuf),
 }
 
-/// What `KeySpec` reads.
+/// The names that `KeySpec` parses.
 const ALLOWED: &str = "sparse, dense, random-dense, digits, words, ipv4, email, file:PATH";
 
 impl KeySpec {
-    /// How many keys [`generate`](Self::generate) makes when no count is given: 10 million
-    /// integers or strings of digits, as many words and address ranges as the public lists have
-    /// that they imitate (466,551 and 139,614), a million e-mail addresses; `None` for a file: all
-    /// of it.
+    /// Returns the number of keys that [`generate`](Self::generate) makes without a count: 10
+    /// million integers or strings of digits, as many words and address ranges as the public lists
+    /// that they imitate have (466,551 and 139,614), a million e-mail addresses; `None` for a file,
+    /// which is used completely.
     #[must_use]
     pub fn count_default(&self) -> Option<u64> {
         match self {
@@ -56,8 +56,9 @@ impl KeySpec {
         }
     }
 
-    /// The largest set that can be made, memory aside. A synthetic language has only so many
-    /// words; a file gives what it has, whatever was asked for.
+    /// Returns the size of the largest set that can be made, regardless of memory. A synthetic
+    /// language has a limited number of words; a file gives all its keys, even if more are
+    /// requested.
     #[must_use]
     pub fn count_max(&self) -> u64 {
         match self {
@@ -72,20 +73,20 @@ impl KeySpec {
     /// Makes `count` keys (`None`: [`count_default`](Self::count_default)), all different,
     /// determined by `seed`.
     ///
-    /// Every set but `dense` and `digits` is in random order. A smaller file gives all its keys:
-    /// the count is the length of the set returned. Takes 4 ns (integers) to
-    /// 800 ns (millions of words) a key.
+    /// Every set except `dense` and `digits` is in random order. A smaller file gives all its keys:
+    /// the count is the length of the set returned. Takes 4 ns (integers) to 800 ns (millions of
+    /// words) a key.
     ///
     /// # Errors
-    /// `OutOfRange` for no keys or more than [`count_max`](Self::count_max); `OutOfMemory` when
-    /// making them would take more than is available; `KeyFile` for a file that is no list of
+    /// `OutOfRange` for no keys or more than [`count_max`](Self::count_max); `OutOfMemory` if
+    /// making them would take more than is available; `KeyFile` for a file that is not a list of
     /// keys.
     pub fn generate(&self, count: Option<u64>, seed: u64) -> Result<KeySet, LabError> {
         self.generate_reporting(count, seed, &mut |_, _| {})
     }
 
-    /// [`generate`](Self::generate), calling `progress(done, total)` every 2^16 keys or so, in
-    /// keys, or in bytes read while reading a file.
+    /// Generates as [`generate`](Self::generate), calling `progress(done, total)` every 2^16 keys
+    /// or so, in keys, or in bytes read while reading a file.
     ///
     /// # Errors
     /// As [`generate`](Self::generate).
@@ -115,7 +116,7 @@ impl KeySpec {
         })
     }
 
-    /// The count as a length in memory, if it is one that can be made here and now.
+    /// Checks a count against its limit and the available memory, and returns it as a length.
     fn checked(&self, count: u64) -> Result<usize, LabError> {
         let need = count.saturating_mul(self.bytes_per_key());
         check_available(|| format!("{count} {self} keys"), need)?;
@@ -132,7 +133,8 @@ impl KeySpec {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// Peak memory of generation. A file checks for itself, knowing its size.
+    /// Returns the peak memory of generation for each key. A file checks its memory by itself,
+    /// because it knows its size.
     fn bytes_per_key(&self) -> u64 {
         match self {
             KeySpec::Sparse | KeySpec::Dense | KeySpec::RandomDense => 8,
@@ -145,7 +147,7 @@ impl KeySpec {
     }
 }
 
-/// Called now and then with what is done and what there is to do.
+/// Callback that receives the work done and the total work now and then.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 impl FromStr for KeySpec {
@@ -205,7 +207,7 @@ mod tests {
         "email",
     ];
 
-    /// The sets that are the same for every seed, in ascending order.
+    /// The names of sets that are the same for every seed, in ascending order.
     const ASCENDING: [&str; 2] = ["dense", "digits"];
 
     fn spec(name: &str) -> KeySpec {

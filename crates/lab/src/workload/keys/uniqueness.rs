@@ -1,27 +1,27 @@
-//! The set of strings that were made already.
+//! The set of strings that were generated already.
 
 use std::collections::HashSet;
 
-/// Remembers strings by a 64-bit hash: 8 bytes each instead of a second copy.
+/// A set of strings by their 64-bit hashes: 8 bytes each instead of a second copy.
 ///
-/// Two different strings of one hash count as equal. That drops one good candidate in 2^64 / n
-/// and never lets a duplicate through.
+/// Two different strings of one hash count as equal. That drops one good candidate in 2^64 / n and
+/// never lets a duplicate through.
 pub(super) struct Seen(HashSet<u64>);
 
 impl Seen {
-    /// Room for `count` strings.
+    /// Creates a set with room for `count` strings.
     pub(super) fn with_capacity(count: usize) -> Self {
         Seen(HashSet::with_capacity(count))
     }
 
-    /// Remembers `string`; false when it was known.
+    /// Adds `string`; returns false if it was present.
     pub(super) fn insert(&mut self, string: &[u8]) -> bool {
         self.0.insert(hash(string))
     }
 }
 
-/// FNV-1a over 8 bytes at a time, then mixed; the same in every release, because what it drops is
-/// part of the key set.
+/// Hashes by FNV-1a over 8 bytes at a time, then mixes. The hash is the same in every release,
+/// because the strings that it drops determine the key set.
 fn hash(string: &[u8]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;

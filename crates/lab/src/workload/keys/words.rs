@@ -1,8 +1,7 @@
 //! Words that look like English ones to an index: the set DICT without its data.
 //!
-//! They are words of a made-up [`Language`], tuned so that their lengths and the tree over them
-//! are those of dwyl/english-words (466,551 words, mean 9.4 bytes, the longest 45; see the
-//! tests).
+//! They are words of a generated [`Language`], tuned so that their lengths and the tree over them
+//! are those of dwyl/english-words (466,551 words, mean 9.4 bytes, the longest 45; see the tests).
 
 use super::super::{Strings, random};
 use super::Progress;
@@ -10,14 +9,14 @@ use super::integers::REPORT_INTERVAL;
 use super::language::Language;
 use super::uniqueness::Seen;
 
-/// Above this, new words become hard to find.
+/// The most keys: above this, new words become hard to find.
 pub(super) const COUNT_MAX: u64 = 20_000_000;
-/// The words twice while they are shuffled (10 + 8 bytes each), and their hashes.
+/// Bytes of the words twice while they are shuffled (10 + 8 bytes each), and of their hashes.
 pub(super) const BYTES_PER_KEY: u64 = 2 * 18 + 18;
 /// Longest word made, in bytes.
 const LENGTH_MAX: usize = 30;
 
-/// `count` words in random order.
+/// Generates `count` words in random order.
 pub(super) fn generate(count: usize, seed: u64, progress: Progress<'_>) -> Strings {
     let mut random = random(seed, 0x776f_7264);
     let language = Language::new();
@@ -79,7 +78,7 @@ mod tests {
             .map(|word| [word, b"\0"].concat())
             .collect();
         let shape = shape(&words);
-        // The list's: 211,280 / 25,044 / 1,049 / 9 and 7.2.
+        // In the list: 211,280 / 25,044 / 1,049 / 9 and 7.2.
         assert!((170_000..250_000).contains(&shape.node4), "{shape:?}");
         assert!((20_000..30_000).contains(&shape.node16), "{shape:?}");
         assert!((700..1700).contains(&shape.node48), "{shape:?}");

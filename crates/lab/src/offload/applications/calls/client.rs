@@ -1,4 +1,4 @@
-//! A caller's side of calls.
+//! The caller's side of calls.
 
 use super::format::{Call, DATAGRAM_BYTES_MAX};
 use nearfield_offload::net::udp::{Datagrams, socket_towards};
@@ -7,29 +7,29 @@ use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// How long a caller waits at first before it sends a call again.
+/// The first interval after which a caller sends a call again.
 const WAIT: Duration = Duration::from_millis(20);
-/// How long it tries.
+/// Timeout of a call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The reason why a call has no answer.
+/// Reason why a call has no reply.
 #[derive(Debug, thiserror::Error)]
 pub(in super::super) enum CallError {
-    /// The socket is unusable.
+    /// A socket that is unusable.
     #[error("the socket is unusable: {0}")]
     Socket(#[from] io::Error),
-    /// Nobody has answered.
+    /// A timeout: no node has replied.
     #[error("the memory node has not answered for {} s", PATIENCE.as_secs())]
     NoAnswer,
-    /// The node refuses.
+    /// A refusal of the node.
     #[error("the memory node has refused the call")]
     Refused,
-    /// There is no such node.
+    /// An address that no node holds.
     #[error("no memory node holds the address {0:#x}")]
     NoNode(u64),
 }
 
-/// Calls, one after the other.
+/// A client that makes calls one after the other.
 #[derive(Debug)]
 pub(super) struct Client {
     socket: UdpSocket,
@@ -48,12 +48,12 @@ impl Client {
         })
     }
 
-    /// How many calls it has made.
+    /// Returns the number of its calls.
     pub(super) fn calls(&self) -> u64 {
         self.number
     }
 
-    /// Makes a call, and returns what the answer is about.
+    /// Makes a call, and returns the payload of the reply.
     ///
     /// # Errors
     /// See [`CallError`].

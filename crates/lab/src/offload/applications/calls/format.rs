@@ -1,31 +1,31 @@
 //! The bytes of calls. Numbers are little-endian.
 //!
-//! A call: its number (8 bytes), a byte for its kind, its fields. An answer: the call's number, a
-//! byte that is 1 if the call was carried out, then what it is about.
+//! A call: its number (8 bytes), a byte for its kind, its fields. A reply: the call's number, a
+//! byte that is 1 if the call was carried out, then the payload.
 
 use nearfield_offload::program::ProgramHash;
 
-/// What a memory node is asked for.
+/// A call to a memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Call<'c> {
-    /// So many bytes.
+    /// A read of this many bytes.
     Read { address: u64, bytes: u32 },
-    /// To write bytes.
+    /// A write of bytes.
     Write { address: u64, bytes: &'c [u8] },
-    /// To do what a program does, in native code, and something with the bytes to which a word of
-    /// the answer points.
+    /// A traversal by native code in place of a program, followed by an access to the bytes that a
+    /// word of the result points to.
     Traverse {
         program: ProgramHash,
         start: u64,
-        /// The scratchpad without the zeros at its end.
+        /// The scratchpad without trailing zeros.
         scratchpad: &'c [u8],
         follow: Follow<'c>,
     },
-    /// To insert an entry into the tree of a root.
+    /// An insertion of an entry into the tree of a root.
     Insert { root: u64, key: u64, value: u64 },
 }
 
-/// What follows a traversal.
+/// The access after a traversal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Follow<'c> {
     Nothing,
@@ -41,17 +41,17 @@ const WRITE: u8 = 1;
 const TRAVERSE: u8 = 2;
 const INSERT: u8 = 3;
 
-/// What is answered to a traversal.
+/// The reply to a traversal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Reached<'a> {
-    /// Where the traversal goes on, at another memory node; 0 at its end.
+    /// The address at another memory node where the traversal continues; 0 at its end.
     pub next: u64,
-    /// Whether the node has done what follows the traversal: not before its end, nor with bytes of
-    /// another node.
+    /// True if the node has made the access after the traversal. It does not before the end of the
+    /// traversal, nor to bytes of another node.
     pub is_followed: bool,
-    /// The scratchpad without the zeros at its end.
+    /// The scratchpad without trailing zeros.
     pub scratchpad: &'a [u8],
-    /// The bytes that were to be read, if they were.
+    /// The bytes that the access has read.
     pub object: &'a [u8],
 }
 
@@ -79,7 +79,7 @@ impl<'a> Reached<'a> {
 }
 
 impl Call<'_> {
-    /// The address that the memory node of the call holds.
+    /// Returns an address that the memory node of the call holds.
     pub(super) fn address(&self) -> u64 {
         match *self {
             Call::Read { address, .. } | Call::Write { address, .. } => address,
@@ -88,7 +88,7 @@ impl Call<'_> {
         }
     }
 
-    /// The bytes of the call with a number.
+    /// Encodes the call with a number.
     pub(super) fn encode(&self, number: u64) -> Vec<u8> {
         let mut to = number.to_le_bytes().to_vec();
         match self {
@@ -134,7 +134,7 @@ impl Call<'_> {
     }
 }
 
-/// A call's number and the call; `None` if the bytes are none.
+/// Decodes a call and its number; returns `None` if the bytes do not parse.
 pub(super) fn decode(datagram: &[u8]) -> Option<(u64, Call<'_>)> {
     let mut bytes = Bytes(datagram);
     let number = bytes.word()?;

@@ -1,8 +1,8 @@
 //! Calls of procedures at the memory node by UDP: those of the rivals, and reads and writes of
 //! bytes, which all deployments need.
 //!
-//! A call is one datagram, its answer another. All calls may be repeated: a caller that hears
-//! nothing sends again.
+//! A call is one datagram, its reply another. All calls may be repeated: a caller without a reply
+//! sends again.
 
 mod client;
 mod format;
@@ -14,7 +14,7 @@ pub(super) use format::{Call, Follow, Reached};
 pub(super) use servers::{Server, Servers};
 pub(super) use service::serve;
 
-/// A scratchpad without the zeros at its end.
+/// Returns a scratchpad without trailing zeros.
 pub(super) fn trimmed(scratchpad: &[u8]) -> &[u8] {
     let last = scratchpad.iter().rposition(|&byte| byte != 0);
     let used = last.map_or(0, |last| last + 1);

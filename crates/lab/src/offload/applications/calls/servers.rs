@@ -1,4 +1,4 @@
-//! The memory nodes that a caller calls.
+//! The memory nodes that a caller connects to.
 
 use super::client::{CallError, Client};
 use super::format::Call;
@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddrV4;
 use std::ops::Range;
 
-/// Where a memory node answers calls.
+/// The address of a memory node's service of calls.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Server {
     /// The addresses that it holds.
@@ -30,13 +30,13 @@ impl Servers {
         self.0.len() > 1
     }
 
-    /// How many calls it has made.
+    /// Returns the number of its calls.
     pub(in super::super) fn calls(&self) -> u64 {
         self.0.iter().map(|(_, client)| client.calls()).sum()
     }
 
-    /// Makes a call at the memory node that holds its address, and returns what the answer is
-    /// about.
+    /// Makes a call at the memory node that holds its address, and returns the payload of the
+    /// reply.
     ///
     /// # Errors
     /// See [`CallError`].

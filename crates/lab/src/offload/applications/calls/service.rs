@@ -1,4 +1,4 @@
-//! A memory node's side of calls.
+//! The memory node's side of calls.
 
 use super::super::native::{NativeCode, Traversed};
 use super::format::{Call, DATAGRAM_BYTES_MAX, Follow, Reached, decode};
@@ -9,10 +9,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the node sleeps at most before it looks whether it is to stop.
+/// Interval of checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Answers calls until `stop`.
+/// Serves calls until `stop` is set.
 pub(in super::super) fn serve(
     native: &mut NativeCode<'_>,
     socket: &impl Datagrams,
@@ -39,7 +39,8 @@ pub(in super::super) fn serve(
     Ok(())
 }
 
-/// `None` if it is refused: it names no program of the node, or no bytes of its memory.
+/// Carries out a call. Returns `None` to refuse one that names no program of the node, or no bytes
+/// of its memory.
 fn carry_out(native: &mut NativeCode<'_>, call: &Call<'_>, answer: &mut Vec<u8>) -> Option<()> {
     let memory = native.memory();
     match *call {

@@ -1,5 +1,5 @@
 //! Changes of a structure by a caller far from its memory: each node is read once, and written once
-//! if it has changed. Locks are not offloaded, so the caller has the structure's lock.
+//! if it has changed. Locks are not offloaded, so the caller holds the structure's lock.
 
 use super::super::deployment::{Deployment, DeploymentError, Then};
 use nearfield_offload::structures::{BPlusTree, Heap, HeapError};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Memory that callers allocate from, all zero, at each memory node in turn.
+/// Memory that callers allocate from, zeroed, at each memory node in turn.
 #[derive(Debug)]
 pub(in super::super) struct Reserve(Mutex<VecDeque<Range<u64>>>);
 
@@ -24,7 +24,7 @@ impl Reserve {
         let mut part = parts.pop_front().ok_or(full)?;
         let address = part.start;
         if part.end - address < bytes {
-            // All parts have the same length, and are used alike.
+            // All parts have the same length, and are used evenly, so the others are full, too.
             return Err(full);
         }
         part.start += bytes;
@@ -33,7 +33,7 @@ impl Reserve {
     }
 }
 
-/// What is moved at once: a node of a tree.
+/// Bytes of a transfer: a node of a tree.
 const BLOCK: u64 = 256;
 
 struct Block {
@@ -41,7 +41,7 @@ struct Block {
     is_changed: bool,
 }
 
-/// Nodes that were read, and changes that are not written yet.
+/// A cache of nodes that were read, and of changes that are not written yet.
 struct Afar<'d, D: ?Sized> {
     deployment: RefCell<&'d mut D>,
     blocks: RefCell<BTreeMap<u64, Block>>,
@@ -128,7 +128,7 @@ impl<D: Deployment + ?Sized> Heap for Afar<'_, D> {
         let bytes = bytes.next_multiple_of(BLOCK);
         let address = self.reserve.allocate(bytes)?;
         for at in (address..address + bytes).step_by(BLOCK as usize) {
-            // It is zero, and needs no reading.
+            // New memory is zero, so it need not be read.
             let block = Block {
                 bytes: [0; BLOCK as usize],
                 is_changed: true,

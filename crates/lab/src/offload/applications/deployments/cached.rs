@@ -1,5 +1,5 @@
-//! RPC with a cache at the caller: it keeps the values of keys and the objects that it has got. An
-//! update removes its object, as in the paper's artifact.
+//! RPC with a cache at the caller, of the values of keys and of objects. An update removes its
+//! object, as in the paper's artifact.
 
 use super::super::deployment::{Deployment, DeploymentError, Then};
 use super::rpc::Rpc;
@@ -9,7 +9,7 @@ use nearfield_offload::traversal::{Outcome, Query};
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the callers of a machine keep, by key and by address.
+/// The cache that the callers of a machine share, by key and by address.
 #[derive(Debug)]
 pub(in super::super) struct Kept(Mutex<Lists>);
 
@@ -19,11 +19,12 @@ struct Lists {
     objects: LruCache<u64, Box<[u8]>>,
 }
 
-/// Bytes of a key with its value, and what a list needs for it.
+/// Bytes of a key with its value in the list.
 const ENTRY_BYTES: u64 = 64;
 
 impl Kept {
-    /// With room for so many bytes. A sixteenth is for keys, the rest for objects of a length.
+    /// Creates a cache of this many bytes. A sixteenth is for keys, the rest for objects of one
+    /// length.
     pub(in super::super) fn new(bytes: u64, object_bytes: usize) -> Kept {
         let list = |count: u64| NonZero::new(count as usize).unwrap_or(NonZero::<usize>::MIN);
         Kept(Mutex::new(Lists {

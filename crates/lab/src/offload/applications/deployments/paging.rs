@@ -1,5 +1,5 @@
-//! Remote memory as swap space: traversals run at the caller, over pages that it keeps in a cache.
-//! Writes go to the memory node at once, and to pages in the cache.
+//! Remote memory as swap space: traversals run at the caller, over pages in its cache. Writes go to
+//! the memory node at once, and to pages in the cache.
 
 use super::super::calls::{Call, Servers};
 use super::super::deployment::{Deployment, DeploymentError, Then, done};
@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PAGE_BYTES: u64 = 4096;
 const ITERATIONS: u64 = 1 << 20;
 
-/// The pages that the callers of a machine have, by their numbers.
+/// The cached pages that the callers of a machine share, by number.
 #[derive(Debug)]
 pub(in super::super) struct PageCache(Mutex<LruCache<u64, Box<[u8]>>>);
 
 impl PageCache {
-    /// With room for so many bytes, at least a page.
+    /// Creates a cache of this many bytes, at least a page.
     pub(in super::super) fn new(bytes: u64) -> PageCache {
         let pages = NonZero::new((bytes / PAGE_BYTES) as usize);
         PageCache(Mutex::new(LruCache::new(
@@ -40,8 +40,8 @@ struct Pages {
     failure: RefCell<Option<DeploymentError>>,
 }
 
-/// The parts of `address..address + bytes` on each page: the page, the place in it, and the place
-/// in the bytes.
+/// Splits `address..address + bytes` into its part on each page: the page, the offset in it, and
+/// the range in the bytes.
 fn parts(address: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut from = 0;
     std::iter::from_fn(move || {

@@ -8,7 +8,7 @@ use nearfield_offload::structures::BPlusTree;
 use nearfield_offload::traversal::{Outcome, Query, Runner};
 use std::sync::Arc;
 
-/// More iterations than any query of the applications makes.
+/// Limit of iterations, more than any query of the applications makes.
 const ITERATIONS: u64 = 1 << 20;
 
 pub(in super::super) struct Programs {
@@ -61,7 +61,7 @@ pub(super) fn access(
     }
 }
 
-/// Copies an answer of the expected length.
+/// Copies a reply of the expected length.
 pub(super) fn copy(answer: &[u8], into: &mut [u8]) -> Result<(), DeploymentError> {
     if answer.len() != into.len() {
         return Err(super::super::calls::CallError::Refused.into());

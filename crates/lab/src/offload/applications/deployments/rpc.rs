@@ -1,5 +1,5 @@
 //! Calls of native code at the memory nodes: one for a traversal with its object. A traversal that
-//! leaves a memory node comes back to the caller, who calls the next one.
+//! leaves a memory node returns to the caller, which calls the next one.
 
 use super::super::calls::{Call, CallError, Follow, Reached, Servers, trimmed};
 use super::super::deployment::{Deployment, DeploymentError, Then};
@@ -15,8 +15,8 @@ pub(in super::super) struct Rpc {
 }
 
 impl Rpc {
-    /// Has native code do what a program does. True if the last memory node has also done what
-    /// follows; bytes that it has read are in `into` then.
+    /// Runs a query by native code. Returns true if the last memory node has also made the access
+    /// that follows; bytes that it has read are in `into` then.
     fn traverse(
         &mut self,
         query: &Query,
@@ -96,7 +96,8 @@ impl Deployment for Rpc {
         Ok(outcome)
     }
 
-    /// At the memory node, if there is one only: a tree on several is changed from afar.
+    /// Inserts at the memory node if there is only one. A tree on several nodes is changed by reads
+    /// and writes of the caller.
     fn insert(
         &mut self,
         tree: &mut BPlusTree,
