@@ -10,18 +10,18 @@ pub struct Keys {
     keys: HashMap<Tenant, Key>,
 }
 
-/// The reason why a text does not say who the tenants are.
+/// The reason why a text is not a list of tenants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct KeysError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault in it.
     pub reason: String,
 }
 
 impl Keys {
-    /// No tenants.
+    /// Creates a list without tenants.
     pub fn new() -> Keys {
         Keys::default()
     }
@@ -31,17 +31,18 @@ impl Keys {
         self.keys.insert(tenant, key);
     }
 
-    /// A tenant's key.
+    /// Returns a tenant's key.
     pub fn get(&self, tenant: Tenant) -> Option<Key> {
         self.keys.get(&tenant).copied()
     }
 
-    /// Reads lines of a tenant's number and key, and after these any number of its parts of the
-    /// node's memory: `START-END`, which are offsets in bytes, and `:read` if its programs may not
-    /// store there. A tenant without parts has all that belongs to nobody else, if it is the only
-    /// such tenant. Lines that begin with `#` are left out.
+    /// Reads lines of a tenant's number and key, followed by any number of its parts of the node's
+    /// memory: `START-END`, which are offsets in bytes, and `:read` if its programs may not store
+    /// there. A tenant without parts has all memory that no other tenant has, if it is the only
+    /// such tenant. Lines that begin with `#` are ignored.
     ///
-    /// `base` is the address of offset 0, and memory ends at the offset `end`.
+    /// `base` is the address of offset 0. Memory extends from the offset `start` to the offset
+    /// `end`.
     ///
     /// ```
     /// use nearfield_offload::net::Keys;
@@ -56,7 +57,7 @@ impl Keys {
     /// ```
     ///
     /// # Errors
-    /// Which line is wrong, and why.
+    /// The line that is wrong, and the reason.
     pub fn read(
         text: &str,
         base: u64,

@@ -20,7 +20,7 @@ pub enum Status {
     Denied = 4,
     /// The bytes of an iteration's load are in more than one range.
     Split = 5,
-    /// The traversal has moved between memory nodes as often as allowed.
+    /// Switches have forwarded the request as often as allowed.
     HopLimit = 6,
     /// The memory node does not know the program; the request must carry it.
     UnknownProgram = 7,

@@ -1,4 +1,4 @@
-//! What a memory node tells a switch: which addresses it holds.
+//! The announcement of a memory node to a switch: the addresses that it holds.
 //!
 //! ```text
 //!  0 magic 2 | version 1 | kind 1 | epoch 4
@@ -11,7 +11,7 @@ use super::key::{Key, TAG_BYTES, are_equal};
 use super::message::{ANNOUNCEMENT, Head, MessageError};
 use super::place::Place;
 
-/// The most ranges of an announcement.
+/// Largest number of ranges of an announcement.
 pub const ANNOUNCED_MAX: usize = 64;
 const HEAD_BYTES: usize = 32;
 const TAG: std::ops::Range<usize> = 16..16 + TAG_BYTES;
@@ -20,22 +20,22 @@ const RANGE_BYTES: usize = 16;
 /// The ranges of a memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// When the node's memory was new: a number that grows with each of its starts.
+    /// The epoch of the node's memory: a number that grows with each start of the node.
     pub epoch: u32,
-    /// Where the node receives datagrams. It is part of the message, because the tag covers it: a
-    /// sender's address does not tell who sent.
+    /// The place where the node receives datagrams. The message contains it so that the tag covers
+    /// it: the sender's address of a datagram does not prove the sender.
     pub node: Place,
-    /// The first address of each range, and how many there are.
+    /// The first address of each range, and the number of its addresses.
     pub ranges: Vec<(u64, u64)>,
 }
 
 impl Announcement {
-    /// True of bytes that begin like an announcement.
+    /// Returns true if bytes begin like an announcement.
     pub fn is_one(datagram: &[u8]) -> bool {
         Head::of(datagram).is_ok_and(|head| head.kind == ANNOUNCEMENT)
     }
 
-    /// The bytes, with the tag of the rack's key, of [`ANNOUNCED_MAX`] ranges at most.
+    /// Encodes at most [`ANNOUNCED_MAX`] ranges, with the tag of the rack's key.
     pub fn encode(&self, key: &Key) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + RANGE_BYTES * self.ranges.len());
         bytes.extend(Head::bytes(ANNOUNCEMENT));
@@ -51,7 +51,7 @@ impl Announcement {
         bytes
     }
 
-    /// Reads bytes whose tag is that of the rack's key.
+    /// Decodes bytes whose tag is that of the rack's key.
     ///
     /// # Errors
     /// See [`MessageError`].
@@ -92,12 +92,12 @@ impl Announcement {
     }
 }
 
-/// The tag of bytes of at least a head's length.
+/// Computes the tag of bytes of at least a head's length.
 fn tag(bytes: &[u8], key: &Key) -> [u8; TAG_BYTES] {
     key.hash(&[&bytes[..TAG.start], &bytes[TAG.end..]])
 }
 
-/// A number of at most 8 bytes.
+/// Decodes a number of at most 8 bytes.
 fn word(bytes: &[u8]) -> u64 {
     bytes
         .iter()

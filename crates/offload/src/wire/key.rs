@@ -1,11 +1,11 @@
-//! Secrets that datagrams are known by.
+//! Secrets that authenticate datagrams.
 
 use std::fmt;
 
-/// The length of a tag.
+/// Length of a tag.
 pub(super) const TAG_BYTES: usize = 16;
 
-/// A secret: of a tenant, whose messages are known by it, or of a rack, whose memory nodes are.
+/// A secret that authenticates the messages of a tenant, or the memory nodes of a rack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub [u8; 32]);
 
@@ -15,7 +15,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The reason why a text is no key.
+/// The reason why a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key is 64 hexadecimal digits, as `openssl rand -hex 32` prints them")]
 pub struct KeyError;
@@ -38,7 +38,7 @@ impl std::str::FromStr for Key {
 }
 
 impl Key {
-    /// The start of the keyed hash of parts, one behind the other.
+    /// Returns the start of the keyed hash of parts, one after the other.
     pub(super) fn hash(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         for part in parts {
@@ -51,7 +51,7 @@ impl Key {
     }
 }
 
-/// Compares all bytes of tags, so that the time tells nothing.
+/// Compares all bytes of tags, so that the time reveals nothing.
 pub(super) fn are_equal(tag: &[u8], expected: [u8; TAG_BYTES]) -> bool {
     let bits = tag
         .iter()

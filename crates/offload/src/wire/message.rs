@@ -15,7 +15,7 @@
 //! 104 scratchpad without zeros at its end, program
 //! ```
 //!
-//! All fields lie at fixed places, low end first, so that a switch reads them without looking at
+//! All fields are little-endian and at fixed places, so that a switch reads them without parsing
 //! the rest.
 
 use super::key::{Key, TAG_BYTES, are_equal};
@@ -24,9 +24,9 @@ use crate::node::Tenant;
 use crate::program::{INSTRUCTIONS_MAX, ProgramHash, SCRATCHPAD_BYTES_MAX};
 use crate::traversal::Status;
 
-/// The length of a header.
+/// Length of a header.
 pub const HEADER_BYTES: usize = 104;
-/// The most bytes of a datagram: header, scratchpad, and a program with its declaration of 8 bytes.
+/// Largest length of a datagram: header, scratchpad, and a program with its declaration of 8 bytes.
 pub const DATAGRAM_BYTES_MAX: usize =
     HEADER_BYTES + SCRATCHPAD_BYTES_MAX + 8 + 8 * INSTRUCTIONS_MAX;
 
@@ -38,12 +38,12 @@ pub(super) const ANNOUNCEMENT: u8 = 3;
 const HOPS: usize = 6;
 const TAG: std::ops::Range<usize> = 88..88 + TAG_BYTES;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A traversal that goes on at the node of its address.
+    /// A request to continue a traversal at the node of its address.
     Request,
-    /// What a caller is told.
+    /// A response to a caller.
     Response,
 }
 
@@ -52,62 +52,62 @@ pub enum Kind {
 pub struct Message {
     /// Request or response.
     pub kind: Kind,
-    /// Of a response: how the run ended.
+    /// The status with which the run ended, in a response.
     pub status: Status,
-    /// Whether a memory node tells the caller that an address lies elsewhere, instead of passing
-    /// the request on.
+    /// True if a memory node reports to the caller that an address is elsewhere, instead of
+    /// forwarding the request.
     pub returns_to_caller: bool,
-    /// How often a switch has passed it on.
+    /// Number of times that a switch has forwarded it.
     pub hops: u8,
-    /// Who asks, and where answers go.
+    /// The caller, which receives the response.
     pub caller: Place,
     /// The caller's number of the request.
     pub counter: u64,
-    /// The caller has answers to all requests with lower numbers, and asks them no more.
+    /// The bound below which the caller has outcomes of all its requests. It does not repeat these.
     pub settled: u64,
-    /// How many memory nodes have worked on it. With the counter, this names a piece of work, which
-    /// no node does twice if it stores.
+    /// Number of memory nodes that have worked on it. Together with the counter, it identifies a
+    /// piece of work, which no node executes twice if it stores.
     pub visit: u32,
-    /// Whose program it is.
+    /// The tenant of the program.
     pub tenant: Tenant,
-    /// From a caller: no memory that it relies on is younger; 0 if it relies on none. From a memory
-    /// node: the age of the node's memory.
+    /// An epoch of memory. From a caller: the caller does not accept newer memory; 0 if it accepts
+    /// any. From a memory node: the epoch of the node's memory.
     pub map_epoch: u32,
     /// The current address.
     pub address: u64,
-    /// How many iterations were made.
+    /// Number of iterations made.
     pub made: u64,
-    /// How many more may be.
+    /// Largest number of further iterations.
     pub left: u64,
     /// The program.
     pub program: ProgramHash,
     /// The state. Zeros at its end are not sent.
     pub scratchpad: Vec<u8>,
-    /// The program's bytes; empty if the nodes are taken to know it.
+    /// The program's bytes; empty if the nodes are assumed to know it.
     pub body: Vec<u8>,
 }
 
-/// The reason why bytes are no message.
+/// The reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// There are fewer bytes than the header has, or than it says.
+    /// The bytes are fewer than the header has, or than it declares.
     #[error("{bytes} bytes are too few for a message of {wanted}")]
     Short {
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
-        /// How many there should be.
+        /// The expected number.
         wanted: usize,
     },
-    /// There are more bytes than the header says.
+    /// The bytes are more than the header declares.
     #[error("{bytes} bytes are too many for a message of {wanted}")]
     Long {
-        /// How many there are.
+        /// Number of bytes.
         bytes: usize,
-        /// How many there should be.
+        /// The expected number.
         wanted: usize,
     },
-    /// It begins otherwise, or is of another version.
+    /// The message begins with other bytes, or is of another version.
     #[error("the message begins with {magic:#06x}, version {version}")]
     Foreign {
         /// The first two bytes.
@@ -118,7 +118,7 @@ pub enum MessageError {
     /// A field has a value without a meaning.
     #[error("the field at byte {at} has no meaning: {value}")]
     Field {
-        /// Where.
+        /// The position of the field.
         at: usize,
         /// The value.
         value: u64,
@@ -126,7 +126,7 @@ pub enum MessageError {
     /// The tag is not that of the tenant's key.
     #[error("the tag is not that of tenant {tenant}")]
     Tag {
-        /// Whose it should be.
+        /// The tenant whose tag was expected.
         tenant: u16,
     },
     /// The tag is not that of the rack's key.
@@ -159,13 +159,13 @@ impl Head {
 }
 
 impl Key {
-    /// The tag of a message of at least a header's length.
+    /// Computes the tag of a message of at least a header's length.
     pub fn tag(&self, datagram: &[u8]) -> [u8; TAG_BYTES] {
         let mut header = [0; TAG.start];
         for (to, from) in header.iter_mut().zip(datagram) {
             *to = *from;
         }
-        // A switch counts hops, and knows no key.
+        // A switch changes the hops, and has no key, so the tag does not cover them.
         header[HOPS] = 0;
         let behind = datagram.get(TAG.end..).unwrap_or_default();
         self.hash(&[&header, behind])
@@ -173,8 +173,8 @@ impl Key {
 }
 
 impl Message {
-    /// The bytes, with the tag of a key. Zeros at the scratchpad's end are left out. Of scratchpad
-    /// and program at most 65,535 bytes are sent; programs have fewer.
+    /// Encodes the message, with the tag of a key. Zeros at the scratchpad's end are left out. Of
+    /// scratchpad and program at most 65,535 bytes are sent; programs have fewer.
     pub fn encode(&self, key: &Key) -> Vec<u8> {
         let cut = |bytes: usize| bytes.min(u16::MAX.into());
         let scratchpad = cut(length_without_zeros(&self.scratchpad));
@@ -207,7 +207,7 @@ impl Message {
         bytes
     }
 
-    /// Reads bytes whose tag is that of their tenant's key; `key` finds it.
+    /// Decodes bytes whose tag is that of their tenant's key; `key` looks the key up.
     ///
     /// # Errors
     /// See [`MessageError`].
@@ -277,9 +277,9 @@ impl Message {
     }
 }
 
-/// How long bytes are without the zeros at their end.
+/// Returns the length of bytes without the zeros at their end.
 fn length_without_zeros(bytes: &[u8]) -> usize {
-    /// Compared at once.
+    /// Number of bytes that are compared at once.
     const PART: usize = 64;
     let mut rest = bytes;
     while let Some((before, last)) = rest.split_last_chunk::<PART>()
@@ -296,7 +296,7 @@ fn length_without_zeros(bytes: &[u8]) -> usize {
 pub struct Fields<'d>(&'d [u8]);
 
 impl<'d> Fields<'d> {
-    /// The fields of bytes that are long enough, and of this version.
+    /// Checks that bytes are long enough and of this version.
     ///
     /// # Errors
     /// `Short`, `Foreign`.
@@ -310,7 +310,7 @@ impl<'d> Fields<'d> {
         Ok(Fields(datagram))
     }
 
-    /// Request or response.
+    /// Returns the kind: request or response.
     ///
     /// # Errors
     /// `Field`.
@@ -325,17 +325,17 @@ impl<'d> Fields<'d> {
         }
     }
 
-    /// Who asks.
+    /// Returns the caller.
     pub fn caller(&self) -> Place {
         Place(self.word(8))
     }
 
-    /// The current address.
+    /// Returns the current address.
     pub fn address(&self) -> u64 {
         self.word(48)
     }
 
-    /// How often a switch has passed it on.
+    /// Returns the number of times that a switch has forwarded it.
     pub fn hops(&self) -> u8 {
         self.byte(HOPS)
     }
@@ -359,7 +359,7 @@ impl<'d> Fields<'d> {
     }
 }
 
-/// Counts in a message that a switch passes it on once more.
+/// Adds a hop to a message that a switch forwards.
 pub(crate) fn count_hop(datagram: &mut [u8]) {
     if let Some(hops) = datagram.get_mut(HOPS) {
         *hops = hops.saturating_add(1);

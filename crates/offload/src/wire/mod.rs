@@ -1,4 +1,4 @@
-//! What callers, switches and memory nodes send each other.
+//! The messages between callers, switches and memory nodes.
 
 mod announcement;
 mod key;

@@ -1,4 +1,4 @@
-//! Where a process receives datagrams.
+//! The address at which a process receives datagrams.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,4 +1,4 @@
-//! A caller: queries become requests, which are repeated until there are answers.
+//! A caller, which turns queries into requests and repeats these until responses arrive.
 
 mod timer;
 
@@ -12,36 +12,36 @@ use std::sync::Arc;
 use std::time::Duration;
 use timer::Timer;
 
-/// What a caller is.
+/// The settings of a caller.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerSettings {
-    /// Where it receives datagrams.
+    /// The place where it receives datagrams.
     pub place: Place,
-    /// Where it sends them: the switch, or the only memory node.
+    /// The place to which it sends them: the switch, or the only memory node.
     pub switch: Place,
-    /// Whose programs it runs.
+    /// The tenant of its programs.
     pub tenant: Tenant,
     /// The tenant's key.
     pub key: Key,
-    /// The number of its first request. Those of an earlier caller at the same place have to be
-    /// lower: microseconds of the clock are.
+    /// The number of its first request. It must be above those of an earlier caller at the same
+    /// place: microseconds of the clock are.
     pub first: u64,
-    /// Memory that is younger than this is not what the caller relies on: its addresses are of what
-    /// lay there before. 0 if it relies on none.
+    /// The newest epoch of memory that the caller accepts, because its addresses refer to the
+    /// contents of that memory. 0 if it accepts any.
     pub map_epoch: u32,
-    /// Whether a traversal that leaves a memory node comes back to the caller, which sends it on.
-    /// It saves nothing; pulse's paper compares with it (`pulse-acc`).
+    /// True if a traversal that leaves a memory node returns to the caller, which sends it on. It
+    /// saves nothing; pulse's paper compares with it (`pulse-acc`).
     pub returns_to_caller: bool,
     /// The shortest time after which a request is repeated.
     pub wait_min: Duration,
-    /// The longest one.
+    /// The longest time after which a request is repeated.
     pub wait_max: Duration,
-    /// How long nothing new may be heard of a request before it is given up.
+    /// The time without any progress after which a request is given up.
     pub patience: Duration,
 }
 
 impl CallerSettings {
-    /// The usual times.
+    /// Creates settings with the usual times.
     pub const fn new(place: Place, switch: Place, tenant: Tenant, key: Key) -> CallerSettings {
         CallerSettings {
             place,
@@ -58,21 +58,21 @@ impl CallerSettings {
     }
 }
 
-/// What came of a query.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The number of the request.
     pub counter: u64,
-    /// The outcome.
+    /// The outcome, or the reason why there is none.
     pub outcome: Result<Outcome, CallError>,
 }
 
-/// The reason why nothing is known of a query's end. Stores of its program may have taken effect or
+/// The reason why the outcome of a query is unknown. Stores of its program may have taken effect or
 /// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// No answer came, or only refusals that may pass: the last of these.
+    /// No response has arrived, or only temporary refusals, of which this is the last.
     #[error("no memory node has answered{}", refusal(*last))]
     NoAnswer {
         /// The last refusal.
@@ -86,28 +86,28 @@ fn refusal(last: Option<Status>) -> String {
     })
 }
 
-/// Numbers of a caller since it began.
+/// Counters of a caller since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallerCounters {
-    /// Queries.
+    /// Number of queries.
     pub asked: u64,
-    /// Datagrams that were sent.
+    /// Number of datagrams that were sent.
     pub sent: u64,
-    /// Of these: sent before, and not answered in time.
+    /// Number of these that were sent again without a response in time.
     pub repeated: u64,
-    /// Of these: a traversal that came back on its way, and was sent on.
+    /// Number of these that continued a traversal which had returned to the caller.
     pub sent_on: u64,
-    /// Of these: with the program, because a node did not know it.
+    /// Number of these that carried the program, because a node did not know it.
     pub with_program: u64,
-    /// Datagrams that are no messages of the tenant for this caller.
+    /// Number of received datagrams that are not messages of the tenant for this caller.
     pub foreign: u64,
-    /// Messages that told nothing new.
+    /// Number of received messages without news.
     pub late: u64,
-    /// Queries that were given up.
+    /// Number of queries that were given up.
     pub given_up: u64,
 }
 
-/// A caller's side of the protocol.
+/// The state machine of a caller.
 #[derive(Debug)]
 pub struct Caller {
     settings: CallerSettings,
@@ -117,24 +117,24 @@ pub struct Caller {
     counters: CallerCounters,
 }
 
-/// A query without an answer.
+/// A query without an outcome so far.
 #[derive(Debug)]
 struct Call {
     program: Arc<Program>,
-    /// The latest state that is known: what is sent, again and again.
+    /// The request of the latest known state, which is sent repeatedly.
     request: Message,
     sent: Duration,
     repeats: u32,
     due: Duration,
-    /// When something new was heard.
+    /// The time of the last progress.
     heard: Duration,
-    /// Whether the present state was refused because of its hops.
+    /// True if the present state was refused because of its hops.
     hops_were_reset: bool,
     last: Option<Status>,
 }
 
 impl Caller {
-    /// A caller without queries.
+    /// Creates a caller without queries.
     pub fn new(settings: CallerSettings) -> Caller {
         Caller {
             settings,
@@ -145,23 +145,24 @@ impl Caller {
         }
     }
 
-    /// What it has done.
+    /// Returns the counters.
     pub fn counters(&self) -> &CallerCounters {
         &self.counters
     }
 
-    /// How many queries have no answer yet.
+    /// Returns the number of queries without an outcome.
     pub fn pending(&self) -> usize {
         self.calls.len()
     }
 
-    /// When [`tick`](Caller::tick) has something to do, unless an answer comes before.
+    /// Returns the time at which [`tick`](Caller::tick) has work to do, unless a response arrives
+    /// before.
     pub fn due(&self) -> Option<Duration> {
         self.calls.values().map(|call| call.due).min()
     }
 
-    /// Asks a query that may make so many iterations, and returns the number of the request. What
-    /// is to be sent goes to the end of `out`.
+    /// Sends a query that may make `iterations` iterations, and returns the number of the request.
+    /// Appends the datagrams to send to `out`.
     pub fn ask(
         &mut self,
         now: Duration,
@@ -205,7 +206,7 @@ impl Caller {
         counter
     }
 
-    /// Takes a datagram; the answer to a query if it is one.
+    /// Receives a datagram. Returns the result of a query if the datagram ends one.
     pub fn receive(
         &mut self,
         now: Duration,
@@ -228,7 +229,7 @@ impl Caller {
         let is_further = message.visit > call.request.visit;
         let step = match (message.kind, message.status) {
             _ if message.visit < call.request.visit => Step::Ignore,
-            // No node holds its address.
+            // The switch returned the request, because no node holds its address.
             (Kind::Request, _) => Step::End(Status::NoSuchAddress),
             (_, Status::Elsewhere) if is_further => Step::SendOn,
             (_, Status::IterationLimit) if message.left > 0 && is_further => Step::SendOn,
@@ -268,7 +269,7 @@ impl Caller {
         let waits = matches!(step, Step::Wait);
         let body = match step {
             Step::SendProgram => call.program.encode(),
-            // The node that waits may still have to learn it.
+            // The node that refused it for now may still need the program.
             Step::Wait if !is_further => std::mem::take(&mut call.request.body),
             _ => Vec::new(),
         };
@@ -294,8 +295,8 @@ impl Caller {
         None
     }
 
-    /// Repeats requests that were not answered in time, and gives those up that were not for long.
-    /// Returns one that was given up, if there is one; call it until there is none.
+    /// Repeats requests without a response in time, and gives up those without progress for too
+    /// long. Returns one that was given up, if there is one; call it until there is none.
     pub fn tick(&mut self, now: Duration, out: &mut Vec<Sent>) -> Option<Answer> {
         let due = self.calls.iter().filter(|(_, call)| call.due <= now);
         let due: Vec<u64> = due.map(|(&counter, _)| counter).collect();
@@ -334,16 +335,16 @@ impl Caller {
     }
 }
 
-/// What a message has a caller do.
+/// The reaction of a caller to a message.
 enum Step {
-    /// It tells nothing new.
+    /// No news: nothing to do.
     Ignore,
     /// The query has its outcome.
     End(Status),
-    /// The traversal is to go on.
+    /// The traversal must be sent on.
     SendOn,
-    /// It is to go on, with the program.
+    /// The traversal must be sent again, with the program.
     SendProgram,
-    /// The same may be accepted later.
+    /// A temporary refusal: the same request may be accepted later.
     Wait,
 }

@@ -1,9 +1,9 @@
-//! When a request is sent again.
+//! The time at which a request is repeated.
 
 use std::time::Duration;
 
-/// How long a caller waits for an answer before it repeats a request: the mean of the round trips,
-/// and four times their variation, as TCP does (RFC 6298).
+/// The time for which a caller waits for a response before it repeats a request: the mean of the
+/// round trips, and four times their variation, as in TCP (RFC 6298).
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     mean: Option<Duration>,
@@ -22,7 +22,7 @@ impl Timer {
         }
     }
 
-    /// Notes the time from a request that was sent once to its answer.
+    /// Notes the time from a request that was sent once to its response.
     pub fn note(&mut self, round_trip: Duration) {
         match &mut self.mean {
             None => {
@@ -37,9 +37,9 @@ impl Timer {
         }
     }
 
-    /// How long to wait after a request was repeated so often. It is twice as long each time.
+    /// Returns the time to wait after a number of repeats. It doubles with each repeat.
     pub fn wait(&self, repeats: u32) -> Duration {
-        // Without any answer so far, ten times the least.
+        // Without any response so far, ten times the minimum.
         let mean = self.mean.unwrap_or(self.least * 10);
         let once = (mean + self.variation * 4).clamp(self.least, self.most);
         let factor = 1 << repeats.min(16);

@@ -1,20 +1,20 @@
-//! What a memory node has sent after work that may have stored something, so that a repeated
-//! request does not store again.
+//! The messages that a memory node has sent after work that may have stored something, so that a
+//! repeated request does not store again.
 
 use crate::node::Tenant;
 use crate::wire::{Message, Place};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// How many bytes are remembered for each tenant.
+/// Largest number of bytes that are remembered for each tenant.
 const TENANT_BYTES_MAX: usize = 16 << 20;
-/// What a caller, and an entry beside its datagram, is taken to need.
+/// The assumed size of a caller, and of an entry without its datagram.
 const ENTRY_BYTES: usize = 128;
-/// A caller that was silent for so long is forgotten if its tenant has no more room. No datagram is
-/// taken to be on its way for longer (TCP assumes two minutes, RFC 9293).
+/// Time of silence after which a caller is forgotten if its tenant has no more room. No datagram is
+/// assumed to be in flight for longer (TCP assumes two minutes, RFC 9293).
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// The answers for all callers.
+/// The remembered messages for all callers.
 #[derive(Debug, Default)]
 pub struct Answers {
     tenants: HashMap<Tenant, Callers>,
@@ -28,32 +28,32 @@ struct Callers {
 
 #[derive(Debug, Default)]
 struct Remembered {
-    /// The caller asks for no lower counters any more.
+    /// The bound below which the caller requests no counters any more.
     settled: u64,
     heard: Duration,
-    /// By counter.
+    /// The pieces of work, by counter.
     works: BTreeMap<u64, Work>,
 }
 
-/// The latest piece of work for a request. That a later one was requested means that all before it
-/// were done, and that what was sent after them has arrived.
+/// The latest piece of work for a request. A request for a later one means that all before it are
+/// done, and that the messages after them have arrived.
 #[derive(Debug)]
 struct Work {
     visit: u32,
-    /// What was sent, or nothing while the work is under way.
+    /// The message that was sent, or nothing while the work is in progress.
     sent: Option<Vec<u8>>,
 }
 
-/// What is known of a piece of work.
+/// The state of a piece of work.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'a> {
-    /// Nothing: it is to be done, if it may be.
+    /// The work is new, and may be executed.
     New,
-    /// It is under way.
+    /// The work is in progress.
     UnderWay,
-    /// It was done, and this was sent.
+    /// The work is done, and this was sent.
     Done(&'a [u8]),
-    /// The caller has asked for it long ago, and then said that it has the answer.
+    /// The caller requested it long ago, and has since reported that it has the outcome.
     Outdated,
 }
 
@@ -64,7 +64,7 @@ impl Work {
 }
 
 impl Answers {
-    /// What is known of a request. Forgets what its caller has settled.
+    /// Looks up the work of a request. Forgets the work that its caller has settled.
     pub fn find(&mut self, now: Duration, request: &Message) -> Found<'_> {
         let Some(callers) = self.tenants.get_mut(&request.tenant) else {
             return Found::New;
@@ -93,7 +93,7 @@ impl Answers {
         }
     }
 
-    /// Notes that new work begins; false if there is no room to remember it.
+    /// Notes that new work begins. Returns false if there is no room to remember it.
     pub fn begin(&mut self, now: Duration, request: &Message) -> bool {
         let callers = self.tenants.entry(request.tenant).or_default();
         if callers.bytes >= TENANT_BYTES_MAX {
@@ -120,12 +120,12 @@ impl Answers {
         true
     }
 
-    /// Notes what was sent after the work of a request.
+    /// Notes the message that was sent after the work of a request.
     pub fn end(&mut self, request: &Message, visit: u32, datagram: &[u8]) {
         let Some(callers) = self.tenants.get_mut(&request.tenant) else {
             return;
         };
-        // The caller may have settled it meanwhile, if it is no longer interested.
+        // The caller may have settled the request meanwhile, if it has given it up.
         if let Some(caller) = callers.callers.get_mut(&request.caller)
             && let Some(work) = caller.works.get_mut(&request.counter)
             && work.visit == visit
@@ -190,17 +190,18 @@ mod tests {
         assert_eq!(answers.find(NOW, &first), Found::UnderWay);
         answers.end(&first, 0, &[1]);
         assert_eq!(answers.find(NOW, &first), Found::Done(&[1]));
-        // Another tenant's or caller's request of the same number is another one.
+        // A request of the same number by another tenant or caller is a different one.
         assert_eq!(answers.find(NOW, &request(2, 5, 10, 0, 10)), Found::New);
         assert_eq!(answers.find(NOW, &request(1, 6, 10, 0, 10)), Found::New);
-        // It comes back to this node. What was sent first has arrived, so the second is repeated.
+        // The traversal returns to this node. So the first message has arrived, and the second is
+        // repeated.
         let back = request(1, 5, 10, 2, 10);
         assert_eq!(answers.find(NOW, &back), Found::New);
         assert!(answers.begin(NOW, &back));
         assert_eq!(answers.find(NOW, &first), Found::UnderWay);
         answers.end(&back, 2, &[2, 2]);
         assert_eq!(answers.find(NOW, &first), Found::Done(&[2, 2]));
-        // The caller has the answer.
+        // The caller has the outcome.
         assert_eq!(answers.find(NOW, &request(1, 5, 11, 0, 11)), Found::New);
         assert_eq!(answers.find(NOW, &first), Found::Outdated);
         assert_eq!(answers.tenants[&Tenant(1)].bytes, ENTRY_BYTES);
@@ -228,7 +229,7 @@ mod tests {
             Found::Done(&large)
         );
         assert!(answers.begin(later, &request(1, 9, 0, 0, 0)));
-        // The caller that has spoken is still remembered.
+        // The caller that has sent a request recently is still remembered.
         assert_eq!(
             answers.find(later, &request(1, 1, 1, 0, 0)),
             Found::Done(&large)

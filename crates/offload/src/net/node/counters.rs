@@ -1,35 +1,35 @@
-//! What a memory node has done.
+//! The counters of a memory node.
 
 use crate::traversal::Status;
 use std::fmt;
 
-/// Numbers of a memory node since it began.
+/// Counters of a memory node since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounters {
-    /// Datagrams that came.
+    /// Number of received datagrams.
     pub received: u64,
-    /// Of these: not of this format, or cut off.
+    /// Number of these that are not of this format, or cut off.
     pub malformed: u64,
-    /// Of these: with a tag that is not that of their tenant's key.
+    /// Number of these with a tag that is not that of their tenant's key.
     pub foreign: u64,
-    /// Of these: responses, or announcements, which a node does not read.
+    /// Number of these that are responses or announcements, which a node does not read.
     pub unexpected: u64,
-    /// Of these: requests whose work was under way already.
+    /// Number of these that request work in progress.
     pub under_way: u64,
-    /// Of these: requests whose work was done already, so that its answer was sent again.
+    /// Number of these that request work which is done, so that its message was sent again.
     pub repeated: u64,
-    /// Pieces of work that were begun.
+    /// Number of pieces of work that were begun.
     pub works: u64,
-    /// Iterations of these.
+    /// Number of iterations of these.
     pub iterations: u64,
-    /// Traversals that went on to another node.
+    /// Number of traversals that continued at another node.
     pub passed_on: u64,
-    /// Answers, by the number of their status.
+    /// Numbers of responses by the code of their status.
     pub answers: [u64; Status::COUNT],
 }
 
 impl NodeCounters {
-    /// The answers of a status.
+    /// Returns the number of responses with a status.
     pub fn of(&self, status: Status) -> u64 {
         self.answers
             .get(usize::from(status.code()))

@@ -1,4 +1,4 @@
-//! A memory node: datagrams become traversals, and what comes of these is sent.
+//! A memory node, which runs the traversals of requests and sends their results.
 
 mod answers;
 mod counters;
@@ -19,27 +19,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a memory node is.
+/// The settings of a memory node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeSettings {
-    /// When its memory was new: a number that grows with each of its starts.
+    /// The epoch of its memory: a number that grows with each of its starts.
     pub epoch: u32,
-    /// How many traversals are in flight.
+    /// Number of traversals in flight.
     pub slots: usize,
-    /// How many iterations all of these make in a turn of the node, unless one ends: others that
-    /// access the memory between two turns wait so long, and what a turn costs is shared by so
-    /// many.
+    /// Number of iterations that all of these make in a turn of the node, unless one ends. Others
+    /// that access the memory between two turns wait for that long, and the iterations share the
+    /// cost of a turn.
     pub turn_iterations: usize,
-    /// How many requests wait, at most, before others are refused by `Busy`.
+    /// Largest number of waiting requests. Further ones are refused by `Busy`.
     pub waiting_max: usize,
-    /// How many iterations a request makes here before its caller has to ask again, so that
-    /// circles in data end.
+    /// Number of iterations that a request makes here before its caller must send it again, so that
+    /// cycles in data end.
     pub iterations_max: u64,
-    /// How often a switch may have passed a request on before its caller is told where it is. What
-    /// is lost later is repeated from there: of a hundred hops with 1 % loss each, few runs see the
-    /// end.
+    /// Number of hops through a switch after which the caller is informed where its request is.
+    /// After a loss, the request is repeated from there: of a hundred hops with 1 % loss each, few
+    /// runs reach the end.
     pub hops_max: u8,
-    /// What runs programs.
+    /// The function that creates the engine of a program.
     pub engine: fn(Arc<Program>) -> Engine,
 }
 
@@ -57,7 +57,7 @@ impl Default for NodeSettings {
     }
 }
 
-/// A memory node's side of the protocol.
+/// The state machine of a memory node.
 #[derive(Debug)]
 pub struct Node<'m> {
     memory: &'m LocalMemory<'m>,
@@ -71,18 +71,18 @@ pub struct Node<'m> {
     turn: Option<&'m FairMutex<()>>,
 }
 
-/// A request that is worked on.
+/// A request in progress.
 #[derive(Debug)]
 struct Work {
     request: Message,
-    /// Who sent it: the switch, or the caller itself.
+    /// The sender: the switch, or the caller itself.
     from: Place,
     key: Key,
     changes_memory: bool,
 }
 
 impl<'m> Node<'m> {
-    /// A node without work.
+    /// Creates a node without work.
     pub fn new(memory: &'m LocalMemory<'m>, keys: Keys, settings: NodeSettings) -> Node<'m> {
         Node {
             memory,
@@ -97,31 +97,31 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// The same node, which holds `turn` while programs access its memory.
+    /// Makes the node hold `turn` while programs access its memory.
     pub fn in_turn(self, turn: &'m FairMutex<()>) -> Node<'m> {
         let turn = Some(turn);
         Node { turn, ..self }
     }
 
-    /// Has programs see another memory from the next turn on, those under way, too: the same words
-    /// with other ranges or permissions. A traversal whose node lies no longer in a range of its
-    /// tenant stops there, with the status that it would have had at first.
+    /// Replaces the memory of programs from the next turn on, including those in progress: the same
+    /// words with other ranges or permissions. A traversal whose node is no longer in a range of
+    /// its tenant stops there, with the status that it would have had initially.
     pub fn change_memory(&mut self, memory: &'m LocalMemory<'m>) {
         self.memory = memory;
         self.interleaved.change_memory(memory);
     }
 
-    /// True if there are traversals to run.
+    /// Returns true if there are traversals to run.
     pub fn has_work(&self) -> bool {
         self.interleaved.active() + self.waiting.len() > 0
     }
 
-    /// What it has done.
+    /// Returns the counters.
     pub fn counters(&self) -> &NodeCounters {
         &self.counters
     }
 
-    /// Takes a datagram. What is to be sent goes to the end of `out`.
+    /// Receives a datagram. Appends the datagrams to send to `out`.
     pub fn receive(&mut self, now: Duration, from: Place, datagram: &[u8], out: &mut Vec<Sent>) {
         self.counters.received += 1;
         let mut key = None;
@@ -146,7 +146,7 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// Queues a request, or repeats what was sent after it; or refuses it.
+    /// Queues a request, repeats the message that was sent after it, or refuses it.
     #[expect(
         clippy::result_large_err,
         reason = "it is the request that was passed in"
@@ -159,7 +159,8 @@ impl<'m> Node<'m> {
         key: Key,
         out: &mut Vec<Sent>,
     ) -> Result<(), (Message, Status)> {
-        // A piece of work that was done is answered as it was then, whatever has changed.
+        // A repeat of finished work gets the same message as before, even if memory, epoch or map
+        // have changed since.
         match self.answers.find(now, &request) {
             Found::New => {}
             Found::UnderWay => {
@@ -206,8 +207,8 @@ impl<'m> Node<'m> {
         Ok(())
     }
 
-    /// The traversals in flight make [iterations](NodeSettings::turn_iterations) in turn, until one
-    /// ends. What is to be sent goes to the end of `out`.
+    /// Makes [iterations](NodeSettings::turn_iterations) of the traversals in flight in turn, until
+    /// one ends. Appends the datagrams to send to `out`.
     pub fn turn(&mut self, out: &mut Vec<Sent>) {
         while self.interleaved.has_room()
             && let Some((engine, mut work)) = self.waiting.pop_front()
@@ -221,7 +222,7 @@ impl<'m> Node<'m> {
                 iterations: work.request.left.min(self.settings.iterations_max),
                 tag: work,
             };
-            // There is room.
+            // There is room, so this cannot fail.
             let _ = self.interleaved.admit(job);
         }
         let mut ended = Vec::new();
@@ -246,7 +247,7 @@ impl<'m> Node<'m> {
         }
     }
 
-    /// Sends a traversal that ended here, or left.
+    /// Sends the result of a traversal that ended here, or forwards one that left.
     fn end(
         &mut self,
         work: Work,
@@ -265,7 +266,8 @@ impl<'m> Node<'m> {
         let visit = request.visit;
         request.made = request.made.saturating_add(iterations);
         request.left = request.left.saturating_sub(iterations);
-        // A region of the list may be absent, too; then the node itself is here.
+        // The status has a second cause: a region of the list may be absent. Then the node itself
+        // is here.
         let leaves =
             status == Status::NoSuchAddress && self.memory.ranges().find(state.0).is_none();
         let goes_on = leaves || status == Status::IterationLimit && request.left > 0;
@@ -287,7 +289,7 @@ impl<'m> Node<'m> {
         out.push(Sent { to: from, datagram });
     }
 
-    /// The message that a request becomes.
+    /// Returns the message that a request becomes.
     fn message(
         &self,
         request: &Message,

@@ -6,10 +6,10 @@ use crate::traversal::{Engine, Status};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How many programs a node keeps for each tenant. Those of all structures of this crate are ten.
+/// Number of programs that a node keeps for each tenant. The structures of this crate have ten.
 const PROGRAMS_MAX: usize = 64;
 
-/// Programs by tenant and hash: no tenant can drive out another's.
+/// Programs by tenant and hash: no tenant can evict another's.
 #[derive(Debug)]
 pub struct Programs {
     engine: fn(Arc<Program>) -> Engine,
@@ -32,7 +32,7 @@ impl Programs {
         }
     }
 
-    /// The program of a hash; `body` are its bytes, or none.
+    /// Returns the engine of the program with a hash; `body` is the program's bytes, or empty.
     pub fn find(
         &mut self,
         tenant: Tenant,

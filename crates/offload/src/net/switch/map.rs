@@ -1,51 +1,52 @@
-//! Which memory node holds which addresses.
+//! The map from addresses to memory nodes.
 
 use crate::wire::{Announcement, Place};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// A table of ranges, which were given, or announced by memory nodes.
+/// A table of ranges that were given, or announced by memory nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
-    /// In the order of their addresses; none overlap.
+    /// The entries in the order of their addresses; none overlap.
     entries: Vec<Entry>,
-    /// The latest announcement of each node.
+    /// The epoch of the latest announcement of each node.
     epochs: HashMap<Place, u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     start: u64,
-    /// Behind the last address.
+    /// The end of the addresses (exclusive).
     end: u64,
     node: Place,
-    /// Of the announcement; a given entry is replaced by none.
+    /// The epoch of the announcement; without one, the entry was given, and no announcement
+    /// replaces it.
     epoch: Option<u32>,
 }
 
-/// The reason why an entry is not taken.
+/// The reason why an entry is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// The text is no entry.
+    /// The text is not an entry.
     #[error("{text} is no entry such as 0x1000-0x2000=192.0.2.7:7000")]
     Text {
-        /// It.
+        /// The text.
         text: String,
     },
-    /// A range is empty, has null, or exceeds 64 bits.
+    /// A range is empty, contains null, or exceeds 64 bits.
     #[error("the range at {start:#x} of {bytes} bytes is empty, has null, or exceeds 64 bits")]
     Extent {
-        /// Its start.
+        /// The start of the range.
         start: u64,
-        /// How long it is.
+        /// Number of its addresses.
         bytes: u64,
     },
-    /// Two nodes have an address, and none of them is known to be the younger one.
+    /// Two nodes have an address, and neither is known to be the newer one.
     #[error("the range at {start:#x} of {node} overlaps one of {other}")]
     Overlap {
-        /// Where the new range begins.
+        /// The start of the new range.
         start: u64,
         /// Its node.
         node: Place,
@@ -55,14 +56,14 @@ pub enum MapError {
 }
 
 impl Map {
-    /// The node of an address.
+    /// Returns the node of an address.
     pub fn find(&self, address: u64) -> Option<Place> {
         let behind = self.entries.partition_point(|entry| entry.start <= address);
         let entry = self.entries.get(behind.checked_sub(1)?)?;
         (address < entry.end).then_some(entry.node)
     }
 
-    /// True of the place of a node in the map.
+    /// Returns true if a node of the map has this place.
     pub fn has_node(&self, place: Place) -> bool {
         self.entries.iter().any(|entry| entry.node == place)
     }
@@ -81,9 +82,9 @@ impl Map {
         Ok(())
     }
 
-    /// Takes what a node announces in place of all that it has announced before. Ranges of nodes
-    /// with a lower epoch make room. Returns whether the map has changed; an older announcement
-    /// than the last one changes nothing.
+    /// Replaces all earlier announcements of a node by this one. Removes ranges of nodes with a
+    /// lower epoch that overlap it. Returns true if the map has changed; an announcement older than
+    /// the last one changes nothing.
     ///
     /// # Errors
     /// See [`MapError`]; the map is as before.
@@ -143,7 +144,7 @@ impl Entry {
     }
 }
 
-/// Lines of ranges and nodes.
+/// Writes lines of ranges and nodes.
 impl fmt::Display for Map {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for entry in &self.entries {
@@ -156,8 +157,8 @@ impl fmt::Display for Map {
     }
 }
 
-/// Entries `START-END=HOST:PORT` between commas or white space; addresses are hexadecimal with
-/// `0x`, or decimal.
+/// Parses entries `START-END=HOST:PORT` between commas or white space; addresses are hexadecimal
+/// with `0x`, or decimal.
 impl FromStr for Map {
     type Err = MapError;
 
@@ -214,7 +215,7 @@ mod tests {
         let next = announcement(6, A, &[(0x2000, 0x1000)]);
         assert_eq!(map.take(&next), Ok(true));
         assert_eq!((map.find(0x1000), map.find(0x2000)), (None, Some(A)));
-        // It was on its way for long.
+        // This announcement was in flight for a long time.
         assert_eq!(map.take(&first), Ok(false));
         assert_eq!(map.find(0x1000), None);
     }

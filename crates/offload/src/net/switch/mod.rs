@@ -1,4 +1,4 @@
-//! The switch: it passes messages on by their address and their caller, and keeps nothing of them.
+//! The switch: it forwards messages by their address and their caller, and keeps no state of them.
 
 mod map;
 
@@ -7,34 +7,34 @@ pub use map::{Map, MapError};
 use crate::wire::{Announcement, Fields, Key, Kind, Place, count_hop};
 use std::fmt;
 
-/// A switch's side of the protocol.
+/// The state machine of a switch.
 #[derive(Debug)]
 pub struct Switch {
     map: Map,
-    /// By which announcements are known; none are taken without.
+    /// The key that authenticates announcements; without it, none are accepted.
     rack: Option<Key>,
     counters: SwitchCounters,
 }
 
-/// Numbers of a switch since it began.
+/// Counters of a switch since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
-    /// Datagrams that came.
+    /// Number of received datagrams.
     pub received: u64,
-    /// Of these: not of this format.
+    /// Number of these that are not of this format.
     pub malformed: u64,
-    /// Of these: requests, passed on to a node.
+    /// Number of requests that were forwarded to a node.
     pub requests: u64,
-    /// Of these: responses, passed on to a caller.
+    /// Number of responses that were forwarded to a caller.
     pub responses: u64,
-    /// Of these: requests whose address no node holds, which went back to their caller.
+    /// Number of requests that were returned to their caller, because no node holds their address.
     pub returned: u64,
-    /// Of these: responses of senders that are no nodes, requests for others without an address
-    /// here, and what was passed on 255 times, dropped.
+    /// Number of dropped datagrams: responses of senders that are not nodes, requests on behalf of
+    /// others without an address here, and messages that were forwarded 255 times.
     pub dropped: u64,
-    /// Of these: announcements that were taken.
+    /// Number of announcements that were accepted.
     pub announced: u64,
-    /// Of these: announcements with another tag, or with ranges of another node.
+    /// Number of announcements with another tag, or with ranges of another node.
     pub refused: u64,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for SwitchCounters {
 }
 
 impl Switch {
-    /// A switch. It takes announcements if it has the rack's key.
+    /// Creates a switch. It accepts announcements if it has the rack's key.
     pub fn new(map: Map, rack: Option<Key>) -> Switch {
         Switch {
             map,
@@ -66,20 +66,21 @@ impl Switch {
         }
     }
 
-    /// The map.
+    /// Returns the map.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// What it has done.
+    /// Returns the counters.
     pub fn counters(&self) -> &SwitchCounters {
         &self.counters
     }
 
-    /// Takes a datagram, and says where it goes on to, if it does. Its hops are counted in place.
+    /// Receives a datagram. Returns its next destination, if it has one, and counts the hop in
+    /// place.
     ///
-    /// A request that no node can take goes back to its caller as it is: the switch has no key to
-    /// say more by.
+    /// A request that no node can take returns to its caller unchanged: the switch has no key for a
+    /// new message.
     pub fn receive(&mut self, from: Place, datagram: &mut [u8]) -> Option<Place> {
         self.counters.received += 1;
         if Announcement::is_one(datagram) {
@@ -100,7 +101,7 @@ impl Switch {
                     self.counters.requests += 1;
                     Some(node)
                 }
-                // A stranger shall not have the switch send to others.
+                // A sender must not be able to make the switch send to others.
                 None if from == caller || self.map.has_node(from) => {
                     self.counters.returned += 1;
                     Some(caller)

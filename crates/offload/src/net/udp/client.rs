@@ -9,7 +9,7 @@ use std::io;
 use std::net::{SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a caller sleeps at most before it looks at its timers.
+/// Longest sleep of a caller before it checks its timers.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A caller with a socket.
@@ -22,11 +22,11 @@ pub struct Client<S = UdpSocket> {
     out: Vec<Sent>,
 }
 
-/// The reason why there is no answer.
+/// The reason why there is no outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The network gave none.
+    /// The network returned none.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The socket is unusable.
@@ -35,10 +35,10 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// A caller at a socket of its own; `change` may change its settings.
+    /// Creates a caller with a socket of its own; `change` may change its settings.
     ///
     /// # Errors
-    /// There is no way to the switch.
+    /// There is no route to the switch.
     pub fn new(
         switch: SocketAddrV4,
         tenant: Tenant,
@@ -55,7 +55,7 @@ impl Client {
 }
 
 impl<S: Datagrams> Client<S> {
-    /// A caller at a socket.
+    /// Creates a caller with a socket.
     pub fn with_socket(socket: S, settings: CallerSettings) -> Client<S> {
         Client {
             socket,
@@ -66,7 +66,7 @@ impl<S: Datagrams> Client<S> {
         }
     }
 
-    /// What it has done.
+    /// Returns the counters.
     pub fn counters(&self) -> &CallerCounters {
         self.caller.counters()
     }

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Something that sends and receives datagrams: a socket, or one with faults in a test.
+/// A sender and receiver of datagrams: a socket, or one with faults in a test.
 pub trait Datagrams {
     /// Sends a datagram, or loses it.
     ///
@@ -19,8 +19,8 @@ pub trait Datagrams {
     /// The socket is unusable.
     fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()>;
 
-    /// Receives a datagram, of which the length and the sender are returned. It waits so long for
-    /// one, or not at all.
+    /// Receives a datagram, and returns its length and its sender. Waits for at most `wait`, or not
+    /// at all.
     ///
     /// # Errors
     /// The socket is unusable.
@@ -34,7 +34,7 @@ pub trait Datagrams {
 impl Datagrams for UdpSocket {
     fn send_datagram(&self, to: Place, datagram: &[u8]) -> io::Result<()> {
         let to = SocketAddr::V4(to.into());
-        // A full queue, an unreachable host and a port that nobody has lose a datagram, as a
+        // A full queue, an unreachable host and a port without a listener lose a datagram, as a
         // network does. Senders repeat it.
         match self.send_to(datagram, to) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => Err(error),
@@ -49,7 +49,7 @@ impl Datagrams for UdpSocket {
     ) -> io::Result<Option<(usize, Place)>> {
         self.set_nonblocking(wait.is_none())?;
         if let Some(wait) = wait {
-            // Zero would mean for ever.
+            // Zero would mean no timeout.
             self.set_read_timeout(Some(wait.max(Duration::from_micros(1))))?;
         }
         match self.recv_from(into) {
@@ -59,7 +59,7 @@ impl Datagrams for UdpSocket {
                 ErrorKind::WouldBlock
                 | ErrorKind::TimedOut
                 | ErrorKind::Interrupted
-                // A datagram that was sent before has found no port.
+                // The errors of a datagram that was sent before and found no receiver.
                 | ErrorKind::ConnectionRefused
                 | ErrorKind::ConnectionReset
                 | ErrorKind::HostUnreachable
@@ -71,7 +71,7 @@ impl Datagrams for UdpSocket {
     }
 }
 
-/// The IPv4 place of a socket.
+/// Returns the IPv4 place of a socket.
 ///
 /// # Errors
 /// The socket has none.
@@ -85,10 +85,11 @@ pub fn place(socket: &UdpSocket) -> io::Result<Place> {
     }
 }
 
-/// A socket by which this machine reaches a place, bound to the address that answers come to.
+/// Creates a socket by which this machine reaches a place, bound to the address at which responses
+/// arrive.
 ///
 /// # Errors
-/// There is no way to the place.
+/// There is no route to the place.
 pub fn socket_towards(place: Place) -> io::Result<UdpSocket> {
     let trial = UdpSocket::bind("0.0.0.0:0")?;
     trial.connect(SocketAddr::V4(place.into()))?;

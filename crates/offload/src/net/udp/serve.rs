@@ -1,4 +1,4 @@
-//! Switches and memory nodes that run until they are told to stop.
+//! The loops of switches and memory nodes, which run until they are stopped.
 
 use super::Datagrams;
 use crate::net::{Node, Switch};
@@ -7,21 +7,21 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a process sleeps at most before it looks whether it is to stop.
+/// Longest sleep of a process before it checks if it must stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// Datagrams between two turns of the traversals in flight.
+/// Largest number of datagrams between two turns of the traversals in flight.
 const DATAGRAMS: usize = 32;
-/// How often a memory node announces its ranges.
+/// Interval of a memory node's announcements.
 const ANNOUNCED_EVERY: Duration = Duration::from_secs(1);
 
-/// Tells a switch which addresses a memory node holds.
+/// The announcement of a memory node's addresses to a switch.
 #[derive(Clone, Debug)]
 pub struct Announcer {
     /// The switch.
     pub switch: Place,
-    /// By which it knows the node.
+    /// The key that authenticates the node.
     pub key: Key,
-    /// What it is told.
+    /// The announcement.
     pub announcement: Announcement,
 }
 
@@ -59,7 +59,7 @@ pub fn serve_node(
                 break;
             }
         }
-        // A look for datagrams takes as long as dozens of iterations.
+        // A check for datagrams takes as long as dozens of iterations.
         if out.is_empty() {
             node.turn(&mut out);
         }
@@ -70,7 +70,7 @@ pub fn serve_node(
     Ok(())
 }
 
-/// Runs a switch until `stop`; `learned` is told when the map has changed.
+/// Runs a switch until `stop`; calls `learned` when the map has changed.
 ///
 /// # Errors
 /// The socket is unusable.
