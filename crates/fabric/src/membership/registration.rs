@@ -50,7 +50,7 @@ pub enum RegistrationEvent {
 #[derive(Debug)]
 pub struct Registration {
     node: Node,
-    /// The sender whose drop ends the thread.
+    /// The sender that ends the thread when it is dropped.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

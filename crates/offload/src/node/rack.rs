@@ -1,4 +1,4 @@
-//! Several memory nodes whose memory this process can access.
+//! Several memory nodes with memory that this process can access.
 
 use super::local::{LocalMemory, TenantMemory};
 use super::ranges::Tenant;

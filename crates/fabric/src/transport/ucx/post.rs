@@ -19,9 +19,9 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Instant;
 
-/// The unit at whose multiples reads and writes are divided, in addresses of the node. On every
-/// transport whose messages the node's processor serves, one message holds one such piece, which is
-/// therefore atomic.
+/// Size of a piece. Reads and writes are divided at multiples of it, in addresses of the node. If
+/// the node's processor serves the messages of a transport, one message holds one such piece, which
+/// is therefore atomic.
 const PIECE_BYTES: u64 = 4096;
 
 /// The verbs of a post in flight. If it is dropped, they finish without it.

@@ -1,4 +1,4 @@
-//! Traversals whose nodes native code reads in place.
+//! Traversals that native code runs on their nodes in place.
 
 use super::{Interleaved, LANES};
 use crate::executor::Lane;
