@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure applications whose data is stored at a memory node: a web service, an ordered table and
-/// a time series, on traversal programs, on paging, and on calls of native code.
+/// Measure applications with data at a memory node: a web service, an ordered table and a time
+/// series, on traversal programs, on paging, and on calls of native code.
 ///
 /// The memory nodes are in this process, and all requests go to them by UDP on the loopback
 /// interface. On several nodes, data is stored in slabs at each of them in turn; programs go from

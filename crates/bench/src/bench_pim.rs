@@ -18,9 +18,9 @@ type Failure = Box<dyn std::error::Error>;
 ///
 /// Both are loaded with the same random keys of 8 bytes, in no order: the map by batches,
 /// crossbeam's skip list by one thread for each core. Then they run the same operations in turns:
-/// uniform gets; and half gets, half updates in place, of keys whose popularity follows Zipf's
-/// distribution, over 2048 segments of the sorted keys (seg-fixed:ALPHA) or over single keys,
-/// scattered (key-zipf:ALPHA). The median of the turns counts. Every result is checked.
+/// uniform gets; and half gets, half updates in place, of keys by Zipf's distribution, over 2048
+/// segments of the sorted keys (seg-fixed:ALPHA) or over single keys, scattered (key-zipf:ALPHA).
+/// The median of the turns counts. Every result is checked.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -267,7 +267,7 @@ impl Bench {
         })
     }
 
-    /// Measures batches. `add` adds an operation whose outcome is the value of its key.
+    /// Measures batches. `add` adds an operation that returns the value of its key.
     fn batches(
         &mut self,
         operation: &'static str,

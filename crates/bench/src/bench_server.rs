@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Measure the server and its rivals: processor time for an operation, and latency.
 ///
 /// All servers run as processes on this machine, without persistence, and are loaded in turn within
-/// the same minute. Processor times are comparable on a machine whose cores are shared; throughput
-/// is comparable only if the load generator does not limit it.
+/// the same minute. Processor times are comparable on a machine with shared cores; throughput is
+/// comparable only if the load generator does not limit it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -23,8 +23,8 @@ type Failure = Box<dyn std::error::Error>;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A text, which is cut into values of 200 to 2,000 bytes, and whose words records are made of;
-    /// gzip is accepted. Without it, records consist of invented words
+    /// A text, which is cut into values of 200 to 2,000 bytes, and gives the words of records; gzip
+    /// is accepted. Without it, records consist of invented words
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
 

@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = modules)]
     modules: Option<u64>,
 
-    /// The text whose words are keys in RADAR's figures 13 and 14, a document a line, also
+    /// The text with the words that are keys in RADAR's figures 13 and 14, a document a line, also
     /// compressed by gzip [default: a generated one]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
@@ -94,8 +94,8 @@ pub(crate) struct Arguments {
     /// also compressed by gzip
     ///
     /// A key is the rest of its line. One in quotation marks has `\xNN` in it for other bytes, as
-    /// in the output of Redis' MONITOR. Keys are there before the first operation, except those
-    /// whose first operation inserts them. 2a, 2d, 2e, 12a and 12b need a workload of the paper's.
+    /// in the output of Redis' MONITOR. Keys are there before the first operation, unless their
+    /// first operation inserts them. 2a, 2d, 2e, 12a and 12b need a workload of the paper's.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "count"])]
     trace: Option<PathBuf>,
 

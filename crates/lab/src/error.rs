@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-/// An error of the lab. Every variant names the offending input and, where there is one, the
-/// remedy.
+/// An error of the lab. Every variant names the offending input and the remedy, if there is one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {

@@ -7,10 +7,10 @@
 //! 256 modules, batches of 250 thousand reads, Zipf (0.99) over 256 segments of the keys: with one
 //! permutation of segments (`seg-fixed`), with another for each batch (`seg-jump`), and with one
 //! that is rotated by 16 segments every 8 batches (`drift`). In the second half of the batches it
-//! prints the share of sampled subranges whose class was predicted right, by the GRU and by both
-//! simple predictors, and for the GRU window by window. It also prints the pointers that a read
-//! follows in a module in the last four batches, including changes of heights. `sweep` has other
-//! numbers of samples, and of batches of a window, each of which is an epoch.
+//! prints the share of sampled subranges with a right prediction of their class, by the GRU and by
+//! both simple predictors, and for the GRU window by window. It also prints the pointers that a
+//! read follows in a module in the last four batches, including changes of heights. `sweep` has
+//! other numbers of samples, and of batches of a window, each of which is an epoch.
 
 use nearfield_core::{Batch, OrderedIndex, Words};
 use nearfield_hardware::modules::Preset;

@@ -1,5 +1,5 @@
-//! brie-tree: a B+-tree whose keys are integers, one thread. It compares the keys of a node with
-//! the vector instructions that the program is compiled for.
+//! brie-tree: a B+-tree of integer keys, one thread. It compares the keys of a node with the vector
+//! instructions that the program is compiled for.
 
 use crate::peer::{only_session, visit_values};
 use crate::{Peer, Session};

@@ -9,7 +9,7 @@ use nearfield_radix::rivals::{Design, Rival, RivalForm};
 /// A rival of this module. `D` is the design, `F` the form of its entries.
 pub struct RivalMap<F, D>(Rival<F, D>);
 
-/// A form of entries whose values stand for numbers. Keys live as long as the program.
+/// A form of entries with values that stand for numbers. Keys live as long as the program.
 pub trait NumberForm: RivalForm {
     /// Calls `lend` with the form's value of a number.
     fn lend<R>(number: u64, lend: impl FnOnce(Self::Value<'_>) -> R) -> R;

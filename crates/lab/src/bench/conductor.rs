@@ -28,7 +28,7 @@ const SMALL_KEYS: usize = 4_000_000;
 pub enum Event<'e> {
     /// A step of the work that has begun.
     Step(String),
-    /// Slices done and in total, of the table at hand.
+    /// Slices done and in total, of the present table.
     Slice(usize, usize),
     /// A table that is finished.
     Table(&'e TableResult),

@@ -16,7 +16,7 @@ pub(super) struct Seat {
     pub(super) loaded: usize,
 }
 
-/// The keys at hand and the maps that hold them.
+/// The present key set and the maps that hold it.
 pub(super) struct Stage {
     pub(super) keys: KeySet,
     pub(super) seats: Vec<Seat>,

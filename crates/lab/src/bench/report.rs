@@ -21,7 +21,7 @@ pub struct Slices {
     pub counters: Option<Counts>,
 }
 
-/// A contestant whose measurement failed.
+/// A contestant that could not be measured because it failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// The setting of the measurement.

@@ -1,4 +1,4 @@
-//! The interface of a paper whose figures are drawn again.
+//! The interface of a paper with figures that are drawn again.
 
 use super::job::Job;
 use super::row::{Claim, Device, Network, Row};

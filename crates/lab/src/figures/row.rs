@@ -130,8 +130,8 @@ impl Quantity {
     }
 }
 
-/// Name of the vertical quantity of spans: the duration of an activity whose start is on the
-/// horizontal axis.
+/// Name of the vertical quantity of spans: the duration of an activity that starts at the
+/// horizontal coordinate.
 pub(super) const LASTS: &str = "lasts";
 
 /// One point of a figure. `threads` of its setting are clients, of all compute nodes together, with
@@ -198,7 +198,7 @@ impl Row {
         }
     }
 
-    /// Creates a point whose height is its rate.
+    /// Creates a point with its rate as the height.
     pub(super) fn rated(figure: &str, peer: &str, x: Quantity, mops: f64, kind: Kind) -> Row {
         Row {
             rate_mops: Some(mops),
@@ -236,8 +236,8 @@ pub struct Work {
     pub batches: u64,
     /// Rounds of a batch: data to all modules, a program in each, data back.
     pub rounds: f64,
-    /// Rounds among those whose input is output of modules in the same batch: data that goes from
-    /// module to module through the host.
+    /// Number of these rounds with input that modules have output in the same batch: data that goes
+    /// from module to module through the host.
     pub rounds_between: f64,
     /// Rounds of the batch that had most, including batches that did not count.
     pub rounds_max: u64,

@@ -124,7 +124,7 @@ impl FigureSession {
             drop(sender);
             let mut figures = request.figures.iter().copied().peekable();
             loop {
-                // Prints the figures whose jobs have all ended, in the order of the figures.
+                // Prints the figures with no job left, in the order of the figures.
                 while let Some(figure) = figures.next_if(|figure| board.has_ended(figure.name)) {
                     board.collect(figure.name, &mut report);
                     report.claims = paper.claims(&report.rows);

@@ -12,7 +12,7 @@ const WALK_LINES: usize = 1 << 16;
 /// Number of lines written between two reports of progress: 64 MiB.
 const REPORT_LINES: usize = 1 << 20;
 
-/// A buffer whose lines form one random cycle, and the start of the next walk on it.
+/// A buffer with lines that form one random cycle, and the start of the next walk on it.
 pub(super) struct Chains {
     buffer: Buffer,
     permutation: Permutation,

@@ -38,7 +38,7 @@ pub struct MachineLimit {
     pub lines_per_second: f64,
     /// Time of one dependent line, in nanoseconds: that of a single chain.
     pub latency_ns: f64,
-    /// The smallest number of chains whose rate is within 3 % of the best.
+    /// The smallest number of chains with a rate within 3 % of the best.
     pub chains: usize,
     /// Size of the buffer.
     pub buffer_bytes: u64,

@@ -50,7 +50,7 @@ pub struct Hops {
     pub crossings: f64,
     /// Microseconds of a scan through the switch: the median.
     pub through_switch_us: f64,
-    /// Microseconds of a scan whose nodes return traversals to the caller: the median.
+    /// Microseconds of a scan if nodes return traversals to the caller: the median.
     pub returning_us: f64,
     /// The factor by which the latency through the switch is lower: the median of the rounds.
     pub gain: f64,

@@ -15,7 +15,7 @@ pub struct BenchMemory {
 }
 
 impl BenchMemory {
-    /// Creates a node whose memory is in large pages as far as the system grants them.
+    /// Creates a node with memory in large pages, as far as the system grants them.
     pub fn new(bytes: u64) -> Result<BenchMemory, OffloadError> {
         static NODES: AtomicU32 = AtomicU32::new(0);
         let number = NODES.fetch_add(1, Ordering::Relaxed);

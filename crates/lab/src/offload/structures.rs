@@ -1,4 +1,4 @@
-//! A hash table and a binary tree whose nodes are spread over memory.
+//! A hash table and a binary tree with nodes that are spread over memory.
 
 use super::by_hand::{self, Walk};
 use nearfield_offload::node::{Permission, Range, RangeError, Ranges, Tenant};
@@ -133,8 +133,8 @@ impl Structure {
             let node = if get(words, bucket, chain::USED) == 0 {
                 bucket
             } else {
-                // Entries whose bucket is taken go to the second half, in another order than that
-                // of their buckets.
+                // If its bucket is taken, an entry goes to the second half. The order there differs
+                // from that of the buckets.
                 let half = self.places / 2;
                 let node = address(half + spread(overflow, half));
                 overflow += 1;

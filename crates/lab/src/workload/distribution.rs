@@ -18,7 +18,7 @@ pub enum Distribution {
     Uniform,
     /// The key of rank r, counted from 1, in proportion to r^-θ. Ranks are scattered over the keys
     /// by a permutation, so that hot keys are not neighbours. YCSB scatters by a hash instead
-    /// (`ScrambledZipfianGenerator`); there, keys whose hashes collide add up and others are never
+    /// (`ScrambledZipfianGenerator`); there, keys with colliding hashes add up and others are never
     /// chosen, so that the distribution is no longer Zipf's. θ is 0 to 100.
     Zipf(f64),
     /// Zipf with θ = 0.99 by age: the key inserted last is the hottest, and before the first

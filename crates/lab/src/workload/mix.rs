@@ -147,7 +147,8 @@ impl Mix {
     }
 
     /// Returns its default distribution of keys: as published for YCSB's mixes; uniform for
-    /// DCART's, whose reported load of one prefix agrees with that prefix's share of the keys.
+    /// DCART's, because their reported load of one prefix agrees with that prefix's share of the
+    /// keys.
     #[must_use]
     pub fn distribution_default(self) -> Distribution {
         match self {

@@ -258,7 +258,7 @@ impl ThreadPlan<'_> {
 /// The operations of one thread, 8 bytes each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpStream {
-    /// From the top: 3 bits kind, 7 bits length of a scan, 54 bits position.
+    /// The packed operations. From the top: 3 bits kind, 7 bits length of a scan, 54 bits position.
     packed: Vec<u64>,
 }
 

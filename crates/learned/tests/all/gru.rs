@@ -15,8 +15,8 @@ fn scale() -> Scale {
     }
 }
 
-/// Creates samples of subranges whose hotness alternates from batch to batch between that of two
-/// classes: a model that predicts no change is always wrong.
+/// Creates samples of subranges with hotness that alternates from batch to batch between that of
+/// two classes: a model that predicts no change is always wrong.
 fn alternating(count: usize, seed: u64) -> Vec<Sample> {
     let random = &mut SmallRng::seed_from_u64(seed);
     let hot = [0x20, 0xf00];

@@ -1,4 +1,4 @@
-//! Tests that an index whose heights the unit predicts returns the same as one without.
+//! Tests that an index with heights from the unit returns the same as one without.
 
 use nearfield_core::Words;
 use nearfield_hardware::modules::Preset;

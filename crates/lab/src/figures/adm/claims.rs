@@ -14,8 +14,8 @@ enum Source {
     Points(Placement, Placement),
     /// The least ratio of the two shares, over benches and types.
     Share(Placement, Placement),
-    /// The relative difference by which `one` is below `other`, in the panels of a figure whose
-    /// names begin with the second string: the mean over benches and types.
+    /// The relative difference by which `one` is below `other`, in panels of a figure: those with
+    /// names that begin with the second string. The mean over benches and types.
     Less(&'static str, &'static str, Placement, Placement),
     /// The ratio of `other`'s latency to `one`'s in a panel of figure `memories`: the mean over
     /// benches and types.
@@ -114,8 +114,8 @@ fn ours(rows: &[Row], source: Source) -> Option<f64> {
     }
 }
 
-/// Computes a number for each point that two placements have in the panels of a figure whose names
-/// begin with `panel`. Figure `memories` has energies, too; only its latencies count.
+/// Computes a number for each point that two placements have in panels of a figure: those with
+/// names that begin with `panel`. Figure `memories` has energies, too; only its latencies count.
 fn pairs(
     rows: &[Row],
     figure: &str,

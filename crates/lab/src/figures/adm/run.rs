@@ -30,7 +30,7 @@ pub(super) struct Outcome {
 
 /// Number of parts of a run for which a share is recorded.
 pub(super) const PARTS: usize = 20;
-/// Number of successive requests whose lines the model of memory executes.
+/// Number of successive requests of a window; the model of memory executes their lines.
 const WINDOW: usize = 100;
 const READ: usize = 0;
 const WRITE: usize = 1;

@@ -4,7 +4,7 @@ use crate::error::LabError;
 use crate::figures::paper;
 use serde::{Deserialize, Serialize};
 
-/// Number of objects and requests, and the share of them whose lines the model of memory executes.
+/// Number of objects and requests, and of the lines among them that the model of memory executes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// Number of objects, in place of the paper's 100,000.

@@ -15,7 +15,7 @@ use nearfield_hardware::network::{Parameters, Preset};
 const CLIENTS: usize = 640;
 /// The divisor of the keys that gives the operations which warm a point.
 const LOAD_PART: usize = 6;
-/// The workloads whose ratios are claims. Those that are mixtures of others come last: B has the
+/// The workloads that claims refer to. Those that are mixtures of others come last: B has the
 /// requests of C and of A, D those of C and of LOAD.
 const WORKLOADS: [Mix; 5] = [Mix::YcsbC, Mix::YcsbA, Mix::YcsbE, Mix::YcsbB, Mix::YcsbD];
 /// Number of workloads of a coarse run, the first ones.

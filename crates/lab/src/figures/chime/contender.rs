@@ -123,7 +123,7 @@ impl Contender {
         })
     }
 
-    /// Creates CHIME whose clients wait for locks as ours do.
+    /// Creates CHIME with clients that wait for locks as ours do.
     pub(super) fn chime_backing_off(sizes: &Sizes) -> Contender {
         let name = "chime, back-off";
         Contender::tree(name, sizes, chime::Options::chime(), |options| {
@@ -319,7 +319,7 @@ impl Contender {
         ]
     }
 
-    /// Returns the indexes whose values are stored outside their leaves.
+    /// Returns the indexes with values stored outside their leaves.
     pub(super) fn of_variable_length(sizes: &Sizes) -> Vec<Contender> {
         let sizes = Sizes {
             value_bytes: POINTER_BYTES,

@@ -127,8 +127,7 @@ impl<const FARM: bool> Scheme for Hops<FARM> {
         let Some(mut distance) = free else {
             return false;
         };
-        // Hops move the free slot closer: each moves the farthest key whose neighborhood includes
-        // it.
+        // Hops move the free slot closer. Each moves the farthest key that may be in the free slot.
         while distance >= self.read {
             let target = (home + distance) % slots;
             let source = (distance - self.read + 1..distance).find(|&source| {

@@ -1,5 +1,5 @@
-//! An index whose values are stored outside it, each in a block of its own that an entry points to.
-//! The paper's figures 13 and 18d store values of any length like this.
+//! An index with values stored outside it, each in a block of its own that an entry points to. The
+//! paper's figures 13 and 18d store values of any length like this.
 //!
 //! ```text
 //! block | length of the rest of the key 8 | length of the value 8 | value |

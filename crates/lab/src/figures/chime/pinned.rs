@@ -1,4 +1,4 @@
-//! Small runs whose results are pinned.
+//! Small runs with pinned results.
 
 use super::contender::{Contender, Sizes};
 use super::point::{Point, warming};
@@ -18,7 +18,7 @@ const CLIENTS: usize = 160;
 const MANY: usize = 640;
 /// Number of clients of one compute node.
 const OF_ONE_NODE: usize = 4;
-/// Name of the figure whose point is run with changed constants.
+/// Name of the figure with a point that is run with changed constants.
 const READS: &str = "reads";
 
 /// Returns a scale with few keys and operations.

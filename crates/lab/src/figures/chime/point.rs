@@ -26,7 +26,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Creates a point whose height is the throughput.
+    /// Creates a point with the throughput as its height.
     pub(super) fn rate(panel: impl Into<String>, x: Quantity, outcome: &Outcome) -> Place {
         Place {
             panel: panel.into(),
@@ -37,7 +37,7 @@ impl Place {
 }
 
 impl Point {
-    /// Creates a phase whose throughput is plotted over a quantity that is known beforehand.
+    /// Creates a phase with a point of throughput over a quantity that is known beforehand.
     pub(super) fn rate(panel: impl Into<String>, x: Quantity, phase: Phase) -> Point {
         let panel = panel.into();
         Point {

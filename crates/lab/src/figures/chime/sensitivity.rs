@@ -12,7 +12,7 @@ use crate::workload::{Distribution, Mix};
 /// Number of clients of the paper.
 const CLIENTS: usize = 640;
 
-/// Returns the contenders whose sizes the paper varies.
+/// Returns the contenders; the paper varies their sizes.
 fn contenders(sizes: &Sizes) -> [Contender; 5] {
     [
         Contender::chime(sizes),

@@ -22,7 +22,7 @@ pub(super) trait System {
     /// techniques, without the caches of compute nodes.
     fn tree(&self) -> String;
 
-    /// Creates a compute node whose cache is empty.
+    /// Creates a compute node with an empty cache.
     ///
     /// # Errors
     /// The index is not possible.

@@ -23,7 +23,7 @@ const SHORTCUT_BYTES: usize = 128 << 10;
 pub(super) enum Contender {
     /// The adaptive radix tree with optimistic lock coupling.
     Art,
-    /// The same with ROWEX, whose readers never restart.
+    /// The same with ROWEX, in which readers never restart.
     Rowex,
     /// SMART for shared memory.
     Smart,
@@ -155,8 +155,8 @@ impl Run<'_> {
     }
 
     /// Repeats `chunk` over all operations, on all threads, and returns the median rate. `chunk`
-    /// returns the time that counts, and the number of operations whose key was absent. That number
-    /// must be 0 if the load keeps its keys.
+    /// returns the time that counts, and the number of operations on absent keys. That number must
+    /// be 0 if the load keeps its keys.
     fn rate(
         &self,
         chunk: impl Fn(&[(u32, Action)]) -> Result<(Duration, u64), nearfield_core::Error> + Sync,

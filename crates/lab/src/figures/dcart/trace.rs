@@ -32,8 +32,7 @@ struct Key {
     is_loaded: bool,
 }
 
-/// Reads a trace. Keys exist before the first operation, except those whose first operation inserts
-/// them.
+/// Reads a trace. Keys exist before the first operation, unless their first operation inserts them.
 ///
 /// # Errors
 /// `File` if it cannot be opened, `Trace` if it does not parse, `OutOfRange` if it has no

@@ -229,7 +229,7 @@ impl Load {
         self.loaded == self.keys() && !self.operations.iter().any(removes)
     }
 
-    /// Turns writes into inserts of the last tenth of the keys, as long as there are some.
+    /// Turns writes into inserts of the last tenth of the keys, until none of these is left.
     pub(super) fn inserting(mut self) -> Load {
         let keys = self.keys();
         self.loaded = keys - keys / 10;

@@ -1,10 +1,10 @@
 //! pulse (ASPLOS 2025): its figures and tables, from a model of its accelerator, of its rivals and
 //! of the network between them.
 //!
-//! A load creates queries of an application, whose data are generated when they are read (`data/`).
-//! Each query is a traversal of a verified program (`programs.rs`), which the models of
-//! `nearfield_hardware::accelerator` carry out (`nearfield_offload::modelled`). Every result is
-//! checked. All of it is modelled.
+//! A load creates queries of an application. The application's data are generated when they are
+//! read (`data/`). Each query is a traversal of a verified program (`programs.rs`), which the
+//! models of `nearfield_hardware::accelerator` carry out (`nearfield_offload::modelled`). Every
+//! result is checked. All of it is modelled.
 
 mod applications;
 mod claims;

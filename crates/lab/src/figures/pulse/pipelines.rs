@@ -114,8 +114,8 @@ fn memory_pipelines(design: Design) -> Quantity {
 }
 
 /// Returns the time that a request holds its workspace at full throughput, and the parts of it for
-/// a fetch and for logic. The paper's time follows from its throughput: as many requests are in
-/// flight as there are workspaces.
+/// a fetch and for logic. The paper's time follows from its throughput: the number of requests in
+/// flight is that of the workspaces.
 fn held(design: Design, usage: &Usage) -> Vec<Quantity> {
     let each = |time: Time, count: u64| time.as_nanoseconds() / count.max(1) as f64;
     let parts = usage.breakdown;

@@ -48,8 +48,8 @@ pub(super) fn patterns(figure: &Figure, scale: &Scale) -> Vec<Job> {
 }
 
 /// Creates the job of appendix figure 3b: latency by the part of requests that change data. A new
-/// node whose region is not in the request takes two more round trips (appendix C.2); a list of one
-/// node measures a round trip.
+/// node takes two more round trips if its region is not in the request (appendix C.2); a list of
+/// one node measures a round trip.
 pub(super) fn changes(figure: &Figure, scale: &Scale) -> Vec<Job> {
     let (figure, scale) = (figure.name, scale.clone());
     let parts = [0, 25, 50, 75, 100];
@@ -120,7 +120,7 @@ pub(super) fn allocations(figure: &Figure, scale: &Scale) -> Vec<Job> {
     jobs
 }
 
-/// Returns the applications, on one memory node, whose energy is compared.
+/// Returns the applications, on one memory node, for the comparison of energies.
 pub(super) fn of_energy() -> [Application; 3] {
     [WEB_SERVICE, super::applications::WIRED_TIGER, btrdb(1)]
 }

@@ -272,7 +272,7 @@ fn nearfield(Size { modules, keys }: Size) -> Options {
     Options::nearfield_for(modules, keys)
 }
 
-/// Range-partition whose gets search its lists, as those of all others do.
+/// Range-partition with gets that search its lists, as those of all others do.
 pub(super) const RANGE_PARTITION: Contender = Contender::new("range-partition", |device, _| {
     Box::new(RangePartition::with_gets(device, Gets::Tree))
 });
@@ -287,7 +287,7 @@ pub(super) const JUMP_PUSH: Contender = Contender::new("jump-push", |device, _| 
     Box::new(JumpPush::new(device, jump_push::Options::default()))
 });
 
-/// PIM-tree whose gets search its tree.
+/// PIM-tree with gets that search its tree.
 pub(super) const PIM_TREE: Contender = Contender::new("pim-tree", |device, _| {
     Box::new(TreeGets(PimTree::new(device)))
 });

@@ -47,7 +47,7 @@ pub(super) fn panel(samples: usize, skew: &Skew) -> String {
     }
 }
 
-/// The skew whose hot keys do not change.
+/// The skew with unchanging hot keys.
 pub(super) const STEADY: Skew = Skew::Fixed(DEGREE);
 
 /// Returns the numbers of batches that do not count and that count: whole windows of any length
@@ -147,8 +147,8 @@ struct Done {
 }
 
 impl Done {
-    /// Returns the number of samples in the batches that counted, and the numbers of those whose
-    /// class was predicted right.
+    /// Returns the number of samples in the batches that counted, and for each predictor the number
+    /// of those with a rightly predicted class.
     fn accuracy(&self) -> Accuracy {
         let all = &self.report.accuracy;
         let mut sums = Accuracy::default();

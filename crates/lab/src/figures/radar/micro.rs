@@ -118,8 +118,7 @@ fn footprint(outcome: &Outcome, name: &str, degree: f64, rows: &mut Vec<Row>) {
     }
 }
 
-/// Returns the size of runs whose results are pinned: 16 modules with the paper's number of keys
-/// for 16 modules.
+/// Returns the size of pinned runs: 16 modules with the paper's number of keys for 16 modules.
 #[cfg(test)]
 pub(in crate::figures) fn pinned_scale() -> Scale {
     Scale {

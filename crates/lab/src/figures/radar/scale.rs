@@ -24,7 +24,7 @@ pub struct Scale {
     pub batches: usize,
     /// True if axes have a few points only.
     pub coarse: bool,
-    /// The text whose words are keys; `None` for a generated one.
+    /// The text with the words that are keys; `None` for a generated one.
     pub text: Option<PathBuf>,
     /// The seed of everything random.
     pub seed: u64,

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
-/// Number of segments of the sorted keys that Zipf's distribution is over, as in RADAR's paper,
+/// Number of segments of the sorted keys that Zipf's distribution covers, as in RADAR's paper,
 /// which has as many modules.
 const SEGMENTS: usize = 2048;
 /// Number of batches of operations, which are made before the clock starts. They are repeated when

@@ -120,7 +120,7 @@ enum Expected {
     Value(Option<u64>),
     Applied(Option<u64>),
     Entry(Option<(u64, u64)>),
-    /// At least this number of entries, which existed before the batch, between two keys.
+    /// Entries that existed before the batch, between two keys: at least this number.
     Entries {
         from: u64,
         to: u64,

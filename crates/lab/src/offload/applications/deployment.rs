@@ -48,7 +48,7 @@ pub(super) trait Deployment: Send {
     /// Reads or writes bytes.
     fn access(&mut self, address: u64, then: Then<'_>) -> Result<(), DeploymentError>;
 
-    /// Runs a query, and reads or writes the bytes whose address is in a word of its result.
+    /// Runs a query, and reads or writes the bytes at the address in a word of its result.
     fn run_then(
         &mut self,
         query: &Query,
@@ -60,7 +60,7 @@ pub(super) trait Deployment: Send {
         Ok(outcome)
     }
 
-    /// Inserts an entry into a tree, whose lock the caller holds.
+    /// Inserts an entry into a tree. The caller holds the tree's lock.
     fn insert(&mut self, tree: &mut BPlusTree, key: u64, value: u64)
     -> Result<(), DeploymentError>;
 

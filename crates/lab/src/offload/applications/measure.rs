@@ -39,7 +39,7 @@ impl Way {
         Way::Rpc,
         Way::CachedRpc,
     ];
-    /// The ways for requests without a key, whose results cannot be cached by key.
+    /// The ways for requests without a key: their results cannot be cached by key.
     pub(super) const WITHOUT_KEYS: [Way; 4] =
         [Way::Programs, Way::Returning, Way::Paging, Way::Rpc];
 

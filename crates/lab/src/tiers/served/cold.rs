@@ -12,7 +12,7 @@ use serde::Serialize;
 /// The ratio of the values to the memory for values, in bytes. There is memory for all keys
 /// besides.
 const TIMES: u64 = 10;
-/// Percentage of keys whose values are pinned in memory.
+/// Percentage of keys with values that are pinned in memory.
 const HOT_PERCENT: u64 = 1;
 /// Clients that read values in memory.
 const HOT: Shape = Shape {

@@ -147,7 +147,7 @@ fn write(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// A generator of keys by Zipf's distribution, whose ranks are scattered over the keys.
+/// A generator of keys by Zipf's distribution. It scatters ranks over the keys.
 struct Drawn {
     zipf: Zipf<f64>,
     scatter: Permutation,

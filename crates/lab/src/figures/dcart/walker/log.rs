@@ -13,7 +13,7 @@ pub(super) enum Event {
     Write { address: usize, bytes: u32 },
     /// A node that is removed.
     Replaced(usize),
-    /// A key that is in another leaf now, or whose leaf is below another node.
+    /// A key that is in another leaf now, or in a leaf below another node.
     Moved { target: usize, parent: usize },
 }
 

@@ -1,4 +1,4 @@
-//! Trees whose walks are recorded as the accelerator would make them: the paper's, and Nearfield's.
+//! Trees that record their walks as the accelerator would make them: the paper's, and Nearfield's.
 //!
 //! A tree executes a batch in this process and reports to a [`Log`]. Its nodes get places on the
 //! card, so that each operation becomes a [`Walk`] over the card's memory.
@@ -31,7 +31,7 @@ pub(super) enum Changed {
     Removed,
 }
 
-/// A tree whose walks are recorded.
+/// A tree that records its walks.
 pub(super) trait Walker: Default {
     /// The form of its entries.
     type Form: Entries;

@@ -31,7 +31,7 @@ pub(super) const NODE_BYTES: u64 = 256;
 /// The content of a node.
 pub(super) type Image = [u8; NODE_BYTES as usize];
 
-/// Data whose bytes are computed from their addresses.
+/// Data with bytes that are computed from their addresses.
 pub(super) trait Data {
     /// Returns the bytes of the node at an address, if there is one.
     fn image(&self, address: u64) -> Option<Image>;

@@ -1,6 +1,6 @@
-//! WiredTiger's table: a B+ tree whose keys were inserted in random order.
+//! WiredTiger's table: a B+ tree of keys that were inserted in random order.
 //!
-//! Random insertion leaves leaves about 70 % full: 6.26 keys and 7.4 children on the average, which
+//! Random insertion leaves leaves about 70 % full: 6.26 keys and 7.4 children on average, which
 //! give the paper's 92.4 million nodes at 500 million keys, and its ten levels. Nodes next to each
 //! other were created at unrelated times, so the order of their creation is random.
 

@@ -1,4 +1,4 @@
-//! BTrDB's series: a B+ tree whose keys were inserted in ascending order. A key is the time of a
+//! BTrDB's series: a B+ tree of keys that were inserted in ascending order. A key is the time of a
 //! measurement of a phasor that is measured 120 times a second.
 //!
 //! A full node splits into a left half, which never changes again, and a right one, which grows. So

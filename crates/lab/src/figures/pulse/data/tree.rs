@@ -18,7 +18,7 @@ pub(super) struct Place {
     pub index: u64,
 }
 
-/// A tree whose nodes are computed from their positions.
+/// A tree with nodes that are computed from their positions.
 pub(super) trait Shape {
     /// Returns the number of nodes of a level.
     fn count(&self, level: u32) -> u64;

@@ -225,7 +225,7 @@ mod tests {
     fn what_comes_as_commands_is_done_as_if_it_were_called() {
         let (served, called) = (index(), index());
         let mut clients = Clients::of_index("front", Arc::clone(&served)).unwrap();
-        // A SET is unconditional, so only updates whose comparison succeeds can be sent.
+        // A SET is unconditional, so only updates with a comparison that succeeds can be sent.
         for number in [1, 3, 5] {
             let (mut sent, mut executed) = (batch(number), batch(number));
             let took = clients.execute(&mut sent).unwrap();
