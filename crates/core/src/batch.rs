@@ -13,10 +13,9 @@ const MAX_OPERATIONS: usize = 1 << 24;
 /// An ordered list of operations that an index executes together, and, after that, their
 /// outcomes in the same order.
 ///
-/// The methods that add an operation answer its position, which [`outcome`](Batch::outcome)
-/// takes. An operation that cannot be added as it is (a key too long, say) keeps its position
-/// and fails alone, with an [`Outcome::Failed`]. A batch can be cleared and filled again, which
-/// keeps its memory.
+/// The methods that add an operation return its position, which [`outcome`](Batch::outcome) takes.
+/// An operation that is invalid (its key is too long, say) keeps its position and fails alone, with
+/// an [`Outcome::Failed`]. A batch can be cleared and filled again, which keeps its memory.
 ///
 /// ```
 /// use nearfield_core::{Batch, Bytes, Outcome};
@@ -29,7 +28,7 @@ const MAX_OPERATIONS: usize = 1 << 24;
 #[derive(Clone, Debug)]
 pub struct Batch<F: Form> {
     operations: Vec<Operation<F>>,
-    /// Why operations were refused as they were added, by position.
+    /// Errors of the operations that were refused when they were added, by position.
     refusals: Vec<(usize, Error)>,
     sides: Sides<F>,
     input: F::Arena,
@@ -39,7 +38,7 @@ pub struct Batch<F: Form> {
 /// The bounds of a scan, the lower one first.
 type Bounds<F> = (Bound<<F as Form>::StoredKey>, Bound<<F as Form>::StoredKey>);
 
-/// The parts of operations besides keys and values.
+/// The parts of operations that are stored apart from them: compared values, and bounds of scans.
 #[derive(Clone, Debug)]
 struct Sides<F: Form> {
     previous: Vec<Option<F::StoredValue>>,
@@ -89,19 +88,19 @@ impl<F: Form> Batch<F> {
         }
     }
 
-    /// The number of operations.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// True if there is no operation.
+    /// Returns true if there is no operation.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Allows an index to copy no more than the first `bytes` bytes of the values that inserts and
-    /// removes replace. Their outcomes then hold so much of them, or more. For callers that would
-    /// not look at the rest; holds until it is called again.
+    /// Allows an index to copy only the first `bytes` bytes of the values that inserts and removes
+    /// replace. Their outcomes then hold at least these bytes. For callers that do not read the
+    /// rest. Applies until the next call, also after [`clear`](Batch::clear).
     ///
     /// ```
     /// use nearfield_core::{Batch, Bytes};
@@ -118,7 +117,7 @@ impl<F: Form> Batch<F> {
         self.outcomes.replaced_bytes = bytes;
     }
 
-    /// How many bytes of a value that is replaced the outcomes have to hold; see
+    /// Returns the number of bytes of a replaced value that the outcomes must hold; see
     /// [`cut_replaced`](Batch::cut_replaced).
     pub fn replaced_bytes(&self) -> usize {
         self.outcomes.replaced_bytes
@@ -141,7 +140,8 @@ impl<F: Form> Batch<F> {
         self.push(operation)
     }
 
-    /// Adds an insert: sets the value whether or not the key is present; answers the old value.
+    /// Adds an insert, which sets the value whether or not the key is present. Its outcome is the
+    /// old value.
     #[inline]
     pub fn insert(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> usize {
         let operation = self
@@ -150,8 +150,8 @@ impl<F: Form> Batch<F> {
         self.push(operation)
     }
 
-    /// Adds an update: sets the value only if the value before equals `previous`, where `None`
-    /// stands for an absent key.
+    /// Adds an update, which sets the value only if the old value equals `previous`. `None` stands
+    /// for an absent key.
     pub fn update(
         &mut self,
         key: F::Key<'_>,
@@ -171,7 +171,7 @@ impl<F: Form> Batch<F> {
         self.push(operation)
     }
 
-    /// Adds a remove; answers the old value.
+    /// Adds a remove. Its outcome is the old value.
     pub fn remove(&mut self, key: F::Key<'_>) -> usize {
         let operation = F::store_key(&mut self.input, key).map(|key| Operation::Remove { key });
         self.push(operation)
@@ -201,8 +201,8 @@ impl<F: Form> Batch<F> {
         self.push(operation)
     }
 
-    /// Adds a scan of the entries between two bounds, at most `limit` of them, counted and
-    /// listed from the end where `direction` begins.
+    /// Adds a scan of the entries between two bounds: at most `limit` of them, from the end where
+    /// `direction` begins.
     pub fn scan(
         &mut self,
         low: Bound<F::Key<'_>>,
@@ -221,7 +221,7 @@ impl<F: Form> Batch<F> {
         self.push(operation)
     }
 
-    /// The outcome of the operation at `position`.
+    /// Returns the outcome of the operation at `position`.
     ///
     /// # Panics
     /// If there is no operation at `position`.
@@ -239,8 +239,9 @@ impl<F: Form> Batch<F> {
         }
     }
 
-    /// The value that an operation on one key at `position` has met; `None` for an absent key, for
-    /// other operations and for operations that failed. Cheaper than [`outcome`](Batch::outcome).
+    /// Returns the value that the operation on one key at `position` found. Returns `None` for an
+    /// absent key, for other operations and for operations that failed. Cheaper than
+    /// [`outcome`](Batch::outcome).
     #[inline]
     pub fn value(&self, position: usize) -> Option<F::Value<'_>> {
         match self.outcomes.at(position)? {
@@ -251,8 +252,8 @@ impl<F: Form> Batch<F> {
         }
     }
 
-    /// The entries that a scan at `position` has met, without collecting them; empty for other
-    /// operations.
+    /// Returns the entries that the scan at `position` found, without collecting them; none for
+    /// other operations.
     pub fn entries(
         &self,
         position: usize,
@@ -264,8 +265,8 @@ impl<F: Form> Batch<F> {
         self.outcomes.entries.read(start as usize, count as usize)
     }
 
-    /// Gives an index the two halves of the batch: the operations to read and the outcomes to
-    /// write, all of them pending again except those of refused operations.
+    /// Splits the batch for an index into the operations to read and the outcomes to write. All
+    /// outcomes are pending again except those of refused operations.
     ///
     /// # Errors
     /// `BatchTooLarge`, and no outcome is changed.
@@ -283,7 +284,7 @@ impl<F: Form> Batch<F> {
         ))
     }
 
-    /// The operations to read, for an index that plans ahead. Changes no outcome.
+    /// Returns the operations to read, for an index that plans ahead. No outcome changes.
     ///
     /// # Errors
     /// `BatchTooLarge`.
@@ -296,9 +297,9 @@ impl<F: Form> Batch<F> {
         })
     }
 
-    /// As [`begin`](Batch::begin), for one of several threads that execute some of the operations
-    /// each: its output goes to `outcomes`, where all is pending again, until
-    /// [`join`](Batch::join).
+    /// Begins a batch as [`begin`](Batch::begin) does, for one of several threads that each execute
+    /// some of the operations. Its output goes to `outcomes`, which are reset to pending and stay
+    /// apart until [`join`](Batch::join).
     ///
     /// # Errors
     /// `BatchTooLarge`.
@@ -313,11 +314,11 @@ impl<F: Form> Batch<F> {
     }
 
     /// Joins the outcomes that several threads have written after
-    /// [`begin_apart`](Batch::begin_apart), each for other operations; they replace the former
+    /// [`begin_apart`](Batch::begin_apart), each for operations of its own. They replace the former
     /// outcomes of the batch. Those of the first thread are moved, those of the others are copied.
     ///
     /// # Panics
-    /// If `parts` are of another batch, which has fewer operations.
+    /// If `parts` belong to a batch with a different number of operations.
     pub fn join(&mut self, parts: &mut [Outcomes<F>]) {
         let Some((first, others)) = parts.split_first_mut() else {
             return;
@@ -345,7 +346,7 @@ impl<F: Form> Batch<F> {
         Ok(())
     }
 
-    /// Writes the outcomes of operations that were refused as they were added.
+    /// Marks as failed the operations that were refused when they were added.
     fn refuse(&mut self) {
         for (position, error) in &self.refusals {
             self.outcomes.stored[*position] = StoredOutcome::Failed(Box::new(error.clone()));
@@ -384,8 +385,8 @@ impl<F: Form> Batch<F> {
     }
 }
 
-/// Operations on bytes that the batch has already, so that a caller who receives keys and values
-/// with other bytes between them copies all of them at once.
+/// Operations on bytes that are already in the batch. A caller that receives keys and values with
+/// other bytes between them can so copy all of them at once.
 ///
 /// ```
 /// use nearfield_core::{Batch, Bytes, Operation, Span};
@@ -412,22 +413,22 @@ impl Batch<Bytes> {
         Span::store(&mut self.input, bytes)
     }
 
-    /// Where the bytes that are staged next will begin.
+    /// Returns the offset at which the next staged bytes will begin.
     #[inline]
     pub fn staged_end(&self) -> usize {
         self.input.len()
     }
 
-    /// Bytes of the batch.
+    /// Returns bytes of the batch.
     ///
     /// # Panics
-    /// If `span` lies beyond what was staged. So do the methods below.
+    /// If `span` lies beyond the staged bytes. The methods below panic likewise.
     #[inline]
     pub fn staged(&self, span: Span) -> &[u8] {
         span.load(&self.input)
     }
 
-    /// Bytes of the batch, to be changed before an operation on them is added.
+    /// Returns staged bytes of the batch, which may be changed until an operation on them is added.
     #[inline]
     pub fn staged_mut(&mut self, span: Span) -> &mut [u8] {
         &mut self.input[span.start()..][..span.length()]
@@ -467,15 +468,15 @@ impl Batch<Bytes> {
     }
 }
 
-/// Outcomes of a batch's operations, by position, with the bytes that they refer to.
+/// The outcomes of a batch's operations, by position, with the bytes that they refer to.
 ///
 /// Outside a batch they are the output of one of several threads; see [`Batch::begin_apart`].
 #[derive(Clone, Debug)]
 pub struct Outcomes<F: Form> {
-    /// Those past `live` are left over, to be overwritten.
+    /// The outcomes. Those from index `live` on are left over and will be overwritten.
     stored: Vec<StoredOutcome<F>>,
     live: usize,
-    /// How many bytes of a value that is replaced have to be held.
+    /// Number of bytes of a replaced value that must be held.
     replaced_bytes: usize,
     entries: F::Entries,
     arena: F::Arena,
@@ -511,7 +512,7 @@ impl<F: Form> Outcomes<F> {
         self.live = operations;
     }
 
-    /// The stored outcome at a position, `None` if the operation has not begun.
+    /// Returns the stored outcome at a position, `None` if the operation has not begun.
     #[inline]
     fn at(&self, position: usize) -> Option<&StoredOutcome<F>> {
         self.stored[..self.live].get(position)
@@ -530,7 +531,7 @@ impl<F: Form> Outcomes<F> {
         F::load_value(&self.arena, stored)
     }
 
-    /// The outcome at a position, `None` if nothing has been begun there.
+    /// Returns the outcome at a position, `None` if there is none yet.
     fn read(&self, position: usize) -> Option<Outcome<'_, F>> {
         let value = |stored: &F::StoredValue| Some(self.load_value(*stored));
         Some(match self.at(position)? {
@@ -565,7 +566,7 @@ pub struct Input<'b, F: Form> {
     arena: &'b F::Arena,
 }
 
-// Derived, these would ask for an arena that can be copied.
+// The impls are written out because derived ones would require an arena that can be copied.
 impl<F: Form> Clone for Input<'_, F> {
     fn clone(&self) -> Self {
         *self
@@ -575,7 +576,7 @@ impl<F: Form> Clone for Input<'_, F> {
 impl<F: Form> Copy for Input<'_, F> {}
 
 impl<'b, F: Form> Input<'b, F> {
-    /// All operations, in order.
+    /// Returns all operations, in order.
     #[inline]
     pub fn operations(&self) -> &'b [Operation<F>] {
         self.operations
@@ -621,7 +622,7 @@ pub struct Output<'b, F: Form> {
 }
 
 impl<F: Form> Output<'_, F> {
-    /// Writes the outcome of a get, insert or remove. `key` serves messages.
+    /// Writes the outcome of a get, insert or remove. `key` is used in error messages.
     #[inline]
     pub fn value(&mut self, position: usize, key: F::Key<'_>, value: Option<F::Value<'_>>) {
         let stored = value
@@ -634,8 +635,8 @@ impl<F: Form> Output<'_, F> {
         };
     }
 
-    /// Writes the outcome of an insert or remove as [`value`](Self::value) does, or less of it, if
-    /// that is [allowed](Batch::cut_replaced).
+    /// Writes the outcome of an insert or remove as [`value`](Self::value) does. Writes only the
+    /// first bytes of the value if the batch [allows](Batch::cut_replaced) that.
     #[inline]
     pub fn replaced(&mut self, position: usize, key: F::Key<'_>, value: Option<F::Value<'_>>) {
         let bytes = self.replaced_bytes;
@@ -670,7 +671,7 @@ impl<F: Form> Output<'_, F> {
             self.outcomes[position] = StoredOutcome::NoEntry;
             return;
         };
-        // Stored as the only entry of a scan is.
+        // A single entry is stored like a scan of one.
         let mut writer = self.begin_entries(position);
         let _ = writer.push(key, value);
         writer.finish();
@@ -710,8 +711,8 @@ impl<F: Form> Output<'_, F> {
         self.outcomes[position] = StoredOutcome::Failed(Box::new(error));
     }
 
-    /// Copies the outcome of an operation, unless it is pending. `key` is that of a point
-    /// operation.
+    /// Copies the outcome of an operation, unless it is pending. `key` is needed for point
+    /// operations.
     fn copy(&mut self, position: usize, key: Option<F::Key<'_>>, from: &Outcomes<F>) {
         let outcome = from.read(position);
         match (outcome.unwrap_or(Outcome::Pending), key) {
@@ -731,8 +732,8 @@ impl<F: Form> Output<'_, F> {
 }
 
 impl Output<'_, Bytes> {
-    /// Writes the outcome of a get: has `copy` put the value behind the bytes of others, unless it
-    /// says that the key is absent. Returns what it says.
+    /// Writes the outcome of a get. `copy` appends the value to the bytes that it receives, or
+    /// returns false if the key is absent. Returns what `copy` returned.
     #[inline]
     pub fn copied(&mut self, position: usize, copy: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let start = self.arena.len();
@@ -750,7 +751,8 @@ impl Output<'_, Bytes> {
     }
 }
 
-/// Writes the entries that a scan meets. They count when they are [finished](Self::finish).
+/// Writer of the entries that a scan finds. They become its outcome when [`finish`](Self::finish)
+/// is called.
 #[derive(Debug)]
 pub struct EntriesWriter<'o, F: Form> {
     start: usize,
@@ -761,7 +763,7 @@ pub struct EntriesWriter<'o, F: Form> {
 }
 
 impl<F: Form> EntriesWriter<'_, F> {
-    /// Adds an entry. Breaks if there is no room for more, and then the scan has failed.
+    /// Adds an entry. Returns `Break` if there is no room for more; the scan has then failed.
     #[inline]
     pub fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>) -> ControlFlow<()> {
         self.entries.push(key, value);
@@ -777,7 +779,7 @@ impl<F: Form> EntriesWriter<'_, F> {
         }
     }
 
-    /// The number of entries so far.
+    /// Returns the number of entries so far.
     #[inline]
     pub fn count(&self) -> usize {
         self.count
@@ -796,7 +798,7 @@ impl<F: Form> EntriesWriter<'_, F> {
 }
 
 impl EntriesWriter<'_, Words> {
-    /// Adds entries at once. Breaks as `push` does.
+    /// Adds several entries. Returns `Break` as `push` does.
     #[inline]
     pub fn push_all(&mut self, entries: &[(u64, u64)]) -> ControlFlow<()> {
         self.entries.extend(entries);
@@ -805,14 +807,14 @@ impl EntriesWriter<'_, Words> {
 }
 
 impl EntriesWriter<'_, Bytes> {
-    /// Bytes behind the entries so far, of any content, to pack more entries into.
+    /// Returns `bytes` bytes of unspecified content behind the entries, to pack more entries into.
     #[inline]
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         self.entries.room(bytes)
     }
 
     /// Adds `count` entries, which have been [packed](crate::packed) into the first `bytes` bytes
-    /// of the [room](Self::room). Breaks as `push` does.
+    /// of the [room](Self::room). Returns `Break` as `push` does.
     #[inline]
     pub fn written(&mut self, bytes: usize, count: usize) -> ControlFlow<()> {
         self.entries.written(bytes);

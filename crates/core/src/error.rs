@@ -3,15 +3,15 @@
 use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};
 
-/// The reason why an operation or a batch was refused. A refused operation changes nothing, except
-/// that its effect is unknown after [`Unknown`](Error::Unknown), and that it was done after
-/// [`Unreadable`](Error::Unreadable) unless it has to know the value.
+/// The reason why an operation or a batch was refused. A refused operation changes nothing, with
+/// two exceptions: after [`Unknown`](Error::Unknown) its effect is unknown, and after
+/// [`Unreadable`](Error::Unreadable) it has taken effect unless it needs the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// A key is longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
     KeyTooLong {
-        /// The first bytes of the key, for people.
+        /// The first bytes of the key, shortened for display.
         start: String,
         /// Length of the key in bytes.
         length: usize,
@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// A value is longer than [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES).
     ValueTooLong {
-        /// The first bytes of the key, for people.
+        /// The first bytes of the key, shortened for display.
         key: String,
         /// Length of the value in bytes.
         length: usize,
@@ -40,30 +40,30 @@ pub enum Error {
     NotSorted {
         /// Position of the first key that is not greater than the one before it, from 0.
         position: usize,
-        /// The first bytes of the key, for people.
+        /// The first bytes of the key, shortened for display.
         key: String,
     },
-    /// The memory for an entry could not be had.
+    /// The memory for an entry could not be allocated.
     OutOfMemory {
-        /// The entry to store, and the limit that it exceeds.
+        /// The entry that was to be stored, and the limit that it exceeds.
         what: String,
     },
-    /// Where the entries are cannot be reached.
+    /// The machine that stores the entries cannot be reached.
     Unreachable {
         /// The fault of the connection.
         what: String,
     },
-    /// Where the entries are could not be reached any more while the operation changed them: it may
-    /// have been done or not.
+    /// The connection was lost while the operation changed the entries: it may have taken effect or
+    /// not.
     Unknown {
         /// The fault of the connection.
         what: String,
     },
-    /// The value of an entry cannot be read where it lies. A get, an ordered operation or one that
-    /// compares with the value fails. An insert or a remove was done, so that it gets rid of the
-    /// value, which it cannot tell.
+    /// The value of an entry cannot be read from where it is stored. A get, an ordered operation or
+    /// one that compares with the value fails. An insert or a remove takes effect, so that it
+    /// replaces the value; its outcome cannot hold that value.
     Unreadable {
-        /// The first bytes of the key, for people.
+        /// The first bytes of the key, shortened for display.
         key: String,
         /// The fault of the memory or the disk.
         what: String,
@@ -109,7 +109,7 @@ impl Display for Error {
 
 impl std::error::Error for Error {}
 
-/// An operation that cannot fail has no error to tell.
+/// Conversion for operations that cannot fail: it is never called.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Error {
         match never {}

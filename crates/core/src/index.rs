@@ -1,4 +1,4 @@
-//! The trait of a placement.
+//! The trait that all placements implement.
 
 use crate::{Batch, Error, Form, Outcome};
 
@@ -12,14 +12,13 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
     /// equivalent to its operations in order (see the crate's documentation).
     ///
     /// # Errors
-    /// An error means that nothing has been executed. Operations that fail alone have an
-    /// [`Outcome::Failed`].
+    /// Nothing has been executed. Operations that fail alone have an [`Outcome::Failed`].
     fn execute(&self, batch: &mut Batch<F>) -> Result<(), Error>;
 
-    /// The number of entries; exact when no writer is at work.
+    /// Returns the number of entries; exact while no writer is active.
     fn len(&self) -> usize;
 
-    /// True if there is no entry.
+    /// Returns true if there is no entry.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -27,7 +26,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
     /// Checks every invariant of the structure, for tests and simulators.
     ///
     /// # Panics
-    /// If an invariant is broken. Only to be called while no writer is at work.
+    /// If an invariant is broken. Call it only while no writer is active.
     fn check_invariants(&self) {}
 
     /// Reads the value of a key.
@@ -41,7 +40,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         only_value(&batch)
     }
 
-    /// Sets the value of a key and answers the old one.
+    /// Sets the value of a key and returns the old one.
     ///
     /// # Errors
     /// Those of the operation.
@@ -52,8 +51,8 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         only_value(&batch)
     }
 
-    /// Sets the value of a key if the one before equals `previous` (`None`: absent). Answers
-    /// whether it did, and the value before.
+    /// Sets the value of a key if the old one equals `previous` (`None`: absent). Returns true if
+    /// it was set, and the old value.
     ///
     /// # Errors
     /// Those of the operation.
@@ -69,7 +68,7 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         only_updated(&batch)
     }
 
-    /// Removes a key and answers its value.
+    /// Removes a key and returns its value.
     ///
     /// # Errors
     /// Those of the operation.
@@ -80,7 +79,8 @@ pub trait OrderedIndex<F: Form>: Send + Sync {
         only_value(&batch)
     }
 
-    /// Removes a key if its value equals `expected`. Answers whether it did, and the value before.
+    /// Removes a key if its value equals `expected`. Returns true if it was removed, and the old
+    /// value.
     ///
     /// # Errors
     /// Those of the operation.

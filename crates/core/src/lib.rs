@@ -11,7 +11,7 @@
 //! [`Batch`] would. In particular:
 //!
 //! - **Duplicate keys.** Operations on one key see each other in order: an insert, a get and a
-//!   remove of the same key answer the old value, the new value and the new value again.
+//!   remove of the same key return the old value, the new value and the new value again.
 //! - **Conditional updates and removes** compare with the value after the earlier operations of the
 //!   batch, not with the value in the index when the batch began.
 //! - **Scans, predecessor and successor** see every write that precedes them in the batch and none
@@ -19,15 +19,15 @@
 //! - **A failed operation** ([`Outcome::Failed`], or an update or remove whose comparison failed)
 //!   changes nothing; the operations after it are executed.
 //!
-//! An index may therefore reorder point operations on different keys, and reads around reads, and
+//! An index may therefore reorder point operations on different keys, and reads with reads, but
 //! nothing else.
 //!
 //! *With concurrent threads*, every point operation is linearizable on its own: it takes effect at
 //! one instant between the call of `execute` and its return, and operations of one batch on one key
 //! take effect in the batch's order. A batch is not a transaction: other threads may see some of
-//! its writes before the rest, and in another order than the batch's where the keys differ. A scan,
-//! predecessor or successor returns every entry that is present during the whole call and none that
-//! is absent during the whole call.
+//! its writes before the others, and may see writes of different keys in another order than the
+//! batch's. A scan, predecessor or successor returns every entry that is present during the whole
+//! call and none that is absent during the whole call.
 
 #![forbid(unsafe_code)]
 

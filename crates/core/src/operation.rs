@@ -2,91 +2,93 @@
 
 use crate::{Form, Words};
 
-/// Which way a scan walks.
+/// The direction in which a scan lists entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// From the lower bound upwards.
+    /// Ascending order, from the lower bound.
     #[default]
     Ascending,
-    /// From the upper bound downwards.
+    /// Descending order, from the upper bound.
     Descending,
 }
 
-/// Where a batch keeps the value that an update or a conditional remove compares with;
+/// The place where a batch stores the value that an update or a conditional remove compares with;
 /// [`Input::previous`](crate::Input::previous) reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Previous(pub(crate) u32);
 
-/// Where a batch keeps the bounds of a scan; [`Input::range`](crate::Input::range) reads them.
+/// The place where a batch stores the bounds of a scan; [`Input::range`](crate::Input::range) reads
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRange(pub(crate) u32);
 
 /// One request. Keys and values are in the stored form of `F`; [`Input`](crate::Input) reads them.
-// Parts that only some kinds have, and long ones, lie apart: the common kinds are read a million
-// times a second, and stay short.
+// Parts that only some kinds have, and long ones, are stored elsewhere. The common kinds, which are
+// read millions of times a second, so stay short.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<F: Form> {
-    /// Reads the value of a key.
+    /// A read of the value of a key.
     Get {
         /// The key.
         key: F::StoredKey,
     },
-    /// Sets the value of a key, present or not, and answers the old one.
+    /// A write of the value of a key, present or not. The outcome is the old value.
     Insert {
         /// The key.
         key: F::StoredKey,
-        /// The value from now on.
+        /// The new value.
         value: F::StoredValue,
     },
-    /// Sets the value of a key if its value now is `previous`, and answers the value now.
+    /// A write of the value of a key if the old value equals `previous`. The outcome holds the old
+    /// value.
     Update {
         /// The key.
         key: F::StoredKey,
-        /// The value from then on.
+        /// The new value.
         value: F::StoredValue,
-        /// The value to compare with, which may be none: then the key must be absent.
+        /// The value to compare with, which may be `None`: the key must then be absent.
         previous: Previous,
     },
-    /// Removes a key and answers its value.
+    /// A removal of a key. The outcome is its value.
     Remove {
         /// The key.
         key: F::StoredKey,
     },
-    /// Removes a key if its value now is `previous`, and answers the value now.
+    /// A removal of a key if its value equals `previous`. The outcome holds its value.
     RemoveIf {
         /// The key.
         key: F::StoredKey,
-        /// The value to compare with, which is never none.
+        /// The value to compare with, which is never `None`.
         previous: Previous,
     },
-    /// Finds the entry with the greatest key at or below `key`.
+    /// A search for the entry with the greatest key at or below `key`.
     Predecessor {
         /// The key.
         key: F::StoredKey,
     },
-    /// Finds the entry with the least key at or above `key`.
+    /// A search for the entry with the least key at or above `key`.
     Successor {
         /// The key.
         key: F::StoredKey,
     },
-    /// Reads the entries between two bounds, at most `limit` of them, in `direction`.
+    /// A read of the entries between two bounds, at most `limit` of them, in `direction`.
     Scan {
         /// The bounds. A range that ends before it begins is empty.
         range: ScanRange,
         /// The greatest number of entries.
         limit: u32,
-        /// Which end the entries are counted and listed from.
+        /// The end from which the entries are counted and listed.
         direction: Direction,
     },
-    /// An operation that was refused as it was added to the batch; its outcome says why.
+    /// An operation that was refused when it was added to the batch; its outcome holds the error.
     Refused,
 }
 
 const _: () = assert!(size_of::<Operation<Words>>() == 24);
 
 impl<F: Form> Operation<F> {
-    /// The key, if this is an operation on one key: a get, insert, update, remove or conditional
-    /// remove.
+    /// Returns the key, if this is an operation on one key: a get, insert, update, remove or
+    /// conditional remove.
     pub fn point_key(&self) -> Option<F::StoredKey> {
         match *self {
             Operation::Get { key }
@@ -98,7 +100,7 @@ impl<F: Form> Operation<F> {
         }
     }
 
-    /// True for operations that can change the index.
+    /// Returns true for operations that can change the index.
     pub fn is_write(&self) -> bool {
         matches!(
             self,
@@ -109,7 +111,7 @@ impl<F: Form> Operation<F> {
         )
     }
 
-    /// True for scan, predecessor and successor.
+    /// Returns true for scan, predecessor and successor.
     pub fn is_ordered(&self) -> bool {
         matches!(
             self,

@@ -7,45 +7,46 @@ use crate::{Error, Form, Words};
 pub enum Outcome<'a, F: Form> {
     /// The batch has not been executed.
     Pending,
-    /// Of a get: the value; of an insert or remove: the value before; `None` if the key was
-    /// absent.
+    /// The value of a get, or the old value of an insert or remove; `None` if the key was absent.
     Value(Option<F::Value<'a>>),
-    /// Of an update or a conditional remove.
+    /// The result of an update or a conditional remove.
     Updated {
-        /// Whether the comparison held, and the value was set or the key removed.
+        /// True if the comparison held, so that the value was set or the key removed.
         applied: bool,
         /// The value before the operation, `None` if the key was absent.
         before: Option<F::Value<'a>>,
     },
-    /// Of a predecessor or successor: the entry found.
+    /// The entry that a predecessor or successor found.
     Entry(Option<(F::Key<'a>, F::Value<'a>)>),
-    /// Of a scan: the entries in the scan's direction.
+    /// The entries of a scan, in its direction.
     Entries(Vec<(F::Key<'a>, F::Value<'a>)>),
-    /// The operation was refused and has changed nothing.
+    /// The operation was refused and changed nothing.
     Failed(Error),
 }
 
 /// An [`Outcome`] as a batch stores it, written by an index through [`Output`](crate::Output).
-// Flat, and long parts lie apart: one is written for each operation, and read again.
+// The enum is flat, and long parts are stored elsewhere, because one is written and read for each
+// operation.
 #[derive(Clone, Debug)]
 pub enum StoredOutcome<F: Form> {
-    /// Not executed yet.
+    /// The operation has not been executed yet.
     Pending,
-    /// See [`Outcome::Value`]: the key was absent.
+    /// An [`Outcome::Value`] of an absent key.
     NoValue,
-    /// See [`Outcome::Value`].
+    /// An [`Outcome::Value`].
     Value(F::StoredValue),
-    /// See [`Outcome::Updated`]: whether it was applied; the key was absent before.
+    /// An [`Outcome::Updated`] of a key that was absent before; true if it was applied.
     UpdatedNone(bool),
-    /// See [`Outcome::Updated`].
+    /// An [`Outcome::Updated`]; true if it was applied.
     Updated(bool, F::StoredValue),
-    /// See [`Outcome::Entry`]: nothing was found.
+    /// An [`Outcome::Entry`] that found no entry.
     NoEntry,
-    /// See [`Outcome::Entry`]: where it stands in the batch's list.
+    /// An [`Outcome::Entry`], by its position in the batch's list of entries.
     Entry(u32),
-    /// See [`Outcome::Entries`]: where they stand in the batch's list, and how many they are.
+    /// An [`Outcome::Entries`], by the position of the first entry in the batch's list, and their
+    /// number.
     Entries(u32, u32),
-    /// See [`Outcome::Failed`].
+    /// An [`Outcome::Failed`].
     Failed(Box<Error>),
 }
 

@@ -1,5 +1,4 @@
-//! Entries of byte strings packed one behind the other, as leaves keep them and scans answer
-//! them.
+//! Entries of byte strings packed one after the other, as leaves store them and scans return them.
 //!
 //! ```text
 //!   │ key length: 1 │ value length: 1 │ (4 for a long key) │ (4 for a long value) │ key │ value │
@@ -7,7 +6,7 @@
 //!
 //! A length of 255 or more is written as 255 and again in four bytes, little-endian.
 
-/// The greatest length that takes one byte, plus one.
+/// The least length that does not fit in one byte.
 const LONG: usize = u8::MAX as usize;
 
 /// The header of an entry: the lengths of its key and value.
@@ -18,7 +17,8 @@ pub struct PackedLengths {
 }
 
 impl PackedLengths {
-    /// Those of an entry. Both must be below 2^32, as those of all keys and values are.
+    /// Creates the header of an entry. Both lengths must be below 2^32, as those of all keys and
+    /// values are.
     #[inline]
     pub fn new(key: usize, value: usize) -> Self {
         let mut bytes = [0; 10];
@@ -33,14 +33,14 @@ impl PackedLengths {
         PackedLengths { bytes, count }
     }
 
-    /// The bytes to write before key and value.
+    /// Returns the bytes to write before key and value.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.count]
     }
 }
 
-/// The bytes that an entry takes.
+/// Returns the number of bytes that an entry takes.
 #[inline]
 pub fn packed_length(key: usize, value: usize) -> usize {
     let long = usize::from(key >= LONG) + usize::from(value >= LONG);
@@ -82,7 +82,7 @@ fn unpack_long(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
 /// Some packed entries, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed<'a> {
-    /// The entries, and perhaps others behind them.
+    /// The entries, possibly followed by others.
     pub bytes: &'a [u8],
     /// The number of entries.
     pub count: usize,

@@ -1,4 +1,4 @@
-//! Truth values: one byte, `false` first. `Option` begins with the same byte.
+//! Booleans: one byte, `false` first. `Option` begins with the same byte.
 
 use super::{Decode, DecodeError, DecodeReason, Encode, Reader};
 

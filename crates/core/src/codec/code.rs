@@ -10,7 +10,7 @@ pub trait Encode {
     /// Appends the code of the value.
     fn encode_into(&self, code: &mut Vec<u8>);
 
-    /// The code of the value.
+    /// Returns the code of the value.
     ///
     /// ```
     /// use nearfield_core::codec::Encode;
@@ -25,12 +25,12 @@ pub trait Encode {
     }
 }
 
-/// A value that can be brought back from its code.
+/// A value that can be decoded from its code.
 pub trait Decode: Encode + Sized {
-    /// Reads one value and leaves the reader behind its code.
+    /// Reads one value and advances the reader past its code.
     ///
     /// # Errors
-    /// The position and the reason, when the bytes there are not a code of this type.
+    /// The position and the reason, if the bytes there are no code of this type.
     fn decode_from(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 
     /// Reads a value from the whole of `code`.

@@ -17,15 +17,15 @@ pub struct DecodeError {
 pub enum DecodeReason {
     /// The code ends within a value.
     Truncated {
-        /// How many bytes the value needs at least beyond the end.
+        /// Least number of bytes that the value lacks.
         missing: usize,
     },
-    /// The code goes on after the value.
+    /// The code continues after the value.
     TrailingBytes {
-        /// How many bytes follow.
+        /// Number of bytes that follow.
         count: usize,
     },
-    /// A `bool` or the tag of an `Option` is neither 0 nor 1.
+    /// A tag, of a `bool` or an `Option`, that is neither 0 nor 1.
     InvalidTag {
         /// The byte found, as it was before a [`Reverse`](std::cmp::Reverse) inverted it.
         byte: u8,
@@ -37,7 +37,7 @@ pub enum DecodeReason {
     },
     /// The bytes of a `String` are not UTF-8. The position is that of the string's code.
     InvalidUtf8 {
-        /// How many bytes of the string, unescaped, are valid.
+        /// Number of bytes of the unescaped string that are valid UTF-8.
         valid_bytes: usize,
     },
 }

@@ -6,9 +6,9 @@
 //! - **−0.0 and +0.0 are two keys**, neighbours with −0.0 first, although `==` calls them equal.
 //! - **A NaN keeps its sign and payload**, so that NaNs with different bits are different keys.
 //!
-//! In exchange every bit pattern has exactly one code and comes back bit for bit; folding either
-//! case would lose stored bits. A caller that wants one zero adds `0.0` to the value before
-//! encoding it, which turns −0.0 into +0.0 and changes nothing else.
+//! In exchange every bit pattern has exactly one code and is restored bit for bit. Merging the
+//! zeros, or the NaNs, would lose stored bits. A caller that wants one zero adds `0.0` to the value
+//! before encoding it, which turns −0.0 into +0.0 and changes nothing else.
 //!
 //! The map from bits to code: a positive number has its sign bit set, so that it sorts above all
 //! negative ones; a negative number has all bits inverted, so that greater magnitudes sort lower.
@@ -24,7 +24,7 @@ macro_rules! float {
             if bits & SIGN == 0 { bits | SIGN } else { !bits }
         }
 
-        /// The inverse, defined for all integers.
+        /// Maps an ordered integer back to the bits. Defined for all integers.
         pub(super) fn $from_ordered(ordered: $bits) -> $float {
             const SIGN: $bits = 1 << (<$bits>::BITS - 1);
             <$float>::from_bits(if ordered & SIGN == 0 {

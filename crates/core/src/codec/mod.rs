@@ -1,14 +1,14 @@
 //! Order-preserving encodings: the byte order of the codes is the order of the values.
 //!
-//! An index compares keys as bytes. [`Encode`] turns a typed key into such bytes and [`Decode`]
-//! brings it back; [`WordCodec`] does both for keys of the 8-byte form, [`Words`](crate::Words).
+//! An index compares keys as bytes. [`Encode`] turns a typed key into bytes and [`Decode`] restores
+//! it; [`WordCodec`] does both for keys of the 8-byte form, [`Words`](crate::Words).
 //!
 //! Every code upholds three rules, which the property tests check for all types:
 //!
 //! - **Order.** `a < b` exactly if `code(a) < code(b)` as bytes. The order is `Ord`; for floats,
 //!   which have none, it is [`f64::total_cmp`].
 //! - **Prefix-freeness.** No code is a proper prefix of another code of the same type. Codes can
-//!   therefore be put side by side in a [tuple](#tuples) and still be told apart and compared.
+//!   therefore stand side by side in a [tuple](#tuples) and still be separated and compared.
 //! - **One code a value.** Decoding accepts exactly what encoding produces and refuses anything
 //!   else with a [`DecodeError`]; it never panics and never reserves more memory than the code
 //!   is long.

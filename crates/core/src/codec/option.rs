@@ -1,4 +1,4 @@
-//! Optional values: a tag as of a `bool`, then the value. `None` comes first, as in `Ord`.
+//! Optional values: a tag byte as for a `bool`, then the value. `None` comes first, as in `Ord`.
 
 use super::{Decode, DecodeError, Encode, Reader};
 

@@ -1,18 +1,18 @@
-//! The place in a code that decoding has reached.
+//! A cursor over a code that is being decoded.
 
 use super::{DecodeError, DecodeReason};
 
-/// Reads a code from front to back; every way past its end is a [`DecodeError`].
+/// A reader of a code from front to back. Reading past its end is a [`DecodeError`].
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     code: &'a [u8],
     position: usize,
-    /// XORed to every byte: `FF` within an odd number of `Reverse`, else 0.
+    /// Mask XORed with every byte: `FF` within an odd number of `Reverse`, else 0.
     mask: u8,
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first byte of `code`.
+    /// Creates a reader at the first byte of `code`.
     pub fn new(code: &'a [u8]) -> Self {
         Reader {
             code,
@@ -21,12 +21,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many bytes have been read.
+    /// Returns the number of bytes that have been read.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// How many bytes have not been read.
+    /// Returns the number of bytes that have not been read.
     pub fn remaining(&self) -> usize {
         self.code.len() - self.position
     }
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// An error at the next byte.
+    /// Returns an error at the next byte.
     pub(super) fn error(&self, reason: DecodeReason) -> DecodeError {
         DecodeError {
             position: self.position,
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An error at the byte read last.
+    /// Returns an error at the byte read last.
     pub(super) fn error_at_last(&self, reason: DecodeReason) -> DecodeError {
         DecodeError {
             position: self.position - 1,

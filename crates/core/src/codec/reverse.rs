@@ -1,8 +1,8 @@
 //! Descending order: every byte inverted.
 //!
 //! Inverting reverses the order only because codes are prefix-free: of two codes that differ at
-//! some byte the inverted ones differ there the other way round, whereas a proper prefix would
-//! come first both times.
+//! some byte the inverted ones differ there in the opposite direction, whereas a proper prefix
+//! would sort first in both orders.
 
 use super::{Decode, DecodeError, Encode, Reader};
 use std::cmp::Reverse;

@@ -4,15 +4,15 @@
 //!   value   61 00 62        code   61 00 FF 62 00 00
 //! ```
 //!
-//! A zero byte becomes `00 FF` and the end is `00 00`. Where one string ends and another goes on,
-//! `00 00` is compared with `01` or more, or with `00 FF`: the shorter one sorts first, as it
-//! must. A byte string that is a key on its own needs none of this; it is its own code.
+//! A zero byte becomes `00 FF` and the end is `00 00`. Where one string ends and another continues,
+//! `00 00` is compared with `01` or more, or with `00 FF`: the shorter one sorts first, as it must.
+//! A byte string that is a key on its own needs none of this; it is its own code.
 
 use super::{Decode, DecodeError, DecodeReason, Encode, Reader};
 
-/// Follows a zero byte: the zero belongs to the string.
+/// Byte after a zero byte that belongs to the string.
 const ESCAPED_ZERO: u8 = 0xff;
-/// Follows a zero byte: the zero ends the string.
+/// Byte after a zero byte that ends the string.
 const END: u8 = 0x00;
 
 impl Encode for [u8] {

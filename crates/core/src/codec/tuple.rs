@@ -1,5 +1,5 @@
-//! Tuples: the codes of the fields side by side, which the prefix-freeness of each makes both
-//! comparable and separable.
+//! Tuples: the codes of the fields side by side. They can be compared and separated because each
+//! field's code is prefix-free.
 
 use super::{Decode, DecodeError, Encode, Reader};
 

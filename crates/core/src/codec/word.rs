@@ -19,10 +19,10 @@ use std::fmt::{self, Display, Formatter};
 /// assert!(u8::from_word(256).is_err());
 /// ```
 pub trait WordCodec: Copy {
-    /// The word of the value.
+    /// Returns the word of the value.
     fn to_word(self) -> u64;
 
-    /// The value of a word.
+    /// Returns the value of a word.
     ///
     /// # Errors
     /// [`WordOutOfRange`], if the word belongs to no value of this type; never for types of 8

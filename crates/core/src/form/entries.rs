@@ -1,22 +1,22 @@
-//! The entries that the scans of a batch have found, one behind the other.
+//! The entries that the scans of a batch have found, stored one after the other.
 
 use super::{Bytes, Form, Words};
 use crate::Error;
 use crate::packed::{Packed, PackedLengths};
 use std::fmt::Debug;
 
-/// A list of entries, in the form that costs a scan least.
+/// A list of entries, in the layout that is cheapest for a scan to write.
 pub trait EntryList<F: Form>: Default + Debug + Clone + Send + Sync + 'static {
-    /// Reads entries of the list.
+    /// Iterator over entries of the list.
     type Iter<'a>: ExactSizeIterator<Item = (F::Key<'a>, F::Value<'a>)>;
 
-    /// Where the next entry will stand.
+    /// Returns the position at which the next entry will be stored.
     fn end(&self) -> usize;
     /// Adds an entry.
     fn push(&mut self, key: F::Key<'_>, value: F::Value<'_>);
-    /// Removes the entries from a position on, and keeps the memory.
+    /// Removes the entries from position `end` on, and keeps the memory.
     fn truncate(&mut self, end: usize);
-    /// Reads `count` entries that stand from a place on.
+    /// Reads `count` entries from position `start` on.
     fn read(&self, start: usize, count: usize) -> Self::Iter<'_>;
 }
 
@@ -55,12 +55,13 @@ impl WordEntries {
 /// [Packed] entries of byte strings.
 #[derive(Clone, Debug, Default)]
 pub struct PackedEntries {
-    /// The entries, and bytes of no meaning behind them.
+    /// The entries, followed by bytes of no meaning.
     bytes: Vec<u8>,
     end: usize,
 }
 
-/// The list grows by so many bytes at most beyond what is asked for, because they are written.
+/// Most bytes by which the list grows beyond the requested size. The limit exists because the new
+/// bytes are zeroed.
 const GROWTH_MAX: usize = 64 << 10;
 
 impl EntryList<Bytes> for PackedEntries {
@@ -91,7 +92,7 @@ impl EntryList<Bytes> for PackedEntries {
 }
 
 impl PackedEntries {
-    /// Bytes behind the entries, of any content.
+    /// Returns `bytes` bytes of unspecified content behind the entries.
     #[inline]
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < bytes {
@@ -113,7 +114,7 @@ impl PackedEntries {
     }
 }
 
-/// Why a list cannot be continued at a place.
+/// Returns the error of a list that cannot grow to `end`.
 pub(crate) fn too_long(end: usize) -> Error {
     Error::BatchTooLarge {
         size: end,
@@ -126,7 +127,8 @@ pub(crate) fn too_long(end: usize) -> Error {
 mod tests {
     use super::*;
 
-    /// Entries that are pushed, entries that are packed into the room, and room that is not used.
+    /// The list is filled with pushed entries, with entries packed into the room, and with room
+    /// that stays unused.
     #[test]
     fn a_list_has_what_was_added_in_either_way() {
         let mut list = PackedEntries::default();

@@ -1,4 +1,5 @@
-//! The two forms of an entry: byte strings, and words of 8 bytes, which have no cost of generality.
+//! The two forms of an entry: byte strings, and words of 8 bytes, which avoid the cost of variable
+//! lengths.
 
 mod entries;
 
@@ -31,20 +32,20 @@ pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
     type StoredKey: Copy + Debug + Send + Sync + 'static;
     /// A value as a batch stores it.
     type StoredValue: Copy + Debug + Send + Sync + 'static;
-    /// Where a batch keeps the bytes that do not fit inline.
+    /// Storage of a batch for the bytes that do not fit inline.
     type Arena: Default + Debug + Clone + Send + Sync + 'static;
-    /// Where a batch keeps the entries that its scans have met.
+    /// Storage of a batch for the entries that its scans found.
     type Entries: EntryList<Self>;
 
     /// Borrows an owned key.
     fn key(owned: &Self::OwnedKey) -> Self::Key<'_>;
     /// Borrows an owned value.
     fn value(owned: &Self::OwnedValue) -> Self::Value<'_>;
-    /// The same key for a shorter time.
+    /// Returns the same key with a shorter lifetime.
     fn shorten_key<'s, 'l: 's>(key: Self::Key<'l>) -> Self::Key<'s>;
-    /// The same value for a shorter time.
+    /// Returns the same value with a shorter lifetime.
     fn shorten_value<'s, 'l: 's>(value: Self::Value<'l>) -> Self::Value<'s>;
-    /// The first bytes of a value, at most `bytes` of them. A word stays whole.
+    /// Returns the first bytes of a value, at most `bytes` of them. A word stays whole.
     fn first_bytes<'v>(value: Self::Value<'v>, bytes: usize) -> Self::Value<'v>;
     /// Copies a key.
     fn own_key(key: Self::Key<'_>) -> Self::OwnedKey;
@@ -62,7 +63,7 @@ pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
     /// # Errors
     /// `KeyTooLong`; `BatchTooLarge` when the arena is full.
     fn store_key(arena: &mut Self::Arena, key: Self::Key<'_>) -> Result<Self::StoredKey, Error>;
-    /// Stores a value in a batch's arena; `key` serves the message.
+    /// Stores a value in a batch's arena; `key` is used in the error message.
     ///
     /// # Errors
     /// `ValueTooLong`; `BatchTooLarge` when the arena is full.
@@ -75,7 +76,7 @@ pub trait Form: Copy + Debug + Default + Send + Sync + 'static {
     fn load_key(arena: &Self::Arena, stored: Self::StoredKey) -> Self::Key<'_>;
     /// Reads a value that `store_value` has put into `arena`.
     fn load_value(arena: &Self::Arena, stored: Self::StoredValue) -> Self::Value<'_>;
-    /// Forgets all that an arena holds and keeps its memory.
+    /// Empties an arena and keeps its memory.
     fn clear(arena: &mut Self::Arena);
 }
 
@@ -95,7 +96,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The byte string of so many bytes from an offset on.
+    /// Creates the span of `length` bytes from offset `start` on.
     #[inline]
     pub fn new(start: usize, length: usize) -> Span {
         // An arena has less than 2^32 bytes.
@@ -105,19 +106,19 @@ impl Span {
         }
     }
 
-    /// The offset of its first byte.
+    /// Returns the offset of the first byte.
     #[inline]
     pub fn start(self) -> usize {
         self.start as usize
     }
 
-    /// Its number of bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub fn length(self) -> usize {
         self.length as usize
     }
 
-    /// Itself with the byte before it, which there must be.
+    /// Returns the span extended by the byte before it, which must exist.
     #[inline]
     #[must_use]
     pub fn with_byte_before(self) -> Span {
@@ -135,7 +136,7 @@ impl Span {
         }
         let start = arena.len() as u32;
         match bytes.first_chunk::<8>() {
-            // Values are often of eight bytes, which are copied without a call.
+            // Values often have eight bytes, which are copied without a call.
             Some(bytes) if end - start as usize == 8 => arena.extend_from_slice(bytes),
             _ => arena.extend_from_slice(bytes),
         }

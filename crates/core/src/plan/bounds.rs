@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-/// The least and the greatest key of a range of words; `None` if the range has no key.
+/// Returns the least and the greatest key of a range of words; or `None` if the range has no key.
 ///
 /// ```
 /// use nearfield_core::plan::inclusive;

@@ -7,14 +7,14 @@ use crate::{Form, Input, Operation, Output};
 pub enum Fate {
     /// The key is absent.
     Absent,
-    /// It holds its value before the first operation.
+    /// The key holds the value that it had before the first operation.
     Before,
-    /// It holds the value that the operation at this position has set.
+    /// The key holds the value that the operation at this position set.
     Set(usize),
 }
 
 impl Fate {
-    /// The value of the key, which was `before` before the first operation.
+    /// Returns the value of the key, given its value `before` the first operation.
     pub fn value<'v, F: Form>(
         self,
         input: &Input<'v, F>,
@@ -28,17 +28,17 @@ impl Fate {
     }
 }
 
-/// The value of a key before the first operation.
+/// The state of a key before the first operation on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Before<V> {
-    /// Whether the key was there.
+    /// True if the key was present.
     pub is_present: bool,
-    /// Its value. A placement need not read it if no operation [compares](compares).
+    /// Its value. A placement need not read it if no operation [compares](compares) it.
     pub value: Option<V>,
 }
 
 impl<V> Before<V> {
-    /// Of a value that is known, `None` if the key was absent.
+    /// Creates the state of a key whose value is known; `None` if it was absent.
     pub fn of(value: Option<V>) -> Before<V> {
         Before {
             is_present: value.is_some(),
@@ -47,18 +47,18 @@ impl<V> Before<V> {
     }
 }
 
-/// An operation and the state that it has found.
+/// An operation and the state of the key that it found.
 #[derive(Clone, Copy, Debug)]
 pub struct Met {
     /// The operation.
     pub position: usize,
     /// The state of the key before the operation.
     pub now: Fate,
-    /// Of an update or a conditional remove: whether the comparison held.
+    /// True if the comparison of an update or a conditional remove held.
     pub applied: bool,
 }
 
-/// The value that the operation at `position` sets, if it sets one.
+/// Returns the value that the operation at `position` sets, if it sets one.
 pub fn value_set<'b, F: Form>(input: &Input<'b, F>, position: usize) -> Option<F::Value<'b>> {
     match input.operations()[position] {
         Operation::Insert { value, .. } | Operation::Update { value, .. } => {
@@ -68,7 +68,7 @@ pub fn value_set<'b, F: Form>(input: &Input<'b, F>, position: usize) -> Option<F
     }
 }
 
-/// True if the operation at `position` compares the present value with another one.
+/// Returns true if the operation at `position` compares the current value with another one.
 pub fn compares<F: Form>(input: &Input<'_, F>, position: usize) -> bool {
     match input.operations()[position] {
         Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {

@@ -3,7 +3,7 @@
 use crate::{Form, Input};
 use std::ops::Range;
 
-/// Behind the last operation of a group.
+/// The end of the list of a group's operations.
 const NONE: u32 = u32::MAX;
 
 /// Operations that a placement executes together: those on one key, or one ordered operation.
@@ -17,40 +17,41 @@ pub struct Group {
 /// The kind of a group's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKind {
-    /// They read one key.
+    /// Operations on one key that only read it.
     Read,
-    /// They are on one key, and some of them change it.
+    /// Operations on one key, at least one of which changes it.
     Change,
-    /// A scan, predecessor or successor.
+    /// A single scan, predecessor or successor.
     Ordered,
 }
 
 impl Group {
-    /// The kind of its operations.
+    /// Returns the kind of the group's operations.
     pub fn kind(&self) -> GroupKind {
         self.kind
     }
 
-    /// The position of its first operation; [`Groups::operations`] has all.
+    /// Returns the position of the group's first operation; [`Groups::operations`] lists all.
     pub fn first(&self) -> usize {
         self.first as usize
     }
 }
 
-/// The groups of one phase of a batch, and then of the next: memory is used again.
+/// The groups of one phase of a batch. The memory is reused for the next phase.
 #[derive(Debug)]
 pub struct Groups {
     groups: Vec<Group>,
-    /// The number of groups that only read a key; these come first.
+    /// The number of groups that only read a key; these groups come first.
     reads: usize,
-    /// By position: the next operation on the same key.
+    /// The next operation on the same key, by position.
     next: Vec<u32>,
-    /// An open table by the hash of keys: the number of a group and one, or 0.
+    /// An open-addressing table by the hash of keys. A place holds the number of a group plus one,
+    /// or 0.
     table: Vec<u32>,
 }
 
 impl Groups {
-    /// No groups yet, of a batch of `operations` operations.
+    /// Creates an empty list of groups for a batch of `operations` operations.
     pub fn new(operations: usize) -> Groups {
         Groups {
             groups: Vec::new(),
@@ -61,9 +62,9 @@ impl Groups {
     }
 
     /// Groups the operations of a phase, which must not have been grouped before. Leaves out the
-    /// operations for which `refuse` answers true. `hash` spreads keys over 64 bits.
+    /// operations for which `refuse` returns true. `hash` spreads keys over 64 bits.
     ///
-    /// Takes O(n) for n operations, with no comparison of keys but those of one hash.
+    /// Takes O(n) for n operations. Keys are compared only if their hashes fall on the same place.
     pub fn fill<'b, F: Form>(
         &mut self,
         input: &Input<'b, F>,
@@ -135,17 +136,17 @@ impl Groups {
         self.table[place] = self.groups.len() as u32;
     }
 
-    /// All groups: those that only read a key come first.
+    /// Returns all groups: those that only read a key come first.
     pub fn all(&self) -> &[Group] {
         &self.groups
     }
 
-    /// The groups that only read a key, and the others.
+    /// Returns the groups that only read a key, and the others.
     pub fn split(&self) -> (&[Group], &[Group]) {
         self.groups.split_at(self.reads)
     }
 
-    /// The positions of a group's operations, in the batch's order.
+    /// Returns the positions of a group's operations, in the batch's order.
     pub fn operations(&self, group: Group) -> impl Iterator<Item = usize> + Clone + '_ {
         let following = move |&position: &u32| {
             let next = self.next[position as usize];

@@ -4,8 +4,8 @@ use crate::{Form, Operation};
 use std::ops::Range;
 
 /// Divides a batch into phases, in its order. The operations of a phase wait for each other only if
-/// they are on one key, because a phase has writes, or reads of ranges, and never both. Takes
-/// one look at each operation.
+/// they are on one key, because a phase has writes or ordered reads, never both. Takes O(n) for n
+/// operations.
 ///
 /// ```
 /// use nearfield_core::plan::phases;

@@ -1,4 +1,5 @@
-//! A batch that is executed by its plan answers as its operations do one after the other.
+//! A batch executed by its plan has the same outcomes as its operations executed one after the
+//! other.
 
 use super::{Before, Group, GroupKind, Groups, fold, phases, write_outcome};
 use crate::{Batch, Direction, Operation, Outcome, Output, Words};
@@ -8,7 +9,7 @@ use std::ops::Bound;
 
 type Map = BTreeMap<u64, u64>;
 
-/// An operation of a random batch.
+/// An operation in a random batch.
 #[derive(Clone, Debug)]
 enum Asked {
     Get(u64),
@@ -22,7 +23,7 @@ enum Asked {
 }
 
 fn asked() -> impl Strategy<Value = Asked> {
-    // Few keys and values, so that operations meet.
+    // Few keys and values, so that operations often share a key.
     let (key, value) = (0..8_u64, 0..3_u64);
     prop_oneof![
         key.clone().prop_map(Asked::Get),
@@ -87,7 +88,7 @@ fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> 
     let (input, mut output) = batch.begin().expect("a small batch");
     let mut groups = Groups::new(input.operations().len());
     for phase in phases(input.operations()) {
-        // Keys of one hash are told apart.
+        // Pairs of keys share a hash, which must not confuse them.
         groups.fill(&input, phase, |key| key / 2, |_, _| false);
         for group in order(groups.all()) {
             let position = group.first();
@@ -122,14 +123,14 @@ fn planned(map: &mut Map, batch: &mut Batch<Words>, order: impl Fn(&[Group]) -> 
     }
 }
 
-/// What an operation answers.
+/// The outcome of an operation.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Value(Option<u64>),
     Updated(bool, Option<u64>),
     Entry(Option<(u64, u64)>),
     Entries(Vec<(u64, u64)>),
-    /// It was not executed.
+    /// The operation was not executed.
     None,
 }
 
@@ -196,7 +197,7 @@ proptest! {
     }
 }
 
-/// The test can fail: a plan that forgets a write is noticed.
+/// A plan that forgets a write is noticed, so the test above can fail.
 #[test]
 fn a_forgotten_write_is_noticed() {
     let asked = [Asked::Insert(1, 1), Asked::Get(2), Asked::Insert(3, 1)];

@@ -83,7 +83,8 @@ fn check_pair<T: Ordered>(a: &T, b: &T) {
     assert!(back.order(a).is_eq(), "{a:?} came back as {back:?}");
 }
 
-/// Whatever decodes has been encoded so, and a cut or lengthened code is refused where it ends.
+/// Checks that bytes that decode are what encoding produces, and that a cut or lengthened code is
+/// refused where it ends.
 fn check_bytes<T: Ordered>(bytes: &[u8]) {
     let Ok(value) = T::decode(bytes) else { return };
     assert_eq!(value.encode(), bytes, "a second code of {value:?}");
@@ -103,7 +104,7 @@ fn check_bytes<T: Ordered>(bytes: &[u8]) {
     );
 }
 
-/// Byte strings over few letters, so that prefixes, zeros and escapes meet often.
+/// Returns byte strings over few letters, so that prefixes, zeros and escapes are frequent.
 fn byte_string() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         3 => prop::sample::select(vec![0_u8, 1, 0xfe, 0xff]),
@@ -219,7 +220,7 @@ laws! {
     );
 }
 
-/// All pairs of byte strings up to 4 bytes over the letters that the escapes are made of.
+/// All pairs of byte strings of up to 4 bytes are tried, over the letters that form the escapes.
 #[test]
 fn short_byte_strings_exhaustively() {
     let mut strings = vec![Vec::new()];

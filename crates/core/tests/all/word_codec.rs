@@ -6,7 +6,7 @@ use nearfield_core::codec::{Encode, WordCodec};
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-/// The codes of `Encode` keep the order, as its own tests show, so words are compared with them.
+/// Checks words against the codes of `Encode`, whose own tests show that they keep the order.
 fn check_pair<T: WordCodec + Encode + Debug>(a: T, b: T) {
     assert_eq!(
         a.to_word().cmp(&b.to_word()),
@@ -17,7 +17,7 @@ fn check_pair<T: WordCodec + Encode + Debug>(a: T, b: T) {
     assert_eq!(back.encode(), a.encode(), "{a:?} came back as {back:?}");
 }
 
-/// A word that is accepted is the word of the value it gives.
+/// Checks that an accepted word is the word of the value that it decodes to.
 fn check_word<T: WordCodec>(word: u64) {
     if let Ok(value) = T::from_word(word) {
         assert_eq!(value.to_word(), word);
