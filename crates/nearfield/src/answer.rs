@@ -18,10 +18,10 @@ use std::convert::Infallible;
 /// # Ok::<(), nearfield::Error>(())
 /// ```
 pub trait Answer<T> {
-    /// The answer as a `Result`, which is `Ok` where a read cannot fail.
+    /// Returns the value as a `Result`, which is `Ok` where a read cannot fail.
     ///
     /// # Errors
-    /// That of the read.
+    /// The error of the read.
     ///
     /// ```
     /// use nearfield::{Answer, AnyPlacement, Map, WordMap, Words};
@@ -49,7 +49,7 @@ impl<T> Answer<T> for Result<T, Error> {
     }
 }
 
-/// The value of a result that cannot be an error.
+/// Returns the value of a result that cannot be an error.
 #[inline]
 pub(crate) fn always<T>(result: Result<T, Infallible>) -> T {
     match result {

@@ -16,9 +16,9 @@ use std::ops::Deref;
 /// ```
 #[derive(Debug)]
 pub enum AnyValue<'m> {
-    /// Lent by the local index; see [`ValueRef`] for how long to hold it.
+    /// Value lent by the local index; see [`ValueRef`] for how long to hold it.
     Lent(ValueRef<'m>),
-    /// Read from elsewhere.
+    /// Value copied from elsewhere.
     Owned(Vec<u8>),
 }
 

@@ -11,14 +11,14 @@ pub(crate) use nearfield_pim::PimForm;
 #[cfg(feature = "pool")]
 pub(crate) use nearfield_pool::store::StoreForm;
 
-/// Without the feature `pool`, a form needs no layout for pools.
+/// A bound that every type meets: without the feature `pool`, a form needs no layout for pools.
 #[cfg(not(feature = "pool"))]
 #[doc(hidden)]
 pub trait StoreForm {}
 #[cfg(not(feature = "pool"))]
 impl<F: Form> StoreForm for F {}
 
-/// Without the feature `pim`, a form needs no layout for modules.
+/// A bound that every type meets: without the feature `pim`, a form needs no layout for modules.
 #[cfg(not(feature = "pim"))]
 #[doc(hidden)]
 pub trait PimForm {}
@@ -42,7 +42,7 @@ pub trait MapForm: RadixForm + StoreForm + PimForm {
     /// A value as a map of any placement returns it.
     #[doc(hidden)]
     type AnyValue<'m>: Into<Self::OwnedValue> + From<Self::Lent<'m>> + From<Self::OwnedValue>;
-    /// The return type of a look-up that only an invalid key can make fail.
+    /// The return type of a lookup that fails only if the key is invalid.
     #[doc(hidden)]
     type Lookup<T>: Answer<T>;
 
@@ -53,12 +53,12 @@ pub trait MapForm: RadixForm + StoreForm + PimForm {
     #[doc(hidden)]
     fn check_key(key: Self::Key<'_>) -> Result<(), Self::KeyFailure>;
 
-    /// The bytes of an entry's key and value.
+    /// Returns the number of bytes of an entry's key and value.
     #[doc(hidden)]
     fn entry_bytes(key: Self::Key<'_>, value: Self::Value<'_>) -> usize;
 
-    /// Cuts a bound that is longer than any key, and returns whether it was. All keys greater than
-    /// the cut bound are greater than the given one.
+    /// Cuts a bound that is longer than any key can be. Returns true if it was. All keys greater
+    /// than the cut bound are greater than the given one.
     #[doc(hidden)]
     fn cut(bound: &mut Self::OwnedKey) -> bool;
 }

@@ -25,13 +25,12 @@
 //! # Ok::<(), nearfield::Error>(())
 //! ```
 //!
-//! A map may also lie in the memory of other machines (`Builder::pool`, with the feature `pool`),
-//! or in modules that own a part of the keys each (`Builder::pim`, with the feature `pim`). The
-//! methods are the same. Reads return a `Result` there, because memory elsewhere may not answer.
-//! So do those of a map whose values lie in memory, compressed memory and files
-//! (`Builder::tiers`, with the feature `tiers`).
-//! [`Placement`] lists the return types of each placement. With [`AnyPlacement`], a program chooses
-//! the placement at run time.
+//! The entries may also be stored in the memory of other machines (`Builder::pool`, with the
+//! feature `pool`), in modules that each own a part of the keys (`Builder::pim`, with the feature
+//! `pim`), or in memory, compressed memory and files (`Builder::tiers`, with the feature `tiers`).
+//! The methods are the same, but reads return a `Result`, because a memory node, a module or a disk
+//! can fail. [`Placement`] lists the return types of each placement. With [`AnyPlacement`], a
+//! program chooses the placement at run time.
 //!
 //! # Limits
 //!
@@ -98,7 +97,7 @@ pub use placement::Tiered;
 pub use placement::{AnyPlacement, Local, Placement};
 pub use typed::{TypedMap, TypedRange};
 
-/// The README's examples are tests.
+/// The README, whose examples run as tests.
 #[cfg(all(doctest, feature = "pim"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -9,13 +9,13 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
 /// A [`WordMap`] whose keys and values are of types with a [`WordCodec`]: integers up to 64 bits
-/// and floats, in numeric order. The translation costs one bit operation at most.
+/// and floats, in numeric order. The conversion costs at most one bit operation.
 ///
 /// Batches take words: see [`words`](TypedMap::words).
 ///
 /// # Panics
 /// Methods panic when they read a word that is no value of its type. Only a write through
-/// [`words`](TypedMap::words), or the conversion of a map, can bring in such a word.
+/// [`words`](TypedMap::words), or the conversion of a map, can store such a word.
 ///
 /// ```
 /// use nearfield::TypedMap;
@@ -67,7 +67,7 @@ impl<K: WordCodec, V: WordCodec> TypedMap<K, V, Local> {
 }
 
 impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
-    /// The underlying map of words, for batches and for statistics of memory.
+    /// Returns the underlying map of words, for batches and for statistics of memory.
     ///
     /// ```
     /// use nearfield::codec::WordCodec;
@@ -97,7 +97,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         P::map_lookup(found, |word| word.map(|word| decode(word.into())))
     }
 
-    /// True if the key is present.
+    /// Returns true if the key is present.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -112,7 +112,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// Sets the value of a key and returns the previous one, `None` if the key was absent.
     ///
     /// # Errors
-    /// `OutOfMemory`; nothing has been changed then.
+    /// `OutOfMemory`. Nothing changes.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -125,11 +125,11 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(before.map(decode))
     }
 
-    /// Sets the value of a key if it is `previous` now, where `None` stands for an absent key.
+    /// Sets the value of a key if its value is `previous`, where `None` stands for an absent key.
     /// Values are compared as words: a NaN equals itself, and −0.0 differs from +0.0.
     ///
     /// # Errors
-    /// `OutOfMemory`; nothing has been changed then.
+    /// `OutOfMemory`. Nothing changes.
     ///
     /// ```
     /// use nearfield::{TypedMap, Updated};
@@ -151,7 +151,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     /// Removes a key and returns its value, `None` if it was absent.
     ///
     /// # Errors
-    /// None that a key of words can meet today; see [`Map::remove`](crate::Map::remove).
+    /// Those of the placement; see [`Map::remove`](crate::Map::remove). A local map has none.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -163,7 +163,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(self.words.remove(key.to_word())?.map(decode))
     }
 
-    /// Removes a key if its value is `expected` now; see [`Map::remove_if`](crate::Map::remove_if).
+    /// Removes a key if its value is `expected`; see [`Map::remove_if`](crate::Map::remove_if).
     /// Values are compared as words: a NaN equals itself, and −0.0 differs from +0.0.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(removed.map(decode))
     }
 
-    /// The entry with the least key.
+    /// Returns the entry with the least key.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -194,7 +194,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         P::map(self.words.first(), |entry| entry.map(decode_entry))
     }
 
-    /// The entry with the greatest key.
+    /// Returns the entry with the greatest key.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -205,7 +205,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         P::map(self.words.last(), |entry| entry.map(decode_entry))
     }
 
-    /// The entry with the greatest key at or below the given one.
+    /// Returns the entry with the greatest key at or below the given one.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -217,7 +217,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         P::map_lookup(found, |entry| entry.map(decode_entry))
     }
 
-    /// The entry with the least key at or above the given one.
+    /// Returns the entry with the least key at or above the given one.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -293,8 +293,8 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         Ok(self.words.pop_last()?.map(decode_entry))
     }
 
-    /// The values of many keys, in the order of `keys`: `None` for each key that is absent. Reads
-    /// in batches; see [`Map::get_many`](crate::Map::get_many).
+    /// Returns the values of many keys, in the order of `keys`: `None` for each key that is absent.
+    /// Reads in batches; see [`Map::get_many`](crate::Map::get_many).
     ///
     /// Takes time proportional to the number of keys, and copies them as words.
     ///
@@ -399,7 +399,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         self.words.clear()
     }
 
-    /// The entries whose keys lie within a range; see [`Map::range`](crate::Map::range).
+    /// Returns the entries whose keys lie within a range; see [`Map::range`](crate::Map::range).
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -413,7 +413,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         }
     }
 
-    /// The number of entries; exact while no thread writes.
+    /// Returns the number of entries; exact while no thread writes.
     ///
     /// ```
     /// let map = nearfield::TypedMap::from_sorted([(-1_i8, 1_u8), (5, 2)])?;
@@ -424,7 +424,7 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
         self.words.len()
     }
 
-    /// True if there is no entry; exact while no thread writes.
+    /// Returns true if there is no entry; exact while no thread writes.
     ///
     /// ```
     /// let map = nearfield::TypedMap::<i8, u8>::new()?;
@@ -436,8 +436,8 @@ impl<K: WordCodec, V: WordCodec, P: Placement<Words>> TypedMap<K, V, P> {
     }
 }
 
-/// Takes over a map, for example one with a limit of memory. All of its words must be values of the
-/// types.
+/// Conversion of a map of words, for example one with a memory limit. All of its words must be
+/// values of the types.
 ///
 /// ```
 /// use nearfield::{TypedMap, WordMap};

@@ -7,7 +7,7 @@ use crate::placement::Local;
 use nearfield_core::{Bytes, Error, Words};
 
 impl<F: MapForm> Map<F, Local> {
-    /// Creates an empty map without a limit of memory.
+    /// Creates an empty map without a memory limit.
     ///
     /// # Errors
     /// `OutOfMemory` if the system grants no address space.
@@ -21,7 +21,7 @@ impl<F: MapForm> Map<F, Local> {
         Self::builder().build()
     }
 
-    /// Begins a map with a limit of memory, options of the engine, or another placement; see
+    /// Creates a builder of a map with a memory limit, engine options, or another placement; see
     /// [`Builder`].
     ///
     /// ```
@@ -35,9 +35,9 @@ impl<F: MapForm> Map<F, Local> {
 }
 
 impl Map<Bytes, Local> {
-    /// Creates a map from entries in strictly ascending order of their keys, owned or
-    /// borrowed, in one pass over them. Takes a fraction of the time of inserting them, and puts
-    /// them into memory in their order, so that ranges read it in order, too.
+    /// Creates a map from entries in strictly ascending order of their keys, owned or borrowed, in
+    /// one pass. This takes a fraction of the time of inserting them. Entries are stored in key
+    /// order, so that later scans read memory in order, too.
     ///
     /// # Errors
     /// `NotSorted` with the position of the first key that is not greater than the one before;
@@ -58,8 +58,7 @@ impl Map<Bytes, Local> {
         Self::builder().from_sorted(entries)
     }
 
-    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value
-    /// stays.
+    /// Creates a map of entries in any order. Of entries with equal keys, the last one wins.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -79,9 +78,9 @@ impl Map<Bytes, Local> {
 }
 
 impl Map<Words, Local> {
-    /// Creates a map from entries in strictly ascending order of their keys, in one pass
-    /// over them. Takes a fraction of the time of inserting them, and puts them into memory in
-    /// their order, so that ranges read it in order, too.
+    /// Creates a map from entries in strictly ascending order of their keys, in one pass. This
+    /// takes a fraction of the time of inserting them. Entries are stored in key order, so that
+    /// later scans read memory in order, too.
     ///
     /// # Errors
     /// `NotSorted` with the position of the first key that is not greater than the one before;
@@ -100,8 +99,7 @@ impl Map<Words, Local> {
         Self::builder().from_sorted(entries)
     }
 
-    /// Creates a map of entries in any order. Of entries with equal keys, the last one's value
-    /// stays.
+    /// Creates a map of entries in any order. Of entries with equal keys, the last one wins.
     ///
     /// # Errors
     /// `OutOfMemory`.

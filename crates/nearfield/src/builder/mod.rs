@@ -25,7 +25,7 @@ use nearfield_core::{Bytes, Error, Words};
 use nearfield_radix::{EngineOptions, Loader, Radix};
 use std::marker::PhantomData;
 
-/// Builds a [`Map`] with options other than the defaults.
+/// Builder of a [`Map`] with options other than the defaults.
 ///
 /// ```
 /// use nearfield::{EngineOptions, WordMap};
@@ -56,8 +56,8 @@ impl<F: MapForm> Default for Builder<F> {
 }
 
 impl<F: MapForm> Builder<F> {
-    /// The greatest number of bytes that nodes, keys and values may take; no limit by
-    /// default. Writes that would need more fail with `OutOfMemory` and change nothing.
+    /// Sets the greatest number of bytes that nodes, keys and values may take; no limit by default.
+    /// Writes that would need more fail with `OutOfMemory` and change nothing.
     ///
     /// ```
     /// use nearfield::{Error, WordMap};
@@ -72,7 +72,7 @@ impl<F: MapForm> Builder<F> {
         self
     }
 
-    /// The techniques by which batches are executed; [`Map::set_engine_options`] changes them
+    /// Sets the techniques by which batches are executed. [`Map::set_engine_options`] changes them
     /// later.
     ///
     /// ```
@@ -89,7 +89,7 @@ impl<F: MapForm> Builder<F> {
     }
 
     /// Places the map in the memory of memory nodes, which other threads and processes share.
-    /// Options set before have no effect. Needs the feature `pool`.
+    /// Options set earlier have no effect. Needs the feature `pool`.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {
@@ -121,8 +121,8 @@ impl<F: MapForm> Builder<F> {
     }
 
     /// Places the map in modules, each of which owns a part of the keys and executes batches. A
-    /// limit of memory set before holds for all modules together; options of the engine have no
-    /// effect. Needs the feature `pim`.
+    /// memory limit set earlier applies to all modules together; engine options have no effect.
+    /// Needs the feature `pim`.
     ///
     /// ```
     /// use nearfield::{Batch, Bytes, Map, Pim};
@@ -176,10 +176,11 @@ impl<F: MapForm> Builder<F> {
 }
 
 impl Builder<Bytes> {
-    /// Places the map in tiers, the fastest first: memory, compressed memory and files, one of
-    /// each kind at most. Keys and the values that are used most lie in memory, as far as it goes.
-    /// A value of 64 bytes and more moves to another tier when it is used less, or more. A limit of
-    /// memory set before has no effect, as the first tier is one. Needs the feature `tiers`.
+    /// Places the map in tiers, the fastest first: memory, compressed memory and files, one of each
+    /// kind at most. Keys, and the values that are used most, are stored in memory while it has
+    /// room. A value of at least 64 bytes moves to another tier as it is used less, or more. A
+    /// memory limit set earlier has no effect, because the size of the first tier is the limit.
+    /// Needs the feature `tiers`.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Tier};

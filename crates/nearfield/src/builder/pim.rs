@@ -6,7 +6,7 @@ use crate::placement::Pim;
 use nearfield_core::Error;
 use std::marker::PhantomData;
 
-/// Builds a [`Map`] in modules; from [`Builder::pim`](crate::Builder::pim).
+/// Builder of a [`Map`] in modules; from [`Builder::pim`](crate::Builder::pim).
 ///
 /// ```
 /// use nearfield::{Pim, WordMap};
@@ -33,9 +33,8 @@ impl<F: MapForm> PimBuilder<F> {
         }
     }
 
-    /// The greatest number of bytes that keys, values and index nodes may take in all modules;
-    /// half of the machine's memory by default. Writes to a full module fail with
-    /// `OutOfMemory`.
+    /// Sets the greatest number of bytes that keys, values and index nodes may take in all modules;
+    /// half of the machine's memory by default. Writes to a full module fail with `OutOfMemory`.
     ///
     /// ```
     /// use nearfield::{Pim, WordMap};
@@ -50,7 +49,7 @@ impl<F: MapForm> PimBuilder<F> {
         self
     }
 
-    /// Starts the threads of an empty map.
+    /// Creates an empty map and starts its threads.
     ///
     /// # Errors
     /// `OutOfMemory` if a thread cannot be started.

@@ -9,7 +9,7 @@ use nearfield_pool::store::{OpenError, StoreOptions};
 use std::marker::PhantomData;
 use std::net::SocketAddrV4;
 
-/// Opens a [`Map`] in a pool, with options other than the defaults; from
+/// Builder that opens a [`Map`] in a pool, with options other than the defaults; from
 /// [`Builder::pool`](crate::Builder::pool).
 ///
 /// ```
@@ -31,9 +31,9 @@ pub struct PoolBuilder<F: MapForm> {
 impl<F: MapForm> PoolBuilder<F> {
     pub(crate) fn new(pool: Pool) -> PoolBuilder<F> {
         let mut options = StoreOptions::default();
-        // The keys of a batch are looked for by one post for many of them, unless there is a guess
-        // for each: that would read less, which saves nothing in shared memory, by a message for
-        // each over TCP.
+        // No hotspot buffer: a batch posts the reads of many neighborhoods together, but each
+        // guessed read on its own. Such reads fetch less. That saves nothing in shared memory, and
+        // over TCP it costs one message for each guess.
         options.tree.hotspot_bytes = 0;
         PoolBuilder {
             pool,
@@ -43,8 +43,8 @@ impl<F: MapForm> PoolBuilder<F> {
         }
     }
 
-    /// The size of this process's cache of inner nodes in bytes, 100 MiB by default. About half a
-    /// byte for each entry saves all reads of inner nodes.
+    /// Sets the size of this process's cache of inner nodes in bytes, 100 MiB by default. With
+    /// about half a byte for each entry, all inner nodes fit.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -58,8 +58,8 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
-    /// The longest key in bytes, 32 by default, up to 4094; every entry reserves this length. All
-    /// processes must open the map with the same length. Maps of words ignore it.
+    /// Sets the greatest length of a key in bytes, 32 by default, up to 4094. Every entry reserves
+    /// this length. All processes must open the map with the same length. Maps of words ignore it.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -73,9 +73,9 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
-    /// The longest value in bytes that is read with its key, 16 by default, 12 to 254; every entry
-    /// reserves this length. Longer values take another round trip. All processes must open the map
-    /// with the same length. Maps of words ignore it.
+    /// Sets the greatest length in bytes of a value that is stored beside its key, 16 by default,
+    /// 12 to 254. Every entry reserves this length. Reading a longer value takes another round
+    /// trip. All processes must open the map with the same length. Maps of words ignore it.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -89,8 +89,8 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
-    /// The greatest number of operations of a batch that a thread has in flight, 64 by default. At
-    /// most 16 of them are writes.
+    /// Sets the greatest number of operations of a batch that a thread has in flight, 64 by
+    /// default. At most 16 of them are writes.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Pool};
@@ -104,10 +104,11 @@ impl<F: MapForm> PoolBuilder<F> {
         self
     }
 
-    /// Has ranges with a filter, and aggregates, be read by programs at the memory nodes, which
-    /// were started with `--offload`: for a tenant that may read the map's memory, by way of the
-    /// switch, or of the only memory node. For maps of words; others ignore it. Where programs do
-    /// not run, the results are the same: [`Map::leaf_reads`] tells.
+    /// Makes filtered ranges and aggregates run as programs at the memory nodes, which must have
+    /// been started with `--offload`. `tenant` must have the right to read the map's memory.
+    /// `switch` is the address of the switch, or of the only memory node. Maps of byte strings
+    /// ignore this option. If programs cannot run, this process reads the leaves, with the same
+    /// results; [`Map::leaf_reads`] counts both.
     ///
     /// ```
     /// use nearfield::{Key, Pool, Tenant, WordMap};
@@ -131,8 +132,8 @@ impl<F: MapForm> PoolBuilder<F> {
     ///
     /// # Errors
     /// `Connect` if no connection to a node succeeds; `Pool` if the map was created with other
-    /// lengths, if a node has no room, or does not answer; `KeyBytes`, `NoNodes`. The call waits up
-    /// to 30 s for nodes to register in etcd.
+    /// lengths, or if a node has no room or does not respond; `KeyBytes`, `NoNodes`. The call waits
+    /// up to 30 s for nodes to register in etcd.
     ///
     /// ```
     /// # #[cfg(target_os = "linux")] {

@@ -7,7 +7,7 @@ use nearfield_radix::{EngineOptions, Radix};
 use nearfield_tiers::map::TieredIndex;
 use nearfield_tiers::{OpenError, Specification, Tiers};
 
-/// Builds a [`Map`] in tiers; from [`Builder::tiers`](crate::Builder::tiers).
+/// Builder of a [`Map`] in tiers; from [`Builder::tiers`](crate::Builder::tiers).
 ///
 /// ```
 /// use nearfield::{Bytes, Map, Tier};
@@ -33,8 +33,8 @@ impl TieredBuilder {
     /// Creates an empty map, and starts its thread.
     ///
     /// # Errors
-    /// The tiers are in no order that is possible, or larger than the machine; a folder cannot be
-    /// written to; the system gives no memory or no thread.
+    /// The order of the tiers is invalid, or they are larger than the machine; a folder cannot be
+    /// written to; the system grants no memory or no thread.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Tier};

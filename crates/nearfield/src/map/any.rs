@@ -11,7 +11,7 @@ use nearfield_core::Bytes;
 use nearfield_radix::MemoryUse;
 
 impl<F: MapForm> Map<F, AnyPlacement> {
-    /// The name of the placement: `local`, `pool` or `pim`.
+    /// Returns the name of the placement: `local`, `pool` or `pim`.
     ///
     /// ```
     /// use nearfield::{AnyPlacement, Map, WordMap, Words};
@@ -30,7 +30,7 @@ impl<F: MapForm> Map<F, AnyPlacement> {
         }
     }
 
-    /// The memory that the map takes by kind of node, if it is in this machine's memory.
+    /// Returns the memory that the map takes by kind of node, if it is in this machine's memory.
     ///
     /// ```
     /// use nearfield::{AnyPlacement, Map, WordMap, Words};
@@ -49,8 +49,8 @@ impl<F: MapForm> Map<F, AnyPlacement> {
 }
 
 impl Map<Bytes, AnyPlacement> {
-    /// As [`compact`](Map#method.compact) of a map in this machine's memory. Others have nothing to
-    /// move.
+    /// Moves entries as [`compact`](Map#method.compact) does, if the map is in this machine's
+    /// memory. Other placements have nothing to move, and return false.
     ///
     /// ```
     /// use nearfield::{AnyPlacement, Bytes, Map};

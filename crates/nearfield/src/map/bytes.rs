@@ -26,7 +26,7 @@ impl<P: Placement<Bytes>> Map<Bytes, P> {
         })
     }
 
-    /// The entries whose keys begin with `prefix`; see [`range`](Map::range).
+    /// Returns the entries whose keys begin with `prefix`; see [`range`](Map::range).
     ///
     /// ```
     /// let entries = [("user:1", "ann"), ("user:2", "bob"), ("word", "")];
@@ -35,8 +35,8 @@ impl<P: Placement<Bytes>> Map<Bytes, P> {
     /// # Ok::<(), nearfield::Error>(())
     /// ```
     pub fn prefix(&self, prefix: &[u8]) -> Range<'_, Bytes, P> {
-        // The first key behind all of them: the prefix without its last bytes that are 255 already,
-        // and one more in the last byte that is left.
+        // The upper bound is the prefix without its trailing bytes of 255, and with one added to
+        // the last byte that remains.
         let behind = prefix.iter().rposition(|&byte| byte != u8::MAX);
         let high = match behind {
             None => Bound::Unbounded,

@@ -13,15 +13,15 @@ use std::iter::FusedIterator;
 
 /// The entries of a range of a map in a pool that a [`Filter`] selects; see [`Range::filter`].
 ///
-/// It is iterated as a range is, in ascending order, or asked for [`Aggregates`].
+/// It can be iterated in ascending order, or reduced to [`Aggregates`].
 pub struct Filtered<'m, F: MapForm> {
     map: &'m Map<F, Pool>,
-    /// `None`: the range is empty.
+    /// The selected range; `None` if it is empty.
     selection: Option<Selection>,
 }
 
-/// The entries that a [`Filter`] selects, in ascending order; from [`Filtered`]. After an error
-/// there is nothing more.
+/// The entries that a [`Filter`] selects, in ascending order; from [`Filtered`]. After an error it
+/// yields nothing more.
 pub struct FilteredEntries<'m, F: MapForm> {
     map: &'m Map<F, Pool>,
     selection: Option<Selection>,
@@ -29,9 +29,9 @@ pub struct FilteredEntries<'m, F: MapForm> {
 }
 
 impl<'m, F: MapForm> Range<'m, F, Pool> {
-    /// The entries whose values a filter selects. Values count as unsigned numbers: words as they
-    /// are, byte strings by their first eight bytes, low end first, as if zeros followed a shorter
-    /// one.
+    /// Returns the entries whose values a filter selects. Values count as unsigned numbers: words
+    /// as they are, byte strings by their first eight bytes, little-endian, padded with zeros if
+    /// shorter.
     ///
     /// The filter runs at the memory nodes, if entries are words and the map was built with
     /// [`programs`](crate::PoolBuilder::programs); else in this process, with the same result. An
@@ -57,8 +57,8 @@ impl<'m, F: MapForm> Range<'m, F, Pool> {
         Filtered { map, selection }
     }
 
-    /// Count, sum, least and greatest of the values; as [`filter`](Range::filter) with a filter
-    /// that selects all.
+    /// Returns the count, sum, minimum and maximum of the values, as [`filter`](Range::filter) with
+    /// a filter that selects all does.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -76,8 +76,8 @@ impl<'m, F: MapForm> Range<'m, F, Pool> {
 }
 
 impl<'m, F: MapForm> Filtered<'m, F> {
-    /// Count, sum, least and greatest of the selected values. Each entry is as it was at some time
-    /// of the call.
+    /// Returns the count, sum, minimum and maximum of the selected values. Each entry is read as it
+    /// was at some time during the call.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -88,7 +88,7 @@ impl<'m, F: MapForm> Filtered<'m, F> {
         }
     }
 
-    /// How many values are selected.
+    /// Returns the number of selected values.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -96,7 +96,7 @@ impl<'m, F: MapForm> Filtered<'m, F> {
         Ok(self.aggregate()?.count)
     }
 
-    /// The sum of the selected values.
+    /// Returns the sum of the selected values.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -104,7 +104,7 @@ impl<'m, F: MapForm> Filtered<'m, F> {
         Ok(self.aggregate()?.sum)
     }
 
-    /// The least selected value, if there is one.
+    /// Returns the least selected value, if there is one.
     ///
     /// # Errors
     /// `Unreachable`.
@@ -112,7 +112,7 @@ impl<'m, F: MapForm> Filtered<'m, F> {
         Ok(self.aggregate()?.min)
     }
 
-    /// The greatest selected value, if there is one.
+    /// Returns the greatest selected value, if there is one.
     ///
     /// # Errors
     /// `Unreachable`.

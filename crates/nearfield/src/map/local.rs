@@ -8,7 +8,7 @@ use nearfield_radix::{Counters, EngineOptions, MemoryUse, Pinned};
 use std::ops::ControlFlow;
 
 impl<F: MapForm> Map<F, Local> {
-    /// As [`execute`](Map::execute), and adds the work of the batch to `counters`.
+    /// Executes a batch as [`execute`](Map::execute) does, and adds its work to `counters`.
     ///
     /// # Errors
     /// As `execute`.
@@ -32,7 +32,7 @@ impl<F: MapForm> Map<F, Local> {
         self.index.execute_counted(batch, counters)
     }
 
-    /// The memory that the map takes, by kind of node.
+    /// Returns the memory that the map takes, by kind of node.
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
@@ -45,15 +45,15 @@ impl<F: MapForm> Map<F, Local> {
         self.index.memory()
     }
 
-    /// Executes batches one after the other, and plans each while the one before it is executed
-    /// by `workers` threads; 1 is the calling thread alone. Gives each batch to `done`, in
-    /// order, with the result that [`execute`](Map::execute) would return, until `done` breaks.
+    /// Executes batches one after the other. `workers` threads execute a batch while the next one
+    /// is planned; 1 means the calling thread alone. Passes each batch to `done`, in order, with
+    /// the result that [`execute`](Map::execute) would return, until `done` returns `Break`.
     ///
-    /// All effects of a batch are complete before the next begins. Pays for batches of thousands
-    /// of writes, with a core for each worker and one for the plans.
+    /// All effects of a batch are complete before the next begins. This pays off for batches of
+    /// thousands of writes, if there is a core for each worker and one for the planner.
     ///
     /// # Panics
-    /// If `batches` or `done` panic or a thread cannot be started, when all threads have stopped.
+    /// If `batches` or `done` panics or a thread cannot be started. All threads are stopped first.
     ///
     /// ```
     /// use nearfield::{Batch, WordMap};
@@ -83,8 +83,9 @@ impl<F: MapForm> Map<F, Local> {
         self.index.execute_stream(workers, batches, done)
     }
 
-    /// Pins this thread to an epoch, which makes single operations cheaper: otherwise each of them
-    /// pins the thread. Memory that is removed meanwhile is freed only after the pin is dropped.
+    /// Pins this thread to an epoch. Single operations are then cheaper, because each of them would
+    /// otherwise pin the thread. Memory that is retired meanwhile is freed only after the pin is
+    /// dropped.
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
@@ -99,8 +100,8 @@ impl<F: MapForm> Map<F, Local> {
         self.index.pin()
     }
 
-    /// Finds the value of a key and gives it to `read`, by a thread that is already pinned: the
-    /// cheapest look-up of a single key.
+    /// Finds the value of a key and passes it to `read`. The thread is already pinned, which makes
+    /// this the cheapest lookup of a single key.
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
@@ -119,7 +120,7 @@ impl<F: MapForm> Map<F, Local> {
         self.index.read_pinned(pinned, key, read)
     }
 
-    /// The techniques by which batches are executed.
+    /// Returns the techniques by which batches are executed.
     ///
     /// ```
     /// use nearfield::{EngineOptions, WordMap};
@@ -132,7 +133,7 @@ impl<F: MapForm> Map<F, Local> {
         self.index.options()
     }
 
-    /// Chooses the techniques for later batches; they have no effect on results.
+    /// Sets the techniques for later batches. They do not affect results.
     ///
     /// ```
     /// use nearfield::{Combine, EngineOptions, WordMap};
@@ -151,15 +152,13 @@ impl<F: MapForm> Map<F, Local> {
 }
 
 impl Map<Bytes, Local> {
-    /// Moves entries out of memory that is used in parts only, so that it can be given back to the
-    /// system: up to `blocks` blocks of up to 1 KiB in this call, about a microsecond each. True if
-    /// there is more to do, for which other threads may have to finish first, and values that were
-    /// lent to be dropped.
+    /// Moves entries out of sparsely used memory, so that it can be returned to the system. Moves
+    /// up to `blocks` blocks of up to 1 KiB, at about a microsecond each. Returns true if there is
+    /// more to do; that may require that other threads finish, and that lent values are dropped.
     ///
     /// A map takes up to a third more memory than its entries need after it has grown, or after
-    /// values have become longer or shorter. Call this from time to time, by a thread that has
-    /// time. Others read and write meanwhile. While entries move, the map takes up to a sixteenth
-    /// more.
+    /// values have become longer or shorter. Call this from time to time on an idle thread. Others
+    /// can read and write meanwhile. While entries move, the map takes up to a sixteenth more.
     ///
     /// ```
     /// let map = nearfield::Map::<nearfield::Bytes>::new()?;

@@ -7,12 +7,11 @@ use nearfield_core::{Batch, Error, OrderedIndex, Outcome};
 use std::ops::RangeBounds;
 
 /// The greatest number of operations in one batch of these methods: many times the number that an
-/// engine keeps in flight, and few enough for their outcomes to stay in the cache until they are
-/// read.
+/// engine keeps in flight, yet few enough that their outcomes are still cached when they are read.
 const MANY: usize = 4096;
 
 impl<F: MapForm, P: Placement<F>> Map<F, P> {
-    /// The values of many keys, in the order of `keys`, read in batches.
+    /// Returns the values of many keys, in the order of `keys`, read in batches.
     ///
     /// # Errors
     /// `KeyTooLong`; those of the placement.
@@ -39,11 +38,11 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     }
 
     /// Inserts many entries, in their order, in batches; returns the number of keys that were
-    /// absent before. Of entries with equal keys, the last one's value stays.
+    /// absent before. Of entries with equal keys, the last one wins.
     ///
     /// # Errors
-    /// The first of `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, or of the placement's errors, that
-    /// an entry met. That entry has not been inserted; up to 4095 after it may have been.
+    /// The error of the first entry that failed: `KeyTooLong`, `ValueTooLong`, `OutOfMemory`, or
+    /// one of the placement. That entry has not been inserted; up to 4095 after it may have been.
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
@@ -58,7 +57,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         })
     }
 
-    /// Inserts the entries of an iterator, in batches, and returns the number of absent keys.
+    /// Inserts the entries of an iterator, in batches, and returns the number of keys that were
+    /// absent.
     pub(super) fn insert_all<E>(
         &self,
         entries: impl IntoIterator<Item = E>,
@@ -66,7 +66,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     ) -> Result<usize, Error> {
         let mut absent = 0;
         let mut batch = Batch::new();
-        // Whether there was a value is all that is asked.
+        // The old values are not needed, only whether there were any.
         batch.cut_replaced(0);
         let mut entries = entries.into_iter();
         loop {
@@ -161,7 +161,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     }
 }
 
-/// The value that a point operation of a batch has met.
+/// Returns the value that a point operation of a batch found.
 #[inline]
 fn met<F: MapForm>(batch: &Batch<F>, position: usize) -> Result<Option<F::Value<'_>>, Error> {
     match batch.value(position) {

@@ -31,16 +31,17 @@ use std::ops::{Bound, RangeBounds};
 /// It may be shared among any number of threads by reference. [`execute`](Map::execute) takes less
 /// time for many operations than single calls do. The cost of single operations:
 ///
-/// - [`Local`]: steps that grow with the length of the key at most, not with the number of entries.
+/// - [`Local`]: a number of steps that grows at most with the length of the key, not with the
+///   number of entries.
 /// - `Pool`: one to three round trips to a memory node. Reads and writes fail with `Unreachable` if
-///   a node does not answer, and writes with `Unknown` if the node stops answering meanwhile. Keys
-///   are shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map
-///   keeps a connection from then on: threads should be few and live long.
+///   a node does not respond, and writes with `Unknown` if the connection is lost meanwhile. Keys
+///   are shorter than elsewhere (`PoolBuilder::key_bytes_max`). Each thread that uses the map keeps
+///   a connection, so threads should be few and long-lived.
 /// - `Pim`: a round between threads; calls of several threads are gathered into one batch.
 ///   Operations fail with `OutOfMemory` if a module has no room, and with `Unknown` if its thread
 ///   has ended.
-/// - `Tiered`: as `Local` where the value lies in memory, and otherwise the time to decompress it,
-///   or a read of an SSD. Operations fail with `Unreadable` if the value cannot be read, and with
+/// - `Tiered`: as `Local` if the value is in memory, otherwise the time to decompress it, or a read
+///   of an SSD. Operations fail with `Unreadable` if the value cannot be read, and with
 ///   `OutOfMemory` if no tier has room.
 ///
 /// ```
@@ -81,9 +82,9 @@ impl<F: MapForm, P: Placement<F>> Debug for Map<F, P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the value may have been another one than expected"]
 pub enum Updated<V> {
-    /// The value was the one expected, and has been set or removed.
+    /// The value was the expected one, and has been set or removed.
     Applied,
-    /// The value was another one, or absent, and has been left as it is.
+    /// The value was another one, or absent, and did not change.
     Differs {
         /// The value, `None` if the key is absent.
         current: Option<V>,
@@ -91,7 +92,7 @@ pub enum Updated<V> {
 }
 
 impl<V> Updated<V> {
-    /// From the result of an index: whether the value was the expected one, and the value.
+    /// Converts the result of an index: true if the value was the expected one, and the value.
     pub(crate) fn of((applied, current): (bool, Option<V>)) -> Updated<V> {
         match applied {
             true => Updated::Applied,
@@ -99,7 +100,7 @@ impl<V> Updated<V> {
         }
     }
 
-    /// The same with another type of values.
+    /// Converts the value that differs.
     pub(crate) fn map<W>(self, map: impl FnOnce(V) -> W) -> Updated<W> {
         match self {
             Updated::Applied => Updated::Applied,
@@ -109,7 +110,7 @@ impl<V> Updated<V> {
         }
     }
 
-    /// True if the value has been set or removed.
+    /// Returns true if the value has been set or removed.
     ///
     /// ```
     /// let map = nearfield::WordMap::from_sorted([(1, 10)])?;
@@ -127,7 +128,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         Map { index }
     }
 
-    /// The first entry within bounds, from one end.
+    /// Returns the first entry within bounds, from one end.
     fn nearest<'k>(
         &self,
         low: Bound<F::Key<'k>>,
@@ -165,7 +166,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         P::answer_lookup(P::get(&self.index, key))
     }
 
-    /// True if the key is present.
+    /// Returns true if the key is present.
     ///
     /// # Errors
     /// `KeyTooLong`; those of the placement.
@@ -183,8 +184,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
     /// Sets the value of a key and returns the previous one, `None` if the key was absent.
     ///
     /// # Errors
-    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`; those of the placement. Nothing has been
-    /// changed then; after `Unknown`, the change may have been made or not.
+    /// `KeyTooLong`, `ValueTooLong`, `OutOfMemory`; those of the placement. Nothing changes, except
+    /// that after `Unknown` the change may have been made or not.
     ///
     /// ```
     /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
@@ -201,7 +202,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         OrderedIndex::insert(&self.index, key, value)
     }
 
-    /// Sets the value of a key if it is `previous` now, where `None` stands for an absent key.
+    /// Sets the value of a key if its value is `previous`, where `None` stands for an absent key.
     /// Comparing and setting are one atomic step.
     ///
     /// # Errors
@@ -225,9 +226,9 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         OrderedIndex::update(&self.index, key, previous, value).map(Updated::of)
     }
 
-    /// Sets the value of a key to the result of `change` on the present value, `None` if the key is
-    /// absent, and returns the previous value. It is one atomic step: `change` is called again if
-    /// another thread has set the key meanwhile.
+    /// Sets the value of a key to the result of `change` and returns the old value. `change`
+    /// receives the old value, `None` if the key is absent. This is one atomic step: `change` is
+    /// called again if another thread has set the key meanwhile.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -264,8 +265,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         }
     }
 
-    /// Inserts the value if the key is absent, and returns the value that the key then has: the
-    /// present one if there was one. It is one atomic step.
+    /// Inserts the value if the key is absent, and returns the value that the key then has, which
+    /// is the old one if there was one. This is one atomic step.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -306,7 +307,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         OrderedIndex::remove(&self.index, key)
     }
 
-    /// Removes a key if its value is `expected` now. Comparing and removing are one atomic step.
+    /// Removes a key if its value is `expected`. Comparing and removing are one atomic step.
     ///
     /// # Errors
     /// As [`insert`](Map::insert).
@@ -330,7 +331,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         OrderedIndex::remove_if(&self.index, key, expected).map(Updated::of)
     }
 
-    /// The entry with the least key, copied.
+    /// Returns the entry with the least key, copied.
     ///
     /// ```
     /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
@@ -341,7 +342,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         P::answer(self.end(Direction::Ascending))
     }
 
-    /// The entry with the greatest key, copied.
+    /// Returns the entry with the greatest key, copied.
     ///
     /// ```
     /// let map = nearfield::WordMap::new()?;
@@ -352,7 +353,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         P::answer(self.end(Direction::Descending))
     }
 
-    /// The entry at one end.
+    /// Returns the entry at one end.
     fn end(&self, direction: Direction) -> Result<Option<Entry<F>>, P::Failure> {
         self.nearest(Bound::Unbounded, Bound::Unbounded, direction)
     }
@@ -395,14 +396,14 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
             let Some((key, _)) = self.end(direction).map_err(Into::into)? else {
                 return Ok(None);
             };
-            // Another thread may have removed it since. Then another entry is at the end.
+            // If another thread has removed it meanwhile, another entry is at the end now.
             if let Some(value) = self.remove(F::key(&key))? {
                 return Ok(Some((key, value)));
             }
         }
     }
 
-    /// The entry with the greatest key at or below the given one, copied.
+    /// Returns the entry with the greatest key at or below the given one, copied.
     ///
     /// # Errors
     /// `KeyTooLong`; those of the placement.
@@ -418,7 +419,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         P::answer_lookup(self.neighbor(key, bounds, Direction::Descending))
     }
 
-    /// The entry with the least key at or above the given one, copied.
+    /// Returns the entry with the least key at or above the given one, copied.
     ///
     /// # Errors
     /// `KeyTooLong`; those of the placement.
@@ -443,11 +444,11 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         Ok(self.nearest(low, high, direction)?)
     }
 
-    /// The entries whose keys lie within a range, in ascending order, or, taken from the other
-    /// end, in descending order. Bounds may be longer than a key can be. A range that ends before
-    /// it begins is empty.
+    /// Returns the entries whose keys lie within a range, in ascending order, or in descending
+    /// order from the other end. Bounds may be longer than keys can be. A range that ends before it
+    /// begins is empty.
     ///
-    /// See [`Range`] for its cost and its view of concurrent writes.
+    /// See [`Range`] for the cost and for concurrent writes.
     ///
     /// ```
     /// let map = nearfield::Map::<nearfield::Bytes>::new()?;
@@ -464,13 +465,13 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         Range::new(self, own(bounds.start_bound()), own(bounds.end_bound()))
     }
 
-    /// Executes a batch and writes an outcome for each of its operations, as executing them one
-    /// after the other would. An operation that fails alone has an
+    /// Executes a batch and writes an outcome for each of its operations, as if they were executed
+    /// one after the other. An operation that fails alone has an
     /// [`Outcome::Failed`](crate::Outcome::Failed).
     ///
     /// # Errors
     /// `BatchTooLarge` above 16,777,216 operations; `Unreachable` or `OutOfMemory` if the placement
-    /// cannot be asked. Nothing has been executed.
+    /// cannot be reached. Nothing has been executed.
     ///
     /// ```
     /// use nearfield::{Batch, WordMap};
@@ -489,8 +490,8 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         self.index.execute(batch)
     }
 
-    /// The number of entries; exact while no thread writes. Takes one read of memory, and in a
-    /// pool a scan of all entries.
+    /// Returns the number of entries; exact while no thread writes. Takes one read of memory, or a
+    /// scan of all entries in a pool.
     ///
     /// ```
     /// let map = nearfield::WordMap::from_sorted([(1, 10), (2, 20)])?;
@@ -501,7 +502,7 @@ impl<F: MapForm, P: Placement<F>> Map<F, P> {
         P::answer(P::len(&self.index))
     }
 
-    /// True if there is no entry; exact while no thread writes.
+    /// Returns true if there is no entry; exact while no thread writes.
     ///
     /// ```
     /// assert!(nearfield::WordMap::new()?.is_empty());
@@ -519,7 +520,7 @@ impl<F: MapForm, P: Placement<F>> OrderedIndex<F> for Map<F, P> {
         self.index.execute(batch)
     }
 
-    /// As [`Map::len`]; 0 if the placement does not answer.
+    /// Returns the length as [`Map::len`] does, or 0 if that fails.
     fn len(&self) -> usize {
         self.index.len()
     }

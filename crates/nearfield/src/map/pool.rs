@@ -7,9 +7,9 @@ use nearfield_core::Error;
 use nearfield_pool::chime::LeafReads;
 
 impl<F: MapForm> Map<F, Pool> {
-    /// Sets the value of a key, whether it is there or not, and does not answer the former one.
-    /// That is cheaper than [`insert`](Map::insert): a former value that lies outside of its leaf
-    /// is not read, nor is a word that this process has put not long ago.
+    /// Sets the value of a key, present or not, without returning the old one. This is cheaper than
+    /// [`insert`](Map::insert): an old value outside its leaf is not read, nor is a word that this
+    /// process has put recently.
     ///
     /// # Errors
     /// `KeyTooLong`, `OutOfMemory`, `Unreachable` if nothing was changed, and `Unknown` if a memory
@@ -28,13 +28,13 @@ impl<F: MapForm> Map<F, Pool> {
         self.index.put(key, value)
     }
 
-    /// The bytes of inner nodes in this process's cache.
+    /// Returns the number of bytes of inner nodes in this process's cache.
     pub fn cache_bytes(&self) -> usize {
         self.index.cache_bytes()
     }
 
-    /// The leaves that ranges of this process have read, and where: in this process, or by programs
-    /// at the memory nodes.
+    /// Returns the numbers of leaves that ranges of this process have read: in this process, and by
+    /// programs at the memory nodes.
     ///
     /// ```no_run
     /// use nearfield::{Pool, WordMap};

@@ -1,14 +1,14 @@
-//! Iteration over a range, from both ends, beside writers.
+//! Iteration over a range, from both ends, while other threads write.
 //!
-//! Each end has read ahead by a chunk, and the keys between the chunks have not been looked at:
+//! Each end reads ahead by a chunk. The keys between the chunks have not been read:
 //!
 //! ```text
 //!   given │ front chunk │        not read yet         │ back chunk │ given
 //!                       └ low                    high ┘
 //! ```
 //!
-//! `low` and `high` move past a chunk as it is read, so that no key is met twice; when nothing is
-//! left between them, each end goes on with the other's chunk.
+//! `low` and `high` move past a chunk when it is read, so that no key is returned twice. When
+//! nothing is left between them, each end continues with the other's chunk.
 
 use super::Map;
 use crate::form::MapForm;
@@ -27,21 +27,21 @@ type Bounds<F> = (
     Bound<<F as nearfield_core::Form>::OwnedKey>,
 );
 
-/// Entries of the first chunk, of which the caller may want but one.
+/// Number of entries of the first chunk. It is small because the caller may want only one.
 const CHUNK_MIN: usize = 16;
 
 /// The entries of a [`Map`] within a range, from both ends; see [`Map::range`].
 ///
 /// Items are entries, or `Result`s where reads can fail: [`Placement::Read`]. They own their keys
-/// and values, for which byte strings are copied once. Entries are read ahead in chunks from either
-/// end: of 16 entries up to 512, or 64 KiB, in this machine's memory, and up to 4096 elsewhere.
-/// After an error there is nothing more.
+/// and values, so byte strings are copied once. Entries are read ahead in chunks from either end:
+/// of 16 entries up to 512, or 64 KiB, in this machine's memory, and up to 4096 elsewhere. After an
+/// error the iterator yields nothing more.
 ///
-/// The map may be changed meanwhile, by the caller as well. An entry that is present from the
-/// call of [`Map::range`] to the end of the iteration is met exactly once, with a value that it
-/// had in between, and keys come in order. An entry that is inserted, changed or removed meanwhile
-/// may be met as it was when its chunk was read. Between chunks nothing is held: an iterator that
-/// is kept for long delays neither writers nor the reuse of memory.
+/// The map may be changed meanwhile, by the caller as well. An entry that is present from the call
+/// of [`Map::range`] to the end of the iteration is returned exactly once, with a value that it had
+/// in between, and keys come in order. An entry that is inserted, changed or removed meanwhile may
+/// be returned as it was when its chunk was read. Between chunks the iterator holds no lock and no
+/// pin: one that is kept for long delays neither writers nor the reuse of memory.
 ///
 /// ```
 /// let map = nearfield::WordMap::from_sorted((0..100).map(|n| (n, n)))?;
@@ -57,12 +57,12 @@ pub struct Range<'m, F: MapForm, P: Placement<F> = Local> {
     map: &'m Map<F, P>,
     low: Bound<F::OwnedKey>,
     high: Bound<F::OwnedKey>,
-    /// Ascending.
+    /// Entries read ahead from the front, in ascending order.
     front: VecDeque<Entry<F>>,
-    /// Descending.
+    /// Entries read ahead from the back, in descending order.
     back: VecDeque<Entry<F>>,
     chunk: usize,
-    /// Nothing is left between the bounds.
+    /// True if nothing is left between the bounds.
     exhausted: bool,
 }
 
@@ -83,7 +83,8 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
         }
     }
 
-    /// The map, and the bounds of what was not given yet; `None` if that is nothing.
+    /// Returns the map, and the bounds of the entries that were not returned yet; `None` if there
+    /// are none.
     #[cfg(feature = "pool")]
     pub(crate) fn into_rest(self) -> (&'m Map<F, P>, Option<Bounds<F>>) {
         let key = |entry: Option<&Entry<F>>| entry.map(|(key, _)| Bound::Included(key.clone()));
@@ -93,13 +94,13 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
             true => (None, None),
             false => (Some(self.low), Some(self.high)),
         };
-        // What was read ahead is read again: each end may be in either chunk, or between them.
+        // Entries read ahead are read again. Each end may be in either chunk, or between them.
         let low = front.or(low).or(back);
         let high = back_end.or(high).or(front_end);
         (self.map, low.zip(high))
     }
 
-    /// Reads the next chunk from one end, unless all has been read.
+    /// Reads the next chunk from one end, unless nothing is left.
     fn read(&mut self, direction: Direction) -> Result<(), P::Failure> {
         if self.exhausted {
             return Ok(());
@@ -133,7 +134,7 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
         Ok(())
     }
 
-    /// The next entry from the front, or why it cannot be read.
+    /// Returns the next entry from the front, or the error of reading it.
     pub(crate) fn next_entry(&mut self) -> Option<Result<Entry<F>, P::Failure>> {
         if self.front.is_empty()
             && let Err(failure) = self.read(Direction::Ascending)
@@ -144,7 +145,7 @@ impl<'m, F: MapForm, P: Placement<F>> Range<'m, F, P> {
         entry.map(Ok)
     }
 
-    /// The next entry from the back, or why it cannot be read.
+    /// Returns the next entry from the back, or the error of reading it.
     fn next_back_entry(&mut self) -> Option<Result<Entry<F>, P::Failure>> {
         if self.back.is_empty()
             && let Err(failure) = self.read(Direction::Descending)

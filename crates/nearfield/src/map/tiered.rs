@@ -6,8 +6,8 @@ use nearfield_core::{Bytes, Error};
 use nearfield_tiers::map::TierUse;
 
 impl Map<Bytes, Tiered> {
-    /// The number of the tier in which the value of a key lies, 0 for memory; `None` if the key is
-    /// absent.
+    /// Returns the number of the tier that stores the value of a key, 0 for memory; `None` if the
+    /// key is absent.
     ///
     /// # Errors
     /// `KeyTooLong`.
@@ -25,9 +25,9 @@ impl Map<Bytes, Tiered> {
         self.index.tier_of(key)
     }
 
-    /// Moves the value of a key to the tier of a number now, and says whether it has. It stays if
-    /// it lies there already, if the tier does not take it (it is full, or cannot compress the
-    /// value), or if another thread changes it meanwhile. Later the map may move it again.
+    /// Moves the value of a key to a tier, given by its number. Returns true if it was moved. It
+    /// stays if it is there already, if the tier rejects it (it is full, or cannot compress the
+    /// value), or if another thread changes the value meanwhile. Later the map may move it again.
     ///
     /// # Errors
     /// `KeyTooLong`; `Unreadable` if the value cannot be read; `OutOfMemory`.
@@ -48,7 +48,7 @@ impl Map<Bytes, Tiered> {
         self.index.move_to(key, tier)
     }
 
-    /// What each tier holds and has served, the fastest first.
+    /// Returns the contents and the uses of each tier, the fastest first.
     ///
     /// ```
     /// use nearfield::{Bytes, Map, Tier};

@@ -12,8 +12,8 @@ use super::Pim;
 #[cfg(feature = "pool")]
 use super::Pool;
 
-/// One of the placements that this build has, chosen at run time. Each call costs one
-/// branch more than on a map of a fixed placement.
+/// One of the placements of this build, chosen at run time. Each call costs one branch more than
+/// with a fixed placement.
 ///
 /// ```
 /// use nearfield::{AnyPlacement, Bytes, Map};
@@ -47,7 +47,7 @@ pub enum AnyIndex<F: MapForm> {
     Pim(<Pim as Placement<F>>::Index),
 }
 
-/// Calls the index, whichever it is.
+/// Calls a method of the index, of any placement.
 macro_rules! on_index {
     ($any:expr, $index:ident => $call:expr) => {
         match $any {

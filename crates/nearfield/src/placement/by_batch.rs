@@ -1,4 +1,4 @@
-//! Scans of indexes that lend no entries: by batches.
+//! Scans by batches, for indexes that lend no entries.
 
 use super::Bounds;
 use crate::form::MapForm;
@@ -6,7 +6,7 @@ use nearfield_core::{Batch, Direction, Error, OrderedIndex, Outcome};
 use nearfield_radix::Entry;
 use std::ops::Bound;
 
-/// [`Placement::scan`](super::Placement::scan) by a batch of one operation.
+/// Scans as [`Placement::scan`](super::Placement::scan) does, by a batch of one operation.
 pub(super) fn scan_by_batch<F: MapForm>(
     index: &impl OrderedIndex<F>,
     (low, high): Bounds<'_, F>,
@@ -14,8 +14,8 @@ pub(super) fn scan_by_batch<F: MapForm>(
     limit: usize,
     mut found: impl FnMut(Entry<F>),
 ) -> Result<bool, Error> {
-    // A batch refuses bounds that are longer than a key can be. All keys beyond such a bound are
-    // beyond its beginning, too.
+    // A batch refuses bounds that are longer than a key can be. A key greater than such a bound is
+    // greater than the bound cut to that length, too.
     let (low, high) = (low.map(F::own_key), high.map(F::own_key));
     let (low, low_is_cut) = cut::<F>(low);
     let (high, high_is_cut) = cut::<F>(high);
@@ -42,7 +42,7 @@ pub(super) fn scan_by_batch<F: MapForm>(
     Ok(count < limit)
 }
 
-/// Cuts a bound that is longer than any key, and returns whether it was.
+/// Cuts a bound that is longer than any key can be. Returns true if it was.
 fn cut<F: MapForm>(bound: Bound<F::OwnedKey>) -> (Bound<F::OwnedKey>, bool) {
     let mut is_longer = false;
     let bound = bound.map(|mut key| {

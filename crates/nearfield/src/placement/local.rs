@@ -8,11 +8,11 @@ use nearfield_radix::{Entry, Radix};
 use std::convert::Infallible;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
-/// Bytes of keys and values after which a scan ends, so that a chunk of long values stays small.
+/// Bytes of keys and values after which a scan stops, so that a chunk of long values stays small.
 const SCAN_BYTES_MAX: usize = 64 << 10;
 
-/// This machine's memory: an adaptive radix tree in this process. Reads always answer, and
-/// [`get`](crate::Map::get) lends long values where they lie.
+/// This machine's memory: an adaptive radix tree in this process. Reads cannot fail, and
+/// [`get`](crate::Map::get) lends long values without a copy.
 ///
 /// ```
 /// use nearfield::{Bytes, Local, Map};
@@ -34,7 +34,7 @@ impl<F: MapForm> Placement<F> for Local {
     type Index = Radix<F>;
     type Failure = Infallible;
     type LookupFailure = F::KeyFailure;
-    /// As many as the tree gathers at once.
+    /// The tree gathers this many entries at once.
     const CHUNK_MAX: usize = 512;
 
     #[inline]
@@ -78,7 +78,7 @@ impl<F: MapForm> Placement<F> for Local {
         limit: usize,
         mut found: impl FnMut(Entry<F>),
     ) -> Result<bool, Infallible> {
-        // The tree is told where to begin; where to end is looked at here.
+        // The tree receives only the start of the scan. The end is checked here.
         let (start, within) = match direction {
             Direction::Ascending => (low, (Bound::Unbounded, high)),
             Direction::Descending => (high, (low, Bound::Unbounded)),

@@ -1,9 +1,9 @@
 //! The places for the entries of a map, and the return types of reads there.
 //!
 //! A placement is a type parameter of [`Map`](crate::Map). All placements have the same methods.
-//! They differ in whether a read can fail: this machine's memory always answers, a memory node or a
-//! module may not. [`Placement::Read`] states it in the type, so that reads of a local map need no
-//! `?`.
+//! They differ in whether a read can fail: one of this machine's memory cannot, one of a memory
+//! node, module or disk can. [`Placement::Read`] states it in the type, so that reads of a local
+//! map need no `?`.
 
 mod any;
 #[cfg(any(feature = "pool", feature = "pim", feature = "tiers"))]
@@ -35,15 +35,14 @@ use nearfield_radix::Entry;
 use std::fmt::Debug;
 use std::ops::Bound;
 
-/// Keeps [`Placement`] closed: it is implemented here only.
+/// Module that keeps [`Placement`] closed: only this crate can implement it.
 pub(crate) mod sealed {
-    /// Implemented by the placements of this crate.
+    /// Marker of the placements of this crate.
     pub trait Sealed {}
 }
 
-/// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, or
-/// [`AnyPlacement`], one of them chosen at run time; and of byte strings `Tiered`. The set is
-/// closed.
+/// A place for the entries of a [`Map`](crate::Map): [`Local`], `Pool`, `Pim`, for byte strings
+/// `Tiered`, or [`AnyPlacement`], which is one of them chosen at run time. The set is closed.
 ///
 /// | placement | `Read<T>` | `Lookup<T>` of words | of byte strings |
 /// |---|---|---|---|
@@ -66,23 +65,23 @@ pub(crate) mod sealed {
 pub trait Placement<F: MapForm>: sealed::Sealed + Sized + Debug + 'static {
     /// The return type of a read without a key, such as [`first`](crate::Map::first).
     type Read<T>: Answer<T>;
-    /// The return type of a look-up of a key, such as [`get`](crate::Map::get).
+    /// The return type of a lookup of a key, such as [`get`](crate::Map::get).
     type Lookup<T>: Answer<T>;
-    /// A value as [`get`](crate::Map::get) returns it: lent where it lies, or owned.
+    /// A value as [`get`](crate::Map::get) returns it: lent without a copy, or owned.
     type Value<'m>: Into<F::OwnedValue>;
 
     /// The index that executes operations.
     #[doc(hidden)]
     type Index: OrderedIndex<F> + Debug;
-    /// Why a read without a key may fail: `Infallible` or [`Error`].
+    /// The error of a read without a key: `Infallible` or [`Error`].
     #[doc(hidden)]
     type Failure: Into<Error>;
-    /// Why a read of a key may fail.
+    /// The error of a read of a key.
     #[doc(hidden)]
     type LookupFailure: Into<Error> + From<Self::Failure>;
 
-    /// The greatest number of entries that a range reads ahead at once: a round trip, or a round
-    /// between threads, pays for more than a walk in memory.
+    /// The greatest number of entries that a range reads ahead at once. It is larger where a chunk
+    /// costs a round trip, or a round between threads, than in this machine's memory.
     #[doc(hidden)]
     const CHUNK_MAX: usize = 4096;
 
@@ -90,7 +89,7 @@ pub trait Placement<F: MapForm>: sealed::Sealed + Sized + Debug + 'static {
     fn answer<T>(result: Result<T, Self::Failure>) -> Self::Read<T>;
     #[doc(hidden)]
     fn answer_lookup<T>(result: Result<T, Self::LookupFailure>) -> Self::Lookup<T>;
-    /// Changes the result of a read, unless it has failed.
+    /// Converts the result of a read, unless it has failed.
     #[doc(hidden)]
     fn map<T, U>(read: Self::Read<T>, change: impl FnOnce(T) -> U) -> Self::Read<U>;
     #[doc(hidden)]
@@ -105,8 +104,8 @@ pub trait Placement<F: MapForm>: sealed::Sealed + Sized + Debug + 'static {
     ) -> Result<Option<Self::Value<'m>>, Self::LookupFailure>;
     #[doc(hidden)]
     fn len(index: &Self::Index) -> Result<usize, Self::Failure>;
-    /// Gives up to `limit` entries between two bounds to `found`, from the end that `direction`
-    /// begins at, and says whether the range has no more.
+    /// Passes up to `limit` entries between two bounds to `found`, from the end where `direction`
+    /// begins. Returns true if the range has no more entries.
     #[doc(hidden)]
     fn scan(
         index: &Self::Index,

@@ -31,15 +31,16 @@ pub struct Pim {
     modules_per_thread: usize,
 }
 
-/// Modules of a thread by default. The more there are, the less it shows in their sum that some of
-/// them have more to do than others.
+/// Default number of modules of a thread. With more modules a thread, differences in their load
+/// even out.
 const MODULES_PER_THREAD: usize = 4;
-/// Without a limit a map takes at most the machine's memory divided by this.
+/// Divisor of the machine's memory, which gives the default limit of a map.
 const SHARE: u64 = 2;
 
 impl Pim {
-    /// Modules that are threads of this process, each with memory that no other thread reaches.
-    /// There is one thread for each core that the process may use, with four modules each.
+    /// Creates a placement in worker threads of this process, whose modules each have memory that
+    /// no other thread reaches. There is one thread for each core that the process may use, with
+    /// four modules each.
     ///
     /// ```
     /// use nearfield::{Pim, WordMap};
@@ -55,7 +56,7 @@ impl Pim {
         }
     }
 
-    /// The number of threads, at least one.
+    /// Sets the number of threads, at least one.
     ///
     /// ```
     /// use nearfield::{Pim, WordMap};
@@ -70,8 +71,8 @@ impl Pim {
         self
     }
 
-    /// The number of modules of a thread, four by default, 1 to 1024. Each has the same part of the
-    /// limit of memory, and up to 32 GiB.
+    /// Sets the number of modules of a thread, four by default, 1 to 1024. Each has the same share
+    /// of the memory limit, at most 32 GiB.
     ///
     /// ```
     /// use nearfield::{Pim, WordMap};
@@ -134,14 +135,14 @@ impl<F: MapForm> Placement<F> for Pim {
     }
 }
 
-/// The memory of this machine.
+/// Returns the number of bytes of this machine's memory.
 #[cfg(target_os = "linux")]
 fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     (system.totalram as u64).saturating_mul(u64::from(system.mem_unit))
 }
 
-/// The memory of other systems is unknown.
+/// Returns the greatest number, because the memory of other systems is not known.
 #[cfg(not(target_os = "linux"))]
 fn memory_bytes() -> u64 {
     u64::MAX

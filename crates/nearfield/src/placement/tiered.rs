@@ -6,13 +6,13 @@ use nearfield_core::{Bytes, Direction, Error, OrderedIndex};
 use nearfield_radix::{Entry, Radix};
 use nearfield_tiers::map::TieredIndex;
 
-/// Tiers of memory and files, of byte strings: keys and the values that are used most lie in
-/// this machine's memory, others in compressed memory or in files on an SSD. A thread moves values
-/// by their use.
+/// Tiers of memory and files, for byte strings. Keys, and the values that are used most, are stored
+/// in this machine's memory; other values in compressed memory or in files on an SSD. A thread
+/// moves values by their use.
 ///
-/// Reads return a `Result`, as a disk may not answer, or answer other bytes than were written:
-/// [`Error::Unreadable`]. The files survive nothing: they are gone when the map is dropped. Values
-/// have up to [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES) - 1 bytes.
+/// Reads return a `Result`, because a disk may fail to respond, or return other bytes than were
+/// written: [`Error::Unreadable`]. The files do not persist: they are removed when the map is
+/// dropped. Values have up to [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES) - 1 bytes.
 ///
 /// ```
 /// use nearfield::{Bytes, Map, Tier, Tiered};
@@ -32,7 +32,7 @@ impl Placement<Bytes> for Tiered {
     fallible_reads!(Bytes);
     type Value<'m> = Vec<u8>;
     type Index = TieredIndex<Radix<Bytes>>;
-    /// A chunk may be read from a disk as a whole.
+    /// Every value of a chunk may have to be read from a disk.
     const CHUNK_MAX: usize = 512;
 
     #[inline]

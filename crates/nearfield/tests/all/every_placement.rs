@@ -1,5 +1,5 @@
 //! One test for every method that maps have in common, written once for all placements and both
-//! forms: random calls, whose answers are those of a `BTreeMap`.
+//! forms. Random calls must return what a `BTreeMap` returns.
 
 use crate::ranges::{self, Model};
 #[cfg(target_os = "linux")]
@@ -13,18 +13,18 @@ use nearfield_testkit::keys::{self, Random, Sample};
 use rand::RngExt;
 use std::ops::{Bound, RangeBounds};
 
-/// Every slot of a pool has room for the longest key, so keys are short there.
+/// Greatest length of a key. It is small because every slot of a pool has room for the longest key.
 const KEY_BYTES_MAX: usize = 64;
-/// Calls of one run, after which everything is compared.
+/// Number of calls of one run, after which everything is compared.
 const CALLS: usize = 400;
 
-/// The answer of a read, whatever the placement.
+/// Returns the value of a read, of any placement.
 #[track_caller]
 fn read<T>(answer: impl Answer<T>) -> T {
     answer.into_result().expect("the placement answers")
 }
 
-/// A map and what it is to hold.
+/// A map and the model of its expected contents.
 struct Pair<'m, F: MapForm + Sample, P: Placement<F>> {
     map: &'m Map<F, P>,
     model: Model<F>,
@@ -38,7 +38,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
         self.keys[position].clone()
     }
 
-    /// Bounds of a range that does not end before it begins.
+    /// Returns bounds of a range that does not end before it begins.
     fn bounds(&mut self) -> (Bound<F::OwnedKey>, Bound<F::OwnedKey>) {
         let (a, b) = (self.key(), self.key());
         let low = Bound::Included(a.clone().min(b.clone()));
@@ -147,7 +147,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
         }
     }
 
-    /// Some entries inserted at once, and some keys read at once.
+    /// Inserts some entries at once, and reads some keys at once.
     fn many(&mut self) {
         let entries: Vec<_> = (0..20)
             .map(|_| (self.key(), F::any_value(&mut self.random)))
@@ -166,7 +166,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
         assert_eq!(self.map.get_many(&lent), Ok(values.collect()));
     }
 
-    /// All that can be read of a map is as the model says.
+    /// Checks that all that can be read of a map equals the model.
     fn compare(&mut self) {
         let entry = |entry: (&F::OwnedKey, &F::OwnedValue)| (entry.0.clone(), entry.1.clone());
         assert_eq!(
@@ -188,7 +188,7 @@ impl<F: MapForm + Sample, P: Placement<F>> Pair<'_, F, P> {
     }
 }
 
-/// Calls every method of a map, which is empty before and after.
+/// Calls every method of a map, which is empty before and afterwards.
 fn check<F: MapForm + Sample, P: Placement<F>>(map: &Map<F, P>, seed: u64) {
     for (&kind, seed) in F::KINDS.iter().zip(seed..) {
         let mut random = keys::random(seed);
@@ -276,7 +276,7 @@ fn maps_placed_at_run_time_do() {
     in_pool::<Bytes>(|map| check::<Bytes, AnyPlacement>(&map.into(), 10));
 }
 
-/// The test can fail: a map that others write to is not what the model says.
+/// A map that other threads write to differs from the model, so the tests above can fail.
 #[test]
 #[should_panic(expected = "assertion")]
 fn an_entry_that_nobody_expects_is_noticed() {

@@ -1,5 +1,5 @@
-//! Ranges of maps in a pool with filters, and aggregates: by programs at memory nodes over UDP, and
-//! without them.
+//! Filtered ranges and aggregates of maps in a pool, by programs at memory nodes over UDP, and
+//! without programs.
 #![cfg(target_os = "linux")]
 
 use nearfield::{Aggregates, Bytes, Filter, Key, Map, Pool, Tenant, WordMap};
@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const TENANT: Tenant = Tenant(4);
 const KEY: Key = Key([5; 32]);
 
-/// Two memory nodes in threads of this process that run programs, behind a switch.
+/// Runs a test with two memory nodes behind a switch. The nodes are threads of this process, and
+/// run programs.
 fn with_programs(test: impl FnOnce(&ShmNodes, SocketAddrV4) + Send) {
     let nodes = &ShmNodes::serve(2, 64 << 20).expect("nodes");
     let stop = &AtomicBool::new(false);
@@ -49,7 +50,7 @@ fn with_programs(test: impl FnOnce(&ShmNodes, SocketAddrV4) + Send) {
             let mut switch = Switch::new(map, None);
             serve_switch(&mut switch, &socket, stop, |_| {}).expect("a socket");
         });
-        // In a thread of its own, so that a failure stops the others.
+        // The test has a thread of its own, so that its failure stops the others.
         let result = scope.spawn(move || test(nodes, here)).join();
         stop.store(true, Ordering::Relaxed);
         if let Err(panic) = result {
@@ -95,7 +96,7 @@ fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
         }
         let all: Aggregates = model.values().copied().collect();
         assert_eq!(map.range(..).aggregate(), Ok(all));
-        // What was given already is left out.
+        // Entries that were returned already are left out.
         let mut range = map.range(..);
         range.next().expect("an entry").expect("a node");
         range.next_back().expect("an entry").expect("a node");
@@ -112,7 +113,7 @@ fn words_agree_with_a_btree_map_and_are_read_at_the_nodes() {
         let reads = map.leaf_reads();
         assert!(reads.at_nodes > 1_000 && reads.refused == 0, "{reads:?}");
         assert_eq!(plain.leaf_reads().at_nodes, 0);
-        // A tenant with another key has no answer, and the same result.
+        // A tenant with another key gets no reply, but the same result.
         let stranger = open().programs(switch, TENANT, Key([6; 32])).build();
         let stranger = stranger.expect("the map");
         assert_eq!(stranger.range(..).aggregate(), Ok(all));

@@ -1,4 +1,4 @@
-//! Maps in every placement do what a `BTreeMap` does, and keep what the facade adds.
+//! Maps in every placement behave like a `BTreeMap`, and the facade's additions hold.
 
 mod every_placement;
 mod filtered;

@@ -1,5 +1,5 @@
-//! What the facade adds: references to values, typed maps, many operations at once, and errors
-//! that come through as they are.
+//! The facade's additions: references to values, typed maps, many operations at once, and errors
+//! passed through unchanged.
 
 use nearfield::{
     Bytes, Combine, EngineOptions, Error, MAX_KEY_BYTES, Map, TypedMap, Updated, WordMap,
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A value is overwritten and removed, and its memory is asked for by others, while a reader
+/// A value is overwritten and removed, and other writes try to reuse its memory, while a reader
 /// holds it.
 #[test]
 fn a_value_stays_while_it_is_held() {
@@ -37,7 +37,7 @@ fn a_value_stays_while_it_is_held() {
     }
 }
 
-/// Readers check that a value is whole as long as they hold it, while it is overwritten.
+/// Readers check that a value stays intact while they hold it, although it is overwritten.
 #[test]
 fn held_values_are_whole_beside_writers() {
     let map = Map::<Bytes>::new().expect("address space");
@@ -112,7 +112,7 @@ fn many_at_once_do_what_one_at_a_time_does() {
     let mut random = keys::random(3);
     let keys = Bytes::keys(ByteKeys::Random, 10_000, &mut random);
     let values: Vec<_> = keys.iter().map(|_| Bytes::any_value(&mut random)).collect();
-    // Every third key twice, the second time with another value.
+    // Every third key is inserted twice, the second time with another value.
     let twice = keys.iter().zip(values.iter().rev()).step_by(3);
     let entries: Vec<(&[u8], &[u8])> = (keys.iter().zip(&values).chain(twice))
         .map(|(key, value)| (&key[..], &value[..]))
@@ -177,7 +177,7 @@ fn a_builder_passes_on_what_it_was_given() {
     assert!(matches!(full, Err(Error::OutOfMemory { .. })));
 }
 
-/// Floats and signed integers come in their own order, not in that of their words.
+/// Floats and signed integers are returned in numeric order, not in that of their bit patterns.
 #[test]
 fn a_typed_map_is_ordered_as_its_keys() {
     let floats = [
@@ -216,8 +216,8 @@ fn a_typed_map_is_ordered_as_its_keys() {
     assert!(loaded.range(..).eq(map.range(..)) && loaded.len() == 6);
 }
 
-/// More entries than one batch takes, with negative keys, which words order after positive ones
-/// unless they are encoded.
+/// There are more entries than fit in one batch. Some keys are negative, which sort after positive
+/// ones as words unless they are encoded.
 #[test]
 fn typed_maps_read_insert_and_retain_many_entries() {
     let map = TypedMap::<i32, f64>::new().expect("address space");

@@ -1,5 +1,5 @@
-//! The model test and the concurrent test of the facade, whose single operations and options take
-//! paths of their own.
+//! The model test and the concurrent test of the facade, whose single operations and options have
+//! code paths of their own.
 
 use nearfield::{Bytes, EngineOptions, Map, MapForm, Words};
 use nearfield_testkit::concurrent::{self, Config};

@@ -1,5 +1,5 @@
-//! Maps in modules do what a `BTreeMap` does: batches, single operations and ranges from both ends,
-//! by one caller and by many.
+//! Maps in modules behave like a `BTreeMap`: batches, single operations and ranges from both ends,
+//! from one thread and from many.
 
 use crate::ranges::Model;
 use nearfield::{
@@ -11,7 +11,7 @@ use nearfield_testkit::keys::{self, Sample};
 use nearfield_testkit::model;
 use std::ops::Bound;
 
-/// A map that is also looked at by what is not a batch.
+/// A map that is also checked by operations outside batches.
 struct Looked<F: MapForm>(Map<F, Pim>);
 
 fn new<F: MapForm>(seed: u64) -> Map<F, Pim> {

@@ -1,5 +1,5 @@
-//! Maps in the memory of memory nodes do what a `BTreeMap` does: batches, single operations and
-//! ranges from both ends, by two who have opened the same map and take turns.
+//! Maps in the memory of memory nodes behave like a `BTreeMap`: batches, single operations and
+//! ranges from both ends, by two clients that opened the same map and take turns.
 
 use crate::ranges::Model;
 use nearfield::{Batch, Direction, Error, Map, MapForm, OrderedIndex, Pool, Updated, Words};
@@ -9,8 +9,8 @@ use nearfield_testkit::model;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A map that was opened twice, as by two processes, on nodes of its own. They are asked in turn,
-/// so that each has to notice what the other one does to what it has in its cache.
+/// A map that was opened twice, as by two processes, on nodes of its own. They are called in turn,
+/// so that each has to notice the other's changes to nodes in its cache.
 struct Turns<F: MapForm> {
     opened: [Map<F, Pool>; 2],
     turn: AtomicUsize,
@@ -53,7 +53,7 @@ impl<F: MapForm + Sample> OrderedIndex<F> for Turns<F> {
         self.next().is_empty().expect("the nodes are served")
     }
 
-    /// All that is read in other ways is as a scan of everything says.
+    /// Checks that all other reads agree with a scan of everything.
     fn check_invariants(&self) {
         let mut batch = Batch::<F>::new();
         let (low, high) = (Bound::Unbounded, Bound::Unbounded);

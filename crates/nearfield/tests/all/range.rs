@@ -1,5 +1,5 @@
-//! Ranges agree with those of a `BTreeMap`, from both ends in turn, and beside writers meet every
-//! entry that stays exactly once.
+//! Ranges agree with those of a `BTreeMap`, from both ends in turn. While others write, they return
+//! every entry that stays exactly once.
 
 use crate::ranges::Model;
 use nearfield::{Bytes, Map, MapForm, WordMap, Words};
@@ -46,7 +46,7 @@ fn bytes_agree_with_a_btree_map() {
     agrees_with_a_btree_map::<Bytes>();
 }
 
-/// Values so large that a chunk holds but few of them.
+/// The values are so large that a chunk holds only a few.
 #[test]
 fn chunks_of_large_values() {
     let map = Map::<Bytes>::new().expect("address space");
@@ -74,7 +74,7 @@ fn bounds_longer_than_a_key_can_be() {
     assert_eq!(backwards, [(b"a".to_vec(), b"1".to_vec())]);
 }
 
-/// What the caller changes behind an end is not met, what it changes far ahead is.
+/// Changes by the caller behind an end are not seen; changes far ahead are.
 #[test]
 fn the_map_may_change_during_an_iteration() {
     let map = WordMap::from_sorted((0..10_000).map(|n| (n, n))).expect("load");
@@ -90,7 +90,7 @@ fn the_map_may_change_during_an_iteration() {
     assert!(left.contains(&(5_000, 7)) && left.is_sorted());
 }
 
-/// Writers insert and remove every key but the stable ones, while readers walk from both ends.
+/// Inserts and removes every key except the stable ones, while readers iterate from both ends.
 fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
     let mut random = keys::random(7);
     let mut all = F::keys(kind, count, &mut random);
@@ -111,7 +111,7 @@ fn meets_stable_keys_once<F: MapForm + Sample>(kind: F::Kind, count: usize) {
             scope.spawn(move || {
                 let mut random = keys::random(writer);
                 while !done.load(Ordering::Relaxed) {
-                    // In runs, so that nodes grow and shrink.
+                    // Keys change in runs, so that nodes grow and shrink.
                     let start = random.random_range(0..all.len());
                     for key in all[start..].iter().take(100) {
                         let sealed = F::seal(random.random_range(0..1000));

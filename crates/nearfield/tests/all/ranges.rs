@@ -1,4 +1,4 @@
-//! What the suites of ranges share: bounds, and walks from both ends beside a `BTreeMap`.
+//! Shared parts of the range suites: bounds, and iteration from both ends alongside a `BTreeMap`.
 
 use nearfield::Form;
 use nearfield_testkit::keys::{Random, Sample};
@@ -8,7 +8,7 @@ use std::ops::{Bound, RangeBounds};
 
 pub type Model<F> = BTreeMap<<F as Form>::OwnedKey, <F as Form>::OwnedValue>;
 
-/// A bound at, near or far from a key of the model, which has some.
+/// Returns a bound at, near or far from a key of the model, which must not be empty.
 fn bound<F: Sample>(model: &Model<F>, random: &mut Random) -> Bound<F::OwnedKey> {
     let position = random.random_range(0..model.len());
     let Some(key) = model.keys().nth(position).cloned() else {
@@ -25,10 +25,10 @@ fn bound<F: Sample>(model: &Model<F>, random: &mut Random) -> Bound<F::OwnedKey>
     }
 }
 
-/// Walks ranges of a map from both ends in turn, the first of them being all of it, and checks that
-/// they are those of the model, which has some entries.
+/// Iterates ranges of a map from both ends in turn and checks that they equal those of the model,
+/// which must not be empty. The first range is the whole map.
 ///
-/// `range` is called with the bounds of each, and what is to be done with it.
+/// `range` is called with the bounds of each range.
 #[track_caller]
 pub fn agree<F: Sample, R>(
     model: &Model<F>,

@@ -1,4 +1,4 @@
-//! Maps in tiers do what a `BTreeMap` does, while values move between all tiers at every step.
+//! Maps in tiers behave like a `BTreeMap` while values move between all tiers at every step.
 
 use nearfield::{
     Batch, Bytes, Error, Form, Map, OrderedIndex, Outcome, Tier, TierUse, Tiered, Updated,
@@ -17,7 +17,7 @@ fn map(folder: &tempfile::TempDir, memory_bytes: u64, file_bytes: u64) -> Map<By
     Map::<Bytes>::builder().tiers(tiers).build().expect("a map")
 }
 
-/// A map whose values move before each operation on them, and behind it.
+/// A map whose values move before and after each operation on them.
 struct Shaken {
     map: Map<Bytes, Tiered>,
     state: AtomicU64,
@@ -34,7 +34,7 @@ impl Shaken {
         }
     }
 
-    /// Moves the value of a key to one of the tiers, or of the key that has it next.
+    /// Moves the value of a key, or that of the next key, to one of the tiers.
     fn shake(&self, key: &[u8]) {
         let state = self.state.fetch_add(1, Ordering::Relaxed);
         let drawn = state.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -103,7 +103,7 @@ impl OrderedIndex<Bytes> for Shaken {
     }
 }
 
-/// Values have moved into each tier and out of it.
+/// Checks that values have moved into and out of each tier.
 fn assert_moved(tiers: &[TierUse]) {
     for tier in tiers {
         assert!(tier.moved_in > 0 && tier.moved_out > 0, "{tiers:?}");
@@ -130,7 +130,7 @@ fn callers_at_once_can_be_ordered_while_values_move() {
     concurrent::check::<Bytes, _>(3, &config, Shaken::new);
 }
 
-/// A comparison that fails though nobody has changed the value would show here.
+/// A comparison that fails although no thread changed the value would show here.
 #[test]
 fn comparisons_in_batches_hold_while_values_move() {
     let shaken = Shaken::new(7);
@@ -184,7 +184,7 @@ fn more_than_the_memory_takes_lies_in_the_other_tiers_and_nothing_is_lost() {
         map.insert(&number.to_be_bytes(), &noise(number))
             .expect("inserted");
         let memory = &map.tiers()[0];
-        // A block of the index is the most by which one insert exceeds it.
+        // One insert exceeds the limit by at most one block of the index.
         let limit = memory.capacity_bytes + (128 << 10);
         assert!(memory.used_bytes <= limit, "{number}: {memory:?}");
     }

@@ -23,10 +23,10 @@ use std::str::FromStr;
 
 /// A placement in the memory of memory nodes; its value holds the addresses of the nodes.
 ///
-/// Threads share such a map by reference, and processes by opening it, too. It lives as long as its
-/// nodes, also without a process that has it open.
+/// Threads share such a map by reference, and processes by opening it. It exists as long as its
+/// nodes, even if no process has it open.
 ///
-/// It is parsed from the addresses of the nodes, or from those of etcd:
+/// The value can be parsed from the addresses of the nodes, or from those of etcd:
 ///
 /// ```
 /// use nearfield::Pool;
@@ -53,7 +53,7 @@ impl FromStr for Pool {
 }
 
 impl Pool {
-    /// The nodes at these addresses, all of one transport.
+    /// Creates a placement at nodes with these addresses, all of one transport.
     ///
     /// ```
     /// use nearfield::Pool;
@@ -68,8 +68,8 @@ impl Pool {
         }
     }
 
-    /// The nodes that are registered in etcd. The map is opened when at least `count` of them are,
-    /// so that all processes open it on the same ones.
+    /// Creates a placement at the nodes that are registered in etcd. The map is opened once at
+    /// least `count` nodes are registered, so that all processes open it on the same ones.
     ///
     /// ```
     /// use nearfield::Pool;
@@ -84,7 +84,7 @@ impl Pool {
         }
     }
 
-    /// The same pool; if its nodes are registered in etcd, of at least `count` of them.
+    /// Sets the least number of nodes, if they are registered in etcd.
     ///
     /// ```
     /// use nearfield::Pool;
@@ -101,8 +101,8 @@ impl Pool {
         }
     }
 
-    /// The nodes of these names in the shared memory of this machine, each made by
-    /// `nearfield memory-node --listen shm:NAME`.
+    /// Creates a placement at nodes of these names in the shared memory of this machine. Each is
+    /// started by `nearfield memory-node --listen shm:NAME`.
     ///
     /// ```
     /// use nearfield::{Pool, WordMap};
@@ -185,8 +185,8 @@ impl<F: MapForm, E: Endpoint + 'static> AnyStore<F> for Store<F, E> {
     }
 }
 
-/// The store of a map. A call of it takes at least a round trip, beside which looking up the
-/// transport is nothing.
+/// The store of a map, as a trait object: a call takes at least a round trip, so that the cost of
+/// dynamic dispatch is negligible.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct PoolIndex<F: MapForm> {
@@ -194,7 +194,7 @@ pub struct PoolIndex<F: MapForm> {
 }
 
 impl<F: MapForm> PoolIndex<F> {
-    /// The index of a store; programs run where `programs` says.
+    /// Creates the index of a store. Programs run at `programs`.
     fn new<E: Endpoint + 'static>(
         store: Store<F, E>,
         programs: Option<ProgramNodes>,
@@ -211,7 +211,7 @@ impl<F: MapForm> PoolIndex<F> {
         self.store.put(key, value)
     }
 
-    /// The bytes of inner nodes that this process keeps.
+    /// Returns the number of bytes of inner nodes in this process's cache.
     pub(crate) fn cache_bytes(&self) -> usize {
         self.store.cache_bytes()
     }

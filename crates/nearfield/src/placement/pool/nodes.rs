@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 /// The longest wait for memory nodes to register in etcd.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time between two looks at the registered nodes.
+/// The time between two checks of the registered nodes.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The source of the addresses of a pool's memory nodes.
 #[derive(Clone, Debug)]
 pub enum Nodes {
-    /// At these addresses.
+    /// Nodes at these addresses.
     Listed(Vec<NodeAddress>),
-    /// Registered in etcd, and their least number.
+    /// Nodes that are registered in etcd, and their least number.
     Registered(EtcdMembers, usize),
 }
 
 impl Nodes {
-    /// The addresses of the nodes. Waits until enough of them are registered.
+    /// Returns the addresses of the nodes. Waits until enough of them are registered.
     pub fn addresses(&self) -> Result<Vec<NodeAddress>, OpenError> {
         let (members, count) = match self {
             Nodes::Listed(nodes) => return Ok(nodes.clone()),
@@ -30,7 +30,7 @@ impl Nodes {
         let began = Instant::now();
         loop {
             let nodes = membership.nodes();
-            // Nodes are numbered from 0 on, and the first one has the header of the map.
+            // Nodes are numbered from 0, and the first one stores the header of the map.
             let is_complete = (0..)
                 .zip(&nodes)
                 .all(|(place, node)| node.number.0 == place);

@@ -1,4 +1,4 @@
-//! The way to memory nodes that run programs.
+//! Connections to memory nodes that run programs.
 
 use nearfield_offload::net::CallerSettings;
 use nearfield_offload::net::udp::Client;
@@ -8,10 +8,10 @@ use nearfield_pool::filtered::Programs;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-/// How long a thread waits for an answer, before it reads the leaves by itself.
+/// The time that a thread waits for a reply, before it reads the leaves itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Memory nodes that run programs of a tenant.
+/// The memory nodes that run programs of a tenant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramNodes {
     /// The switch, or the only memory node.
@@ -21,7 +21,7 @@ pub(crate) struct ProgramNodes {
 }
 
 impl ProgramNodes {
-    /// A way for one thread.
+    /// Returns a connection for one thread.
     pub fn connect(&self) -> Result<Box<dyn Programs>, String> {
         let change = |settings: &mut CallerSettings| settings.patience = PATIENCE;
         let client = Client::new(self.switch, self.tenant, self.key, change);

@@ -7,7 +7,7 @@ use nearfield_fabric::transport::shm::ShmEndpoint;
 use nearfield_fabric::transport::ucx::UcxEndpoint;
 use nearfield_pool::store::{OpenError, Store, StoreOptions};
 
-/// The parts of the addresses behind the name of the transport.
+/// Returns the addresses without the names of their transports.
 fn places(nodes: &[NodeAddress]) -> Vec<String> {
     let place = |node: &NodeAddress| {
         let address = node.to_string();
@@ -27,13 +27,13 @@ pub fn open_shm<F: MapForm>(
 ) -> Result<PoolIndex<F>, OpenError> {
     let endpoint = ShmEndpoint::attach(places(nodes));
     let endpoint = endpoint.map_err(|error| OpenError::Connect(error.to_string()))?;
-    // Single operations lose little by it.
+    // Single operations lose little by prefetching.
     let endpoint = endpoint.prefetching();
     let connect = move || Ok(endpoint.clone());
     Ok(PoolIndex::new(Store::open(connect, options)?, programs))
 }
 
-/// Connects to nodes by UCX, each thread for itself.
+/// Connects to nodes by UCX, with a connection of its own for each thread.
 pub fn open_ucx<F: MapForm>(
     nodes: &[NodeAddress],
     options: &StoreOptions,
