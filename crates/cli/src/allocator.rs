@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-/// Has mimalloc give the system what is free of the memory it keeps for this thread.
+/// Makes mimalloc return to the system the free memory that it keeps for this thread.
 pub fn give_back() {
     // SAFETY: it may be called at any time and by any thread, and moves nothing that is in use.
     unsafe { libmimalloc_sys::mi_collect(true) }

@@ -1,17 +1,17 @@
-//! A connection to a server for Redis clients, for the commands that look at one.
+//! A connection to a server for Redis clients, for the commands that inspect one.
 
 use clap::Args;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Where a server is, and who asks.
+/// The address of a server, and the credentials of the user.
 #[derive(Debug, Args)]
 pub struct Address {
-    /// Where the server is.
+    /// The host name or address of the server.
     #[arg(long, default_value = "127.0.0.1")]
     pub host: String,
-    /// The port that it listens on.
+    /// The port of the server.
     #[arg(long, default_value_t = 6399)]
     pub port: u16,
     /// The user.
@@ -22,16 +22,16 @@ pub struct Address {
     password: Option<String>,
 }
 
-/// A reply.
+/// A reply of a server.
 #[derive(Debug, PartialEq)]
 pub enum Reply {
-    /// A string, or a number as it is written.
+    /// A string, or a number in decimal.
     Text(Vec<u8>),
-    /// Several.
+    /// An array of replies.
     Array(Vec<Reply>),
-    /// Nothing is there.
+    /// The null reply: no value.
     Null,
-    /// What the server refuses, in its words.
+    /// An error reply, with the server's message.
     Error(String),
 }
 
@@ -39,14 +39,14 @@ pub enum Reply {
 #[derive(Debug)]
 pub struct Client(BufReader<TcpStream>);
 
-/// A server that does not answer for so long is gone.
+/// The time without a reply after which a server counts as lost.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A reply of more bytes or elements is none.
+/// Greatest number of bytes or elements of a reply; more is invalid.
 const LENGTH_MAX: usize = 16 << 20;
 const DEPTH_MAX: usize = 8;
 
 impl Address {
-    /// Connects, and says who asks.
+    /// Connects and authenticates.
     pub fn connect(&self) -> io::Result<Client> {
         let stream = TcpStream::connect((self.host.as_str(), self.port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -62,7 +62,7 @@ impl Address {
 }
 
 impl Client {
-    /// Sends a command and reads the reply; one that is an error is an error here.
+    /// Sends a command and reads the reply. Returns an error if the reply is one.
     pub fn command(&mut self, words: &[&str]) -> io::Result<Reply> {
         let mut request = Vec::new();
         write(&mut request, words);
@@ -120,7 +120,7 @@ pub fn write<W: AsRef<[u8]>>(request: &mut Vec<u8>, words: &[W]) {
 }
 
 impl Reply {
-    /// The text of a reply that is one.
+    /// Returns the text, if the reply is one.
     pub fn text(&self) -> Option<&[u8]> {
         match self {
             Reply::Text(text) => Some(text),
@@ -128,12 +128,12 @@ impl Reply {
         }
     }
 
-    /// The number of a reply that is one.
+    /// Returns the number, if the reply is one.
     pub fn number<N: std::str::FromStr>(&self) -> Option<N> {
         std::str::from_utf8(self.text()?).ok()?.parse().ok()
     }
 
-    /// The elements of a reply that has some.
+    /// Returns the elements of an array; none for other replies.
     pub fn elements(&self) -> &[Reply] {
         match self {
             Reply::Array(elements) => elements,

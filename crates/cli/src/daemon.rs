@@ -1,4 +1,4 @@
-//! A server in the background, as `daemonize` and `pidfile` ask for it.
+//! A server in the background, for the settings `daemonize` and `pidfile`.
 
 use nearfield_server::config::Settings;
 use std::io::{BufRead, BufReader};
@@ -6,11 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Tells the process in the background that it is the one.
+/// Environment variable that marks the process in the background.
 const IN_BACKGROUND: &str = "NEARFIELD_IN_BACKGROUND";
 
-/// True if the server is to run in the background and does not. A service manager that waits to be
-/// told of its start has it there already.
+/// Returns true if the settings ask for a background process and this is not that process. A
+/// service manager that waits for a notification of readiness already runs the server in the
+/// background.
 pub fn is_wanted(settings: &Settings) -> bool {
     settings.value("daemonize") == Some("yes")
         && [IN_BACKGROUND, "NOTIFY_SOCKET"]
@@ -21,7 +22,7 @@ pub fn is_wanted(settings: &Settings) -> bool {
 /// Starts this program once more, in the background, and waits until it is ready.
 ///
 /// # Errors
-/// It does not start.
+/// The server does not start.
 pub fn start() -> Result<ExitCode, String> {
     let failed = |error: std::io::Error| format!("cannot go into the background: {error}");
     let program = std::env::current_exe().map_err(failed)?;
@@ -31,13 +32,13 @@ pub fn start() -> Result<ExitCode, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // A Ctrl-C for this process must not end the daemon.
+        // A Ctrl-C sent to this process must not stop the daemon.
         .process_group(0)
         .spawn()
         .map_err(failed)?;
     let mut line = String::new();
     if let Some(output) = child.stdout.take() {
-        // It writes when it is ready, and its end is that of the output.
+        // The daemon writes a line when it is ready; the output ends when the daemon does.
         BufReader::new(output)
             .read_line(&mut line)
             .map_err(failed)?;
@@ -51,7 +52,7 @@ pub fn start() -> Result<ExitCode, String> {
     ))
 }
 
-/// Writes the number of this process into a file. A server without one goes on.
+/// Writes the id of this process into a file. The server continues if that fails.
 pub fn write_pid(file: &Path) {
     let number = format!("{}\n", std::process::id());
     if let Err(error) = std::fs::write(file, number) {

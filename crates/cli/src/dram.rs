@@ -43,11 +43,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ORDER", default_value_t)]
     map: AddressMap,
 
-    /// Send at most N requests at a clock [default: one for each channel]
+    /// Send at most N requests per clock [default: one for each channel]
     #[arg(long, value_name = "N")]
     inject: Option<NonZeroU32>,
 
-    /// Send each request when the one before it has been answered, not before its time
+    /// Send each request when the one before it has completed, but not before its time
     #[arg(long, conflicts_with = "inject")]
     closed: bool,
 
@@ -98,7 +98,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Replays the trace, and prints the results.
+/// Replays the trace and prints the results.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match replay(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -131,7 +131,7 @@ fn replay(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let result = Outcome::new(&parameters, arguments.map, &report);
     let json = serde_json::to_string_pretty(&result)? + "\n";
     match arguments.json.as_deref() {
-        // The reader may be gone.
+        // The reader of the output may have closed it.
         Some(path) if path == Path::new("-") => drop(write!(std::io::stdout(), "{json}")),
         Some(path) => {
             std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -172,7 +172,7 @@ fn send(path: &Path, mut replay: Replay) -> Result<Report, Box<dyn Error>> {
     Ok(replay.finish())
 }
 
-/// A file that counts the bytes that are read from it.
+/// A file with a count of the bytes read from it.
 struct Counted {
     inner: File,
     read: Rc<Cell<u64>>,
@@ -186,7 +186,7 @@ impl Read for Counted {
     }
 }
 
-/// A line on the terminal that says how much of the file is done.
+/// The progress line on the terminal: how much of the file has been replayed.
 struct Progress {
     read: Rc<Cell<u64>>,
     bytes: u64,
@@ -226,12 +226,12 @@ impl Progress {
     }
 }
 
-/// The results in JSON.
+/// The results as written to JSON.
 #[derive(Serialize)]
 struct Outcome {
     preset: &'static str,
     map: String,
-    /// No figure is measured.
+    /// Always true: no figure is measured.
     modelled: bool,
     latency_ns: Latency,
     bandwidth_gbps: f64,
@@ -330,7 +330,7 @@ impl Outcome {
     }
 }
 
-/// The results for people.
+/// Returns the results as a table for display.
 fn table(parameters: &Parameters, report: &Report) -> String {
     let latency = report.latency_ns;
     let (commands, requests) = (report.commands, report.requests);

@@ -1,4 +1,4 @@
-//! Listening beyond the local machine, which has to be asked for where nobody is asked for a
+//! The flag for listening beyond the local machine, which is required where clients need no
 //! password.
 
 use clap::Args;
@@ -7,19 +7,19 @@ use std::net::ToSocketAddrs;
 /// Permission for other machines to reach a node.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Exposure {
-    /// Listen at an address that other machines reach. Whoever reaches it needs no password, so
-    /// keep others away by a firewall or a network of its own
+    /// Listen at an address that other machines reach. Clients need no password, so protect the
+    /// port by a firewall or a separate network
     #[arg(long)]
     expose: bool,
 }
 
 impl Exposure {
-    /// Refuses to listen at an address that other machines reach, unless that is asked for.
+    /// Refuses an address that other machines reach, unless `--expose` is given.
     pub(crate) fn check(self, listen: &str) -> Result<(), String> {
         if self.expose {
             return Ok(());
         }
-        // An invalid address is reported where it is listened at.
+        // An invalid address is reported later, by the listener.
         let Ok(mut addresses) = listen.to_socket_addrs() else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! The `nearfield` command: one subcommand a file.
+//! The `nearfield` command: one file per subcommand.
 
 #![deny(unsafe_code)]
 
@@ -39,9 +39,9 @@ enum Command {
     Serve(Box<serve::Arguments>),
     Top(top::Arguments),
     Tiers(tiers::Arguments),
-    /// Measure Nearfield beside other ordered maps (program nearfield-bench).
+    /// Measure Nearfield and other ordered maps (program nearfield-bench).
     Bench(measure::Arguments),
-    /// Measure applications on traversal programs beside paging and RPC (program nearfield-bench).
+    /// Measure applications on traversal programs, on paging and on RPC (program nearfield-bench).
     BenchApplications(measure::Arguments),
     /// Measure traversal programs on a core (program nearfield-bench).
     BenchOffload(measure::Arguments),
@@ -49,7 +49,7 @@ enum Command {
     BenchPim(measure::Arguments),
     /// Measure the map in a pool (program nearfield-bench).
     BenchPool(measure::Arguments),
-    /// Measure the server beside its rivals (program nearfield-bench).
+    /// Measure the server and its rivals (program nearfield-bench).
     BenchServer(measure::Arguments),
     Dram(dram::Arguments),
     /// Measure the tiers of compressed memory and of files (program nearfield-bench).

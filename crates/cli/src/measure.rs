@@ -1,14 +1,13 @@
-//! The commands that measure. They are commands of another program, which is not built with the
-//! server.
+//! The commands that measure. They belong to another program, which is not built with the server.
 
 use clap::Args;
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
-/// The program.
+/// The name of the other program.
 const PROGRAM: &str = "nearfield-bench";
 
-/// What the other program is given.
+/// The arguments for the other program.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
@@ -17,7 +16,7 @@ pub struct Arguments {
     rest: Vec<OsString>,
 }
 
-/// Runs a command of the other program, which lies beside this one.
+/// Runs a command of the other program, which is expected in the folder of this one.
 pub fn run(command: &str, arguments: &Arguments) -> ExitCode {
     let beside = std::env::current_exe().map(|program| program.with_file_name(PROGRAM));
     let Some(program) = beside.ok().filter(|program| program.exists()) else {
@@ -39,7 +38,7 @@ pub fn run(command: &str, arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Runs a program in place of this one, so that signals reach it.
+/// Replaces this process by the program, so that signals reach it.
 #[cfg(unix)]
 fn run_in_place(mut program: Command) -> std::io::Result<ExitCode> {
     Err(std::os::unix::process::CommandExt::exec(&mut program))

@@ -21,18 +21,17 @@ use std::time::Duration;
 /// With shm:NAME the memory is an object in /dev/shm. Only processes of the same user have access
 /// to it. With ucx:HOST:PORT other machines reach it by UCX (Debian's libucx0, 1.13 or newer): over
 /// RDMA where both have adapters, else over TCP, which this process serves. A client that reaches
-/// the port has access to all keys without a password, so other machines are listened to with
-/// --expose only, which belongs on a trusted network. In both cases
-/// the memory is provided as a whole when the command starts, and empty again when it ends.
+/// the port has access to all keys without a password, so addresses that other machines reach
+/// require --expose, which is for trusted networks. In both cases all memory is allocated when the
+/// command starts, and its content is lost when it ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Where clients find the node: shm:NAME, in the shared memory of this machine, or
-    /// ucx:HOST:PORT
+    /// The address of the node: shm:NAME, in the shared memory of this machine, or ucx:HOST:PORT
     #[arg(long, value_name = "shm:NAME|ucx:HOST:PORT", value_parser = listen)]
     listen: Listen,
 
-    /// How much memory it has, such as 8gb (2^30 bytes each) or 500mb; rounded up to 4 kb
+    /// The size of the memory, such as 8gb (2^30 bytes each) or 500mb; rounded up to 4 kb
     #[arg(long, value_name = "BYTES", value_parser = size)]
     size: u64,
 
@@ -50,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", requires = "etcd")]
     name: Option<String>,
 
-    /// How long after the death of this process etcd takes it to live, 2 to 3600
+    /// Seconds after the death of this process until etcd removes its registration, 2 to 3600
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "etcd")]
     lease: u64,
 
@@ -61,7 +60,7 @@ pub(crate) struct Arguments {
     offload: Offload,
 }
 
-/// Where a node listens.
+/// The transport and address at which a node listens.
 #[derive(Clone, Debug)]
 enum Listen {
     Shm(String),
@@ -84,7 +83,7 @@ Examples:
       Tenant 1 runs traversal programs on all of the memory.";
 
 impl Listen {
-    /// The name of a node that was given none.
+    /// Returns the name of a node without --name.
     fn default_name(&self) -> String {
         match self {
             Listen::Shm(name) => name.clone(),
@@ -101,12 +100,12 @@ fn listen(text: &str) -> Result<Listen, String> {
     }
 }
 
-/// As in the server's configuration: `1g` is 10^9 bytes, `1gb` is 2^30.
+/// Parses a size as in the server's configuration: `1g` is 10^9 bytes, `1gb` is 2^30.
 fn size(text: &str) -> Result<u64, String> {
     memory(text).ok_or_else(|| "is no amount of memory such as 8gb or 500mb".to_owned())
 }
 
-/// Serves until a signal comes, and answers how it ended.
+/// Serves until a signal arrives. Returns the exit code.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -121,7 +120,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(listen) = arguments.offload.listens_at() {
         arguments.exposure.check(&listen.to_string())?;
     }
-    // Before the object is there, so that no signal leaves it behind.
+    // Signals are caught before the shared-memory object is created, so that none leaves it behind.
     let stop = Arc::new(AtomicBool::new(false));
     let handler = Arc::clone(&stop);
     ctrlc::set_handler(move || handler.store(true, Ordering::Relaxed))?;
@@ -137,7 +136,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     };
     let number = reservation.as_ref().map(Reservation::number);
     let number = number.or(wanted).unwrap_or_default();
-    // The registration ends before the node does.
+    // The registration must end before the node does.
     match &arguments.listen {
         Listen::Shm(name) => {
             let node = ShmNode::create(name, number, arguments.size)?;
@@ -185,7 +184,8 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
                 ),
                 "Ctrl-C ends it, and its memory is lost.",
             ));
-            // Leaves over UCX have no counters. Programs read them between two posts.
+            // Leaves over UCX have no change counters, so programs may read them only between two
+            // posts.
             let turn = FairMutex::new(());
             let programs = arguments
                 .offload
@@ -205,7 +205,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Serves a node, and runs programs in another thread, if they are to run.
+/// Serves a node, and runs programs in another thread if they are prepared.
 fn beside(
     programs: Option<&Prepared<'_>>,
     stop: &AtomicBool,
@@ -251,7 +251,7 @@ fn announce(
     Ok(Some(reservation.announce(address, bytes, notice)?))
 }
 
-/// The next steps for a new user.
+/// Returns the next steps for a new user.
 fn welcome(number: NodeId, bytes: u64, how: &str, end: &str) -> String {
     format!("Memory {number} is ready with {bytes} bytes. A Rust program {how}\n\n{end}\n")
 }

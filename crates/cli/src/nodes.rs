@@ -8,8 +8,7 @@ use std::process::ExitCode;
 
 /// Show the memory nodes that are registered in etcd, or in a list.
 ///
-/// A node is shown as long as etcd takes it to live, which says nothing of whether it can be
-/// reached from here.
+/// A node is shown while its registration in etcd exists, even if it cannot be reached from here.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -24,12 +23,12 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Source {
-    /// Where the members of etcd are: URLs, separated by commas
+    /// The members of etcd: URLs, separated by commas
     #[arg(long, value_name = "URLS")]
     etcd: Option<EtcdMembers>,
 
     /// The nodes themselves, [NUMBER=]shm:NAME or [NUMBER=]ucx:HOST:PORT, separated by commas;
-    /// without a number, the place in the list counts, from 0
+    /// without a number, its position in the list counts, from 0
     #[arg(long, value_name = "LIST")]
     nodes: Option<String>,
 }
@@ -48,11 +47,11 @@ struct Row {
     number: u16,
     name: String,
     address: String,
-    /// Not known of nodes in a list.
+    /// Size of the node's memory; unknown for nodes in a list.
     bytes: Option<u64>,
-    /// Of the registration; not known of nodes in a list.
+    /// Version of the registration; unknown for nodes in a list.
     version: Option<u64>,
-    /// In hexadecimal; not known of nodes in a list.
+    /// Incarnation in hexadecimal; unknown for nodes in a list.
     incarnation: Option<String>,
 }
 
@@ -93,7 +92,7 @@ fn show(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
     } else {
         table(&rows)
     };
-    // The reader may be gone.
+    // The reader of the output may have closed it.
     let _ = write!(std::io::stdout(), "{text}");
     let refused = membership.refused();
     for error in &refused {

@@ -1,4 +1,4 @@
-//! Traversals at a memory node, and what its process and that of a switch share.
+//! Traversals at a memory node, and code shared with the switch.
 
 use clap::Args;
 use nearfield_fabric::{GlobalAddress, NodeId, RESERVED_BYTES};
@@ -15,18 +15,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// How a memory node runs traversals.
+/// The options by which a memory node runs traversals.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Traversals")]
 pub(crate) struct Offload {
-    /// Run traversal programs on the memory, in one more thread; requests come to this IPv4 address
-    /// and port by UDP (with ucx only where this process serves the memory, as over TCP)
+    /// Run traversal programs on the memory, in one more thread; requests arrive at this IPv4
+    /// address and port by UDP (with ucx only if this process serves the memory, as over TCP)
     #[arg(long, value_name = "IP:PORT", requires = "tenants")]
     offload: Option<SocketAddrV4>,
 
-    /// A file that says which tenants may run programs: lines of a number, a key of 64 hexadecimal
-    /// digits, and parts of the memory such as 4096-8192 or 8192-12288:read; all of it if there are
-    /// none
+    /// A file of the tenants that may run programs: lines of a number, a key of 64 hexadecimal
+    /// digits, and parts of the memory such as 4096-8192 or 8192-12288:read; a line without parts
+    /// allows all memory
     #[arg(long, value_name = "FILE", requires = "offload")]
     tenants: Option<PathBuf>,
 
@@ -40,12 +40,12 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
-    /// The address to which requests come, if there is one.
+    /// Returns the address for requests, if there is one.
     pub(crate) fn listens_at(&self) -> Option<SocketAddrV4> {
         self.offload
     }
 
-    /// Prepares to run programs, if they are to run.
+    /// Prepares to run programs, if an address is given.
     pub(crate) fn prepare<'n>(
         &self,
         number: NodeId,
@@ -62,7 +62,7 @@ impl Offload {
         let ranges = Ranges::new(ranges)?;
         let socket = UdpSocket::bind(listen)
             .map_err(|error| format!("cannot listen at {listen}: {error}"))?;
-        // A node that starts again is younger than before.
+        // A node that restarts must have a later epoch.
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() as u32;
         let announcer = match (self.switch, &self.rack_key) {
             (Some(switch), Some(file)) => {
@@ -108,7 +108,7 @@ impl Offload {
 /// A memory node that can run programs.
 pub(crate) struct Prepared<'n> {
     memory: LocalMemory<'n>,
-    /// Held while programs access the memory, if others of this process do.
+    /// Lock held while programs access the memory, if other threads of this process access it.
     turn: Option<&'n FairMutex<()>>,
     keys: Keys,
     settings: NodeSettings,
@@ -117,7 +117,7 @@ pub(crate) struct Prepared<'n> {
 }
 
 impl Prepared<'_> {
-    /// What a user is told.
+    /// Returns the message for the user.
     pub(crate) fn welcome(&self) -> Result<String, Failure> {
         Ok(format!(
             "Traversal programs run on it: requests come to {}. Its epoch is {}.",
@@ -126,7 +126,7 @@ impl Prepared<'_> {
         ))
     }
 
-    /// Runs programs until `stop`, and prints what was done.
+    /// Runs programs until `stop`, then prints counts of the work.
     pub(crate) fn serve(&self, stop: &AtomicBool) -> std::io::Result<()> {
         let node = Node::new(&self.memory, self.keys.clone(), self.settings);
         let mut node = match self.turn {
@@ -144,7 +144,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     Ok(text.map_err(|error| format!("cannot read {}: {error}", file.display()))?)
 }
 
-/// The key in a file.
+/// Returns the key in a file.
 pub(crate) fn key_of(file: &Path) -> Result<Key, Failure> {
     let key: Result<Key, _> = read(file)?.trim().parse();
     Ok(key.map_err(|error| format!("{}: {error}", file.display()))?)
@@ -152,6 +152,6 @@ pub(crate) fn key_of(file: &Path) -> Result<Key, Failure> {
 
 /// Prints a line.
 pub(crate) fn say(text: &str) {
-    // The reader may be gone.
+    // The reader of the output may have closed it.
     let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -35,22 +35,21 @@ pub struct Arguments {
     /// A file with users, which ACL SAVE and ACL LOAD write and read.
     #[arg(long)]
     aclfile: Option<PathBuf>,
-    /// Whether connections from other machines are refused while there is no password [default:
-    /// yes].
+    /// Refuse connections from other machines while there is no password [default: yes].
     #[arg(long, value_enum, value_name = "yes|no")]
     protected_mode: Option<YesNo>,
-    /// Where to keep data. Without it nothing is kept, unless --appendonly asks for it; then in
-    /// the working directory.
+    /// The folder for data. Without it nothing is saved, unless --appendonly is given; then data
+    /// goes to the working directory.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Whether to log changes [default: yes if there is a --dir].
+    /// Log changes [default: yes if there is a --dir].
     #[arg(long, value_name = "yes|no")]
     appendonly: Option<YesNo>,
-    /// When the log goes to the medium [default: everysec].
+    /// The time at which the log is flushed to disk [default: everysec].
     #[arg(long, value_enum)]
     appendfsync: Option<Sync>,
-    /// Repair files instead of refusing to start: cut a damaged log and keep the rest beside it,
-    /// write a damaged or missing manifest again.
+    /// Repair files instead of refusing to start: truncate a damaged log and keep the removed part
+    /// in a file next to it; rewrite a damaged or missing manifest.
     #[arg(long)]
     repair_log: bool,
     /// The port to listen on for TLS.
@@ -62,10 +61,10 @@ pub struct Arguments {
     /// The key of the certificate, in PEM.
     #[arg(long, value_name = "FILE")]
     tls_key_file: Option<PathBuf>,
-    /// Certificates that those of clients rest on, in PEM.
+    /// The certificates that sign those of clients, in PEM.
     #[arg(long, value_name = "FILE")]
     tls_ca_cert_file: Option<PathBuf>,
-    /// Whether clients have to show certificates [default: yes].
+    /// Require certificates of clients [default: yes].
     #[arg(long, value_name = "yes|no|optional")]
     tls_auth_clients: Option<String>,
     /// A socket in the file system to listen on, too.
@@ -77,14 +76,14 @@ pub struct Arguments {
     /// The log file [default: the standard error].
     #[arg(long, value_name = "FILE")]
     logfile: Option<PathBuf>,
-    /// How lines of the log look.
+    /// The format of log lines.
     #[arg(long, value_enum, default_value = "text")]
     log_format: Format,
     /// The least severity that is logged: debug, verbose, notice or warning [default: notice].
     #[arg(long, value_name = "LEVEL", alias = "loglevel")]
     log_level: Option<String>,
-    /// Where the keys lie: in this process, in a pool of memory nodes that several servers share,
-    /// or in modules with processors of their own (here: threads).
+    /// The place of the keys: this process, a pool of memory nodes that several servers share, or
+    /// modules with processors of their own (here: threads).
     #[arg(long, value_enum, default_value = "local", help_heading = "Placement")]
     placement: Placement,
     /// The memory nodes of the pool, separated by commas: shm:NAME, ucx:HOST:PORT, or
@@ -92,25 +91,25 @@ pub struct Arguments {
     #[arg(long, value_name = "NODES", required_if_eq("placement", "pool"))]
     #[arg(help_heading = "Placement")]
     pool: Option<nearfield::Pool>,
-    /// How many memory nodes have to be registered in etcd before the server starts.
+    /// Number of memory nodes that must be registered in etcd before the server starts.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "pool")]
     #[arg(help_heading = "Placement")]
     pool_nodes: usize,
-    /// The longest key in the pool, in bytes, up to 4084. Each key takes as much. All servers of a
-    /// pool have to agree on it.
+    /// The longest key in the pool, in bytes, up to 4084. Each key reserves this length. All
+    /// servers of a pool must use the same value.
     #[arg(long, value_name = "BYTES", default_value_t = 64, requires = "pool")]
     #[arg(help_heading = "Placement")]
     pool_key_bytes: usize,
-    /// A tier that values lie in; may be given several times, the fastest first: memory=SIZE, then
+    /// A tier for values; may be given several times, the fastest first: memory=SIZE, then
     /// memory@numa:NODE=SIZE, compressed=SIZE and file:FOLDER=SIZE, such as --tier memory=4G --tier
-    /// file:/mnt/ssd=200G.
-    /// Values that are used little move down, and back up when they are used. Keys stay in memory.
+    /// file:/mnt/ssd=200G. Rarely used values move down, and back up when they are used. Keys stay
+    /// in memory.
     #[arg(long, value_name = "TIER=SIZE")]
     tier: Vec<TierSpecification>,
     /// The memory that may be used, such as 100mb; 0 is no limit.
     #[arg(long, value_name = "BYTES")]
     maxmemory: Option<String>,
-    /// Which keys are evicted when more is used: noeviction, allkeys-lru, allkeys-lfu,
+    /// The eviction policy when the limit is exceeded: noeviction, allkeys-lru, allkeys-lfu,
     /// allkeys-random, volatile-lru, volatile-lfu, volatile-random or volatile-ttl.
     #[arg(long, value_name = "POLICY")]
     maxmemory_policy: Option<String>,
@@ -131,11 +130,11 @@ enum YesNo {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Sync {
-    /// Before each reply.
+    /// The log is flushed before each reply.
     Always,
-    /// Each second.
+    /// The log is flushed each second.
     Everysec,
-    /// When the system chooses.
+    /// The log is flushed when the operating system chooses.
     No,
 }
 
@@ -143,11 +142,11 @@ enum Sync {
 enum Format {
     /// Text.
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Reads the configuration file, if one is named.
+/// Reads the configuration file, if one is given.
 fn settings(arguments: &Arguments) -> Result<Settings, String> {
     match &arguments.config {
         Some(file) => Settings::read(file).map_err(|error| error.to_string()),
@@ -155,7 +154,8 @@ fn settings(arguments: &Arguments) -> Result<Settings, String> {
     }
 }
 
-/// The options of the command line, and the configuration file's for those that it does not set.
+/// Returns the options of the command line. Those that it does not set are taken from the
+/// configuration file.
 fn options(arguments: &Arguments, settings: Settings) -> Result<Options, String> {
     let mut options = Options::from_settings(settings)?;
     if !arguments.bind.is_empty() {
@@ -218,14 +218,14 @@ fn options(arguments: &Arguments, settings: Settings) -> Result<Options, String>
     Ok(options)
 }
 
-/// Returns a file of the command line as it is named from any folder: those of the configuration
-/// file lie in `dir`.
+/// Returns the absolute path of a file of the command line. Relative paths of the configuration
+/// file are resolved in `dir` instead.
 fn absolute(path: &Path) -> PathBuf {
-    // Without a working directory the system will say so when the file is opened.
+    // Without a working directory, opening the file reports the error.
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Opens the placement.
+/// Opens the index placement.
 fn home(arguments: &Arguments) -> Result<Home, String> {
     match (arguments.placement, &arguments.pool) {
         (Placement::Pool, Some(pool)) => {
@@ -278,7 +278,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         if let Some(file) = &pid_file {
             daemon::write_pid(file);
         }
-        // Logs go elsewhere; the reader may be gone.
+        // Logs go elsewhere; the reader of the output may have closed it.
         let _ = writeln!(std::io::stdout(), "{}", welcome(server));
         tracing::info!(?addresses, "ready");
         if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
@@ -286,7 +286,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         }
     });
     if let Some(file) = &pid_file {
-        // It may be gone, or never have been written.
+        // The file may have been removed, or never written.
         let _ = std::fs::remove_file(file);
     }
     match served {
@@ -295,7 +295,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// The next steps for a new user.
+/// Returns the next steps for a new user.
 fn welcome(server: &Server) -> String {
     let text = |name| server.config.text(name);
     let password = if text("requirepass").is_empty() {

@@ -1,4 +1,4 @@
-//! `nearfield switch`: passes traversals on to the memory node that holds their address.
+//! `nearfield switch`: forwards traversals to the memory node that holds their address.
 
 use crate::expose::Exposure;
 use crate::offload::{key_of, say};
@@ -11,20 +11,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Pass traversals on between callers and memory nodes, by UDP.
+/// Forward traversals between callers and memory nodes, by UDP.
 ///
-/// A request goes to the memory node that holds its address, and an answer to its caller; nothing
-/// is kept. The switch learns which node holds which addresses from the nodes, if it has the rack's
-/// key, or is told. When it ends it prints what it has done.
+/// A request goes to the memory node that holds its address, and a reply to its caller; the switch
+/// keeps no state of requests. It learns the addresses of each node from the nodes' announcements,
+/// if it has the rack's key, or from --map. When it ends it prints counts of its work.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Where it receives datagrams: an IPv4 address and a port
+    /// The address for datagrams: an IPv4 address and a port
     #[arg(long, value_name = "IP:PORT")]
     listen: SocketAddrV4,
 
-    /// A file with the rack's key, 64 hexadecimal digits, by which announcements of memory nodes
-    /// are known
+    /// A file with the rack's key, 64 hexadecimal digits, which authenticates announcements of
+    /// memory nodes
     #[arg(long, value_name = "FILE", required_unless_present = "map")]
     rack_key: Option<PathBuf>,
 
@@ -49,7 +49,7 @@ fn map(text: &str) -> Result<Map, String> {
     map.map_err(|error| error.to_string())
 }
 
-/// Serves until a signal comes, and answers how it ended.
+/// Serves until a signal arrives. Returns the exit code.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,

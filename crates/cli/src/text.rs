@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formatting of numbers for display.
 
-/// A number with its thousands apart.
+/// Returns a number with separated thousands.
 pub fn number(number: f64) -> String {
     let digits = format!("{:.0}", number.max(0.0));
     let mut text = String::new();
@@ -13,7 +13,7 @@ pub fn number(number: f64) -> String {
     text
 }
 
-/// Bytes in the unit that suits them.
+/// Returns bytes in the unit that suits them.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024.0 {

@@ -1,11 +1,11 @@
-//! `nearfield tiers`: what concerns tiers of memory.
+//! `nearfield tiers`: commands on memory tiers.
 
 mod advise;
 
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
-/// Look at what tiers of compressed memory and of files would save.
+/// Show what tiers of compressed memory and of files would save.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub struct Arguments {

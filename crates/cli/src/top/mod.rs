@@ -1,4 +1,4 @@
-//! `nearfield top`: a server's work, live.
+//! `nearfield top`: live view of a server's work.
 
 mod sample;
 mod view;
@@ -19,13 +19,13 @@ use view::View;
 pub struct Arguments {
     #[command(flatten)]
     address: Address,
-    /// Print one screen as text, of one second, and end.
+    /// Print one screen as text, covering one second, and exit.
     #[arg(long)]
     once: bool,
 }
 
 const EVERY: Duration = Duration::from_secs(1);
-/// The size of the screen that is printed.
+/// Columns and lines of the printed screen.
 const PRINTED: (u16, u16) = (100, 32);
 
 /// Runs the command.
@@ -93,7 +93,7 @@ fn refresh(
     }
 }
 
-/// A screen as text.
+/// Returns a screen as text.
 fn print(view: &View) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(PRINTED.0, PRINTED.1));
     let Ok(drawn) = terminal.draw(|frame| view.draw(frame));
@@ -169,7 +169,7 @@ nearfield_tier_read_duration_seconds_bucket{le=\"0.000128\",tier=\"file\"} 100
             "{file}"
         );
         assert!(line("1.0 MiB").contains("memory 1.0 MiB 50.0 % 90.0 %"));
-        // A server without tiers has no panel of them.
+        // A server without tiers has no panel for tiers.
         assert!(!print(&View::new(&before, &before)).contains("Tiers"));
     }
 }

@@ -8,18 +8,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A server's state at one time.
 #[derive(Debug)]
 pub struct Sample {
-    /// Numbers by metric, and then by the value of their label; of histograms, by the upper bound
-    /// of the bucket first.
+    /// Numbers by metric, then by the value of their label; those of histograms by the upper bound
+    /// of the bucket, too.
     metrics: BTreeMap<String, Vec<(Labels, f64)>>,
-    /// The keys that are used most, each with database and uses per second.
+    /// The most used keys, each with database and uses per second.
     pub hot_keys: Vec<(Vec<u8>, u64, u64)>,
-    /// When that was.
+    /// The time of the sample.
     pub at: Duration,
 }
 
 #[derive(Debug, Default, PartialEq)]
 struct Labels {
-    /// The label that is not `le`.
+    /// The value of the label other than `le`.
     value: String,
     /// The bucket's upper bound.
     bound: Option<f64>,
@@ -28,7 +28,7 @@ struct Labels {
 const HOT_KEYS: &str = "12";
 
 impl Sample {
-    /// Asks the server.
+    /// Queries a server for a sample.
     pub fn take(client: &mut Client) -> io::Result<Sample> {
         let wrong = || io::Error::new(ErrorKind::InvalidData, "an answer of another form");
         let Reply::Text(text) = client.command(&["METRICS"])? else {
@@ -85,25 +85,26 @@ impl Sample {
         self.metrics.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The sum of a metric over all labels.
+    /// Returns the sum of a metric over all labels.
     pub fn sum(&self, name: &str) -> f64 {
         self.all(name).iter().map(|(_, value)| value).sum()
     }
 
-    /// The values of a metric by label.
+    /// Returns the values of a metric by label.
     pub fn by_label(&self, name: &str) -> impl Iterator<Item = (&str, f64)> {
         let all = self.all(name).iter();
         all.map(|(labels, value)| (labels.value.as_str(), *value))
     }
 
-    /// The value of a metric for a label; 0 if there is none.
+    /// Returns the value of a metric for a label; 0 if there is none.
     pub fn of(&self, name: &str, label: &str) -> f64 {
         let mut all = self.by_label(name);
         all.find(|(value, _)| *value == label)
             .map_or(0.0, |it| it.1)
     }
 
-    /// The buckets of a histogram for a label: upper bounds, each with how many are not above.
+    /// Returns the buckets of a histogram for a label: each upper bound with the number of values
+    /// at or below it.
     pub fn buckets(&self, name: &str, label: &str) -> Vec<(f64, f64)> {
         let of = self.all(name).iter().filter(|it| it.0.value == label);
         of.filter_map(|(labels, count)| Some((labels.bound?, *count)))

@@ -12,14 +12,14 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 #[derive(Debug)]
 pub struct View {
     head: [String; 2],
-    /// Name, calls per second, and percentiles in microseconds.
+    /// Commands: name, calls per second, and percentiles of latency in microseconds.
     commands: Vec<(String, f64, [f64; 2])>,
-    /// Sizes, each with batches per second.
+    /// Batch sizes, each with batches per second.
     batches: Vec<(String, f64)>,
-    /// Kinds, each with bytes.
+    /// Kinds of memory, each with bytes.
     memory: Vec<(String, f64)>,
-    /// Tiers, each with bytes, the percentage that they are of its capacity, the percentage of
-    /// uses that it serves, moves in and out per second, and a percentile of its reads in
+    /// Tiers, each with bytes, the percentage of the capacity in use, the percentage of uses that
+    /// it serves, moves in and out per second, and a percentile of its read latency in
     /// microseconds.
     tiers: Vec<(String, f64, [f64; 5])>,
     /// Keys, each with database and uses per second.
@@ -31,7 +31,7 @@ const TIER_READS: &str = "nearfield_tier_read_duration_seconds_bucket";
 const PERCENTILES: [f64; 2] = [0.5, 0.99];
 
 impl View {
-    /// The changes from `before` to `now`.
+    /// Returns the changes from `before` to `now`.
     pub fn new(before: &Sample, now: &Sample) -> View {
         let seconds = now.at.saturating_sub(before.at).as_secs_f64().max(0.001);
         let rate = |name: &str| ((now.sum(name) - before.sum(name)) / seconds).max(0.0);
@@ -122,9 +122,9 @@ impl View {
         }
     }
 
-    /// Draws it.
+    /// Draws the view.
     pub fn draw(&self, frame: &mut Frame<'_>) {
-        // A server without tiers needs no room for them.
+        // A server without tiers needs no lines for them.
         let tier_lines = match self.tiers.len() as u16 {
             0 => 0,
             tiers => tiers + 3,
@@ -192,7 +192,7 @@ fn table<'a>(
         .block(Block::bordered().title(title))
 }
 
-/// How many came into each bucket of a histogram.
+/// Returns the number of values added to each bucket of a histogram.
 fn grown(before: &Sample, now: &Sample, name: &str, label: &str) -> Vec<(f64, f64)> {
     let old = before.buckets(name, label);
     let mut below = 0.0;
@@ -205,7 +205,7 @@ fn grown(before: &Sample, now: &Sample, name: &str, label: &str) -> Vec<(f64, f6
     buckets.collect()
 }
 
-/// The upper bound of the bucket that holds a percentile.
+/// Returns the upper bound of the bucket that holds a percentile.
 fn percentile(buckets: &[(f64, f64)], share: f64) -> f64 {
     let all: f64 = buckets.iter().map(|(_, count)| count).sum();
     let mut below = 0.0;

@@ -27,7 +27,7 @@ fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs a test on each server that is here.
+/// Runs a test on each installed server.
 fn on_all(test: impl Fn(&str, SocketAddr)) {
     let nearfield = Nearfield::start(Options::default());
     test("nearfield", nearfield.address);
@@ -39,7 +39,7 @@ fn on_all(test: impl Fn(&str, SocketAddr)) {
     }
 }
 
-/// Sends commands together, which all have to succeed.
+/// Sends commands together, which must all succeed.
 fn tell_all(connection: &mut Connection, commands: impl IntoIterator<Item = Vec<String>>) {
     for command in commands {
         let words: Vec<&[u8]> = command.iter().map(String::as_bytes).collect();
@@ -60,7 +60,8 @@ fn record(number: usize) -> String {
     )
 }
 
-/// 2,000 records, of which a tenth is used often, and some values of other types.
+/// Fills a server with 2,000 records, of which a tenth is used often, and some values of other
+/// types.
 fn fill(connection: &mut Connection) {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let records = (0..2000).map(|number| {
@@ -116,15 +117,15 @@ fn a_server_that_counts_uses_is_advised() {
         assert_eq!(advice["keys"], 2551, "{name}");
         assert_eq!(advice["keys_seen"], 2551, "{name}");
         let number = |value: &serde_json::Value| value.as_f64().expect("a number");
-        // The records and the hashes, and neither the counters nor the short list.
+        // The records and the hashes can move, but not the counters and the short list.
         let movable = number(&advice["movable_keys_share"]) * 2551.0;
         assert!((2050.0..2052.0).contains(&movable), "{name}: {movable}");
         let ratios = &advice["compression"];
         assert!(number(&ratios["trained"]) > 3.0, "{name}: {ratios}");
         assert!(number(&ratios["trained"]) > number(&ratios["alone"]) * 1.5);
-        // The tenth that is used often has nearly all uses.
+        // The tenth that is used often gets nearly all uses.
         let first = &advice["splits"][1];
-        // Nearfield's counter says at most 15, so that its estimate is lower.
+        // Nearfield's counter ends at 15, so its estimate is lower.
         let least = if name == "nearfield" { 0.6 } else { 0.8 };
         assert!(number(&first["uses_in_memory"]) > least, "{name}: {first}");
         let now = number(&advice["memory_bytes"]);
@@ -136,7 +137,7 @@ fn a_server_that_counts_uses_is_advised() {
         );
         let flags = advice["suggestion"]["compressed"].as_str().expect("flags");
         assert!(text.contains(flags), "{flags}");
-        // What is printed can be given to the server as it is.
+        // The server accepts the printed flags as they are.
         for tier in flags.split(' ').filter(|word| word.contains('=')) {
             tier.parse::<nearfield_tiers::Specification>().expect(tier);
         }
@@ -166,7 +167,7 @@ fn a_server_that_notes_times_is_not_changed() {
             assert_eq!(touched, 0, "{name}");
             assert!(!text.contains("without a touch"), "{text}");
         } else {
-            // The canary: values are read, and a server that cannot help it notes that.
+            // The canary: values are read, and a server without CLIENT NO-TOUCH counts that.
             assert!(touched > 0, "{name}");
             assert!(text.contains("without a touch"), "{text}");
         }

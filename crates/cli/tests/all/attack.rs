@@ -37,11 +37,10 @@ fn streams_neither_end_nor_stop_the_server() {
     assert!(outcome.pings > 0 && outcome.received_bytes > 0, "{outcome}");
 }
 
-/// A program that runs a server and does something else beside, by a line of shell. The server is
-/// `$server`.
+/// Returns a program that runs a server and also a line of shell. The server is `$server`.
 fn with_fault(folder: &Path, line: &str) -> PathBuf {
     let path = folder.join("server");
-    // The server is not the child of who kills this program, and ends nevertheless.
+    // The server is not a child of the process that kills this program, so it ends by itself.
     let text = format!(
         "#!/bin/sh\n\"{NEARFIELD}\" \"$@\" &\nserver=$!\n\
          (while kill -0 $$; do sleep 0.5; done; kill -KILL $server) 2>/dev/null &\n\
@@ -53,7 +52,7 @@ fn with_fault(folder: &Path, line: &str) -> PathBuf {
     path
 }
 
-/// The fault of a program that is sound only while a server makes samples.
+/// Returns the fault of a program that is sound only while a server makes samples.
 fn fault_of(line: &str) -> Option<ServerFault> {
     let folder = Folder::new();
     // The first server, which makes samples, has no attackers.

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A folder that ends with this.
+/// A folder that is deleted with this value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -85,7 +85,7 @@ fn results_are_in_the_table_and_in_json() {
 fn a_trace_may_be_compressed() {
     let folder = Folder::new("compressed");
     let plain = folder.file("two.trace", TWO);
-    // Two members, as `cat` makes of two files.
+    // Two gzip members, as `cat` of two files makes.
     let mut compressed = Vec::new();
     for line in TWO.split_inclusive(|byte| *byte == b'\n') {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

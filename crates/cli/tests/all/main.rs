@@ -1,6 +1,6 @@
 //! Tests of the `nearfield` command: each starts the program and checks its output.
 //!
-//! One program has all modules, so that generic code is compiled once.
+//! All modules are in one program, so that generic code is compiled once.
 
 mod advise;
 mod attack;

@@ -44,7 +44,7 @@ fn error_of(command: &mut Command) -> String {
     String::from_utf8(stderr).expect("text")
 }
 
-/// A node that has said that it is ready.
+/// Starts a node and waits until it reports that it is ready.
 fn start(listen: &str) -> Child {
     let mut child = memory_node(listen, "1mb")
         .stdout(Stdio::piped())
@@ -140,7 +140,7 @@ fn it_is_reached_over_ucx_until_a_signal_ends_it() {
     assert!(nowhere.contains("is no HOST:PORT"), "{nowhere}");
 }
 
-/// Libraries that come before the system's.
+/// The libraries of this test take precedence over the system's.
 #[test]
 fn a_library_that_is_missing_or_too_old_is_one_clear_message() {
     let folder = std::env::temp_dir().join(format!("nearfield-{}-ucx", std::process::id()));

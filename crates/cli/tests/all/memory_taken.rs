@@ -1,4 +1,4 @@
-//! The memory that the process takes, as the system sees it, with the program's own allocator.
+//! The memory of the process as the operating system counts it, with the program's own allocator.
 
 use nearfield_server_testkit::connection::{Connection, encode};
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
 const PATIENCE: Duration = Duration::from_secs(30);
 const LIMIT_BYTES: u64 = 150 << 20;
-/// Bytes that a process may take beside its keys.
+/// Bytes that a process may take besides its keys.
 const MORE_BYTES: u64 = 64 << 20;
 
 struct Program {
@@ -18,15 +18,15 @@ struct Program {
 }
 
 impl Program {
-    /// A program that serves with these arguments. Another one may take the port that was free:
-    /// then it ends, and is started again.
+    /// Starts a server with these arguments. If another process has taken the free port meanwhile,
+    /// the server ends and is started again.
     fn start(arguments: &[&str]) -> Program {
         for _ in 0..5 {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
             let address = listener.local_addr().expect("an address");
             drop(listener);
             let mut child = Command::new(NEARFIELD)
-                // What it saves is not to lie in the tree.
+                // Saved files must not be left in the source tree.
                 .current_dir(env!("CARGO_TARGET_TMPDIR"))
                 .args(["serve", "--threads", "2"])
                 .args(["--port", &address.port().to_string()])
@@ -61,7 +61,8 @@ impl Drop for Program {
     }
 }
 
-/// Writes lists whose one element has `length` bytes, and returns the most that the process took.
+/// Writes lists whose one element has `length` bytes, and returns the greatest memory of the
+/// process.
 fn write_lists(
     program: &Program,
     client: &mut Connection,
@@ -84,7 +85,7 @@ fn write_lists(
     most
 }
 
-/// Pages of the first lists are as good as never free before nearly all of them are evicted.
+/// Pages of the first lists are almost never free until nearly all of these lists are evicted.
 #[test]
 fn the_process_stays_near_its_limit_though_pages_are_partly_free() {
     for policy in ["allkeys-lfu", "noeviction"] {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
 
-/// An etcd of its own, which ends with this.
+/// A separate etcd, which ends with this value.
 struct Etcd {
     child: Child,
     directory: PathBuf,
@@ -69,7 +69,7 @@ impl Drop for Etcd {
     }
 }
 
-/// The output of `nearfield nodes` and whether it succeeds.
+/// Returns the output of `nearfield nodes` and whether it succeeds.
 fn nodes(arguments: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(NEARFIELD);
     let output = command.arg("nodes").args(arguments).output();
@@ -109,7 +109,7 @@ fn memory_nodes_register_and_are_shown() {
     let Some(etcd) = Etcd::start() else {
         return;
     };
-    // Also while etcd is only starting.
+    // The command waits while etcd is starting.
     let (success, table, error) = nodes(&["--etcd", &etcd.url]);
     assert_eq!(
         (success, table.as_str()),
@@ -160,7 +160,7 @@ fn memory_nodes_register_and_are_shown() {
     );
     assert_eq!(error, expected);
 
-    // Ctrl-C ends the registration with the node; kill -9 ends it when the lease runs out.
+    // Ctrl-C ends the registration with the node; after kill -9 it ends when the lease expires.
     let interrupted = Command::new("kill")
         .args(["-INT", &right.id().to_string()])
         .status();

@@ -1,5 +1,5 @@
 //! A switch and two memory nodes as processes: traversals through shared memory that a program has
-//! written, and what is refused.
+//! written, and refusals.
 
 #![cfg(target_os = "linux")]
 
@@ -36,7 +36,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A process whose output is read, and which is killed if a test fails.
+/// A process whose output is read. It is killed if a test fails.
 struct Process {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -54,7 +54,7 @@ impl Process {
         Process { child, output }
     }
 
-    /// The next line that contains a text.
+    /// Returns the next line of output that contains a text.
     fn line(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
@@ -66,7 +66,7 @@ impl Process {
         }
     }
 
-    /// Ends it as Ctrl-C does; the rest of its output.
+    /// Ends the process as Ctrl-C does, and returns the rest of its output.
     fn end(mut self) -> String {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args(["-INT", &id]).status();
@@ -80,7 +80,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It has ended already if all went well.
+        // The process has ended already if the test passed.
         let _ = self.child.kill();
     }
 }
@@ -126,7 +126,7 @@ fn traversals_go_from_node_to_node_through_the_switch() {
         node
     });
     let endpoint = ShmEndpoint::attach(&names).expect("two nodes");
-    // A list from node to node; each step adds a word.
+    // A list that alternates between the nodes; each step adds a word.
     let at = |number: u16, place: u64| GlobalAddress::new(NodeId(number), 4096 + 64 * place);
     let list: Vec<GlobalAddress> = (0..10)
         .map(|place| at(1 + place as u16 % 2, place))
@@ -162,7 +162,7 @@ fn traversals_go_from_node_to_node_through_the_switch() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!((outcome.word(0), outcome.iterations), (0x3ff, 10));
-    // The node's own page is nobody's.
+    // The node's own page belongs to no tenant.
     let own = GlobalAddress::new(NodeId(1), 8).to_bits();
     let outcome = client
         .run(&Query::new(&program, own, &[0]), 100)
@@ -177,8 +177,8 @@ fn traversals_go_from_node_to_node_through_the_switch() {
     std::fs::remove_dir_all(&folder).expect("the folder");
 }
 
-/// A memory node over UCX that runs programs: itself, its address, and that of the programs. `None`
-/// if UCX is missing, which is said.
+/// Starts a memory node over UCX that runs programs. Returns the process, its address, and that of
+/// the programs. Returns `None` and prints the reason if UCX is missing.
 fn ucx_node(tenants: &str) -> Option<(Process, Pool, SocketAddrV4)> {
     if let Err(reason) = UcxNode::listen("127.0.0.1:0", NodeId(0), 1 << 20) {
         let is_required = std::env::var_os("NEARFIELD_REQUIRE_UCX").is_some();
@@ -206,8 +206,8 @@ fn ucx_node(tenants: &str) -> Option<(Process, Pool, SocketAddrV4)> {
     Some((node, pool, programs.expect("a place")))
 }
 
-/// Aggregates over UCX are those of what is there, also while other entries come and go; a tenant
-/// that may not read the map has the client read it; and a dead node is an error.
+/// Aggregates over UCX are those of the present entries, also while others are inserted and
+/// removed. For a tenant that may not read the map, the client reads it. A dead node is an error.
 #[test]
 fn maps_over_ucx_are_aggregated_at_their_node() {
     let folder = std::env::temp_dir().join(format!("nearfield-ucx-map-{}", std::process::id()));
@@ -239,7 +239,7 @@ fn maps_over_ucx_are_aggregated_at_their_node() {
     assert_eq!(aggregate(&map), Ok(expected));
     let reads = map.leaf_reads();
     assert!(reads.at_nodes > 50 && reads.refused == 0, "{reads:?}");
-    // Others come and go, and move entries to other leaves meanwhile.
+    // Other entries are inserted and removed, which moves entries to other leaves meanwhile.
     let (is_done, writes) = (AtomicBool::new(false), AtomicU64::new(0));
     let found = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -282,7 +282,7 @@ fn maps_over_ucx_are_aggregated_at_their_node() {
     assert_eq!(status(2, at(8192), 9), Some(Status::Denied));
     assert_eq!(status(1, at(8192), 0), Some(Status::IterationLimit));
     drop(other);
-    // Its process is killed.
+    // Dropping the node kills its process.
     drop(node);
     let error = aggregate(&map).expect_err("there is no node");
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");

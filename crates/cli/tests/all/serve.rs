@@ -22,9 +22,9 @@ fn free_port() -> u16 {
 }
 
 impl Serving {
-    /// A server that is ready. A port that was free may be taken by the time the server wants it,
-    /// and then something else answers there; so it is its own log that says that it is ready, and
-    /// one that ended is started again on other ports.
+    /// Starts a server and waits until it is ready. A port that was free may be taken by the time
+    /// the server binds it, and then another process responds there. So the server's own log is
+    /// read for readiness, and a server that ended is started again on other ports.
     fn start(name: &str) -> Serving {
         for _ in 0..5 {
             let mut serving = Serving::spawn(name);
@@ -45,7 +45,7 @@ impl Serving {
         let log = std::env::temp_dir().join(format!("nearfield-{}-{name}.log", std::process::id()));
         let (port, metrics) = (free_port(), free_port());
         let child = Command::new(NEARFIELD)
-            // What it saves is not to lie in the tree.
+            // Saved files must not be left in the source tree.
             .current_dir(env!("CARGO_TARGET_TMPDIR"))
             .args(["serve", "--log-format", "json", "--threads", "2"])
             .args(["--port", &port.to_string()])
@@ -74,7 +74,7 @@ impl Serving {
         assert!(sent.expect("kill").success());
     }
 
-    /// The status that it ends with.
+    /// Waits for the end of the process and returns its exit status.
     fn status(&mut self) -> Option<i32> {
         let mut status = None;
         until(|| {
@@ -184,13 +184,13 @@ fn metrics_and_top_show_what_it_does() {
     }
 }
 
-/// The first words that it prints, when it is started with a configuration file.
+/// Returns the first output of a server that is started with a configuration file.
 fn greeting(name: &str, settings: &str) -> String {
     let file = std::env::temp_dir().join(format!("nearfield-{}-{name}.conf", std::process::id()));
     let settings = format!("port {}\n{settings}\n", free_port());
     std::fs::write(&file, settings).expect("a file");
     let mut child = Command::new(NEARFIELD)
-        // What it saves is not to lie in the tree.
+        // Saved files must not be left in the source tree.
         .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .args(["serve", "--config"])
         .arg(&file)
@@ -234,7 +234,7 @@ fn the_first_words_say_what_to_type_and_what_is_kept() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// A file of the configuration in a folder of its own, which is deleted with it.
+/// A configuration file in a folder of its own, which is deleted with this value.
 struct Configured(PathBuf);
 
 impl Configured {

@@ -1,11 +1,11 @@
 //! Three servers over one pool of two memory nodes, which they find by etcd. Each program runs on a
-//! machine of its own, a network namespace here, and memory is reached by UCX over TCP.
+//! machine of its own (here a network namespace) and accesses memory by UCX over TCP.
 //!
 //! Clients work on all servers while a server is killed and while a memory node's network is cut.
-//! Each key has to be linearizable over all servers. So nothing that was acknowledged is lost.
+//! Each key must be linearizable over all servers, so that no acknowledged write is lost.
 //!
-//! Without UCX, etcd or namespaces this says so and passes, unless `NEARFIELD_REQUIRE_UCX` or
-//! `NEARFIELD_REQUIRE_ETCD` is set.
+//! Without UCX, etcd or namespaces the test prints the reason and passes, unless
+//! `NEARFIELD_REQUIRE_UCX` or `NEARFIELD_REQUIRE_ETCD` is set.
 
 use nearfield_server_testkit::connection::Connection;
 use nearfield_server_testkit::reply::Value;
@@ -25,18 +25,18 @@ use std::time::{Duration, Instant};
 const NEARFIELD: &str = env!("CARGO_BIN_EXE_nearfield");
 const NODES: usize = 2;
 const SERVERS: usize = 3;
-/// The machines: nodes first, then servers, etcd and the clients.
+/// The number of etcd's machine. Nodes come first, then servers, etcd and the clients.
 const ETCD: usize = NODES + SERVERS;
 const CLIENTS: usize = ETCD + 1;
 const MACHINES: usize = CLIENTS + 1;
 const PORT: u16 = 6399;
-/// Nothing here takes so long unless it hangs.
+/// A time that nothing here takes unless it hangs.
 const LONG: Duration = Duration::from_secs(120);
 const KEYS: usize = 6;
-/// Clients of each server.
+/// Number of clients of each server.
 const CLIENTS_EACH: usize = 2;
 
-/// A process that is killed when this is dropped.
+/// A process that is killed when this value is dropped.
 struct Process {
     child: Child,
     log: PathBuf,
@@ -96,7 +96,7 @@ impl Drop for Process {
     }
 }
 
-/// All machines and what runs on them.
+/// All machines and the processes on them.
 struct Cluster {
     servers: Vec<Process>,
     _nodes: Vec<Process>,
@@ -109,7 +109,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 impl Cluster {
-    /// `None`, and the reason printed, if there can be none.
+    /// Starts the cluster. Prints the reason and returns `None` if that is impossible.
     fn start() -> Option<Cluster> {
         let machines = machines()?;
         let at = |machine| machines.address(machine);
@@ -167,7 +167,7 @@ impl Cluster {
         SocketAddr::new(self.machines.address(NODES + server), PORT)
     }
 
-    /// Runs a program on the clients' machine and answers what it prints.
+    /// Runs a program on the clients' machine and returns its output.
     fn run(&self, line: &str) -> String {
         let on = self.machines.on(CLIENTS);
         let output = Command::new(on[0])
@@ -220,10 +220,10 @@ enum Did {
     Read(Option<i64>),
     Set(i64),
     RaisedTo(i64),
-    /// Whether there was a value is unknown.
+    /// An increment; it is unknown if there was a value.
     Raised,
     Deleted(bool),
-    /// Whether there was a value is unknown.
+    /// A removal; it is unknown if there was a value.
     Removed,
 }
 
@@ -266,14 +266,14 @@ impl Display for Done {
     }
 }
 
-/// What all clients share.
+/// The state that all clients share.
 #[derive(Default)]
 struct Work {
     recorder: Recorder,
     sessions: AtomicU32,
     values: AtomicI64,
     stop: AtomicBool,
-    /// Replies of each server that were no error.
+    /// Number of replies of each server other than errors.
     answered: [AtomicU64; SERVERS],
 }
 
@@ -295,7 +295,7 @@ impl Asked {
         }
     }
 
-    /// What it has done if this is the reply.
+    /// Returns the effect of the operation if this is the reply.
     fn did(self, reply: &Value) -> Did {
         match (self, reply) {
             (Asked::Get, Value::NullBulk) => Did::Read(None),
@@ -310,7 +310,7 @@ impl Asked {
         }
     }
 
-    /// What it may have done if there is no reply.
+    /// Returns the possible effect of the operation if there is no reply.
     fn may_have(self) -> Option<Did> {
         match self {
             Asked::Get => None,
@@ -326,7 +326,8 @@ fn ask(connection: &mut Connection, line: &str) -> std::io::Result<Value> {
     connection.command(&words)
 }
 
-/// Works on the keys by one server until it is to stop, and answers what was done to which key.
+/// Works on the keys through one server until the clients must stop. Returns the operations and
+/// their keys.
 fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(usize, Done)> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut done = Vec::new();
@@ -352,7 +353,7 @@ fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(us
         let (interval, reply) = work.recorder.call(|| ask(open, &asked.line(key)));
         let refused = |text: &[u8]| String::from_utf8_lossy(text).contains("cannot be reached");
         let did = match &reply {
-            // Nothing was changed.
+            // The command was refused and changed nothing.
             Ok(Value::Error(text)) if refused(text) => {
                 thread::sleep(Duration::from_millis(20));
                 continue;
@@ -395,7 +396,7 @@ fn client(work: &Work, server: usize, address: SocketAddr, seed: u64) -> Vec<(us
     done
 }
 
-/// Waits until each of these servers has answered clients since now.
+/// Waits until each of these servers has sent another reply to clients.
 fn until_answered(work: &Work, servers: &[usize]) {
     let count = |server: usize| work.answered[server].load(Ordering::Relaxed);
     let before: Vec<u64> = (0..SERVERS).map(count).collect();
@@ -455,12 +456,12 @@ fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
             })
             .collect();
         until_answered(&work, &[0, 1, 2]);
-        // A server dies in the middle of its work. The others go on, and it comes back.
+        // A server is killed in the middle of its work. The others continue, and it restarts.
         cluster.servers[1].kill();
         until_answered(&work, &[0, 2]);
         cluster.servers[1] = cluster.serve(1);
         until_answered(&work, &[0, 1, 2]);
-        // The network of a memory node is cut, for longer than servers wait for its answer.
+        // The network of a memory node is cut for longer than servers wait for a reply.
         cluster.machines.set_cable(1, false);
         thread::sleep(Duration::from_secs(7));
         cluster.machines.set_cable(1, true);
@@ -472,7 +473,7 @@ fn nothing_that_was_acknowledged_is_lost_over_three_servers() {
             }
         }
     });
-    // Each server reads what is there now, by the same clock.
+    // Each server reads the final values, by the same clock.
     let last: Vec<Vec<(usize, Done)>> = thread::scope(|scope| {
         let reader = |server: usize| {
             let (work, machines) = (&work, &cluster.machines);

@@ -1,107 +1,108 @@
-//! What follows from a survey: what tiers would save.
+//! The advice derived from a survey: the savings by tiers.
 
 use super::kind::Kind;
 use super::survey::Survey;
 use nearfield_tiers::Compression;
 use serde::Serialize;
 
-/// What Nearfield keeps in memory for a value in a cold tier beside the key. *Assumed*: it is the
-/// most that Nearfield's tiers are allowed to take.
+/// Bytes that Nearfield keeps in memory for a value in a cold tier, besides the key. *Assumed*: it
+/// is the most that Nearfield's tiers are allowed to take.
 pub const KEPT_BYTES: u64 = 40;
-/// What a record takes in a file beside its value.
+/// Bytes of a record in a file besides its value.
 const RECORD_BYTES: u64 = 16;
 /// The parts of the content that may stay in memory.
 const SHARES: [f64; 4] = [0.1, 0.2, 0.3, 0.5];
-/// A split is suggested if this part of the uses meets memory.
+/// Least share of uses served from memory for which a split is suggested.
 const ENOUGH_USES: f64 = 0.95;
-/// Less is not worth the work.
+/// Least share of the memory that must be saved for a suggestion.
 const LEAST_SAVING: f64 = 0.1;
-/// Compressed memory is suggested if values become smaller by this.
+/// Least compression ratio for which compressed memory is suggested.
 const LEAST_RATIO: f64 = 1.5;
-/// Room that is suggested beyond what is needed now, in memory and in files. In files, values that
-/// are gone stay until their segment is mostly empty. *Assumed*.
+/// Factor by which the suggested memory exceeds the current need. *Assumed*. The factor for files
+/// is larger because deleted values stay in a file until their segment is mostly empty.
 const ROOM: f64 = 1.1;
 const FILE_ROOM: f64 = 1.5;
 
-/// All that is said.
+/// The whole advice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
     /// Bytes that the server takes for all keys and values.
     pub memory_bytes: u64,
-    /// The part of all keys whose values would move: those of 64 bytes and more.
+    /// The share of keys whose values would move: those of 64 bytes and more.
     pub movable_keys_share: f64,
-    /// The part of the memory that is these keys and values.
+    /// The share of the memory that these keys and values take.
     pub movable_bytes_share: f64,
-    /// By type.
+    /// Keys and bytes by type.
     pub kinds: Vec<KindShare>,
-    /// How hot the bytes are, the hottest first.
+    /// Keys and bytes by hotness, the hottest first.
     pub hotness: Vec<Heat>,
-    /// How much smaller the values become; null if none was asked for.
+    /// Compression ratios; null if no value was read.
     pub compression: Option<Ratios>,
-    /// What would be saved.
+    /// The savings for each share of hot values.
     pub splits: Vec<Split>,
-    /// What is suggested; null if tiers would save little.
+    /// The suggested flags; null if tiers would save little.
     pub suggestion: Option<Suggestion>,
 }
 
-/// What a type takes.
+/// The memory that a type takes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindShare {
     /// The type.
     pub kind: Kind,
-    /// Its keys.
+    /// Number of keys.
     pub keys: u64,
-    /// Their bytes.
+    /// Bytes of these keys and their values.
     pub bytes: u64,
 }
 
-/// Keys that are about as hot as each other.
+/// A class of keys of similar hotness.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Heat {
-    /// How hot: the counter of uses, or the time since the last one.
+    /// The name of the class: a range of use counters, or of times since the last use.
     pub heat: &'static str,
-    /// The keys.
+    /// Number of keys.
     pub keys: u64,
-    /// Their bytes.
+    /// Bytes of these keys and their values.
     pub bytes: u64,
 }
 
-/// How much smaller values become.
+/// Compression ratios of values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratios {
-    /// Values that were compressed.
+    /// Number of values that were compressed.
     pub values: u64,
-    /// Bytes before over bytes after, each value alone.
+    /// Original bytes divided by compressed bytes, with each value compressed alone.
     pub alone: f64,
-    /// The same in blocks, with a dictionary trained on other values of the server.
+    /// The same ratio with values compressed in blocks, with a dictionary trained on other values
+    /// of the server.
     pub trained: f64,
 }
 
-/// The coldest values in a tier.
+/// The effect of moving the coldest values to a tier.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Split {
-    /// The part of the content that stays in memory, the hottest.
+    /// The share of the content that stays in memory, the hottest values.
     pub hot_share: f64,
-    /// What the memory tier holds then: the values that stay, with their keys.
+    /// Bytes in the memory tier: the values that stay, with their keys.
     pub hot_bytes: u64,
-    /// The estimated part of all uses that meets values in memory.
+    /// The estimated share of uses that are served from memory.
     pub uses_in_memory: f64,
-    /// Bytes of the cold values, compressed; null if it is not known how small they become.
+    /// Bytes of the cold values, compressed; null if the ratio is unknown.
     pub compressed_bytes: Option<u64>,
-    /// All memory if the cold values are compressed.
+    /// Total memory if the cold values are compressed.
     pub memory_with_compressed_bytes: Option<u64>,
     /// Bytes of the cold values in files.
     pub file_bytes: u64,
-    /// All memory if the cold values lie in files.
+    /// Total memory if the cold values are in files.
     pub memory_with_file_bytes: u64,
 }
 
-/// Flags to begin with.
+/// The flags to start with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Suggestion {
-    /// The part of the content that stays in memory.
+    /// The share of the content that stays in memory.
     pub hot_share: f64,
-    /// The estimated part of all uses that would meet cold values.
+    /// The estimated share of uses that would read cold values.
     pub cold_uses: f64,
     /// The flags with a tier of compressed memory.
     pub compressed: Option<String>,
@@ -113,15 +114,15 @@ pub struct Suggestion {
 struct Sampled {
     key_bytes: u64,
     memory_bytes: u64,
-    /// The bytes that would move.
+    /// Bytes of the value's content; `None` if it would not move.
     content: Option<u64>,
     heat: u64,
-    /// The estimated rate of its uses; in which unit does not matter.
+    /// The estimated rate of uses, in a unit that depends on the server.
     uses: f64,
 }
 
 impl Advice {
-    /// What follows. `keys` are those of the server, of which the survey has a sample.
+    /// Derives the advice from a survey, which sampled `keys` keys of the server.
     pub fn of(survey: &Survey, keys: u64, hot_by: HotBy) -> Advice {
         let scale = keys as f64 / survey.seen.len().max(1) as f64;
         let scaled = |number: u64| (number as f64 * scale) as u64;
@@ -173,22 +174,22 @@ impl Advice {
     }
 }
 
-/// How a server says how hot a key is.
+/// The measure by which a server reports how hot a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HotBy {
-    /// By Redis's counter, from 0 to 255, which grows ever more slowly.
+    /// Redis's counter, from 0 to 255, which grows ever more slowly.
     RedisCounter,
-    /// By Nearfield's counter, from 0 to 15: the uses of late, which are halved now and then.
+    /// Nearfield's counter, from 0 to 15: recent uses, halved periodically.
     NearfieldCounter,
-    /// By the seconds since the last use.
+    /// The seconds since the last use.
     IdleSeconds,
 }
 
-/// The uses of a key a minute at which its counter stays as it is. With Redis's default settings a
-/// counter `c` above 5 grows at a use with a chance of one in `10 (c - 5) + 1`, and shrinks by one
-/// a minute. A counter of 5 and less grows with each use, so that its uses are fewer than one a
-/// minute; how many is *assumed* to be in proportion.
+/// Returns the uses per minute at which a key's counter stays constant. With Redis's default
+/// settings, a use increments a counter `c` above 5 with a probability of one in `10 (c - 5) + 1`,
+/// and the counter decreases by one a minute. A counter of at most 5 grows with each use, so such a
+/// key has fewer uses than one a minute; the number is *assumed* to be proportional.
 fn uses_of_counter(counter: u64) -> f64 {
     match counter.checked_sub(5) {
         Some(above) => 10.0 * above as f64 + 1.0,
@@ -196,13 +197,13 @@ fn uses_of_counter(counter: u64) -> f64 {
     }
 }
 
-/// The uses of a key a second, if the time since its last one is as long as they are apart on
-/// average. This takes cold keys to be used more than they are.
+/// Returns the uses per second of a key, assuming that the time since its last use equals the
+/// average time between uses. This overestimates the uses of cold keys.
 fn uses_of_idle_seconds(seconds: u64) -> f64 {
     1.0 / (seconds as f64 + 1.0)
 }
 
-/// How hot: the name, and the largest counter or time that it has.
+/// A class of hotness: its name, and the largest counter or time in it.
 type Class = (&'static str, u64);
 
 const COUNTERS: [Class; 7] = [
@@ -237,7 +238,7 @@ fn histogram(sampled: &[Sampled], hot_by: HotBy, scaled: impl Fn(u64) -> u64) ->
         HotBy::NearfieldCounter => &NEARFIELD_COUNTERS,
         HotBy::IdleSeconds => &IDLE_SECONDS,
     };
-    // The class with the least bound that is not exceeded.
+    // Select the class with the least bound that is not exceeded.
     let class_of = |heat: u64| {
         let fitting = classes.iter().filter(|(_, bound)| heat <= *bound);
         fitting.min_by_key(|(_, bound)| *bound).map(|it| it.0)
@@ -253,7 +254,8 @@ fn histogram(sampled: &[Sampled], hot_by: HotBy, scaled: impl Fn(u64) -> u64) ->
     heats.collect()
 }
 
-/// What values become on average, with at least one byte for each.
+/// Returns the compression ratios of values. The result of a compression counts as at least one
+/// byte.
 fn ratios(values: &[Vec<u8>]) -> Option<Ratios> {
     let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
     let told = Compression::of(&values);
@@ -264,7 +266,8 @@ fn ratios(values: &[Vec<u8>]) -> Option<Ratios> {
     })
 }
 
-/// `sampled` has the hottest first.
+/// Returns the effect of keeping a `share` of the content in memory. `sampled` is sorted, the
+/// hottest first.
 fn split(
     sampled: &[Sampled],
     share: f64,
@@ -283,7 +286,7 @@ fn split(
                 kept += it.key_bytes + KEPT_BYTES;
                 cold += content;
                 records += content + RECORD_BYTES;
-                // The next is not hotter, so that it is cold, too.
+                // The following values are not hotter, so they are cold, too.
                 hot_content = limit;
             }
             content => {
@@ -305,7 +308,7 @@ fn split(
     }
 }
 
-/// The least split that serves most uses from memory, or the largest.
+/// Returns the flags for the smallest split that serves most uses from memory, or for the largest.
 fn suggest(splits: &[Split], memory_bytes: u64, ratios: Option<Ratios>) -> Option<Suggestion> {
     let enough = splits.iter().find(|it| it.uses_in_memory >= ENOUGH_USES);
     let split = enough.or(splits.last())?;
@@ -357,7 +360,8 @@ mod tests {
 
     #[test]
     fn the_hottest_stay_and_the_rest_is_counted_in_tiers() {
-        // A tenth of the values has nearly all uses. The server has ten times the sample.
+        // A tenth of the values has nearly all uses. The server has ten times the keys of the
+        // sample.
         let keys = (0..1000).map(|n| (1010, if n % 10 == 0 { 200 } else { 0 }));
         let advice = Advice::of(&survey(keys), 10_000, HotBy::RedisCounter);
         assert_eq!(advice.memory_bytes, 10_100_000);

@@ -1,17 +1,17 @@
-//! Why no advice can be given.
+//! The error of the advice.
 
 use std::io;
 
-/// Why no advice can be given.
+/// The reason why no advice can be given.
 #[derive(Debug, thiserror::Error)]
 pub enum AdviseError {
-    /// There is no server, or it has gone.
+    /// The server is unreachable, or the connection was lost.
     #[error("cannot talk to a server: {0}")]
     Connection(#[from] io::Error),
-    /// The server wants to know who asks.
+    /// The server requires a password.
     #[error("the server asks for a password: give --password, or set NEARFIELD_PASSWORD ({0})")]
     Password(String),
-    /// The user has no right to a command.
+    /// The user lacks the right to run a command.
     #[error(
         "the user has no right to {command}: {reply}. These rights are enough: \
          ~* +@read +select +info +client"
@@ -19,7 +19,7 @@ pub enum AdviseError {
     Forbidden {
         /// The command.
         command: String,
-        /// What the server says.
+        /// The server's reply.
         reply: String,
     },
     /// The server refuses a command for another reason.
@@ -27,39 +27,39 @@ pub enum AdviseError {
     Refused {
         /// The command.
         command: String,
-        /// What the server says.
+        /// The server's reply.
         reply: String,
     },
-    /// The server answers something that the command does not answer.
+    /// The server's reply does not fit the command.
     #[error("the server answers {command} in another form than Redis does")]
     Strange {
         /// The command.
         command: String,
     },
-    /// There are no keys.
+    /// The server has no keys.
     #[error("the server has no keys, so there is nothing to advise on")]
     Empty,
-    /// There are keys, but none could be looked at.
+    /// The server has keys, but none could be inspected.
     #[error(
         "none of {seen} keys could be looked at: they have expired, or other nodes of the cluster \
          have them"
     )]
     Nothing {
-        /// The keys that the server has named.
+        /// Number of keys that the server listed.
         seen: u64,
     },
     /// The file cannot be written.
     #[error("cannot write {path}: {source}")]
     File {
-        /// Its path.
+        /// The path of the file.
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl AdviseError {
-    /// The error that a server's refusal is.
+    /// Converts a server's error reply into an error.
     pub fn refusal(command: &str, reply: &str) -> AdviseError {
         let (command, text) = (command.to_owned(), reply.to_owned());
         if reply.starts_with("NOAUTH") || reply.starts_with("WRONGPASS") {

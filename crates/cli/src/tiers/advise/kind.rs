@@ -1,13 +1,13 @@
-//! Types of values, and how a sample of one is asked for.
+//! Types of values, and the commands that read a sample of one.
 
 use super::server::with_key;
 use serde::Serialize;
 
-/// Values that take at most this much are asked for as a whole.
+/// Greatest memory of a value that is read as a whole.
 pub const WHOLE_BYTES: u64 = 64 << 10;
-/// Of a string, only so many bytes are asked for. A dictionary is trained on no more of a value.
+/// Number of bytes that are read of a string. A dictionary is trained on no more of a value.
 pub const STRING_BYTES: u64 = 8 << 10;
-/// A value whose elements are larger on average is not asked for.
+/// Greatest average size of elements for which a value is read.
 const ELEMENT_BYTES_MAX: u64 = 1 << 20;
 
 /// The type of a value.
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All types.
+    /// The list of all types.
     pub const ALL: [Kind; 6] = [
         Kind::String,
         Kind::List,
@@ -39,7 +39,7 @@ impl Kind {
         Kind::Other,
     ];
 
-    /// The type that `TYPE` names; nothing if there is no key.
+    /// Returns the type named by a reply of `TYPE`; `None` if there is no key.
     pub fn named(name: &[u8]) -> Option<Kind> {
         match name {
             b"none" => None,
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The name for people.
+    /// Returns the name for display.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "strings",
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// The command that answers the number of elements.
+    /// Returns the command that returns the number of elements.
     pub fn length_command(self) -> Option<&'static str> {
         match self {
             Kind::List => Some("LLEN"),
@@ -75,8 +75,9 @@ impl Kind {
         }
     }
 
-    /// A request for a value, or for a part of it that takes about [`WHOLE_BYTES`]. `length` is
-    /// the number of elements of a large one. Nothing for values that are not asked for.
+    /// Returns a request for a value, or for a part of it that takes about [`WHOLE_BYTES`].
+    /// `length` is the number of elements of a large one. Returns `None` for values that are not
+    /// read.
     pub fn value_command(
         self,
         key: &[u8],
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(of(Kind::Hash, 1000, None), "HGETALL k");
         assert_eq!(of(Kind::List, 100 << 20, Some(100 << 10)), "LRANGE k 0 63");
         assert_eq!(of(Kind::Hash, 1 << 30, Some(1 << 20)), "HSCAN k 0 COUNT 64");
-        // One element alone is larger than what is asked for.
+        // A single element is larger than the greatest sample.
         assert_eq!(of(Kind::List, 1 << 30, Some(3)), "");
         assert_eq!(of(Kind::Set, 1 << 20, Some(0)), "");
         assert_eq!(of(Kind::Other, 1000, None), "");

@@ -1,4 +1,4 @@
-//! `nearfield tiers advise`: what tiers would save on a server that runs, without a change to it.
+//! `nearfield tiers advise`: what tiers would save on a running server, which is not changed.
 
 mod advice;
 mod error;
@@ -25,19 +25,19 @@ use survey::Survey;
 
 /// Show what tiers would save on a running Redis, Valkey or Nearfield server.
 ///
-/// The server is only read: SCAN names its keys, and of a sample of them it says type, memory and
-/// how hot they are (OBJECT FREQ if it evicts by LFU, else OBJECT IDLETIME). Some values are read
-/// to see how much smaller they become. After each reply the server has rest for four times as
-/// long as the reply took. Nothing is noted as a use if the server knows CLIENT NO-TOUCH (Redis
-/// 7.2, Valkey, Nearfield); otherwise the values that are read count as used once more.
+/// The server is only read: SCAN lists its keys, and a sample of them is queried for type, memory
+/// and hotness (OBJECT FREQ if the server evicts by LFU, else OBJECT IDLETIME). Some values are
+/// read to measure how well they compress. After each reply the command sleeps four times the
+/// reply's duration. Reads do not count as uses if the server knows CLIENT NO-TOUCH (Redis 7.2,
+/// Valkey, Nearfield); otherwise each value that is read counts as used once more.
 ///
-/// Ctrl-C ends the look early and shows what was seen until then.
+/// Ctrl-C stops the survey early and shows the results so far.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     address: Address,
-    /// About how many keys are looked at, chosen at random from all
+    /// Approximate number of keys in the sample, chosen at random from all
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     samples: u64,
@@ -56,17 +56,17 @@ Examples:
   nearfield tiers advise --port 6379 --samples 10000 --json advice.json
       A quicker look, and the numbers in a file.";
 
-/// What a shell reports for a program ended by Ctrl-C.
+/// Exit code that a shell reports for a program ended by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// The content of the file.
+/// The content of the JSON file.
 #[derive(Debug, Serialize)]
 struct Report {
     host: String,
     port: u16,
-    /// Kind and version.
+    /// Kind and version of the server.
     server: String,
-    /// What it evicts.
+    /// The eviction policy.
     policy: String,
     hot_by: HotBy,
     keys: u64,
@@ -74,7 +74,7 @@ struct Report {
     values_seen: u64,
     requests: u64,
     seconds: f64,
-    /// Whether all keys were named, and nobody stopped it before.
+    /// True if all keys were listed before the survey was stopped.
     complete: bool,
     notes: Vec<String>,
     #[serde(flatten)]
@@ -94,10 +94,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Answers false if somebody stopped it.
+/// Surveys the server and prints the advice. Returns false if the user stopped it.
 fn advise(arguments: &Arguments) -> Result<bool, AdviseError> {
     if let Some(path) = &arguments.json {
-        // Before the server is asked.
+        // The file is opened before the server is queried, so that an error costs no survey.
         let opened = OpenOptions::new().create(true).append(true).open(path);
         opened.map_err(|source| refused(path, source))?;
     }
@@ -136,12 +136,12 @@ fn advise(arguments: &Arguments) -> Result<bool, AdviseError> {
     if let Some(path) = &arguments.json {
         write(path, &report)?;
     }
-    // A reader that has gone away, such as `head`, is no reason to fail.
+    // A reader that closed the output, such as `head`, is no reason to fail.
     let _ = write!(io::stdout(), "{}", show::text(&report));
     Ok(!survey.interrupted)
 }
 
-/// What the reader has to know to judge the numbers.
+/// Returns the remarks that the reader needs to judge the numbers.
 fn notes(server: &Server, survey: &Survey) -> Vec<String> {
     let mut notes = Vec::new();
     if survey.interrupted {
@@ -182,7 +182,7 @@ fn refused(path: &Path, source: io::Error) -> AdviseError {
     }
 }
 
-/// A flag that Ctrl-C raises. A second one ends the program at once.
+/// Returns a flag that Ctrl-C raises. A second one ends the program at once.
 fn stop_at_ctrl_c() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);
@@ -197,7 +197,7 @@ fn stop_at_ctrl_c() -> Arc<AtomicBool> {
     stop
 }
 
-/// Shows how far it is, on a terminal.
+/// Shows the progress on a terminal.
 fn show_progress(part: f64) {
     if io::stderr().is_terminal() {
         eprint!(

@@ -1,4 +1,4 @@
-//! The server that is looked at: what it says of itself, and of its keys. Nothing is written.
+//! The surveyed server: its reports on itself and its keys. Nothing is written.
 
 use super::advice::HotBy;
 use super::error::AdviseError;
@@ -8,16 +8,16 @@ use crate::client::{self, Client, Reply};
 use std::io;
 use std::time::Instant;
 
-/// What a server says of itself.
+/// The facts that a server reports about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// Its kind and version, such as `valkey 9.1.2`.
+    /// The kind and version, such as `valkey 9.1.2`.
     pub version: String,
-    /// What it evicts, such as `allkeys-lfu`.
+    /// The eviction policy, such as `allkeys-lfu`.
     pub policy: String,
-    /// Whether it is a node of a cluster.
+    /// True if the server is a node of a cluster.
     pub in_cluster: bool,
-    /// Databases that have keys, with the number of these.
+    /// Databases that have keys, with their numbers of keys.
     pub databases: Vec<(u32, u64)>,
 }
 
@@ -28,7 +28,7 @@ impl Facts {
             let line = pages.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.strip_prefix(':')).map(str::trim)
         };
-        // All but Redis say Redis's version, too.
+        // All except Redis report Redis's version, too.
         let version = ["nearfield", "valkey", "redis"].iter().find_map(|kind| {
             let version = field(&format!("{kind}_version"))?;
             Some(format!("{kind} {version}"))
@@ -46,7 +46,7 @@ impl Facts {
         }
     }
 
-    /// How the server says how hot a key is: it counts uses if it evicts by them.
+    /// Returns the measure of hotness. The server counts uses only if it evicts by LFU.
     pub fn hot_by(&self) -> HotBy {
         match self.policy.contains("lfu") {
             true if self.version.starts_with("nearfield") => HotBy::NearfieldCounter,
@@ -55,39 +55,39 @@ impl Facts {
         }
     }
 
-    /// The keys of all databases.
+    /// Returns the number of keys in all databases.
     pub fn keys(&self) -> u64 {
         self.databases.iter().map(|(_, keys)| keys).sum()
     }
 }
 
-/// What a server says of a key.
+/// The facts that a server reports about a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
     /// The type of its value.
     pub kind: Kind,
     /// The bytes of the key.
     pub key_bytes: u64,
-    /// What key and value take together, as the server counts it.
+    /// Bytes of key and value together, as the server counts them.
     pub memory_bytes: u64,
     /// The counter of uses, or the seconds since the last one.
     pub heat: u64,
 }
 
-/// A server, whose keys are looked at.
+/// A server whose keys are surveyed.
 #[derive(Debug)]
 pub struct Server {
     client: Client,
-    /// What it says of itself.
+    /// The facts that it reports about itself.
     pub facts: Facts,
-    /// Whether it can be asked for a value without counting that as a use.
+    /// True if reading a value can be kept from counting as a use.
     pub without_touch: bool,
-    /// How fast it is asked.
+    /// The pacing of requests.
     pub pace: Pace,
 }
 
 impl Server {
-    /// Asks what the server is.
+    /// Queries the facts about a server.
     pub fn meet(mut client: Client) -> Result<Server, AdviseError> {
         let mut ask = |words: &[&str]| {
             let mut request = Vec::new();
@@ -102,7 +102,8 @@ impl Server {
         };
         let facts = Facts::parse(&String::from_utf8_lossy(&pages));
         if facts.in_cluster {
-            // A replica shows its keys then. Others answer an error, which changes nothing.
+            // A replica lists its keys only after this. Others reply with an error, which does no
+            // harm.
             ask(&["READONLY"])?;
         }
         let touch = ask(&["CLIENT", "NO-TOUCH", "ON"])?;
@@ -114,7 +115,8 @@ impl Server {
         })
     }
 
-    /// Sends requests together and waits as the pace demands. An error is an answer of one key.
+    /// Sends requests together and sleeps as the pace demands. An error that concerns a single key
+    /// is a normal reply.
     fn ask(&mut self, requests: &[Vec<Vec<u8>>]) -> Result<Vec<Reply>, AdviseError> {
         let mut bytes = Vec::new();
         for request in requests {
@@ -133,13 +135,14 @@ impl Server {
         Ok(replies)
     }
 
-    /// Turns to a database.
+    /// Selects a database.
     pub fn select(&mut self, database: u32) -> Result<(), AdviseError> {
         self.ask(&[words(&["SELECT", &database.to_string()])])
             .map(drop)
     }
 
-    /// The next keys of the database from a cursor, and the cursor behind them, `0` at the end.
+    /// Returns the next keys of the database from a cursor, and the cursor after them, `0` at the
+    /// end.
     pub fn scan(&mut self, cursor: &str) -> Result<(String, Vec<Vec<u8>>), AdviseError> {
         let replies = self.ask(&[words(&["SCAN", cursor, "COUNT", "500"])])?;
         let strange = || strange("SCAN");
@@ -152,10 +155,10 @@ impl Server {
         Ok((cursor.map_err(|_| strange())?.to_owned(), keys))
     }
 
-    /// What the server says of keys; nothing of those that are gone.
+    /// Returns the reported facts of keys; `None` for those that no longer exist.
     pub fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Seen>>, AdviseError> {
-        // Nearfield shows a key that was used once as 5, as Redis does, and each further use as one
-        // more.
+        // Nearfield reports 5 for a key that was used once, as Redis does, and one more for each
+        // further use.
         let (heat, shown_before_uses) = match self.facts.hot_by() {
             HotBy::IdleSeconds => ("IDLETIME", 0),
             HotBy::RedisCounter => ("FREQ", 0),
@@ -183,7 +186,8 @@ impl Server {
         Ok(seen.collect())
     }
 
-    /// The elements of each value, or as many as stand for it; nothing of those that are gone.
+    /// Returns the elements of each value, or a sample of them; `None` for values that no longer
+    /// exist.
     pub fn values(
         &mut self,
         keys: &[(Vec<u8>, Seen)],
@@ -215,13 +219,13 @@ impl Server {
 }
 
 impl Seen {
-    /// Whether the value is only asked for in part.
+    /// Returns true if only a part of the value is read.
     pub fn is_large(&self) -> bool {
         self.memory_bytes > super::kind::WHOLE_BYTES
     }
 }
 
-/// Appends a string, or all elements with a byte for the length before each, as tiers pack them.
+/// Appends a string, or all elements, each after a byte for its length, as tiers pack them.
 fn flatten(reply: &Reply, out: &mut Vec<u8>) {
     match reply {
         Reply::Text(text) => out.extend_from_slice(text),
@@ -243,7 +247,7 @@ fn strange(command: &str) -> AdviseError {
     }
 }
 
-/// Whether an error concerns the key alone: another node has it, or it has another type by now.
+/// Returns true if an error concerns the key alone: another node has it, or its type has changed.
 fn is_of_one_key(error: &str) -> bool {
     ["MOVED ", "ASK ", "TRYAGAIN", "CROSSSLOT", "WRONGTYPE"]
         .iter()
@@ -255,7 +259,7 @@ fn words(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// A request of words before and behind a key.
+/// Returns a request of a key with words before and after it.
 pub fn with_key(before: &[&str], key: &[u8], behind: &[&str]) -> Vec<Vec<u8>> {
     let mut request = words(before);
     request.push(key.to_vec());
@@ -263,7 +267,7 @@ pub fn with_key(before: &[&str], key: &[u8], behind: &[&str]) -> Vec<Vec<u8>> {
     request
 }
 
-/// The name of a request's command, for an error.
+/// Returns the name of a request's command, for an error.
 fn named(request: &[Vec<u8>]) -> String {
     let word = |at: usize| String::from_utf8_lossy(request.get(at).map_or(&[], Vec::as_slice));
     match &*word(0) {

@@ -1,4 +1,4 @@
-//! The advice as text for people.
+//! The advice as text for display.
 
 use super::Report;
 use super::advice::{Advice, Split};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The widest bar of the histogram.
 const BAR: f64 = 30.0;
 
-/// The advice as text.
+/// Returns the advice as text.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.

@@ -1,4 +1,4 @@
-//! A look at a sample of all keys.
+//! A survey of a sample of all keys.
 
 use super::error::AdviseError;
 use super::kind::{Kind, STRING_BYTES};
@@ -7,37 +7,39 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Keys that are looked at together.
+/// Number of keys that are queried together.
 const LOOKED_AT: usize = 100;
-/// Values that are asked for together.
+/// Number of values that are read together.
 const ASKED_FOR: usize = 32;
-/// About so many values are asked for.
+/// Approximate number of values that are read.
 const VALUES: f64 = 8000.0;
-/// Values of less content stay where they are: a place in a tier and the record there would take
-/// about as much.
+/// Least content of a value that moves. For a smaller one, the entry in memory and the record in
+/// the tier would take about as much as the value.
 pub const LEAST_BYTES: u64 = 64;
 const SEED: u64 = 1;
 
-/// What was seen.
+/// The results of the survey.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Keys that the server has named.
+    /// Number of keys that the server listed.
     pub named: u64,
-    /// Those of the sample that were there.
+    /// Keys of the sample that existed.
     pub seen: Vec<Seen>,
-    /// Values, in part where they are large.
+    /// Values that were read; of large ones only a part.
     pub values: Vec<Vec<u8>>,
-    /// What the server takes for strings beside key and content, each time it was seen.
+    /// Bytes that the server takes for a string besides key and content, one number for each
+    /// string.
     pub overheads: Vec<u64>,
-    /// By type: the content of whole values, and what the server takes for them.
+    /// Bytes of content of the values read as a whole, and the memory that the server takes for
+    /// them, by type.
     pub contents: [(u64, u64); Kind::ALL.len()],
-    /// Whether somebody stopped it.
+    /// True if the user stopped the survey.
     pub interrupted: bool,
 }
 
 impl Survey {
-    /// Looks at about `samples` keys, chosen at random from all, until `stop` is raised. `show`
-    /// hears what part of the server's keys are done.
+    /// Surveys about `samples` keys, chosen at random from all, until `stop` is set. `show`
+    /// receives the share of the server's keys that have been listed.
     pub fn make(
         server: &mut Server,
         samples: u64,
@@ -107,7 +109,7 @@ impl Survey {
                 let overhead = seen.value_bytes().saturating_sub(content);
                 self.overheads.push(overhead);
             }
-            // A part says nothing of the whole.
+            // A part of a value gives no size of the whole.
             kind if !seen.is_large() => {
                 let at = Kind::ALL.iter().position(|other| *other == kind);
                 if let Some((contents, memory)) = at.and_then(|at| self.contents.get_mut(at)) {
@@ -122,8 +124,8 @@ impl Survey {
         }
     }
 
-    /// The estimated content of each value that was seen, in their order; nothing of those that
-    /// would not move to a tier.
+    /// Returns the estimated content of each surveyed value, in order; `None` for those that would
+    /// not move to a tier.
     pub fn contents(&self) -> Vec<Option<u64>> {
         let mut overheads = self.overheads.clone();
         overheads.sort_unstable();
@@ -132,7 +134,7 @@ impl Survey {
             let at = Kind::ALL.iter().position(|other| *other == kind);
             match at.and_then(|at| self.contents.get(at)) {
                 Some(&(content, memory)) if memory > 0 => (content as f64 / memory as f64).min(1.0),
-                // None was seen as a whole.
+                // No value of this type was read as a whole.
                 _ => 1.0,
             }
         };
@@ -153,7 +155,7 @@ impl Survey {
 }
 
 impl Seen {
-    /// What the value takes.
+    /// Returns the memory that the value takes.
     pub fn value_bytes(&self) -> u64 {
         self.memory_bytes.saturating_sub(self.key_bytes)
     }
