@@ -1,4 +1,4 @@
-//! etcd as it is: processes of it that are started, killed and started again.
+//! Real etcd processes, which are started, killed and started again.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,11 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Nothing here takes so long unless it hangs.
+/// A time that nothing here takes unless it hangs.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Members of one cluster, each with a directory that outlives its process. They end when this is
-/// dropped.
+/// The members of one cluster, each with a directory that outlives its process. They are stopped
+/// when this value is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     directory: PathBuf,
@@ -27,21 +27,21 @@ struct Member {
     child: Option<Child>,
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 ///
 /// # Panics
-/// The machine has none.
+/// If the machine has no free port.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("bound").port()
 }
 
 impl Cluster {
-    /// A cluster that is ready; `None`, and the reason printed, if etcd (Debian's etcd-server) is
-    /// not installed.
+    /// Starts a cluster and waits until it is ready. Returns `None` and prints the reason if etcd
+    /// (Debian's etcd-server) is not installed.
     ///
     /// # Panics
-    /// etcd is not installed, and `NEARFIELD_REQUIRE_ETCD` is 1; or it does not run.
+    /// If etcd does not start, or is not installed while `NEARFIELD_REQUIRE_ETCD` is 1.
     pub fn start(count: usize) -> Option<Cluster> {
         if Command::new("etcd").arg("--version").output().is_err() {
             let required = std::env::var("NEARFIELD_REQUIRE_ETCD").is_ok_and(|value| value == "1");
@@ -71,10 +71,10 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Starts a member, with its former data.
+    /// Starts a member with its existing data.
     ///
     /// # Panics
-    /// It does not run.
+    /// If it does not start.
     pub fn run(&mut self, place: usize) {
         let peers: Vec<_> = self
             .members
@@ -100,10 +100,10 @@ impl Cluster {
         member.child = Some(child.expect("etcd runs"));
     }
 
-    /// Waits until all members that were started answer, which they do when they have a leader.
+    /// Waits until all started members respond, which they do once they have a leader.
     ///
     /// # Panics
-    /// They do not within 30 s.
+    /// If they do not within 30 s.
     pub fn wait_ready(&self) {
         until("etcd is ready", || {
             let key = r#"{"key":"YQ=="}"#;
@@ -117,7 +117,7 @@ impl Cluster {
     /// Kills a member as kill -9 does.
     ///
     /// # Panics
-    /// It does not run.
+    /// If it is not running.
     pub fn kill(&mut self, place: usize) {
         let mut child = self.members[place].child.take().expect("it runs");
         child.kill().expect("it is killed");
@@ -127,7 +127,7 @@ impl Cluster {
     /// Removes the data of all members. None may be running.
     ///
     /// # Panics
-    /// The system refuses.
+    /// If the data cannot be removed.
     pub fn forget_all(&self) {
         for member in &self.members {
             let directory = self.directory.join(&member.name);
@@ -135,10 +135,10 @@ impl Cluster {
         }
     }
 
-    /// Which member leads.
+    /// Returns the number of the member that leads.
     ///
     /// # Panics
-    /// None does.
+    /// If there is no leader.
     pub fn leader(&self) -> usize {
         let ids = self.members.iter().map(|member| {
             let status = post(&member.client, "maintenance/status", "{}");
@@ -148,12 +148,12 @@ impl Cluster {
         ids.map(leads).position(|leads| leads).expect("a leader")
     }
 
-    /// Where a member answers clients.
+    /// Returns the URL of a member for clients.
     pub fn url(&self, place: usize) -> &str {
         &self.members[place].client
     }
 
-    /// Where all of them do, separated by commas.
+    /// Returns the URLs of all members, separated by commas.
     pub fn urls(&self) -> String {
         let urls: Vec<_> = self.members.iter().map(|one| &one.client[..]).collect();
         urls.join(",")
@@ -176,11 +176,12 @@ impl Drop for Cluster {
     }
 }
 
-/// The answer of a member at a URL to a request; nothing if it does not answer. Written by hand, so
-/// that faults of a client under test are not mistaken for faults of etcd.
+/// Returns the response of a member at a URL to a request; empty if it does not respond. The
+/// request is written by hand, so that faults of a client under test are not mistaken for faults of
+/// etcd.
 ///
 /// # Panics
-/// The URL does not begin with `http://`.
+/// If the URL does not begin with `http://`.
 pub fn post(url: &str, request: &str, body: &str) -> String {
     let authority = url.strip_prefix("http://").expect("a URL");
     let length = body.len();
@@ -196,7 +197,7 @@ pub fn post(url: &str, request: &str, body: &str) -> String {
     answer
 }
 
-/// The text behind a field, in quotation marks.
+/// Returns the string value of a field.
 fn field(json: &str, name: &str) -> String {
     let behind = json.split_once(&format!("\"{name}\":\""));
     let value = behind.and_then(|(_, behind)| behind.split_once('"'));
@@ -206,10 +207,10 @@ fn field(json: &str, name: &str) -> String {
         .to_owned()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// It does not within 30 s.
+/// If it does not within 30 s.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {

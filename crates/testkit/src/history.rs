@@ -1,9 +1,9 @@
-//! Records the point operations of threads, with their times and outcomes.
+//! Recording of the point operations of threads, with their times and outcomes.
 //!
 //! A [`Recorder`] owns a clock, and each thread owns a [`Session`] that writes to memory of its
-//! own. The clock is a counter, not a watch: a call that begins after another has returned reads a
-//! later tick and happens after it in the sense of the memory model, so an index can never be
-//! blamed for the inaccuracy of the hardware's clocks.
+//! own. The clock is a counter, not a timer: a call that begins after another has returned reads a
+//! later tick, and happens after it in the sense of the memory model. Inaccurate hardware clocks
+//! can therefore not cause a false report.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -21,39 +21,39 @@ pub struct Session {
     events: Vec<Event>,
 }
 
-/// The ticks between which a call was at work.
+/// The ticks between which a call ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Before the call.
+    /// Tick before the call.
     pub invoked: u64,
-    /// After the return.
+    /// Tick after the return.
     pub returned: u64,
 }
 
-/// A point operation. Values are numbers of the caller's; no two writes of a history should
-/// write the same, so that it shows which one was met.
+/// A point operation. Values are numbers that the caller chooses. All writes of a history should
+/// write different ones, so that each value found has one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Met the value and left it.
+    /// A read of the value.
     Get,
-    /// Set this value.
+    /// A write of this value.
     Insert(u64),
-    /// Set `value` if it met `previous`.
+    /// A write of `value` if the value was `previous`.
     Update {
         /// The expected value.
         previous: Option<u64>,
         /// The value to set.
         value: u64,
-        /// Whether the index says that it did.
+        /// True if the index reports that the value was set.
         applied: bool,
     },
-    /// Left no value.
+    /// A removal of the value.
     Remove,
-    /// Left no value if it met `previous`.
+    /// A removal if the value was `previous`.
     RemoveIf {
-        /// What it was to meet.
+        /// The expected value.
         previous: u64,
-        /// Whether the index says that it did.
+        /// True if the index reports that the value was removed.
         applied: bool,
     },
 }
@@ -61,21 +61,21 @@ pub enum Action {
 /// A point operation that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The session that called it. The operations of a session are ordered; those of one batch
-    /// share its interval.
+    /// The session that called the operation. Operations of a session are ordered; those of one
+    /// batch share its interval.
     pub session: u32,
-    /// The number of its key.
+    /// The number of the key.
     pub key: u64,
-    /// When it was at work.
+    /// The interval of the call.
     pub interval: Interval,
-    /// Its action.
+    /// The action.
     pub action: Action,
-    /// The value before it.
+    /// The value before the operation.
     pub met: Option<u64>,
 }
 
 impl Recorder {
-    /// Starts a clock.
+    /// Creates a recorder and starts its clock.
     pub fn new() -> Self {
         Self::default()
     }
@@ -88,7 +88,7 @@ impl Recorder {
         }
     }
 
-    /// Makes a call and answers when it was at work and its result.
+    /// Makes a call and returns its interval and its result.
     pub fn call<T>(&self, body: impl FnOnce() -> T) -> (Interval, T) {
         let invoked = self.ticks.fetch_add(1, Ordering::AcqRel);
         let result = body();
@@ -98,8 +98,8 @@ impl Recorder {
 }
 
 impl Session {
-    /// Adds an operation of a call that was at work during `interval`; `key` is a number of the
-    /// caller's and `met` the value before the operation.
+    /// Adds an operation of a call that ran during `interval`. `key` is a number that the caller
+    /// chooses, and `met` the value before the operation.
     pub fn record(&mut self, interval: Interval, key: u64, action: Action, met: Option<u64>) {
         self.events.push(Event {
             session: self.number,
@@ -110,15 +110,15 @@ impl Session {
         });
     }
 
-    /// Ends the session and answers its events.
+    /// Ends the session and returns its events.
     pub fn into_events(self) -> Vec<Event> {
         self.events
     }
 }
 
 impl Event {
-    /// The value after the operation if it was `state` before; `None` if the operation cannot
-    /// have taken effect then.
+    /// Returns the value after the operation if it was `state` before; `None` if the operation
+    /// cannot have taken effect on that state.
     pub fn after(&self, state: Option<u64>) -> Option<Option<u64>> {
         if self.met != state {
             return None;
@@ -144,7 +144,7 @@ impl Event {
         }
     }
 
-    /// The value that the operation has set.
+    /// Returns the value that the operation set.
     pub fn written(&self) -> Option<u64> {
         match self.action {
             Action::Insert(value)

@@ -1,14 +1,15 @@
-//! The tests that every index of Nearfield has to pass, and their parts.
+//! The tests that every index of Nearfield must pass, and their parts.
 //!
-//! - [`model`]: an index, on its own, does the same as a `BTreeMap`.
-//! - [`concurrent`]: under threads, its point operations are linearizable and its scans complete.
-//! - [`history`], [`linearizability`]: the operations of threads, and whether an order explains
-//!   them.
+//! - [`model`]: a single-threaded index behaves like a `BTreeMap`.
+//! - [`concurrent`]: with several threads, its point operations are linearizable and its scans
+//!   complete.
+//! - [`history`], [`linearizability`]: the operations of threads, and the check that an order
+//!   explains them.
 //! - [`keys`]: small key sets with difficult shapes.
 //! - [`seeds`]: the seeds that a test runs.
-//! - [`stop`]: stopping threads that work beside a test.
+//! - [`stop`]: stops threads that run during a test.
 //!
-//! Tests of several processes share [`etcd`], and [`machines`] in network namespaces.
+//! Tests of several processes use [`etcd`], and [`machines`] in network namespaces.
 //!
 //! ```
 //! use nearfield_core::{Bytes, Words};

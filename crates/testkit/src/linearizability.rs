@@ -1,37 +1,37 @@
-//! Decides whether a history is linearizable.
+//! The check that a history is linearizable.
 //!
-//! Point operations on different keys do not depend on each other, so [`check`] decides each key on
-//! its own; [`order`] takes operations of any kind on one object, such as transactions on a few
-//! keys. For one object, it is the search of Wing and Gong with Lowe's memory of tried states: of
-//! the first operations that remain in each session, one that was invoked before all others
-//! returned takes effect next, if the present state allows it. A read that can come next does so at
-//! once, because that excludes nothing; only concurrent writes that find the same state make the
-//! search branch.
+//! Point operations on different keys do not depend on each other, so [`check`] checks each key
+//! separately. [`order`] takes operations of any kind on one object, such as transactions on a few
+//! keys. For one object, it is the search of Wing and Gong with Lowe's memory of tried states. The
+//! candidates are the first remaining operations of each session. One that was invoked before all
+//! others returned takes effect next, if the current state allows it. A read that can come next is
+//! taken at once, because that excludes no order. Only concurrent writes that fit the same state
+//! make the search branch.
 
 use crate::history::{Action, Event, Interval};
 use std::collections::HashSet;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::hash::Hash;
 
-/// How many operations before the failure a counterexample shows.
+/// Number of operations before the failure that a counterexample shows.
 const SHOWN_BEFORE: usize = 6;
 
 /// An operation on an object that may take effect at one instant of its interval.
 pub trait Operation: Clone {
-    /// The state of the object; at first, its default.
+    /// The state of the object, initially the default.
     type State: Clone + Default + Eq + Hash + Debug;
 
-    /// The session that called it, whose operations are ordered.
+    /// Returns the session that called the operation. The operations of a session are ordered.
     fn session(&self) -> u32;
 
-    /// When it was at work.
+    /// Returns the interval of the call.
     fn interval(&self) -> Interval;
 
-    /// The state after the operation if it was `state` before; `None` if the operation cannot
-    /// have taken effect then.
+    /// Returns the state after the operation if it was `state` before; `None` if the operation
+    /// cannot have taken effect on that state.
     fn after(&self, state: &Self::State) -> Option<Self::State>;
 
-    /// Whether it leaves every state as it is in which it can take effect.
+    /// Returns true if the operation changes no state on which it can take effect.
     fn is_read(&self) -> bool;
 }
 
@@ -51,37 +51,37 @@ impl Operation for Event {
     }
 
     fn is_read(&self) -> bool {
-        // It can only take effect on the state that it has found.
+        // An operation can take effect only on the state that it found.
         Event::after(self, self.met) == Some(self.met)
     }
 }
 
-/// As far as operations can be ordered, and where that ends.
+/// The longest order of operations that was found, and the operations that cannot follow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadEnd<O: Operation> {
     /// The last operations of the longest order found.
     pub before: Vec<O>,
     /// The state after them.
     pub state: O::State,
-    /// The operations one of which would have to come next.
+    /// The next operations, none of which fits the state.
     pub stuck: Vec<O>,
 }
 
-/// Checks that every operation on one object can have taken effect at one instant of its
-/// interval, and those of a session in their order. The operations of a session must be in order;
-/// sessions may be in any.
+/// Checks that every operation on one object can have taken effect at one instant of its interval,
+/// in the order of each session. The operations of a session must be in order; those of different
+/// sessions may be mixed.
 ///
-/// Nearly linear in the number of operations as long as few that change the state overlap.
+/// Takes nearly linear time in the number of operations if few that change the state overlap.
 ///
 /// # Errors
-/// How far the operations can be ordered.
+/// The longest order, and the operations that cannot follow it.
 pub fn order<O: Operation>(mut history: Vec<O>) -> Result<(), Box<DeadEnd<O>>> {
     history.sort_by_key(O::session);
     search(&history)
 }
 
-/// Why a history is not linearizable: as far as the operations of one key can be ordered, and
-/// the ones of which none can come next.
+/// The evidence that a history is not linearizable: the longest order of the operations on one key,
+/// and the next ones, none of which can follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample {
     /// The number of the key.
@@ -90,17 +90,17 @@ pub struct Counterexample {
     pub before: Vec<Event>,
     /// The value after them.
     pub state: Option<u64>,
-    /// The operations one of which would have to come next.
+    /// The next operations, none of which fits the value.
     pub stuck: Vec<Event>,
-    /// The operations that wrote the values that those have read.
+    /// The operations that wrote the values that these found.
     pub writers: Vec<Event>,
 }
 
-/// Checks that every operation can have taken effect at one instant of its interval, and those
-/// of a session on one key in their order. All keys are absent at first. The events of a session
-/// must be in order; sessions may be in any.
+/// Checks that every operation can have taken effect at one instant of its interval, in the order
+/// of each session for one key. All keys are initially absent. The events of a session must be in
+/// order; those of different sessions may be mixed.
 ///
-/// Nearly linear in the number of events as long as few writes overlap on one key.
+/// Takes nearly linear time in the number of events if few writes overlap on one key.
 ///
 /// # Errors
 /// The operations of a key that cannot be ordered.
@@ -115,7 +115,7 @@ fn check_key(events: &[Event]) -> Result<(), Box<Counterexample>> {
     search(events).map_err(|dead_end| Box::new(Counterexample::new(events, *dead_end)))
 }
 
-/// Orders operations that lie session by session.
+/// Searches an order of operations, which must be sorted by session.
 fn search<O: Operation>(operations: &[O]) -> Result<(), Box<DeadEnd<O>>> {
     let mut search = Search {
         queues: operations
@@ -136,7 +136,8 @@ fn search<O: Operation>(operations: &[O]) -> Result<(), Box<DeadEnd<O>>> {
     }
 }
 
-/// How many operations of each queue have taken effect, and the value after them.
+/// A point of the search: number of operations of each queue that have taken effect, and the state
+/// after them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Point<S> {
     taken: Vec<u32>,
@@ -153,7 +154,7 @@ struct Search<'h, O: Operation> {
     queues: Vec<&'h [O]>,
     /// The queues that operations were taken from, in order.
     path: Vec<usize>,
-    /// Other ways to go on: the length of the path until there, the queue to take from, and
+    /// Alternatives to try: the length of the path up to the branch, the queue to take from, and
     /// the point before that.
     branches: Vec<(usize, usize, Point<O::State>)>,
     tried: HashSet<Point<O::State>>,
@@ -182,12 +183,12 @@ impl<'h, O: Operation> Search<'h, O> {
         }
     }
 
-    /// The first operation of a queue that has not taken effect.
+    /// Returns the first operation of a queue that has not taken effect.
     fn head(&self, queue: usize, point: &Point<O::State>) -> Option<&'h O> {
         self.queues[queue].get(point.taken[queue] as usize)
     }
 
-    /// The queues whose heads can come next by their intervals.
+    /// Returns the queues with a head that can come next by its interval.
     fn ready<'s>(
         &'s self,
         point: &'s Point<O::State>,
@@ -219,7 +220,7 @@ impl<'h, O: Operation> Search<'h, O> {
         }
     }
 
-    /// Picks a queue to take from, and remembers the others.
+    /// Picks a queue to take from, and stores the others as branches.
     fn choose(&mut self, point: &Point<O::State>) -> Option<usize> {
         let mut choices = self
             .ready(point)
@@ -267,7 +268,7 @@ impl<'h, O: Operation> Search<'h, O> {
         }
     }
 
-    /// The end of the deepest path, walked backwards.
+    /// Returns the end of the deepest path, walked backwards.
     fn last_taken(&self, point: &Point<O::State>) -> Vec<O> {
         let mut taken = point.taken.clone();
         let mut last: Vec<_> = self
@@ -433,8 +434,7 @@ mod tests {
 
     #[test]
     fn the_search_goes_back_from_a_wrong_choice() {
-        // Both removals find the value of an insert; only one order of all leaves no operation
-        // over.
+        // Each removal finds the value of one insert; only one order of all operations is possible.
         let history = vec![
             event(0, (0, 20), Action::Insert(1), None),
             event(1, (1, 21), Action::Insert(2), None),

@@ -1,5 +1,5 @@
 //! Machines that are network namespaces of this one, each on a cable to the same switch: processes
-//! in them reach each other by the network alone, and cables can be cut.
+//! in them reach each other only by the network, and cables can be cut.
 //!
 //! Needs root and `ip` (Debian's iproute2).
 
@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 /// down`).
 pub const CABLE: &str = "cable";
 const SWITCH: &str = "switch";
-/// Nothing here takes so long unless it hangs.
+/// A time that nothing here takes unless it hangs.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Machines. They end when this is dropped; their processes should have ended before.
+/// A set of machines. They are removed when this value is dropped; their processes should have
+/// ended before.
 #[derive(Debug)]
 pub struct Machines {
     namespaces: Vec<String>,
@@ -28,7 +29,7 @@ impl Machines {
     /// Creates `count` machines (253 at most).
     ///
     /// # Errors
-    /// The reason why there can be none, as a text: no `ip`, or no permission.
+    /// The reason as a text: `ip` is missing, or permission.
     pub fn new(count: u8) -> Result<Machines, String> {
         static NETWORKS: AtomicU32 = AtomicU32::new(0);
         let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +58,7 @@ impl Machines {
             ip(&format!("-n {name} link set {CABLE} up"))?;
             ip(&format!("-n {name} link set lo up"))?;
         }
-        // It takes the system a moment, and UCX uses the interfaces that exist when it starts.
+        // Interfaces take a moment to come up, and UCX uses only those that exist when it starts.
         let began = Instant::now();
         for name in &self.namespaces {
             while !ip(&format!("-n {name} link show {CABLE}"))?.contains("state UP") {
@@ -70,16 +71,15 @@ impl Machines {
         Ok(())
     }
 
-    /// A machine's address, of a network that is kept for trials.
+    /// Returns a machine's address, from a network that is reserved for tests.
     pub fn address(&self, machine: usize) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(198, 18, 77, machine as u8 + 1))
     }
 
-    /// Has this thread run on a machine from now on: the sockets that it opens are those of the
-    /// machine.
+    /// Moves this thread to a machine: sockets that it opens later belong to that machine.
     ///
     /// # Panics
-    /// The machine is gone.
+    /// If the machine no longer exists.
     #[cfg(target_os = "linux")]
     pub fn enter(&self, machine: usize) {
         use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -89,17 +89,17 @@ impl Machines {
             .expect("who may make machines may enter them");
     }
 
-    /// Cuts the cable of a machine, or joins it again.
+    /// Cuts the cable of a machine, or reconnects it.
     ///
     /// # Panics
-    /// The machine is gone.
+    /// If the machine no longer exists.
     pub fn set_cable(&self, machine: usize, is_up: bool) {
         let name = &self.namespaces[machine];
         let state = if is_up { "up" } else { "down" };
         ip(&format!("-n {name} link set {CABLE} {state}")).expect("the machine is there");
     }
 
-    /// The words before a command that have it run on a machine, in the same process.
+    /// Returns the words to put before a command to run it on a machine, in the same process.
     pub fn on(&self, machine: usize) -> [&str; 4] {
         ["ip", "netns", "exec", &self.namespaces[machine]]
     }
@@ -108,13 +108,13 @@ impl Machines {
 impl Drop for Machines {
     fn drop(&mut self) {
         for name in self.namespaces.iter().chain([&self.switch]) {
-            // Not all of them were made if one could not be.
+            // Some do not exist if creation has failed.
             let _ = ip(&format!("netns del {name}"));
         }
     }
 }
 
-/// The output of `ip` for a command, or the reason why it fails.
+/// Returns the output of `ip` for a command, or the reason why it fails.
 fn ip(command: &str) -> Result<String, String> {
     let refused = |why: &str| format!("no network namespaces: ip {command}: {}", why.trim());
     let output = Command::new("ip").args(command.split(' ')).output();

@@ -1,4 +1,4 @@
-//! Panics as values.
+//! Conversion of panics into values.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
@@ -9,8 +9,8 @@ thread_local! {
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `body` and answers its result, or the message and place of its panic, which is not
-/// printed. Panics of other threads are printed as before.
+/// Runs `body` and returns its result, or the message and place of its panic, which is not printed.
+/// Panics of other threads are still printed.
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| {

@@ -1,4 +1,4 @@
-//! Which seeds a test runs, and how a failure is replayed.
+//! The seeds that a test runs, and the command that replays a failure.
 
 use std::convert::Infallible;
 use std::env;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a long run says where it is.
+/// The time between progress reports of a long run.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Calls `test` with each seed until one fails, and returns how to replay it and the message of
-/// `test`. The environment chooses the seeds: `NEARFIELD_SEEDS` of them (by default `count`),
-/// beginning with `NEARFIELD_FIRST_SEED` (by default 0); or only `NEARFIELD_SEED`. A long run
-/// writes its progress, and the present seed, to stderr.
+/// Calls `test` with each seed until one fails, and returns the command that replays it with the
+/// message of `test`. Environment variables choose the seeds: `NEARFIELD_SEEDS` of them (by default
+/// `count`), beginning with `NEARFIELD_FIRST_SEED` (by default 0); or only `NEARFIELD_SEED`. A long
+/// run writes its progress and the current seed to stderr.
 pub fn first_failure<E: Display>(
     count: u64,
     mut test: impl FnMut(u64) -> Result<(), E>,
@@ -40,8 +40,8 @@ pub fn first_failure<E: Display>(
     failure
 }
 
-/// Calls `test` with each seed, as [`first_failure`] does. If `test` panics, the panic goes on, and
-/// the command that replays it is written to stderr.
+/// Calls `test` with each seed, as [`first_failure`] does. If `test` panics, the command that
+/// replays it is written to stderr and the panic continues.
 pub fn each(count: u64, mut test: impl FnMut(u64)) {
     let failure = first_failure(count, |seed| {
         let replay = ReplayOnPanic(seed);
@@ -52,7 +52,7 @@ pub fn each(count: u64, mut test: impl FnMut(u64)) {
     debug_assert!(failure.is_none(), "there are no errors, only panics");
 }
 
-/// Says how to replay a seed if it is dropped while a panic unwinds.
+/// A guard that prints the replay command of a seed if it is dropped during a panic.
 struct ReplayOnPanic(u64);
 
 impl Drop for ReplayOnPanic {
@@ -63,7 +63,7 @@ impl Drop for ReplayOnPanic {
     }
 }
 
-/// The command that runs the current test with one seed.
+/// Returns the command that runs the current test with one seed.
 fn replay_command(seed: u64) -> String {
     let package = env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
     let thread = thread::current();
@@ -93,7 +93,7 @@ fn variable<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
     }
 }
 
-/// Reports from a thread of its own, so that the seed of a test that hangs is known, too.
+/// A reporter in a thread of its own, so that it also reports the seed of a test that hangs.
 struct Progress {
     current: Arc<AtomicU64>,
     reporter: thread::JoinHandle<()>,
@@ -111,7 +111,8 @@ impl Progress {
                 let Some(current) = watched.upgrade() else {
                     return;
                 };
-                // Not `eprintln`, which the test harness keeps until the test ends.
+                // `eprintln` is not used because the test harness holds its output until the test
+                // ends.
                 let _ = writeln!(
                     io::stderr(),
                     "{name}: seed {} of {seeds:?} after {} s",

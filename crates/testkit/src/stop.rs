@@ -1,9 +1,10 @@
-//! Stopping threads that work beside a test, also if the test fails.
+//! A guard that stops threads running during a test, also if the test fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sets a flag when it is dropped. Threads of a scope that work until it is set end also if the
-/// test panics: otherwise the scope would wait for them for ever, and nobody would see why.
+/// A guard that sets a flag when it is dropped, also by a panic of the test. Otherwise the scope
+/// would wait forever for threads that run until the flag is set, and the panic would not be
+/// reported.
 ///
 /// ```
 /// use nearfield_testkit::stop::AtEnd;

@@ -1,4 +1,4 @@
-//! Indexes that break one rule each, and the proof that the tests of this crate notice.
+//! Indexes that break one rule each, and tests that the suites of this crate notice.
 
 mod racy;
 mod sequential;

@@ -1,4 +1,4 @@
-//! Faults that only several threads at once can see: each of these indexes passes the model test.
+//! Faults that show only with concurrent threads. Each of these indexes passes the model test.
 
 use crate::concurrent::{self, Config, Violation};
 use crate::keys::Sample;
@@ -11,22 +11,22 @@ use std::thread::{self, ThreadId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Race {
-    /// A thread reads the value that it has read or written last.
+    /// A get returns the value that the thread has read or written last.
     GetIsCached,
-    /// Between comparison and write, others may write.
+    /// Other threads can write between comparison and write.
     UpdateIsTwoSteps,
-    /// Between comparison and removal, others may write.
+    /// Other threads can write between comparison and removal.
     RemoveIfIsTwoSteps,
-    /// The rest of a scan is found by position.
+    /// A scan continues by position instead of by key.
     ScanResumesByPosition,
     /// A value is written in two halves.
     WriteIsTorn,
-    /// A batch's operations on one key take effect in order, but each read that follows a
-    /// write is answered from the batch, and the write comes last.
+    /// A batch's operations on one key take effect in order, but each read after a write is served
+    /// from the batch, and the writes are applied last.
     WritesAreLate,
 }
 
-/// A way to put a value together from two.
+/// A form whose values can be torn: put together from two values.
 trait Torn: Sample {
     fn tear(old: &Self::OwnedValue, new: &Self::OwnedValue) -> Self::OwnedValue;
 }

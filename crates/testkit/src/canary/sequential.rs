@@ -1,4 +1,4 @@
-//! Faults that one thread can see.
+//! Faults that show with a single thread.
 
 use crate::keys::Sample;
 use crate::model::request::{Answer, Request, State};
@@ -72,7 +72,7 @@ impl<F: Sample> Faulty<F> {
         }
     }
 
-    /// The order in which a batch is executed.
+    /// Returns the order in which the faulty index executes a batch.
     fn order(&self, requests: &BTreeMap<usize, Request<F>>) -> Vec<usize> {
         let mut order: Vec<_> = requests.keys().copied().collect();
         let key = |position: &usize| requests[position].keys().next().cloned();
@@ -188,7 +188,7 @@ impl<F: Sample> OrderedIndex<F> for Faulty<F> {
     }
 }
 
-/// The first seed that finds the fault, and its shrunk case.
+/// Returns the first seed that finds the fault, and its shrunk case.
 fn first_failure<F: Sample>(fault: Fault) -> (u64, Failing<F>) {
     let build = &mut |_| Faulty::<F>::new(fault);
     (0..1000)

@@ -1,12 +1,12 @@
 //! The concurrent test: threads read and write the same few keys of one index, and the test checks
-//! that some order explains their outcomes.
+//! that some sequential order explains their outcomes.
 //!
 //! Every point operation goes into a [history](crate::history) that must be
-//! [linearizable](crate::linearizability). Between the contended keys lie stable ones that no
+//! [linearizable](crate::linearizability). Between the contended keys are stable ones that no
 //! thread writes: every scan, predecessor and successor must return each of them exactly once and
-//! in order. A scan's answer about a contended key, present or absent, must have been true at some
-//! instant of the scan, so it goes into the history as a get of its own. All written values are
-//! different and sealed, so that a torn one shows.
+//! in order. The state that a scan reports for a contended key, present or absent, must have been
+//! true at some instant of the scan, so it goes into the history as a separate get. All written
+//! values are different and sealed, so that a torn one shows.
 
 mod ordered;
 mod plan;
@@ -38,7 +38,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Four threads that write up to 200 keys, 10,000 operations each, in batches of up to 64.
+    /// Creates a configuration of four threads that write up to 200 keys, by 10,000 operations each
+    /// in batches of up to 64.
     fn default() -> Self {
         Config {
             threads: 4,
@@ -54,18 +55,18 @@ impl Default for Config {
 pub enum Violation {
     /// The operations on one key cannot be ordered. The text is the key.
     NotLinearizable(String, Box<Counterexample>),
-    /// An answer that no order of concurrent operations explains.
+    /// An outcome that no order of concurrent operations explains.
     Wrong(String),
     /// A thread panicked, with this message.
     Panicked(String),
 }
 
-/// Runs the concurrent test with `seeds` seeds on indexes from `build`, which is given the seed.
-/// The environment is as for [`model::check`](crate::model::check).
+/// Runs the concurrent test with `seeds` seeds on indexes from `build`, which receives the seed.
+/// The environment variables are those of [`model::check`](crate::model::check).
 ///
 /// # Panics
-/// If an index fails; the message has the command that replays the seed. The threads run
-/// differently each time, so that a replay may need several attempts.
+/// If an index fails; the message has the command that replays the seed. The threads interleave
+/// differently each time, so a replay may need several attempts.
 #[track_caller]
 pub fn check<F: Sample, I: OrderedIndex<F>>(
     seeds: u64,
@@ -130,7 +131,7 @@ fn guard(body: impl FnOnce() -> Result<(), Violation>) -> Result<(), Violation> 
     panics::catch(body).unwrap_or_else(|message| Err(Violation::Panicked(message)))
 }
 
-/// A number from 1 to `max`, each order of magnitude as likely as the others.
+/// Returns a number from 1 to `max`. All orders of magnitude are equally likely.
 fn draw_size(max: usize, random: &mut Random) -> usize {
     let power = random.random_range(0.0..=1.0);
     (max.max(1) as f64).powf(power).round() as usize

@@ -1,4 +1,4 @@
-//! The answers of a scan, predecessor or successor about the keys of a concurrent test.
+//! Scans, predecessors and successors of a concurrent test, and the keys that their outcomes cover.
 
 use nearfield_core::{Batch, Direction, Form};
 use std::ops::{Bound, Range};
@@ -7,7 +7,7 @@ use super::plan::Plan;
 use crate::keys::{Random, Sample, choose};
 use rand::RngExt;
 
-/// An ordered read, in numbers of keys.
+/// An ordered read, with keys as numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ordered {
     /// The keys between the bounds.
@@ -74,7 +74,7 @@ impl Ordered {
         (batch.scan(low, high, limit, direction), ordered)
     }
 
-    /// A scan of everything.
+    /// Adds a scan of everything to a batch.
     pub(crate) fn everything<F: Form>(plan: &Plan<F>, batch: &mut Batch<F>) -> (usize, Self) {
         let direction = Direction::Ascending;
         let ordered = Ordered {
@@ -86,8 +86,8 @@ impl Ordered {
         (position, ordered)
     }
 
-    /// The keys that an answer with these keys speaks about: all between the bounds, or those up
-    /// to the last one where the limit has ended the answer.
+    /// Returns the keys that an outcome with these keys covers: all between the bounds, or those up
+    /// to the last found key if the limit has ended the scan.
     ///
     /// # Errors
     /// If the keys are out of order, out of bounds or more than the limit.

@@ -5,24 +5,24 @@ use crate::keys::{Random, Sample, choose};
 use nearfield_core::Form;
 use rand::RngExt;
 
-/// The keys of a concurrent test, and how the threads use them. A key is known by its number,
+/// The keys of a concurrent test, and the rates at which the threads use them. A key's number is
 /// its position in the order of keys.
 #[derive(Debug)]
 pub(crate) struct Plan<F: Form> {
     /// All keys in order. Keys with odd numbers are stable.
     pub(crate) keys: Vec<F::OwnedKey>,
     pub(crate) batch_size_max: usize,
-    /// How often an operation is not in a batch.
+    /// Probability that an operation is not in a batch.
     pub(crate) singles: f64,
-    /// How often a batch has a scan, predecessor or successor.
+    /// Probability that a batch has a scan, predecessor or successor.
     pub(crate) ordered: f64,
-    /// How often a thread lets others run.
+    /// Probability that a thread yields to others before a step.
     pub(crate) yields: f64,
     /// Relative frequencies of get, insert, update, remove and conditional remove.
     pub(crate) mix: [u32; 5],
 }
 
-/// The writer of the values that are there before the threads begin.
+/// The writer number of the values that exist before the threads begin.
 const NO_WRITER: u64 = 255;
 
 impl<F: Sample> Plan<F> {
@@ -43,12 +43,12 @@ impl<F: Sample> Plan<F> {
         }
     }
 
-    /// A key that the threads write.
+    /// Returns a key that the threads write.
     pub(crate) fn contended_key(&self, random: &mut Random) -> usize {
         2 * random.random_range(0..self.keys.len().div_ceil(2))
     }
 
-    /// Any key.
+    /// Returns any key.
     pub(crate) fn any_key(&self, random: &mut Random) -> usize {
         random.random_range(0..self.keys.len())
     }
@@ -57,19 +57,20 @@ impl<F: Sample> Plan<F> {
         F::key(&self.keys[number])
     }
 
-    /// The value that a key has from the beginning, if it is there: the contended keys are not.
+    /// Returns the value that a stable key has from the beginning; `None` for contended keys, which
+    /// are absent.
     pub(crate) fn stable_value(&self, number: usize) -> Option<u64> {
         (number % 2 == 1).then(|| value_number(number, NO_WRITER, 0))
     }
 }
 
-/// The number of the value that `writer` has written to a key in its operation `sequence`.
+/// Returns the number of the value that `writer` writes to a key in its operation `sequence`.
 pub(crate) fn value_number(key: usize, writer: u64, sequence: u64) -> u64 {
     debug_assert!(writer < 1 << 8 && sequence < 1 << 16);
     (key as u64) << 24 | writer << 16 | sequence
 }
 
-/// The key of a value's number.
+/// Returns the key of a value's number.
 pub(crate) fn value_key(number: u64) -> usize {
     (number >> 24) as usize
 }

@@ -9,10 +9,10 @@ use nearfield_core::{Batch, Error, OrderedIndex, Outcome};
 use rand::RngExt;
 use std::thread;
 
-/// The most ordered reads in a batch.
+/// The greatest number of ordered reads in a batch.
 const ORDERED_MAX: usize = 2;
 
-/// How often a batch begins with insertions in ascending order.
+/// Probability that a batch begins with insertions in ascending order.
 const ASCENDING: f64 = 0.1;
 
 pub(crate) struct Worker<'t, F: Sample, I> {
@@ -22,12 +22,12 @@ pub(crate) struct Worker<'t, F: Sample, I> {
     number: u64,
     random: Random,
     points: Session,
-    /// Ordered reads of one batch may take effect in any order, and their gets, too: the first
-    /// of each batch are a session, and the second ones are another.
+    /// Sessions of ordered reads. Those of one batch may take effect in any order, and so may their
+    /// gets. So the first read of each batch belongs to one session, the second to another.
     ordered: [Session; ORDERED_MAX],
     batch: Batch<F>,
     sequence: u64,
-    /// The values met last, by key.
+    /// The values found last, by key.
     last_met: Vec<Option<u64>>,
 }
 
@@ -137,7 +137,8 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
             Action::Remove
         } else {
             Action::RemoveIf {
-                // A key that was absent when last met is expected to have a value of no writer.
+                // For a key that was absent last, the removal expects a value that no thread has
+                // written.
                 previous: self.last_met[number].unwrap_or(value),
                 applied: false,
             }
@@ -145,8 +146,8 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         (number, action)
     }
 
-    /// Inserts contended keys that follow each other, in ascending order: at most `size`, and then
-    /// perhaps fewer than the batch has room for.
+    /// Plans insertions of adjacent contended keys in ascending order: a random number of them, at
+    /// most `size`.
     fn plan_ascending(&mut self, size: usize) -> Vec<Planned> {
         let first = self.plan.contended_key(&mut self.random);
         let size = self.random.random_range(0..=size);
@@ -323,7 +324,7 @@ impl<'t, F: Sample, I: OrderedIndex<F>> Worker<'t, F, I> {
         ))
     }
 
-    /// Checks an ordered read and records its answers about contended keys.
+    /// Checks an ordered read and records the states that it reports for contended keys.
     fn observe(
         &mut self,
         interval: Interval,

@@ -7,22 +7,22 @@ use rand::{Rng, RngExt};
 /// The kinds of key sets of [`Bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteKeys {
-    /// Up to 6 bytes of at most three letters, so that most keys are prefixes of others.
+    /// Keys of up to 6 bytes of at most three letters, so that most keys are prefixes of others.
     Prefixes,
-    /// Up to 5 bytes of `00`, `01`, `fe` and `ff`; the empty key is among them.
+    /// Keys of up to 5 bytes of `00`, `01`, `fe` and `ff`; the empty key is among them.
     Edges,
-    /// Up to 12 random bytes.
+    /// Keys of up to 12 random bytes.
     Random,
     /// A few long common prefixes, 8 to 300 bytes and mostly about a multiple of 8, with short
-    /// ends; and pieces of the prefixes themselves.
+    /// suffixes; also pieces of the prefixes themselves.
     Shared,
     /// Pieces of one string, each a prefix of all longer ones.
     Nested,
     /// Pronounceable words, some of two parts.
     Words,
-    /// Integers of 8 bytes, big-endian: close to each other, and anywhere.
+    /// Integers of 8 bytes, big-endian: some close to each other, some anywhere.
     Integers,
-    /// A few keys of up to 64 KiB (of exactly the limit, too) among short ones.
+    /// A few keys of up to 64 KiB (also of exactly this limit) among short ones.
     Long,
 }
 
@@ -180,7 +180,8 @@ impl Sample for Bytes {
     }
 }
 
-/// Fewer bytes are simpler, then fewer bytes that are no lower-case letters.
+/// Returns the complexity of a string: its length, then its number of bytes other than lower-case
+/// letters.
 fn complexity(bytes: &[u8]) -> (usize, usize) {
     let odd = bytes.iter().filter(|byte| !byte.is_ascii_lowercase());
     (bytes.len(), odd.count())

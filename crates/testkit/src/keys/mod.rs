@@ -24,60 +24,61 @@ use rand::seq::IndexedRandom;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-/// The generator behind everything random in this crate: small, fast, and the same everywhere.
+/// The generator of everything random in this crate: small, fast, and with the same output on all
+/// machines.
 pub type Random = rand::rngs::Xoshiro256PlusPlus;
 
-/// A generator that begins with `seed`.
+/// Returns a generator that begins with `seed`.
 pub fn random(seed: u64) -> Random {
     Random::seed_from_u64(seed)
 }
 
-/// A form of entries that tests can make up, simplify and print.
+/// A form of entries that tests can generate, simplify and print.
 ///
-/// A *sealed* value carries a number in such a way that a value put together from two others
+/// A *sealed* value contains a number with check bits, so that a value put together from two others
 /// does not open.
 pub trait Sample: Form + Eq {
-    /// The kinds of key sets.
+    /// The type of the kinds of key sets.
     type Kind: Copy + Debug + Send + Sync + 'static;
     /// All kinds of key sets.
     const KINDS: &'static [Self::Kind];
 
-    /// Makes up distinct keys, in no order: `count` of them, or fewer where the kind has fewer.
+    /// Generates distinct keys, in no order: `count` of them, or fewer where the kind has fewer.
     fn keys(kind: Self::Kind, count: usize, random: &mut Random) -> Vec<Self::OwnedKey>;
-    /// A key close to `key` in the order or in shape, perhaps `key` itself.
+    /// Returns a key close to `key` in the order or in shape, perhaps `key` itself.
     fn near(key: Self::Key<'_>, random: &mut Random) -> Self::OwnedKey;
-    /// A key that every index refuses, where the form has such keys.
+    /// Returns a key that every index refuses, where the form has such keys.
     fn oversized_key(random: &mut Random) -> Option<Self::OwnedKey>;
-    /// Makes up a value.
+    /// Generates a value.
     fn any_value(random: &mut Random) -> Self::OwnedValue;
 
-    /// The length of a key in bytes.
+    /// Returns the length of a key in bytes.
     fn key_bytes(key: Self::Key<'_>) -> usize;
-    /// The length of a value in bytes.
+    /// Returns the length of a value in bytes.
     fn value_bytes(value: Self::Value<'_>) -> usize;
 
-    /// The sealed value of a number below 2⁴⁰.
+    /// Returns the sealed value of a number below 2⁴⁰.
     fn seal(number: u64) -> Self::OwnedValue;
-    /// The number of a sealed value, or `None` if the value is not one.
+    /// Returns the number of a sealed value, or `None` if the value is not one.
     fn open(value: Self::Value<'_>) -> Option<u64>;
 
-    /// Simpler keys to try in place of `key` while shrinking; `rank` is the position of the key
-    /// among those in use.
+    /// Returns simpler keys to try in place of `key` while shrinking. `rank` is the position of the
+    /// key among those in use.
     fn simpler_keys(key: &Self::OwnedKey, rank: usize) -> Vec<Self::OwnedKey>;
-    /// Simpler values, as [`simpler_keys`](Sample::simpler_keys).
+    /// Returns simpler values, as [`simpler_keys`](Sample::simpler_keys) does.
     fn simpler_values(value: &Self::OwnedValue, rank: usize) -> Vec<Self::OwnedValue>;
-    /// A key as Rust source.
+    /// Returns a key as Rust source.
     fn show_key(key: Self::Key<'_>) -> String;
-    /// A value as Rust source.
+    /// Returns a value as Rust source.
     fn show_value(value: Self::Value<'_>) -> String;
 }
 
-/// One of some choices.
+/// Returns one of some choices.
 pub(crate) fn choose<'a, T>(choices: &'a [T], random: &mut Random) -> &'a T {
     choices.choose(random).expect("there are choices")
 }
 
-/// Calls `draw` until it has made up `count` distinct keys or seems to have run out of them.
+/// Calls `draw` until it has returned `count` distinct keys or seems to have no more.
 fn distinct<K: Ord + Clone>(count: usize, mut draw: impl FnMut() -> K) -> Vec<K> {
     let mut seen = BTreeSet::new();
     let mut keys = Vec::with_capacity(count);

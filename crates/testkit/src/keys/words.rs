@@ -7,15 +7,15 @@ use rand::{Rng, RngExt};
 /// The kinds of key sets of [`Words`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordKeys {
-    /// Every number from a random start.
+    /// Consecutive numbers from a random start.
     Dense,
-    /// Numbers all over the range.
+    /// Numbers from the whole range.
     Sparse,
     /// Numbers that share one of a few prefixes of 1 to 7 bytes.
     Clustered,
     /// Both ends of the range, and both sides of each power of 256.
     Extremes,
-    /// At most four numbers.
+    /// A set of at most four numbers.
     Few,
 }
 

@@ -1,11 +1,11 @@
-//! The model test: an index answers any operations as a `BTreeMap` does.
+//! The model test: an index returns for any operations what a `BTreeMap` returns.
 //!
-//! One seed becomes a scenario: keys of one kind, a mix of operations of which some are switched
-//! off, batches of 0 to thousands of operations with more or fewer duplicate keys, and single
+//! One seed determines a scenario: keys of one kind, a mix of operations of which some may be left
+//! out, batches of 0 to thousands of operations with more or fewer duplicate keys, and single
 //! operations in between. A `BTreeMap` executes the same operations one by one, and every outcome
-//! and the length are compared after each step; now and then all entries are scanned both ways and
-//! the index checks its invariants. A scenario that fails is shrunk by removing and simplifying
-//! irrelevant parts, and then printed as Rust source.
+//! and the length are compared after each step; occasionally all entries are scanned in both
+//! directions and the index checks its invariants. A scenario that fails is shrunk by removing and
+//! simplifying irrelevant parts, and then printed as Rust source.
 
 mod reference;
 pub(crate) mod request;
@@ -26,9 +26,9 @@ use shrink::{Failing, shrink};
 
 /// Runs the model test with `seeds` seeds on indexes from `build`.
 ///
-/// `build` is given the seed, so that it can draw options from it, and must build the same empty
-/// index for the same seed. In the environment, `NEARFIELD_SEEDS` replaces the number of seeds,
-/// and `NEARFIELD_SEED` runs one of them.
+/// `build` receives the seed, so that it can draw options from it, and must build the same empty
+/// index for the same seed. In the environment, `NEARFIELD_SEEDS` replaces the number of seeds, and
+/// `NEARFIELD_SEED` runs one of them.
 ///
 /// # Panics
 /// If an index differs from sequential execution or panics. The message has the command that
@@ -38,11 +38,11 @@ pub fn check<F: Sample, I: OrderedIndex<F>>(seeds: u64, build: impl FnMut(u64) -
     check_with(seeds, build, |_, _| {});
 }
 
-/// As [`check`]; calls `between` with the index and a random number at random moments between
-/// steps, to switch options of the index or to start background work.
+/// Runs the model test as [`check`] does, and calls `between` with the index and a random number at
+/// random moments between steps, to switch options of the index or to start background work.
 ///
 /// # Panics
-/// As [`check`].
+/// As for [`check`].
 #[track_caller]
 pub fn check_with<F: Sample, I: OrderedIndex<F>>(
     seeds: u64,
@@ -57,11 +57,11 @@ pub fn check_with<F: Sample, I: OrderedIndex<F>>(
     }
 }
 
-/// As [`check`], for an index that refuses keys of more than `key_bytes_max` bytes: of longer ones
-/// it is asked for as many.
+/// Runs the model test as [`check`] does, for an index that refuses keys of more than
+/// `key_bytes_max` bytes. Longer keys are cut to this length.
 ///
 /// # Panics
-/// As [`check`].
+/// As for [`check`].
 #[track_caller]
 pub fn check_short<I: OrderedIndex<Bytes>>(
     seeds: u64,
@@ -80,7 +80,7 @@ pub fn check_short<I: OrderedIndex<Bytes>>(
     }
 }
 
-/// The smallest case found that fails, if the scenario of the seed does.
+/// Returns the smallest failing case that is found, if the scenario of the seed fails.
 pub(crate) fn find<F: Sample, I: OrderedIndex<F>>(
     seed: u64,
     build: &mut dyn FnMut(u64) -> I,
@@ -89,7 +89,7 @@ pub(crate) fn find<F: Sample, I: OrderedIndex<F>>(
     find_in(scenario::draw::<F>(seed), seed, build, between)
 }
 
-/// The smallest case found that fails, if these steps do.
+/// Returns the smallest failing case that is found, if these steps fail.
 fn find_in<F: Sample, I: OrderedIndex<F>>(
     steps: Vec<scenario::Step<F>>,
     seed: u64,

@@ -4,8 +4,8 @@ use super::request::{Answer, Request, State};
 use nearfield_core::{Batch, Error, Form, OrderedIndex, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A `BTreeMap` behind a lock: the simplest [`OrderedIndex`]. Whole batches exclude each other,
-/// so it promises more than the trait asks.
+/// A `BTreeMap` behind a lock: the simplest [`OrderedIndex`]. Whole batches exclude each other, so
+/// it guarantees more than the trait requires.
 #[derive(Debug, Default)]
 pub struct Reference<F: Form> {
     state: Mutex<State<F>>,
@@ -17,7 +17,8 @@ impl<F: Form> Reference<F> {
         Self::default()
     }
 
-    /// Locks the entries. No code that holds the lock leaves them half changed.
+    /// Locks the entries. A poisoned lock is fine, because no code that holds it leaves them half
+    /// changed.
     pub(crate) fn state(&self) -> MutexGuard<'_, State<F>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,7 +42,7 @@ impl<F: Form> OrderedIndex<F> for Reference<F> {
     }
 }
 
-/// Writes the answer to a request as an outcome.
+/// Writes the result of a request as an outcome.
 pub(crate) fn write<F: Form>(
     output: &mut Output<'_, F>,
     position: usize,

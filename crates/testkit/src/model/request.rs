@@ -1,4 +1,4 @@
-//! Operations that own their keys, and a `BTreeMap`'s answers to them.
+//! Operations that own their keys, and their execution on a `BTreeMap`.
 
 use crate::keys::Sample;
 use nearfield_core::{
@@ -23,7 +23,7 @@ pub(crate) enum Request<F: Form> {
     Scan(Scan<F>),
 }
 
-/// See [`Operation::Scan`].
+/// The fields of an [`Operation::Scan`].
 #[derive(Clone, Debug)]
 pub(crate) struct Scan<F: Form> {
     pub(crate) low: Bound<F::OwnedKey>,
@@ -44,7 +44,7 @@ pub(crate) enum Answer<F: Form> {
 }
 
 impl Request<Bytes> {
-    /// Shortens keys to at most `key_bytes_max`, unless every index refuses them.
+    /// Shortens keys to at most `key_bytes_max` bytes, except those that every index refuses.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
         let shorten = |key: &mut Vec<u8>| {
             if key.len() <= MAX_KEY_BYTES {
@@ -113,7 +113,7 @@ impl<F: Form> Request<F> {
         })
     }
 
-    /// Adds the request to a batch and answers its position.
+    /// Adds the request to a batch and returns its position.
     pub(crate) fn add_to(&self, batch: &mut Batch<F>) -> usize {
         match self {
             Request::Get(key) => batch.get(F::key(key)),
@@ -136,7 +136,7 @@ impl<F: Form> Request<F> {
         }
     }
 
-    /// Executes the request, whose keys an index would accept.
+    /// Executes the request. Its keys must be of lengths that an index accepts.
     pub(crate) fn apply(&self, state: &mut State<F>) -> Answer<F> {
         match self {
             Request::Get(key) => Answer::Value(state.get(key).cloned()),
@@ -166,7 +166,7 @@ impl<F: Form> Request<F> {
         }
     }
 
-    /// All keys and bounds.
+    /// Returns all keys and bounds.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &F::OwnedKey> {
         let (first, second) = match self {
             Request::Get(key)
@@ -181,7 +181,7 @@ impl<F: Form> Request<F> {
         first.into_iter().chain(second)
     }
 
-    /// All values.
+    /// Returns all values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &F::OwnedValue> {
         let (first, second) = match self {
             Request::Insert(_, value) | Request::RemoveIf(_, value) => (Some(value), None),
@@ -193,7 +193,7 @@ impl<F: Form> Request<F> {
 }
 
 impl<F: Sample> Request<F> {
-    /// The answer that sequential execution gives, refusals included.
+    /// Executes the request and returns the expected result, which may be a refusal.
     pub(crate) fn expected(&self, state: &mut State<F>) -> Answer<F> {
         let lengths = self.keys().map(|key| F::key_bytes(F::key(key)));
         match lengths.into_iter().find(|&length| length > MAX_KEY_BYTES) {
@@ -216,7 +216,7 @@ impl<F: Form> Scan<F> {
         }
     }
 
-    /// True for the ranges that `BTreeMap` refuses: they end before they begin.
+    /// Returns true for the ranges that `BTreeMap` rejects because they end before they begin.
     fn is_inverted(&self) -> bool {
         match (bound_key(&self.low), bound_key(&self.high)) {
             (Some(low), Some(high)) if low == high => {
@@ -229,7 +229,7 @@ impl<F: Form> Scan<F> {
 }
 
 impl<F: Form> Answer<F> {
-    /// Copies an index's answer; `None` for an operation that failed or is pending.
+    /// Copies an index's outcome; `None` for an operation that failed or is pending.
     pub(crate) fn read(outcome: &Outcome<'_, F>) -> Option<Self> {
         let entry = |&(key, value): &(_, _)| (F::own_key(key), F::own_value(value));
         Some(match outcome {
@@ -243,7 +243,7 @@ impl<F: Form> Answer<F> {
         })
     }
 
-    /// True if an index has given this answer.
+    /// Returns true if an index's outcome equals this result.
     pub(crate) fn agrees<'a>(&'a self, outcome: &Outcome<'a, F>) -> bool {
         match (self, outcome) {
             (Answer::Value(ours), Outcome::Value(theirs)) => ours.as_ref().map(F::value) == *theirs,
@@ -262,13 +262,13 @@ impl<F: Form> Answer<F> {
     }
 }
 
-/// True if `error` refuses a key of `bytes` bytes.
+/// Returns true if `error` refuses a key of `bytes` bytes.
 pub(crate) fn is_key_too_long(error: &Error, bytes: usize) -> bool {
     matches!(error, Error::KeyTooLong { length, limit, .. }
         if *length == bytes && *limit == MAX_KEY_BYTES)
 }
 
-/// The key of a bound.
+/// Returns the key of a bound.
 pub(crate) fn bound_key<K>(bound: &Bound<K>) -> Option<&K> {
     match bound {
         Bound::Included(key) | Bound::Excluded(key) => Some(key),

@@ -1,4 +1,4 @@
-//! Runs the steps of a scenario on an index and compares with sequential execution.
+//! Execution of a scenario's steps on an index, compared with sequential execution.
 
 use super::request::{Answer, Request, Scan, State, is_key_too_long};
 use super::scenario::Step;
@@ -10,15 +10,15 @@ use std::cell::Cell;
 use std::mem;
 use std::ops::Bound;
 
-/// A fault of an index, and its step.
+/// A fault of an index, and the step that shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) step: usize,
     pub(crate) what: String,
 }
 
-/// Runs steps on a fresh index. A panic of the index is a failure, and such an index is leaked,
-/// since it may panic again when it is dropped.
+/// Runs steps on a fresh index. A panic of the index is a failure. Such an index is leaked, because
+/// it may panic again when it is dropped.
 pub(crate) fn attempt<F: Sample, I: OrderedIndex<F>>(
     steps: &[Step<F>],
     build: impl FnOnce() -> I,

@@ -10,18 +10,18 @@ use std::ops::Bound;
 /// One step of a scenario.
 #[derive(Clone, Debug)]
 pub(crate) enum Step<F: Form> {
-    /// Executes a batch.
+    /// A batch to execute.
     Batch(Vec<Request<F>>),
-    /// Calls the single operation of the trait; only of a point operation.
+    /// A call of the trait's method for a single point operation.
     Single(Request<F>),
-    /// Gives the caller's hook a random number.
+    /// A call of the caller's hook with a random number.
     Between(u64),
-    /// Scans everything both ways and checks the invariants.
+    /// A scan of everything in both directions, and a check of the invariants.
     Inspect,
 }
 
 impl Step<Bytes> {
-    /// Shortens keys to at most `key_bytes_max`, unless every index refuses them.
+    /// Shortens keys to at most `key_bytes_max` bytes, except those that every index refuses.
     pub(crate) fn shorten_keys(&mut self, key_bytes_max: usize) {
         match self {
             Step::Batch(requests) => {
@@ -35,10 +35,11 @@ impl Step<Bytes> {
     }
 }
 
-/// The most key and value bytes of a scenario, so that long keys make it short.
+/// The greatest number of key and value bytes of a scenario. With long keys a scenario so has fewer
+/// steps.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The most scans without a limit, since each of them costs as much as all entries.
+/// The greatest number of scans without a limit, because each of them reads all entries.
 const UNLIMITED_SCANS_MAX: usize = 40;
 
 /// Draws the steps of a scenario.
@@ -57,22 +58,23 @@ struct Scenario<F: Form> {
     keys: Vec<F::OwnedKey>,
     /// The positions in `keys` of the keys used last.
     recent: Vec<usize>,
-    /// How much more often the first keys are used than the last ones; 1 is no difference.
+    /// Skew of the use of keys: with greater values the first keys are used more often than the
+    /// last ones; 1 is uniform.
     skew: f64,
-    /// How often a recent key is used again.
+    /// Probability that a recent key is used again.
     repeat: f64,
-    /// How often a key is replaced with one nearby.
+    /// Probability that a key is replaced with one nearby.
     stray: f64,
-    /// How often keys are too long.
+    /// Probability that a key is too long.
     oversized: f64,
     /// Relative frequencies in the order of the variants of [`Request`]. Some are zero, because
     /// some faults show only without some of the operations.
     mix: [u32; 8],
     batch_size_max: usize,
     singles: f64,
-    /// Values are drawn from these, unless there are none.
+    /// Values to draw from; if empty, values are random.
     values: Vec<F::OwnedValue>,
-    /// The entries after the requests so far, so that updates can be made to apply.
+    /// The entries after the requests so far, so that updates can be drawn that apply.
     state: State<F>,
     bytes_left: usize,
     unlimited_scans_left: usize,
@@ -146,7 +148,7 @@ impl<F: Sample> Scenario<F> {
         steps
     }
 
-    /// Inserts all keys, in order or in none.
+    /// Returns a step that inserts all keys, in ascending or random order.
     fn fill(&mut self) -> Step<F> {
         let mut keys = self.keys.clone();
         match self.random.random_range(0..3) {
@@ -161,8 +163,8 @@ impl<F: Sample> Scenario<F> {
         Step::Batch(keys.into_iter().map(insert).collect())
     }
 
-    /// Inserts keys that follow each other, a few at most left out, in ascending order; then
-    /// executes other requests in the same batch.
+    /// Returns a batch that inserts adjacent keys in ascending order, with at most a few left out,
+    /// followed by other requests.
     fn ascend(&mut self, left: usize) -> Vec<Request<F>> {
         let mut sorted = self.keys.clone();
         sorted.sort();
@@ -221,7 +223,7 @@ impl<F: Sample> Scenario<F> {
         unreachable!("the rest is less than the sum of all weights")
     }
 
-    /// Follows the request's effect and cost.
+    /// Tracks the request's effect and cost.
     fn account(&mut self, request: Request<F>) -> Request<F> {
         let keys = request.keys().map(|key| F::key_bytes(F::key(key)));
         let values = request
@@ -267,7 +269,7 @@ impl<F: Sample> Scenario<F> {
         }
     }
 
-    /// The value that the key has, mostly; else another one or none.
+    /// Returns mostly the value that the key has, otherwise another one or `None`.
     fn previous(&mut self, key: &F::OwnedKey) -> Option<F::OwnedValue> {
         match self.random.random_range(0..6) {
             0 => None,

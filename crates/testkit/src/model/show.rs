@@ -1,4 +1,4 @@
-//! Steps and answers as Rust source.
+//! Steps and results as Rust source.
 
 use super::request::{Answer, Request, Scan};
 use super::scenario::Step;
@@ -8,7 +8,7 @@ use std::any::type_name;
 use std::fmt::Write;
 use std::ops::Bound;
 
-/// The statements that repeat `steps`, one a line.
+/// Returns the statements that repeat `steps`, one per line.
 pub(crate) fn steps<F: Sample>(steps: &[Step<F>]) -> String {
     let form = type_name::<F>().rsplit("::").next().unwrap_or_default();
     let mut text = format!("let mut batch = Batch::<{form}>::new();\n");
@@ -36,7 +36,7 @@ pub(crate) fn steps<F: Sample>(steps: &[Step<F>]) -> String {
     text
 }
 
-/// The call of a method that stands for `request`.
+/// Returns the method call for `request`.
 pub(crate) fn call<F: Sample>(target: &str, request: &Request<F>) -> String {
     let key = |key| F::show_key(F::key(key));
     let value = |value| F::show_value(F::value(value));
@@ -62,7 +62,7 @@ pub(crate) fn call<F: Sample>(target: &str, request: &Request<F>) -> String {
     format!("{target}.{arguments}")
 }
 
-/// An index's answer.
+/// Returns an index's outcome.
 pub(crate) fn outcome<F: Sample>(outcome: &Outcome<'_, F>) -> String {
     match (Answer::read(outcome), outcome) {
         (Some(read), _) => answer(&read),
@@ -71,7 +71,7 @@ pub(crate) fn outcome<F: Sample>(outcome: &Outcome<'_, F>) -> String {
     }
 }
 
-/// The answer of sequential execution.
+/// Returns the result of sequential execution.
 pub(crate) fn answer<F: Sample>(answer: &Answer<F>) -> String {
     let value = |value: &_| F::show_value(F::value(value));
     let entry = |(key, held): &(_, _)| {

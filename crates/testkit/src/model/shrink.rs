@@ -1,4 +1,4 @@
-//! Makes a failing scenario smaller while it keeps failing.
+//! Shrinking of a failing scenario while it keeps failing.
 
 use super::request::{Request, Scan};
 use super::run::Failure;
@@ -20,7 +20,7 @@ pub(crate) struct Failing<F: Sample> {
     pub(crate) failure: Failure,
 }
 
-/// The steps as Rust source, and the fault that they show.
+/// Display of the steps as Rust source, and of the fault that they show.
 impl<F: Sample> Display for Failing<F> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", show::steps(&self.steps), self.failure.what)
@@ -28,7 +28,7 @@ impl<F: Sample> Display for Failing<F> {
 }
 
 /// Drops steps, drops operations within batches, and simplifies keys, values and scans, until
-/// nothing more can be taken away or the time is up. `run` executes steps on a fresh index.
+/// nothing more can be removed or `TIME_MAX` has passed. `run` executes steps on a fresh index.
 pub(crate) fn shrink<F: Sample>(
     failing: Failing<F>,
     run: impl FnMut(&[Step<F>]) -> Result<(), Failure>,
@@ -60,7 +60,7 @@ struct Shrinker<F: Sample, R> {
 }
 
 impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
-    /// Makes `steps` the best case if they fail.
+    /// Makes `steps` the best case and returns true if they fail.
     fn accept(&mut self, steps: Vec<Step<F>>) -> bool {
         if Instant::now() > self.deadline {
             return false;
@@ -103,7 +103,7 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
         }
     }
 
-    /// Drops chunks of something that steps have `len` of: halves first, at last single ones.
+    /// Drops chunks of the `len` parts that steps have: halves first, finally single parts.
     fn drop_chunks(
         &mut self,
         len: impl Fn(&[Step<F>]) -> usize,
@@ -145,7 +145,8 @@ impl<F: Sample, R: FnMut(&[Step<F>]) -> Result<(), Failure>> Shrinker<F, R> {
         }
     }
 
-    /// Lowers the limits of scans that cannot do without: a lower one needs fewer entries.
+    /// Lowers the limits of scans that need one to fail: with a lower limit fewer entries are
+    /// needed.
     fn lower_limits(&mut self) {
         for position in 0..requests(&self.best.steps).count() {
             for lower in [|limit: u32| limit / 2, |limit: u32| limit - 1] {
@@ -215,7 +216,7 @@ fn requests_mut<F: Sample>(steps: &mut [Step<F>]) -> impl Iterator<Item = &mut R
     })
 }
 
-/// The number of restrictions of a scan.
+/// Returns the number of restrictions of a scan.
 fn restrictions<F: Sample>(scan: &Scan<F>) -> usize {
     let bounds = [&scan.low, &scan.high];
     let bounded = bounds
