@@ -1,8 +1,9 @@
-//! Single operations of concurrent callers, executed in one batch.
+//! Batching of single operations of concurrent callers.
 //!
-//! A round takes as long for one operation as for some hundreds. If no round is in flight, a caller
-//! leads: it executes all waiting operations. Callers that arrive meanwhile wait, and the first of
-//! them leads the next batch. So n callers take two rounds at most, and not n.
+//! A round takes as long for one operation as for hundreds. If no round is in flight, a caller
+//! becomes the leader: it executes all waiting operations in one batch. Callers that arrive
+//! meanwhile wait, and the first of them leads the next batch. So n callers take at most two rounds
+//! instead of n.
 
 use nearfield_core::{Batch, Error, Form, OrderedIndex, Outcome};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -31,15 +32,15 @@ pub struct CallBatcher<F: Form, I> {
     line: Mutex<Line<F>>,
 }
 
-/// The waiting callers.
+/// The queue of waiting callers.
 #[derive(Debug)]
 struct Line<F: Form> {
     waiting: Vec<Waiting<F>>,
-    /// Whether a caller leads.
+    /// True if a caller is the leader.
     is_led: bool,
 }
 
-/// An operation, and where its answer goes.
+/// An operation, and the place for its result.
 #[derive(Debug)]
 struct Waiting<F: Form> {
     operation: Single<F>,
@@ -55,10 +56,11 @@ enum Single<F: Form> {
     RemoveIf(F::OwnedKey, F::OwnedValue),
 }
 
-/// Of an update or a conditional remove, whether it was applied; and the value before.
+/// The result of an operation: true if an update or a conditional remove was applied, and the old
+/// value.
 type Met<F> = (bool, Option<<F as Form>::OwnedValue>);
 
-/// Where a caller waits.
+/// The place where a caller waits.
 #[derive(Debug)]
 struct Place<F: Form> {
     state: Mutex<State<F>>,
@@ -68,12 +70,12 @@ struct Place<F: Form> {
 #[derive(Debug)]
 enum State<F: Form> {
     Waits,
-    /// It is to execute all that wait, itself among them.
+    /// The caller must execute all waiting operations, including its own.
     Leads,
     Answered(Result<Met<F>, Error>),
 }
 
-/// Locks, also after a panic with the lock: the locked state is consistent at any time.
+/// Locks a mutex, even if it is poisoned: the protected state is consistent at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -84,7 +86,7 @@ impl<F: Form> Place<F> {
         self.changed.notify_one();
     }
 
-    /// The answer; `None` if it has to lead.
+    /// Waits for the result and returns it; `None` if the caller must lead.
     fn wait(&self) -> Option<Result<Met<F>, Error>> {
         let mut state = lock(&self.state);
         loop {
@@ -116,8 +118,8 @@ impl<F: Form> Single<F> {
     }
 }
 
-/// The callers whose operations are executed. In any outcome they are answered, and another caller
-/// leads.
+/// The callers whose operations are being executed. When this is dropped, even by a panic, each of
+/// them has a result, and another caller leads.
 struct Turn<'g, F: Form> {
     line: &'g Mutex<Line<F>>,
     taken: Vec<Waiting<F>>,
@@ -144,7 +146,8 @@ impl<F: Form> Drop for Turn<'_, F> {
 }
 
 impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
-    /// Gathers the single operations of an index. Batches go to it as they are.
+    /// Creates a batcher of the single operations of an index. Batches are passed to the index
+    /// unchanged.
     pub fn new(index: I) -> CallBatcher<F, I> {
         let line = Line {
             waiting: Vec::new(),
@@ -156,7 +159,7 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
         }
     }
 
-    /// The index.
+    /// Returns the index.
     pub fn index(&self) -> &I {
         &self.index
     }
@@ -200,7 +203,7 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
                 .map(|position| met(&batch, position))
                 .collect(),
             Err(error) if waiting.len() == 1 => vec![Err(error)],
-            // Each caller of a batch that was too large executes its operation alone.
+            // If the batch was too large, each caller executes its operation alone.
             Err(_) => waiting
                 .iter()
                 .flat_map(|waiting| self.answers(std::slice::from_ref(waiting)))
@@ -209,7 +212,7 @@ impl<F: Form, I: OrderedIndex<F>> CallBatcher<F, I> {
     }
 }
 
-/// The outcome of a point operation of a batch.
+/// Returns the outcome of a point operation of a batch.
 fn met<F: Form>(batch: &Batch<F>, position: usize) -> Result<Met<F>, Error> {
     match batch.outcome(position) {
         Outcome::Value(value) => Ok((false, value.map(F::own_value))),

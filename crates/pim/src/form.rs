@@ -12,7 +12,7 @@ pub trait PimForm: Form {
     /// The index of such entries on worker threads.
     type OnWorkers: OrderedIndex<Self> + Debug;
 
-    /// An empty one.
+    /// Creates an empty index on these workers.
     fn on_workers(workers: Workers) -> Self::OnWorkers;
 }
 

@@ -1,12 +1,12 @@
 //! Ordered indexes in memory modules with processors of their own.
 //!
-//! Pointers are chased where the data lie: a host sends operations to *modules* and takes back the
-//! answers. A module is a processor with a bank of memory that no other processor reaches.
+//! Pointers are followed where the data are stored: a host sends operations to *modules* and takes
+//! back the results. A module is a processor with a bank of memory that no other processor reaches.
 //!
 //! - [`device`]: modules, as a model of hardware in virtual time, or as worker threads in real
 //!   time.
 //! - [`structures`]: the ordered structures that a module keeps in its bank.
-//! - [`dispatch`]: how a batch becomes tasks of modules, and their answers become outcomes.
+//! - [`dispatch`]: turns a batch into tasks of modules, and their results into outcomes.
 //! - [`radar`]: the index of words; [`strings`]: the index of byte strings.
 //! - [`rivals`]: the indexes that RADAR is compared with.
 //! - [`call_batcher`]: single operations of several callers, executed as one batch.

@@ -2,48 +2,50 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// There is no room in a bank.
+/// The error of an allocation for which a bank has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for {words} words: {used} of {limit} are in use")]
 pub struct Full {
-    /// The requested number of words.
+    /// Number of words requested.
     pub words: usize,
-    /// The words that are in use.
+    /// Number of words in use.
     pub used: usize,
     /// The bank's size in words.
     pub limit: usize,
 }
 
-/// Blocks of up to this many words are kept by length.
+/// Greatest number of words of a short block.
 const LENGTHS: usize = 256;
 
-/// Words of 8 bytes, addressed by their number, from which blocks are allocated and freed. Word 0
-/// is never allocated, so that 0 can mean none.
+/// The memory of a module: words of 8 bytes, addressed by their number. Blocks of words are
+/// allocated and freed. Word 0 is never allocated, so that 0 can mean "no block".
 ///
-/// Short freed blocks are kept by length, and reused as they are. Long ones become *runs*, which
-/// merge with their neighbours and are divided for new blocks. If no other room is left, short ones
-/// become runs as well. A block of any length can therefore use all free memory, except for gaps
-/// between blocks in use.
+/// Short freed blocks are kept in free lists by length, and reused as they are. Long ones become
+/// *runs*, which merge with their neighbours and are split for new blocks. If no other room is
+/// left, short ones become runs, too. A block of any length can therefore use all free memory,
+/// except gaps between blocks in use.
 #[derive(Debug)]
 pub struct Bank {
     words: Vec<u64>,
     limit: usize,
     used: usize,
-    /// Short blocks that were taken back, by length; in the first word of each the next.
+    /// Heads of the free lists of short blocks, by length. The first word of a free block is the
+    /// next one.
     free: Vec<u32>,
-    /// The number of words in these.
+    /// Number of words in the free lists.
     kept: usize,
-    /// Where each run begins, and its length.
+    /// Length of each run, by its start.
     runs: BTreeMap<u32, u32>,
-    /// The same by length.
+    /// The runs as pairs of length and start.
     lengths: BTreeSet<(u32, u32)>,
 }
 
 impl Bank {
-    /// An empty bank of `bytes`. It takes only as much memory of the host as is allocated.
+    /// Creates an empty bank of `bytes` bytes. It takes memory of the host only for words that are
+    /// allocated.
     ///
     /// # Panics
-    /// It has 2^32 words or more.
+    /// If it has 2^32 words or more.
     pub fn new(bytes: u64) -> Bank {
         let limit = (bytes / 8) as usize;
         assert!(
@@ -61,12 +63,12 @@ impl Bank {
         }
     }
 
-    /// Allocates a block of this many words, all zero. Constant time for a short one, besides
-    /// clearing it, as long as there is room at the end. Otherwise O(log n) for n runs, to which
-    /// every short freed block adds once.
+    /// Allocates a block of `words` words, all zero. For a short block this takes constant time,
+    /// besides clearing it, while there is room at the end. Otherwise it takes O(log n) for n runs;
+    /// each short freed block is turned into a run once.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// `Full` if there is no room.
     pub fn allocate(&mut self, words: usize) -> Result<u32, Full> {
         let full = Full {
             words,
@@ -92,7 +94,7 @@ impl Bank {
         found.ok_or(full)
     }
 
-    /// A short block of this length that was taken back.
+    /// Takes a block of this length from its free list.
     fn take_kept(&mut self, words: usize) -> Option<u32> {
         let head = self.free.get_mut(words).filter(|head| **head != 0)?;
         let at = *head;
@@ -102,7 +104,7 @@ impl Bank {
         Some(at)
     }
 
-    /// A block at the end.
+    /// Allocates a block at the end.
     fn extend(&mut self, words: usize) -> Option<u32> {
         let start = self.words.len();
         let end = start.checked_add(words).filter(|&end| end <= self.limit)?;
@@ -111,7 +113,7 @@ impl Bank {
         Some(start as u32)
     }
 
-    /// A block of the shortest run that is long enough.
+    /// Allocates a block from the shortest run that is long enough.
     fn take_run(&mut self, words: usize) -> Option<u32> {
         let least = u32::try_from(words).ok()?;
         let &(length, at) = self.lengths.range((least, 0)..).next()?;
@@ -130,7 +132,7 @@ impl Bank {
         self.used += words;
     }
 
-    /// Makes runs of all short blocks that were taken back.
+    /// Turns all short free blocks into runs.
     fn gather(&mut self) {
         for length in 1..self.free.len() {
             let mut at = std::mem::take(&mut self.free[length]);
@@ -143,7 +145,8 @@ impl Bank {
         self.kept = 0;
     }
 
-    /// Adds a run, and makes one of it and its neighbours. One at the end is given up.
+    /// Adds a run and merges it with its neighbours. A run at the end shortens the allocated part
+    /// instead.
     fn add_run(&mut self, mut at: u32, mut length: u32) {
         if let Some((&before, &words)) = self.runs.range(..at).next_back()
             && before + words == at
@@ -164,7 +167,7 @@ impl Bank {
         }
     }
 
-    /// Takes a block back that was given out with this length.
+    /// Frees a block that was allocated with this length.
     pub fn free(&mut self, at: u32, words: usize) {
         self.used -= words;
         match self.free.get_mut(words) {
@@ -177,17 +180,17 @@ impl Bank {
         }
     }
 
-    /// Some words from one on.
+    /// Returns `count` words from word `at` on.
     pub fn words(&self, at: u32, count: usize) -> &[u64] {
         &self.words[at as usize..at as usize + count]
     }
 
-    /// The same, to be changed.
+    /// Returns `count` words from word `at` on, mutably.
     pub fn words_mut(&mut self, at: u32, count: usize) -> &mut [u64] {
         &mut self.words[at as usize..at as usize + count]
     }
 
-    /// The bytes that are in use.
+    /// Returns the number of bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.used as u64 * 8
     }
@@ -223,7 +226,7 @@ mod tests {
     fn what_was_taken_back_is_room_for_blocks_of_any_length() {
         let mut bank = Bank::new(8 * 10_001);
         for round in 0..3 {
-            // Short ones, a long one, and short ones again.
+            // Short blocks, long ones, and short ones again.
             for lengths in [vec![7; 1428], vec![5000, 4999], vec![1; 10_000]] {
                 let blocks: Vec<(u32, usize)> = lengths
                     .into_iter()

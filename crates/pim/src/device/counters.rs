@@ -4,32 +4,33 @@ use super::Answered;
 use nearfield_hardware::Time;
 use nearfield_hardware::modules::Totals;
 
-/// Sums over rounds. For real workers, the times and the work of programs are zero.
+/// Sums over rounds. For worker threads, the times and the work of programs are zero.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
     /// The work of programs in all modules.
     pub work: Totals,
-    /// Bytes for modules, and from them, that mean something.
+    /// Bytes of content sent to modules, and of content sent back.
     pub useful_bytes: [u64; 2],
-    /// Bytes that were moved for that, as all modules of a transfer are sent as much.
+    /// Bytes that were transferred for that. They are more, because a transfer moves the same
+    /// length for all modules.
     pub moved_bytes: [u64; 2],
-    /// The words sent to the module with most words, summed over the rounds.
+    /// Words sent to the module that received most, summed over the rounds.
     pub fullest_words: u64,
-    /// The words sent to a module on average.
+    /// Average words sent to a module, summed over the rounds.
     pub average_words: f64,
-    /// The running time of modules: that of the longest in each round.
+    /// Running time of modules: in each round that of the slowest.
     pub kernel: Time,
-    /// How long all modules have run together.
+    /// Running time of all modules, added up.
     pub kernels: Time,
-    /// How long data were moved.
+    /// Time of transfers.
     pub transfer: Time,
-    /// How long of that they came back.
+    /// Time of transfers back to the host, a part of `transfer`.
     pub gather: Time,
-    /// How long it took to start modules and see that they were done.
+    /// Time to start modules and to detect that they have finished.
     pub launch: Time,
-    /// The host's own time, for the work that it has reported.
+    /// The host's own time, for the work that it reported.
     pub host: Time,
 }
 
@@ -50,17 +51,17 @@ impl Counters {
         self.useful_bytes[1] += words as u64 * 8;
     }
 
-    /// How long all has taken, host and modules in turn.
+    /// Returns the total time, with host and modules working in turn.
     pub fn time(&self) -> Time {
         self.kernel + self.transfer + self.launch + self.host
     }
 
-    /// How long the host had nothing to do, as modules ran.
+    /// Returns the time that the host was idle while modules ran.
     pub fn host_idle(&self) -> Time {
         self.kernel + self.launch
     }
 
-    /// How long no module ran, as the host worked or moved data.
+    /// Returns the time that no module ran, while the host worked or transferred data.
     pub fn modules_idle(&self) -> Time {
         self.transfer + self.launch + self.host
     }

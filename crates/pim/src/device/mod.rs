@@ -1,9 +1,10 @@
 //! Modules, and rounds of work in them.
 //!
-//! Data move only between host and modules, never between modules, and only in *rounds*: words to
-//! all modules, a [`Program`] in each, words back from all. A program sees only the bank of its own
-//! module. It works in both devices: in the [`Model`], which computes the time of the round on
-//! modelled hardware, and in [`Workers`], which execute it as fast as they can.
+//! Data move only between host and modules, never between modules, and only in *rounds*: words are
+//! sent to all modules, each runs a [`Program`], and words are sent back from all. A program
+//! accesses only the bank of its own module. It runs on both devices: on the [`Model`], which
+//! computes the time of the round on modelled hardware, and on [`Workers`], which execute it as
+//! fast as they can.
 //!
 //! ```
 //! use nearfield_hardware::modules::Preset;
@@ -50,52 +51,52 @@ pub use workers::Workers;
 
 use nearfield_hardware::modules::HostWork;
 
-/// Why a round was not begun.
+/// The reason why a round was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoundError {
-    /// There are more or fewer inputs than modules.
+    /// The number of inputs differs from that of modules.
     #[error("{found} inputs for {modules} modules")]
     Inputs {
-        /// How many inputs there are.
+        /// Number of inputs.
         found: usize,
-        /// How many modules there are.
+        /// Number of modules.
         modules: usize,
     },
-    /// More is to be moved to a module than its bank could hold.
+    /// The input of a module is longer than its bank.
     #[error("{bytes} bytes for module {module}, whose bank has {limit}")]
     TooLong {
         /// The module.
         module: usize,
-        /// How much there is for it.
+        /// Bytes of its input.
         bytes: u64,
-        /// How much its bank holds.
+        /// Bytes of its bank.
         limit: u64,
     },
 }
 
-/// The reason why a round has failed in a module. The work of the other modules is done, and all
-/// data are as the programs have left them.
+/// The reason why a round failed in a module. The other modules have done their work, and all data
+/// are as the programs left them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
-    /// A program has failed.
+    /// The program failed.
     #[error("module {module}: {fault}")]
     Fault {
         /// The module.
         module: usize,
-        /// Why.
+        /// The reason.
         fault: Fault,
     },
-    /// A program has panicked.
+    /// The program panicked.
     #[error("module {module}: the program has panicked: {message}")]
     Panic {
         /// The module.
         module: usize,
-        /// Its message.
+        /// The message of the panic.
         message: String,
     },
-    /// The thread that has a module is gone.
+    /// The thread that owns the module has ended.
     #[error("module {module}: its worker is gone")]
     Gone {
         /// The module.
@@ -103,25 +104,25 @@ pub enum ModuleError {
     },
 }
 
-/// The answer of a module.
+/// The output of a module, or its error.
 pub type Answered = Result<Vec<u64>, ModuleError>;
 
-/// Modules, and a host that works with them in rounds.
+/// A set of modules, which a host uses in rounds.
 pub trait Device {
-    /// How many modules there are.
+    /// Returns the number of modules.
     fn modules(&self) -> usize;
 
-    /// The size of a module's bank in bytes, which also limits a transfer to it. By default a bank
-    /// has as many words as 32-bit numbers allow.
+    /// Returns the size of a module's bank in bytes, which also limits a transfer to it. By default
+    /// a bank has as many words as 32-bit numbers allow.
     fn bank_bytes(&self) -> u64 {
         BANK_BYTES_MAX
     }
 
-    /// Sends to each module its words, runs a program in each, and returns the output of each, or
-    /// the reason why it failed.
+    /// Sends each module its words, runs a program in each, and returns the output or the error of
+    /// each.
     ///
     /// # Errors
-    /// The fault of the inputs. Then nothing was done.
+    /// The fault of the inputs. Nothing was done.
     fn round<P: Program>(
         &mut self,
         program: P,
@@ -131,15 +132,15 @@ pub trait Device {
     /// Counts the host's own work between rounds. A device that measures real time can ignore it.
     fn at_host(&mut self, _: &HostWork) {}
 
-    /// The counters so far.
+    /// Returns the counters so far.
     fn counters(&self) -> &Counters;
 }
 
-/// A bank has no more bytes, as its words have numbers of 32 bits.
+/// Greatest size of a bank in bytes. It is limited because words have numbers of 32 bits.
 pub const BANK_BYTES_MAX: u64 = u32::MAX as u64 * 8;
 
-/// A module of the host's own beside those of its device: the same programs work in it, without
-/// counted time.
+/// A module in the host, in addition to those of the device. It runs the same programs, without
+/// counting time.
 #[derive(Debug)]
 pub(crate) struct Own {
     bank: Bank,
@@ -147,7 +148,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// A module whose bank has the greatest size.
+    /// Creates a module whose bank has the greatest size.
     pub fn new() -> Own {
         Own {
             bank: Bank::new(BANK_BYTES_MAX),
@@ -155,14 +156,14 @@ impl Own {
         }
     }
 
-    /// Runs a program in it; `number` is the module's number.
+    /// Runs a program in the module; `number` is the module's number.
     pub fn run(&mut self, number: usize, program: &impl Program, input: &[u64]) -> Answered {
         let mut meter = ();
         let module = &mut Module::new(&mut self.bank, &mut self.root, &mut meter);
         model::run_in(number, module, program, input)
     }
 
-    /// The bytes that are in use.
+    /// Returns the number of bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.bank.used_bytes()
     }
@@ -185,7 +186,7 @@ fn check(inputs: &[Vec<u64>], modules: usize, bank_bytes: u64) -> Result<(), Rou
     }
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

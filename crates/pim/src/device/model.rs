@@ -7,19 +7,19 @@ use nearfield_hardware::Time;
 use nearfield_hardware::modules::{Account, HostWork, Parameters, Way};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The words of a round's input from which on threads are started for it. With less, starting them
+/// Least number of input words of a round for which threads are started. With less, starting them
 /// takes longer than the round.
 const WORDS_FOR_THREADS: usize = 1024;
 
-/// Modules whose programs are run by threads of this machine, while the time of each round is that
-/// of the modelled hardware.
+/// A model of modules. Threads of this machine run the programs, and the time of each round is
+/// computed for the modelled hardware.
 #[derive(Debug)]
 pub struct Model {
     banks: Vec<(Bank, u64)>,
     clock: Clock,
-    /// The same rounds by other figures.
+    /// The times of the same rounds by other parameters.
     others: Vec<Clock>,
-    /// How many processors there are; to ask takes longer than a small round.
+    /// Number of processors. It is stored because querying it takes longer than a small round.
     threads: usize,
 }
 
@@ -28,14 +28,14 @@ pub struct Model {
 struct Clock {
     parameters: Parameters,
     counters: Counters,
-    /// The account of a module that has the relevant parameters of these within modules.
+    /// The index of the account, among those of each module, that these parameters use.
     account: usize,
 }
 
-/// The result of a program in a module: its answer, and its accounts by `Clock::account`.
+/// The result of a program in a module: its output, and its accounts, indexed by `Clock::account`.
 type Done = (Answered, Vec<Account>);
 
-/// A program's work, accounted for by different figures.
+/// A meter that counts a program's work in several accounts, one for each set of parameters.
 impl Meter for Vec<Account> {
     const HAS_CACHES: bool = false;
 
@@ -66,7 +66,7 @@ impl Meter for Vec<Account> {
 }
 
 impl Clock {
-    /// Counts a round: the work of modules, and the bytes that each was sent and has sent back.
+    /// Counts a round: the work of modules, and the bytes that each received and sent back.
     fn round(&mut self, accounts: &[Vec<Account>], moved: &[Vec<u64>; 2]) {
         let mut longest = Time::ZERO;
         for account in accounts.iter().filter_map(|of| of.get(self.account)) {
@@ -88,7 +88,7 @@ impl Clock {
     }
 }
 
-/// Whether programs take as long by both within a module.
+/// Returns true if programs within a module take the same time by both parameters.
 fn same_within(one: &Parameters, other: &Parameters) -> bool {
     let within = |parameters: &Parameters| {
         let rates = [
@@ -102,7 +102,7 @@ fn same_within(one: &Parameters, other: &Parameters) -> bool {
 }
 
 impl Model {
-    /// A model of `modules` modules, with banks as large as the hardware's.
+    /// Creates a model of `modules` modules, with banks as large as the hardware's.
     pub fn new(modules: usize, parameters: Parameters) -> Model {
         let bank = || (Bank::new(parameters.bank_bytes), 0);
         Model {
@@ -117,8 +117,8 @@ impl Model {
         }
     }
 
-    /// The same model, which also computes the time of each later round by other parameters. Banks
-    /// keep their size.
+    /// Makes the model also compute the time of each later round by other parameters. Banks keep
+    /// their size.
     ///
     /// ```
     /// use nearfield_hardware::modules::Preset;
@@ -141,30 +141,30 @@ impl Model {
         self
     }
 
-    /// The other sets of parameters and the counters by them, in the order of
+    /// Returns the other sets of parameters and the counters by them, in the order of
     /// [`also`](Model::also).
     pub fn others(&self) -> impl Iterator<Item = (&Parameters, &Counters)> {
         let others = self.others.iter();
         others.map(|clock| (&clock.parameters, &clock.counters))
     }
 
-    /// How many accounts are kept of a module.
+    /// Returns the number of accounts kept for a module.
     fn accounts(&self) -> usize {
         let others = self.others.iter().map(|clock| clock.account + 1);
         others.fold(1, usize::max)
     }
 
-    /// The parameters of the model.
+    /// Returns the parameters of the model.
     pub fn parameters(&self) -> &Parameters {
         &self.clock.parameters
     }
 
-    /// The bytes that are in use in all modules.
+    /// Returns the number of bytes in use in all modules.
     pub fn used_bytes(&self) -> u64 {
         self.banks.iter().map(|(bank, _)| bank.used_bytes()).sum()
     }
 
-    /// The energy of modules and transfers so far, in joules.
+    /// Returns the energy of modules and transfers so far, in joules.
     pub fn joules(&self) -> f64 {
         let Clock {
             parameters,
@@ -175,8 +175,8 @@ impl Model {
         parameters.joules(counters.kernels, moved)
     }
 
-    /// Runs a program in all modules, by as many threads as there are processors if there is enough
-    /// to do for more than one.
+    /// Runs a program in all modules. Uses one thread per processor if the input is long enough for
+    /// more than one.
     fn run(&mut self, program: &impl Program, inputs: &[Vec<u64>]) -> Vec<Done> {
         let threads = self.threads;
         let each = self.banks.len().div_ceil(threads).max(1);
@@ -211,7 +211,7 @@ impl Model {
                 })
                 .collect();
             let done = threads.into_iter().flat_map(|thread| {
-                // Programs that panic are caught within.
+                // Panics of programs are caught inside the thread.
                 thread.join().unwrap_or_default()
             });
             done.collect()
@@ -219,7 +219,7 @@ impl Model {
     }
 }
 
-/// Runs a program in a module, also one that panics.
+/// Runs a program in a module, and turns its panic into an error.
 pub(super) fn run_in<M: Meter>(
     number: usize,
     module: &mut Module<'_, M>,
@@ -227,7 +227,8 @@ pub(super) fn run_in<M: Meter>(
     input: &[u64],
 ) -> Answered {
     let mut output = Vec::new();
-    // A bank keeps the state that a panicking program has left; no other code has it.
+    // Unwind safety: the bank keeps the state that a panicking program left, and no other code
+    // shares it.
     let ran = catch_unwind(AssertUnwindSafe(|| program.run(module, input, &mut output)));
     match ran {
         Ok(Ok(())) => Ok(output),

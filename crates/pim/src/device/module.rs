@@ -1,29 +1,29 @@
-//! A program's view of its module.
+//! The module as a program sees it.
 
 use super::bank::{Bank, Full};
 use nearfield_hardware::modules::Account;
 
-/// The reason why a program has failed.
+/// The reason why a program failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The bank has no room.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The input is unknown to the program.
+    /// The program does not know the input.
     #[error("word {word} of its input, {value:#x}, is no task")]
     Input {
-        /// Which word.
+        /// Position of the word.
         word: usize,
-        /// The input's value.
+        /// Value of the word.
         value: u64,
     },
 }
 
-/// A program for modules: the same in all of them, over the words that each is sent.
+/// A program for modules. All modules run the same one, each on the words that it receives.
 pub trait Program: Send + Sync + 'static {
-    /// Runs in one module, and writes the words that the host takes back. Work before a fault stays
-    /// done.
+    /// Runs in one module and writes the words that are sent back to the host. Work before a fault
+    /// is not undone.
     ///
     /// # Errors
     /// The reason of a fault.
@@ -35,12 +35,12 @@ pub trait Program: Send + Sync + 'static {
     ) -> Result<(), Fault>;
 }
 
-/// Counts the work of a program.
+/// A counter of the work of a program.
 pub trait Meter {
-    /// Whether the processor has caches, so that fetching the data of several tasks at once pays.
-    /// Modelled modules have none.
+    /// True if the processor has caches, so that fetching the data of several tasks at once pays
+    /// off. Modelled modules have no caches.
     const HAS_CACHES: bool;
-    /// From now on task `number` is done.
+    /// Attributes the work from here on to task `number`.
     fn begin(&mut self, number: usize);
     /// Counts `count` instructions.
     fn instructions(&mut self, count: u64);
@@ -48,9 +48,9 @@ pub trait Meter {
     fn read(&mut self, bytes: u64);
     /// Counts `bytes` copied to the bank.
     fn write(&mut self, bytes: u64);
-    /// A key is compared.
+    /// Counts the comparison of a key.
     fn compare(&mut self);
-    /// A pointer is followed.
+    /// Counts a followed pointer.
     fn hop(&mut self);
 }
 
@@ -82,7 +82,7 @@ impl Meter for Account {
     }
 }
 
-/// Counts nothing.
+/// A meter that counts nothing.
 impl Meter for () {
     const HAS_CACHES: bool = true;
 
@@ -94,7 +94,7 @@ impl Meter for () {
     fn hop(&mut self) {}
 }
 
-/// A module, from within.
+/// A module, as its program accesses it.
 #[derive(Debug)]
 pub struct Module<'m, M> {
     bank: &'m mut Bank,
@@ -107,17 +107,19 @@ impl<'m, M: Meter> Module<'m, M> {
         Module { bank, root, meter }
     }
 
-    /// A word that the processor keeps by itself from round to round; zero at first.
+    /// Returns the root word, which the processor keeps outside the bank from round to round;
+    /// initially zero.
     pub fn root(&self) -> u64 {
         *self.root
     }
 
-    /// Sets it.
+    /// Sets the root word.
     pub fn set_root(&mut self, root: u64) {
         *self.root = root;
     }
 
-    /// From now on task `number` is done; tasks are dealt out to the processor's threads in turn.
+    /// Attributes the work from here on to task `number`. Tasks are assigned to the processor's
+    /// threads in turn.
     pub fn begin(&mut self, number: usize) {
         self.meter.begin(number);
     }
@@ -127,23 +129,23 @@ impl<'m, M: Meter> Module<'m, M> {
         self.meter.instructions(count);
     }
 
-    /// A key is compared with another.
+    /// Counts the comparison of a key with another.
     pub fn compare(&mut self) {
         self.meter.compare();
     }
 
-    /// A pointer is followed.
+    /// Counts a followed pointer.
     pub fn hop(&mut self) {
         self.meter.hop();
     }
 
-    /// Words of the bank, copied.
+    /// Returns words of the bank, and counts copying them.
     pub fn read(&mut self, at: u32, words: usize) -> &[u64] {
         self.meter.read(words as u64 * 8);
         self.bank.words(at, words)
     }
 
-    /// Words that the processor has copied before, and keeps.
+    /// Returns words that the processor has copied earlier and kept, without counting.
     pub fn peek(&self, at: u32, words: usize) -> &[u64] {
         self.bank.words(at, words)
     }
@@ -154,10 +156,10 @@ impl<'m, M: Meter> Module<'m, M> {
         self.bank.words_mut(at, words.len()).copy_from_slice(words);
     }
 
-    /// A block of words, all zero.
+    /// Allocates a block of words, all zero.
     ///
     /// # Errors
-    /// The bank has no room.
+    /// `Full` if the bank has no room.
     pub fn allocate(&mut self, words: usize) -> Result<u32, Fault> {
         Ok(self.bank.allocate(words)?)
     }
@@ -167,7 +169,7 @@ impl<'m, M: Meter> Module<'m, M> {
         self.bank.free(at, words);
     }
 
-    /// The bytes of the bank that are in use.
+    /// Returns the number of bytes of the bank in use.
     pub fn used_bytes(&self) -> u64 {
         self.bank.used_bytes()
     }

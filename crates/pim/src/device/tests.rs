@@ -1,9 +1,9 @@
-//! Both devices do the same.
+//! Both devices produce the same results.
 
 use super::*;
 use nearfield_hardware::modules::{Parameters, Preset};
 
-/// Appends its input to a list, newest first, and outputs the list; a 13 is a fault, a 14 a panic.
+/// A program that prepends its input to a list and outputs the list. A 13 is a fault, a 14 a panic.
 struct List;
 
 impl Program for List {
@@ -74,7 +74,7 @@ fn behaves(mut device: impl Device) {
         "1032 bytes for module 3, whose bank has 1024"
     );
 
-    // The work of other modules is done and answered, and earlier entries stay readable.
+    // The other modules do their work and return output, and earlier entries stay readable.
     let bad = inputs(&[&[6], &[7], &[13], &[8, 14], &[9]]);
     let answered = device.round(List, bad).expect("begun");
     assert_eq!(answered[0], Ok(vec![6, 1]));

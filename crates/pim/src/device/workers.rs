@@ -7,8 +7,8 @@ use super::{Answered, BANK_BYTES_MAX, Bank, Device, ModuleError, RoundError, che
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::thread::JoinHandle;
 
-/// Worker threads that own modules: no other thread reaches their memory, and channels connect them
-/// with the host. Time is real. Dropping it ends the threads.
+/// A set of worker threads that own modules. No other thread reaches their memory, and channels
+/// connect them with the host. Time is real. Dropping the value ends the threads.
 #[derive(Debug)]
 pub struct Workers {
     workers: Vec<Worker>,
@@ -19,7 +19,7 @@ pub struct Workers {
 
 #[derive(Debug)]
 struct Worker {
-    /// `None` only while it is dropped.
+    /// The channel to the thread; `None` only while the worker is dropped.
     tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -27,7 +27,7 @@ struct Worker {
 /// A task of a worker with its modules.
 type Task = Box<dyn FnOnce(&mut Owned) + Send>;
 
-/// The modules of a worker: every so manyth of all.
+/// The modules of a worker: `first` and every `stride`-th module after it.
 #[derive(Debug)]
 struct Owned {
     first: usize,
@@ -36,10 +36,10 @@ struct Owned {
 }
 
 impl Workers {
-    /// As [`start`](Workers::start).
+    /// Starts threads as [`start`](Workers::start) does.
     ///
     /// # Panics
-    /// A thread could not be started.
+    /// If a thread cannot be started.
     pub fn new(modules: usize, bank_bytes: u64, threads: usize) -> Workers {
         match Workers::start(modules, bank_bytes, threads) {
             Ok(workers) => workers,
@@ -47,11 +47,11 @@ impl Workers {
         }
     }
 
-    /// Starts threads that own `modules` modules with banks of `bank_bytes`, of [`BANK_BYTES_MAX`]
-    /// at most. There are no more threads than modules, and at least one.
+    /// Starts threads that own `modules` modules with banks of `bank_bytes` bytes, at most
+    /// [`BANK_BYTES_MAX`]. There is at least one thread, and at most one per module.
     ///
     /// # Errors
-    /// A thread could not be started; those that were have ended.
+    /// A thread cannot be started. Those already started have ended.
     pub fn start(modules: usize, bank_bytes: u64, threads: usize) -> std::io::Result<Workers> {
         let threads = threads.clamp(1, modules.max(1));
         let bank_bytes = bank_bytes.min(BANK_BYTES_MAX);
@@ -119,7 +119,7 @@ impl Device for Workers {
                     let module = &mut Module::new(bank, root, &mut meter);
                     run_in(first + number * stride, module, &*program, input)
                 });
-                // If the host has panicked, no thread waits any more.
+                // If the host has panicked, no thread waits for the result.
                 let _ = answer.send(done.collect());
             });
             let sent = worker.tasks.as_ref().map(|tasks| tasks.send(task).is_ok());
@@ -149,7 +149,7 @@ impl Drop for Workers {
         }
         for worker in &mut self.workers {
             if let Some(thread) = worker.thread.take() {
-                // One that has panicked is gone as well.
+                // A thread that has panicked has ended, too.
                 let _ = thread.join();
             }
         }

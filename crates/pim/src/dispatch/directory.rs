@@ -2,54 +2,55 @@
 
 use crate::dispatch::ordered::Ordered;
 
-/// Consecutive keys that one module has.
+/// A range of keys that one module owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// The greatest key that belongs to it.
+    /// The greatest key of the range.
     pub last: u64,
-    /// The module that has them.
+    /// The module that owns the keys.
     pub module: usize,
-    /// How many there are.
+    /// Number of keys that are present.
     pub count: u64,
-    /// Where in the module their list begins; 0 if only the module knows.
+    /// Address in the module at which the list of keys begins; 0 if only the module knows it.
     pub list: u32,
-    /// The number of the last batch with a request for it.
+    /// The number of the last batch with a request for the partition.
     pub used: u64,
     /// The least known key of the partition; `None` if none is known. A search for the predecessor
-    /// of a greater key need not look at other partitions.
+    /// of a greater key needs no other partition.
     pub least: Option<u64>,
-    /// No key that it has is less than this one: if it has been empty or was built since, the least
-    /// that may have come, and otherwise at least where it begins.
+    /// Lower bound of the present keys. For a partition that was empty or has been built since, it
+    /// is the least key that may have been inserted, otherwise at least the start of the partition.
     pub lowest: u64,
 }
 
-/// Partitions that do not overlap, in the order of their keys.
+/// The directory: partitions that do not overlap, in the order of their keys.
 ///
 /// While a batch is planned it also knows the possible effects of the operations so far, so that an
 /// ordered operation is sent only to the partitions that it may need.
 ///
-/// Every operation looks for its partition, so the search runs over an array of their starts alone.
+/// Every operation looks up its partition, so the search uses an array that contains only their
+/// starts.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// The places of partitions, by where these begin.
+    /// Places of the partitions, by their starts.
     places: Ordered,
-    /// By place.
+    /// Partitions by place.
     planned: Vec<Planned>,
-    /// Places that nothing is in.
+    /// Unused places.
     free: Vec<u32>,
 }
 
-/// Where a directory has a partition, for as long as it has it.
+/// The place of a partition in a directory, valid while the directory contains the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u32);
 
 impl Place {
-    /// A number less than [`Directory::places`].
+    /// Returns a number less than [`Directory::places`].
     pub fn number(self) -> usize {
         self.0 as usize
     }
 
-    /// The place that has a number.
+    /// Returns the place that has a number.
     pub fn of(number: u32) -> Place {
         Place(number)
     }
@@ -57,26 +58,26 @@ impl Place {
 
 #[derive(Clone, Copy, Debug)]
 struct Planned {
-    /// Where it begins.
+    /// The least key of the partition's range.
     start: u64,
     partition: Partition,
-    /// Keys that may have come in this batch.
+    /// Number of keys that operations of this batch may insert.
     coming: u64,
-    /// Keys that may have gone.
+    /// Number of keys that operations of this batch may remove.
     going: u64,
-    /// Whether the least key that is known may have gone.
+    /// True if an operation of this batch may remove the least known key.
     is_least_going: bool,
-    /// False once a module has not reported the changes of its keys.
+    /// True if the number of keys is known; false after a module has not reported its changes.
     is_counted: bool,
 }
 
 impl Planned {
-    /// True if there may be keys.
+    /// Returns true if the partition may have keys.
     fn may_have(&self) -> bool {
         !self.is_counted || self.partition.count + self.coming > 0
     }
 
-    /// A lower bound of the number of keys.
+    /// Returns a lower bound of the number of keys.
     fn at_least(&self) -> u64 {
         if self.is_counted {
             self.partition.count.saturating_sub(self.going)
@@ -85,7 +86,7 @@ impl Planned {
         }
     }
 
-    /// The least key that is known to exist still.
+    /// Returns the least known key, if it certainly still exists.
     fn least(&self) -> Option<u64> {
         let least = self.partition.least;
         least.filter(|_| self.is_counted && !self.is_least_going)
@@ -93,8 +94,8 @@ impl Planned {
 }
 
 impl Directory {
-    /// Adds a partition, which overlaps no other, from `start` on, or takes the place of one that
-    /// begins there.
+    /// Adds a partition that begins at `start`, and replaces one that begins there. It must not
+    /// overlap others.
     pub fn insert(&mut self, start: u64, partition: Partition) {
         let planned = Planned {
             start,
@@ -121,75 +122,75 @@ impl Directory {
         self.places.insert(start, place);
     }
 
-    /// Takes a partition out.
+    /// Removes a partition.
     pub fn remove(&mut self, start: u64) -> Option<Partition> {
         let place = self.places.remove(start)?;
         self.free.push(place);
         Some(self.planned[place as usize].partition)
     }
 
-    /// The place of the partition to which a key belongs. O(log n).
+    /// Returns the place of the partition to which a key belongs. O(log n).
     pub(crate) fn find(&self, key: u64) -> Option<Place> {
         let place = self.places.floor(key)?;
         let last = self.planned[place as usize].partition.last;
         (key <= last).then_some(Place(place))
     }
 
-    /// Where a partition begins.
+    /// Returns the start of the partition in a place.
     pub(crate) fn start(&self, place: Place) -> u64 {
         self.planned[place.number()].start
     }
 
-    /// The partition in a place.
+    /// Returns the partition in a place.
     pub(crate) fn partition(&self, place: Place) -> &Partition {
         &self.planned[place.number()].partition
     }
 
-    /// Places have numbers below this one.
+    /// Returns a number that is greater than those of all places.
     pub(crate) fn places(&self) -> usize {
         self.planned.len()
     }
 
-    /// The partition to which a key belongs, and where it begins.
+    /// Returns the start of the partition to which a key belongs, and the partition.
     pub fn of(&self, key: u64) -> Option<(u64, Partition)> {
         let place = self.find(key)?;
         Some((self.start(place), *self.partition(place)))
     }
 
-    /// The places of all partitions in ascending order.
+    /// Returns the places of all partitions in ascending order.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = Place> {
         self.places.places().map(Place)
     }
 
-    /// All partitions with where they begin, in ascending order.
+    /// Returns all partitions with their starts, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Partition)> {
         let places = self.in_order();
         places.map(|place| (self.start(place), *self.partition(place)))
     }
 
-    /// How many there are.
+    /// Returns the number of partitions.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no partitions.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many keys there are in all.
+    /// Returns the number of keys in all partitions.
     pub fn keys(&self) -> u64 {
         let places = self.in_order();
         places.map(|place| self.partition(place).count).sum()
     }
 
-    /// True if a partition has a key from `from` up to `to`.
+    /// Returns true if a partition has a key from `from` up to `to`.
     pub(crate) fn overlaps(&self, from: u64, to: u64) -> bool {
         let before = self.places.floor(to);
         before.is_some_and(|place| self.planned[place as usize].partition.last >= from)
     }
 
-    /// Keeps the partitions for which `is_kept` is true; it is called in ascending order.
+    /// Keeps the partitions for which `is_kept` returns true. It is called in ascending order.
     fn retain(&mut self, mut is_kept: impl FnMut(&Planned) -> bool) {
         let Directory {
             places,
@@ -218,22 +219,22 @@ impl Directory {
         empty
     }
 
-    /// Notes that a key of a partition may come in this batch.
+    /// Records that an operation of this batch may insert a key into a partition.
     pub(crate) fn may_come(&mut self, place: Place, key: u64) {
         let planned = &mut self.planned[place.number()];
         planned.coming += 1;
         planned.partition.lowest = planned.partition.lowest.min(key);
     }
 
-    /// Notes that a key may go.
+    /// Records that an operation of this batch may remove a key.
     pub(crate) fn may_go(&mut self, place: Place, key: u64) {
         let planned = &mut self.planned[place.number()];
         planned.going += 1;
         planned.is_least_going |= planned.partition.least == Some(key);
     }
 
-    /// The partitions that have to be looked at for `wanted` entries from `from` up to `to`,
-    /// nearest first: from the least on or, descending, from the greatest on.
+    /// Calls `each` with the partitions that must be searched for `wanted` entries from `from` up
+    /// to `to`, nearest first: in ascending order or, if `descends`, in descending order.
     pub(crate) fn candidates(
         &self,
         from: u64,
@@ -245,7 +246,7 @@ impl Directory {
         if from > to {
             return;
         }
-        // That in which the range begins is one of them.
+        // The partition in which the range begins is included.
         let first = self.places.floor(from);
         let first = first.map_or(from, |place| self.planned[place as usize].start);
         let mut range = self.places.range(first, to).map(|(_, place)| place);
@@ -256,8 +257,8 @@ impl Directory {
             let is_above = planned.partition.lowest > to;
             if last >= from && !is_above && planned.may_have() && sure < wanted {
                 each(Place(place));
-                // The number of keys in the range is unknown for a partition at one of its ends,
-                // unless it has one key.
+                // For a partition at an end of the range, the number of keys within the range is
+                // unknown, except that the least key may be known to be in it.
                 if planned.start >= from && last <= to {
                     sure += planned.at_least();
                 } else if planned
@@ -276,7 +277,7 @@ impl Directory {
         }
     }
 
-    /// Records the partitions with requests in a batch.
+    /// Records the batch number in the partitions for which `is_asked` returns true.
     pub(crate) fn touch(&mut self, batch: u64, is_asked: impl Fn(Place, &Partition) -> bool) {
         for place in self.places.places() {
             let partition = &mut self.planned[place as usize].partition;
@@ -286,24 +287,24 @@ impl Directory {
         }
     }
 
-    /// How many partitions begin within a range.
+    /// Returns the number of partitions that begin within a range.
     pub(crate) fn count_within(&self, from: u64, to: u64) -> usize {
         self.places.range(from, to).count()
     }
 
-    /// Takes those out that begin within a range.
+    /// Removes the partitions that begin within a range.
     pub(crate) fn remove_within(&mut self, start: u64, last: u64) {
         self.retain(|planned| planned.start < start || planned.start > last);
     }
 
-    /// Notes where the list of the partition begins that begins at `start`.
+    /// Sets the address of the list of the partition that begins at `start`.
     pub(crate) fn set_list(&mut self, start: u64, list: u32) {
         if let Some(place) = self.places.get(start) {
             self.planned[place as usize].partition.list = list;
         }
     }
 
-    /// Notes that the number of keys of a partition is unknown.
+    /// Marks the number of keys of a partition as unknown.
     pub(crate) fn lose_count(&mut self, place: Place) {
         let planned = &mut self.planned[place.number()];
         planned.is_counted = false;
@@ -315,8 +316,8 @@ impl Directory {
         self.planned[place.number()].partition.least = least;
     }
 
-    /// Notes that these numbers of keys were added to a partition and removed from it, and that the
-    /// batch is over for it.
+    /// Ends a batch for a partition, to which `came` keys were added and from which `went` keys
+    /// were removed.
     pub(crate) fn settle(&mut self, place: Place, came: u64, went: u64) {
         let planned = &mut self.planned[place.number()];
         let partition = &mut planned.partition;
@@ -395,7 +396,7 @@ mod tests {
         directory.settle(place, 0, 7);
         assert_eq!(directory.take_empty()[0].0, 40);
         assert_eq!((directory.find(40), directory.len()), (None, 1));
-        // One that begins where another does takes its place.
+        // A partition replaces one with the same start.
         directory.insert(
             60,
             Partition {
@@ -410,14 +411,14 @@ mod tests {
     fn ordered_operations_look_where_keys_may_be_and_no_further() {
         let parts = [(0, 9, 3), (10, 19, 0), (20, 29, 5), (40, 49, 1)];
         let mut directory = directory(&parts);
-        // A predecessor of 45: 40 may be greater.
+        // For a predecessor of 45: all keys from 40 on may be greater.
         assert_eq!(candidates(&directory, 0, 45, 1, true), [40, 20]);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40]);
         assert_eq!(candidates(&directory, 0, 35, 1, true), [20]);
-        // Keys that may be removed do not count.
+        // Keys that may be removed are not counted.
         directory.may_go(at(&directory, 40), 44);
         assert_eq!(candidates(&directory, 0, 49, 1, true), [40, 20]);
-        // Keys that may have come are candidates.
+        // Partitions with keys that may have been inserted are candidates.
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 20]);
         directory.may_come(at(&directory, 10), 15);
         assert_eq!(candidates(&directory, 5, 60, 4, false), [0, 10, 20]);
@@ -447,7 +448,7 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 14, 1, true), [10, 0]);
         assert_eq!(candidates(&directory, 10, 13, 9, false), [0; 0]);
         assert_eq!(candidates(&directory, 5, 20, 9, false), [0, 10]);
-        // A possible insert lowers it, whatever its outcome.
+        // A possible insert lowers the bound, even if it is not applied.
         let place = at(&directory, 10);
         directory.may_come(place, 12);
         assert_eq!(candidates(&directory, 0, 13, 1, true), [10, 0]);
@@ -464,10 +465,10 @@ mod tests {
         assert_eq!(candidates(&directory, 0, 25, 1, true), [20]);
         assert_eq!(candidates(&directory, 0, 22, 1, true), [20]);
         assert_eq!(candidates(&directory, 0, 21, 1, true), [20, 10]);
-        // It is one entry, and no more.
+        // The known key counts as one entry only.
         assert_eq!(candidates(&directory, 0, 25, 2, true), [20, 10]);
         assert_eq!(candidates(&directory, 22, 24, 1, false), [20]);
-        // Another key that goes makes no difference.
+        // The removal of another key makes no difference.
         directory.may_go(at(&directory, 20), 23);
         assert_eq!(candidates(&directory, 0, 25, 1, true), [20]);
         directory.may_go(at(&directory, 20), 22);

@@ -1,11 +1,11 @@
-//! Executing tasks in a module.
+//! The execution of tasks in a module.
 
 use crate::device::{Fault, Meter, Module};
 use crate::dispatch::task::{Answer, Task};
 use crate::dispatch::wire::Wire;
 use crate::structures::list::List;
 
-/// The instructions for each task: reading it, and writing the answer. *Assumed*.
+/// Number of instructions for reading a task and writing its result. *Assumed*.
 pub(crate) const INSTRUCTIONS_PER_TASK: u64 = 60;
 
 /// The lists of a module.
@@ -13,15 +13,15 @@ pub(crate) trait Lists {
     /// The structure that holds the keys.
     type List: List;
 
-    /// The list of the partition to which a key belongs, or that begins at it; `None` if the module
-    /// has it not.
+    /// Returns the list of the partition to which a key belongs, or that begins at it; `None` if
+    /// the module does not have it.
     fn find<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
         key: u64,
     ) -> Result<Option<Self::List>, Fault>;
 
-    /// Builds a partition whose keys differ in the given number of bits, and returns its list.
+    /// Builds a partition whose keys differ only in their lowest `bits` bits, and returns its list.
     fn build<M: Meter>(
         &mut self,
         module: &mut Module<'_, M>,
@@ -30,14 +30,14 @@ pub(crate) trait Lists {
         entries: &[u64],
     ) -> Result<Self::List, Fault>;
 
-    /// Forgets a partition.
+    /// Removes a partition.
     fn free<M: Meter>(&mut self, module: &mut Module<'_, M>, start: u64);
 
-    /// Sets the number of levels by which a partition is found, if it is there; has no effect where
-    /// partitions are not in a list.
+    /// Sets the number of levels by which a partition is found, if it exists. It has no effect
+    /// where partitions are not in a list.
     ///
     /// # Errors
-    /// There is no room for more levels; then it is found as before.
+    /// `Full` if there is no room for more levels. The partition is then found as before.
     fn set_height<M: Meter>(
         &mut self,
         _: &mut Module<'_, M>,
@@ -48,7 +48,7 @@ pub(crate) trait Lists {
     }
 }
 
-/// The number of tasks that are read before the first of them is executed.
+/// Number of tasks that are read before the first of them is executed.
 const AHEAD: usize = 16;
 
 /// A task that was read.
@@ -58,7 +58,7 @@ struct Read<'w> {
     tag: u32,
 }
 
-/// Executes the tasks of `input` in their order, and writes their answers.
+/// Executes the tasks of `input` in their order, and writes their results.
 ///
 /// # Errors
 /// An invalid task.
@@ -105,7 +105,7 @@ pub(crate) fn run<M: Meter, L: Lists>(
 }
 
 impl Read<'_> {
-    /// The list and the searched key, if the list is known.
+    /// Returns the list and the key to search, if the task has the list.
     fn looks_for(&self) -> Option<(u32, u64)> {
         let key = match self.task {
             Task::Get { key }
@@ -121,7 +121,7 @@ impl Read<'_> {
     }
 }
 
-/// Does a task.
+/// Executes a task.
 fn one<M: Meter, L: Lists>(
     module: &mut Module<'_, M>,
     read: &Read<'_>,
@@ -162,7 +162,7 @@ fn one<M: Meter, L: Lists>(
     };
     match list {
         Some(list) => work(module, list, &read.task, say),
-        // There was no room for the partition.
+        // There is no list only if the partition had no room.
         None => say(Answer::Full),
     }
     Ok(())
@@ -209,7 +209,8 @@ fn work<M: Meter>(
     say(answer);
 }
 
-/// Several updates of a key: all of them at once if the first applies, as the others then do.
+/// Executes several updates of a key. If the first applies, so do the others, so the last value is
+/// set at once.
 fn updates<M: Meter>(
     module: &mut Module<'_, M>,
     list: impl List,
@@ -227,7 +228,7 @@ fn updates<M: Meter>(
     Ok(before)
 }
 
-/// Keys and values from `from` up to `to`.
+/// Returns keys and values from `from` up to `to`.
 fn ascend<M: Meter>(
     module: &mut Module<'_, M>,
     list: impl List,
@@ -248,7 +249,8 @@ fn ascend<M: Meter>(
     entries
 }
 
-/// Keys and values from `to` down to `from`, each of them searched, as lists have one direction.
+/// Returns keys and values from `to` down to `from`. Each of them is searched, because lists are
+/// linked in one direction only.
 fn descend<M: Meter>(
     module: &mut Module<'_, M>,
     list: impl List,

@@ -1,9 +1,11 @@
-//! The way of a batch's operations to modules, and of their answers back.
+//! The route of a batch's operations to modules, and of their results back.
 //!
-//! The host's part: [`directory`] knows which module owns which keys, `routing` and `shared_scans`
-//! choose the modules of each operation and let operations share an answer, `plan` builds tasks
-//! from them and outcomes from answers. Between host and modules: [`task`] is a request of a
-//! module, `wire` its words on the way. The modules' part: `kernel` executes tasks.
+//! - On the host, [`directory`] maps keys to modules. `routing` and `shared_scans` choose the
+//!   modules of each operation and let operations share a result. `plan` builds tasks from them,
+//!   and outcomes from results.
+//! - Between host and modules, [`task`] is a request to a module, and `wire` its encoding for the
+//!   transfer.
+//! - In the modules, `kernel` executes tasks.
 
 pub mod directory;
 pub(crate) mod kernel;

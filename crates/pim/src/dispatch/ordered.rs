@@ -1,17 +1,17 @@
 //! Numbers in ascending order, searched in plain arrays.
 
-/// A chunk that has more is divided; two that are beside each other and together have a quarter are
-/// made one.
+/// Greatest length of a chunk; a longer one is split. Two neighbours that have a quarter of it
+/// together are merged.
 const CHUNK: usize = 256;
 
-/// Keys with a place each. A search looks at two sorted arrays, of the first keys of chunks and of
-/// the keys of one, and follows one pointer.
+/// A sorted map from keys to places. A search reads two sorted arrays, one of the first keys of
+/// chunks and one of the keys of a chunk, and follows one pointer.
 ///
-/// Each operation of a batch searches here once. With 512, 4,096 and 65,536 random keys a
+/// Each operation of a batch searches this map once. With 512, 4,096 and 65,536 random keys a
 /// [`floor`](Ordered::floor) takes a third of the time of `range(..=key).next_back()` of a
-/// `BTreeMap` (12, 17 and 29 ns against 36, 52 and 87 ns), with a million half of it.
+/// `BTreeMap` (12, 17 and 29 ns against 36, 52 and 87 ns), and with a million keys half of it.
 ///
-/// No chunk is empty, and `firsts` has the first key of each.
+/// No chunk is empty, and `firsts` contains the first key of each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ordered {
     firsts: Vec<u64>,
@@ -25,7 +25,7 @@ struct Chunk {
 }
 
 impl Ordered {
-    /// Those in ascending order.
+    /// Creates a map from entries in ascending order.
     fn of(entries: impl Iterator<Item = (u64, u32)>) -> Ordered {
         let mut ordered = Ordered::default();
         for (key, place) in entries {
@@ -45,27 +45,27 @@ impl Ordered {
         ordered
     }
 
-    /// The chunk in which a key is, or after which it would come.
+    /// Returns the chunk that contains a key, or after whose keys it would be inserted.
     fn chunk_of(&self, key: u64) -> Option<usize> {
         let behind = self.firsts.partition_point(|&first| first <= key);
         behind.checked_sub(1)
     }
 
-    /// The place of the greatest key at or below `key`. O(log n).
+    /// Returns the place of the greatest key at or below `key`. O(log n).
     pub fn floor(&self, key: u64) -> Option<u32> {
         let chunk = &self.chunks[self.chunk_of(key)?];
         let behind = chunk.keys.partition_point(|&other| other <= key);
         chunk.places.get(behind.checked_sub(1)?).copied()
     }
 
-    /// The place of a key.
+    /// Returns the place of a key.
     pub fn get(&self, key: u64) -> Option<u32> {
         let chunk = &self.chunks[self.chunk_of(key)?];
         let at = chunk.keys.binary_search(&key).ok()?;
         Some(chunk.places[at])
     }
 
-    /// Adds a new key. O(√n) in practice: a chunk is copied, and rarely the list of chunks.
+    /// Adds a new key. Takes O(√n) in practice: a chunk is moved, and rarely the list of chunks.
     pub fn insert(&mut self, key: u64, place: u32) {
         let number = self.chunk_of(key).unwrap_or(0);
         let Some(chunk) = self.chunks.get_mut(number) else {
@@ -106,7 +106,7 @@ impl Ordered {
         Some(place)
     }
 
-    /// Makes one chunk of two if they have little.
+    /// Merges a chunk with the next one if they are short.
     fn merge(&mut self, number: usize) {
         let length = |number: usize| self.chunks.get(number).map(|chunk| chunk.keys.len());
         if let (Some(here), Some(behind)) = (length(number), length(number + 1))
@@ -120,17 +120,17 @@ impl Ordered {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.keys.len()).sum()
     }
 
-    /// True if there are none.
+    /// Returns true if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Keys from `from` up to `to` with their places, in ascending order.
+    /// Returns the keys from `from` up to `to` with their places, in ascending order.
     pub fn range(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = (u64, u32)> {
         let first = self.chunk_of(from).unwrap_or(0);
         let behind = self.chunk_of(to).map_or(0, |last| last + 1);
@@ -143,13 +143,14 @@ impl Ordered {
         })
     }
 
-    /// The places of all keys, in ascending order of these.
+    /// Returns the places of all keys, in ascending order of the keys.
     pub fn places(&self) -> impl Iterator<Item = u32> {
         let chunks = self.chunks.iter();
         chunks.flat_map(|chunk| chunk.places.iter().copied())
     }
 
-    /// Keeps the places for which `is_kept` is true; it is called in ascending order. O(n).
+    /// Keeps the places for which `is_kept` returns true. It is called in ascending order. Takes
+    /// O(n).
     pub fn retain(&mut self, mut is_kept: impl FnMut(u32) -> bool) {
         let mut kept = Vec::with_capacity(self.len());
         let mut is_changed = false;
@@ -179,7 +180,7 @@ mod tests {
             let (mut ordered, mut map) = (Ordered::default(), BTreeMap::new());
             let keys: u64 = [50, 3000, u64::MAX][seed as usize % 3];
             for step in 0..8000_u32 {
-                // It grows, and then becomes empty.
+                // The map grows, and then shrinks until it is empty.
                 let grows = random.random_range(0..8000) > step;
                 let key = match random.random_range(0..50) {
                     0 => 0,

@@ -1,4 +1,4 @@
-//! Executing a batch: the tasks of its operations, and the outcomes from their answers.
+//! The execution of a batch: the tasks of its operations, and the outcomes from their results.
 
 use crate::device::{ModuleError, RoundError};
 use crate::dispatch::directory::{Directory, Partition, Place};
@@ -10,45 +10,45 @@ use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Error, Input, Operation, Output, Words};
 use std::collections::BTreeSet;
 
-/// The tasks of a batch, by module, in the order of its operations. A module executes them in this
-/// order, so that its answer is as of the operation's turn: all modules together answer as one that
-/// executes the operations in order.
+/// The tasks of a batch, by module, in the order of its operations. Each module executes its tasks
+/// in this order. All modules together therefore return what a single one would that executes the
+/// operations in order.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// For each module its tasks.
+    /// Tasks by module, encoded.
     pub inputs: Vec<Vec<u64>>,
-    /// In the order of the operations.
+    /// The parts of all operations, in their order.
     parts: Vec<Part>,
-    /// By tag.
+    /// The tasks that were sent, by tag.
     sent: Vec<Sent>,
 }
 
-/// An operation's share of the answer to a task.
+/// The use of a task's result by an operation.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// The operation.
+    /// Position of the operation.
     position: u32,
-    /// The partition that it is about.
+    /// The partition that the operation uses.
     place: Place,
-    /// The task, its own or one of an operation before it.
+    /// Tag of the task, which was sent for this operation or for an earlier one.
     tag: u32,
 }
 
 /// A task that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// The operation that it was sent for first.
+    /// Position of the operation for which the task was sent.
     position: u32,
     module: u32,
 }
 
-/// The tag of tasks without an awaited answer. Tags of operations are less than [`OTHERS`], those
-/// of other tasks with an answer are not.
+/// The tag of tasks without a result that is waited for. Tags of operations are less than
+/// [`OTHERS`]; those of other tasks with a result are not.
 pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) const OTHERS: u32 = 1 << 31;
 
-/// A copy of a partition: the module that has it, and where its list begins there; 0 if only the
-/// module knows.
+/// A copy of a partition: the module that stores it, and the address of its list there, or 0 if
+/// only the module knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replica {
     pub module: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// The one that the directory names.
+    /// Returns the copy that the directory names.
     pub fn first(partition: &Partition) -> Replica {
         Replica {
             module: partition.module,
@@ -65,7 +65,7 @@ impl Replica {
     }
 }
 
-/// The gains and losses of partitions, by place.
+/// The keys that partitions gained and lost, by place.
 struct Changes<'d> {
     directory: &'d Directory,
     changes: Vec<Option<Change>>,
@@ -82,7 +82,7 @@ impl<'d> Changes<'d> {
         }
     }
 
-    /// Of a partition.
+    /// Returns the change of a partition.
     fn of(&mut self, place: Place) -> &mut Change {
         let change = &mut self.changes[place.number()];
         if change.is_none() {
@@ -97,30 +97,30 @@ impl<'d> Changes<'d> {
     }
 }
 
-/// The gain and loss of a partition.
+/// The numbers of keys that a partition gained and lost.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     came: u64,
     went: u64,
-    /// Whether they are unknown.
+    /// True if the numbers are unknown.
     is_lost: bool,
-    /// The least key that it is known to have by now.
+    /// The least known key of the partition so far.
     least: Option<u64>,
 }
 
 impl Change {
-    /// A key is there.
+    /// Records that a key is present.
     fn has(&mut self, key: u64) {
         self.least = Some(self.least.map_or(key, |least| least.min(key)));
     }
 
-    /// A key is not there any more.
+    /// Records that a key was removed.
     fn has_not(&mut self, key: u64) {
         self.least = self.least.filter(|&least| least != key);
     }
 }
 
-/// The tags of the tasks of operations, by operation, if others may take their answers.
+/// The tags of the tasks of operations, by operation, for those whose results others may use.
 #[derive(Default)]
 struct Tags(Vec<u32>);
 
@@ -130,7 +130,7 @@ impl Tags {
         self.0.push(tag);
     }
 
-    /// The tag of the task whose answer an operation takes.
+    /// Returns the tag of an earlier task whose result an operation uses, if there is one.
     fn shared(&self, requests: &Routing, number: usize) -> Option<u32> {
         let tag = self.0.get(requests.source(number)?).copied();
         tag.filter(|&tag| tag != NOBODY)
@@ -138,10 +138,11 @@ impl Tags {
 }
 
 impl Plan {
-    /// Plans the tasks of modules for the operations of a batch, behind the content of `inputs`,
-    /// whose tags are no operation's. `create` makes a partition for a key that may be inserted,
-    /// where there is none. `read` returns the copy by which the operation of a number reads the
-    /// partition in a place.
+    /// Plans the tasks of modules for the operations of a batch.
+    ///
+    /// The tasks are appended to `inputs`, whose existing tasks have no tags of operations.
+    /// `create` makes a partition for a key that may be inserted where there is none. `read`
+    /// returns the copy from which the operation of a number reads the partition in a place.
     pub fn new(
         input: Input<'_, Words>,
         inputs: Vec<Vec<u64>>,
@@ -279,7 +280,7 @@ impl Plan {
         });
     }
 
-    /// An ascending scan, which also takes the shared reads of others.
+    /// Adds an ascending scan, which may share reads with other scans.
     fn scan_together(
         &mut self,
         position: u32,
@@ -305,7 +306,7 @@ impl Plan {
         });
     }
 
-    /// An operation takes the answer to a former one's task.
+    /// Makes an operation use the result of an earlier task.
     fn share(&mut self, position: u32, place: Place, tag: u32) {
         self.parts.push(Part {
             position,
@@ -314,7 +315,7 @@ impl Plan {
         });
     }
 
-    /// The number of tasks of each of `modules` modules.
+    /// Returns the number of tasks of each of `modules` modules.
     pub fn tasks_by_module(&self, modules: usize) -> Vec<u64> {
         let mut tasks = vec![0; modules];
         for sent in &self.sent {
@@ -339,22 +340,23 @@ impl Plan {
         tag
     }
 
-    /// For each task the partition that it is about.
+    /// Returns the partition of each task.
     pub fn tasks(&self) -> impl Iterator<Item = Place> {
         let parts = self.parts.iter();
         let own = parts.filter(|part| self.sent[part.tag as usize].position == part.position);
         own.map(|part| part.place)
     }
 
-    /// Makes the directory forget the plan.
+    /// Discards the plan's effects on the directory.
     pub fn give_up(&self, directory: &mut Directory) {
         for part in &self.parts {
             directory.settle(part.place, 0, 0);
         }
     }
 
-    /// Writes the outcomes from the answers of all modules, and updates the directory with the
-    /// gains and losses of partitions. Answers of other tasks, by their tags, go to `other`.
+    /// Writes the outcomes from the replies of all modules, and updates the directory with the
+    /// gains and losses of partitions. Results of other tasks are passed to `other` with their
+    /// tags.
     pub fn finish(
         &self,
         input: Input<'_, Words>,
@@ -387,7 +389,7 @@ impl Plan {
             let mut error = None;
             for part in own.parts {
                 if let Some(Err(module)) = replied.get(own.module(part)) {
-                    // If it has failed, the number of keys is unknown.
+                    // If a write failed, the number of keys is unknown.
                     if is_write {
                         changes.of(part.place).is_lost = true;
                     }
@@ -410,7 +412,7 @@ impl Plan {
             }
             let first = own.parts.first().copied();
             if let (Some(part), Operation::Update { value, .. }) = (first, operation) {
-                // Those that are done with it find its value.
+                // Later updates of the same task find the value that this one set.
                 let answer = &mut answers[part.tag as usize];
                 let is_expected = match *answer {
                     Answer::Expected => true,
@@ -443,13 +445,14 @@ impl Plan {
 /// The results of a batch besides its outcomes.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
-    /// The modules that had no room.
+    /// Modules that had no room.
     pub full: BTreeSet<usize>,
-    /// Words that operations took from answers to others, which were transferred once.
+    /// Number of words that operations took from results of other operations' tasks, and that were
+    /// transferred only once.
     pub words_again: u64,
 }
 
-/// The parts of an operation, with the answers to all tasks.
+/// The parts of an operation, with the results of all tasks.
 #[derive(Clone, Copy)]
 struct Parts<'p> {
     position: u32,
@@ -459,19 +462,19 @@ struct Parts<'p> {
 }
 
 impl<'p> Parts<'p> {
-    /// Each with its answer, in their order.
+    /// Returns each part with its result, in order.
     fn iter(self) -> impl Iterator<Item = (&'p Part, &'p Answer<'p>)> {
         let answers = self.answers;
         let parts = self.parts.iter();
         parts.map(move |part| (part, &answers[part.tag as usize]))
     }
 
-    /// The module that has answered a part.
+    /// Returns the module that executed a part's task.
     fn module(self, part: &Part) -> usize {
         self.sent[part.tag as usize].module as usize
     }
 
-    /// The number of words that it takes from tasks of others.
+    /// Returns the number of words that the operation takes from tasks of others.
     fn words_again(self, operation: &Operation<Words>, input: Input<'_, Words>) -> u64 {
         let (position, sent) = (self.position, self.sent);
         let others = self
@@ -486,7 +489,7 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// The task of an update, or of several updates with these values.
+/// Returns the task of an update, or of several updates with these values.
 fn update(key: u64, previous: Option<u64>, value: u64, values: &[u64]) -> Task<'_> {
     match values.is_empty() {
         true => Task::Update {
@@ -498,8 +501,8 @@ fn update(key: u64, previous: Option<u64>, value: u64, values: &[u64]) -> Task<'
     }
 }
 
-/// The value that an update expects, and those of all updates that are done with it; nothing if it
-/// is done alone.
+/// Returns the value that an update expects, followed by the values that all updates of its task
+/// set. Returns nothing if the update has its own task.
 fn values_of(input: Input<'_, Words>, requests: &Routing, number: usize) -> Vec<u64> {
     let mut values = Vec::new();
     let mut at = Some(number).filter(|&number| requests.next(number).is_some());
@@ -518,7 +521,7 @@ fn values_of(input: Input<'_, Words>, requests: &Routing, number: usize) -> Vec<
     values
 }
 
-/// The value that a conditional operation expects.
+/// Returns the value that a conditional operation expects.
 fn expected(operation: &Operation<Words>, input: Input<'_, Words>) -> Option<u64> {
     match *operation {
         Operation::Update { previous, .. } | Operation::RemoveIf { previous, .. } => {
@@ -528,7 +531,7 @@ fn expected(operation: &Operation<Words>, input: Input<'_, Words>) -> Option<u64
     }
 }
 
-/// The task of a remove, which has a condition or not.
+/// Returns the task of a remove, with or without a condition.
 fn removal(input: Input<'_, Words>, operation: &Operation<Words>, key: u64) -> Task<'static> {
     match *operation {
         Operation::RemoveIf { previous, .. } => Task::Update {
@@ -540,8 +543,7 @@ fn removal(input: Input<'_, Words>, operation: &Operation<Words>, key: u64) -> T
     }
 }
 
-/// Records where the greatest key at or below another was found, so that the next search need not
-/// look elsewhere.
+/// Records the key that a predecessor found, so that the next such search needs no other partition.
 fn learn(parts: Parts<'_>, changes: &mut Changes<'_>) {
     let found = parts.iter().find_map(|(part, answer)| match answer {
         Answer::Entries([key, ..]) => Some((part.place, *key)),
@@ -574,7 +576,7 @@ fn write(
         };
         return output.fail(position, Error::OutOfMemory { what });
     }
-    // The first write of a partition makes its change.
+    // The change of a partition is created by its first write.
     let change = match first {
         Some((part, _)) if operation.is_write() => Some(changes.of(part.place)),
         _ => None,
@@ -623,7 +625,7 @@ fn write(
     }
 }
 
-/// The entries of the parts of an operation that lie in a range, in the order of these.
+/// Returns the entries within a range, from the parts of an operation in order.
 fn entries<'p>(parts: Parts<'p>, range: (u64, u64)) -> impl Iterator<Item = (u64, u64)> + 'p {
     parts.iter().flat_map(move |(_, answer)| {
         let words: &[u64] = match answer {
@@ -634,8 +636,8 @@ fn entries<'p>(parts: Parts<'p>, range: (u64, u64)) -> impl Iterator<Item = (u64
     })
 }
 
-/// The part of a range of entries that was read. The rest was read for others; only ascending scans
-/// share.
+/// Cuts read entries to those within a range. The others were read for other operations. Only
+/// ascending scans share reads.
 fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
     let (entries, _) = words.as_chunks::<2>();
     let is_within =
@@ -648,7 +650,8 @@ fn clip(words: &[u64], (from, to): (u64, u64)) -> &[u64] {
     &words[2 * below..2 * up_to]
 }
 
-/// The least and the greatest key that a scan reads; for other operations all.
+/// Returns the least and the greatest key that a scan reads; for other operations the whole range
+/// of keys.
 fn range_of(operation: &Operation<Words>, input: Input<'_, Words>) -> (u64, u64) {
     match *operation {
         Operation::Scan { range, .. } => inclusive(input.range(range)).unwrap_or((0, u64::MAX)),
@@ -656,14 +659,14 @@ fn range_of(operation: &Operation<Words>, input: Input<'_, Words>) -> (u64, u64)
     }
 }
 
-/// Why an operation was not answered.
+/// Returns the error of an operation whose module failed.
 pub(crate) fn unknown(error: &ModuleError) -> Error {
     Error::Unknown {
         what: error.to_string(),
     }
 }
 
-/// Why a batch was not begun.
+/// Returns the error of a batch whose round was not begun.
 pub(crate) fn refused(error: &RoundError) -> Error {
     Error::OutOfMemory {
         what: error.to_string(),
@@ -677,7 +680,7 @@ mod tests {
     use nearfield_core::{Batch, Outcome};
     use std::ops::Bound::{Included, Unbounded};
 
-    /// A partition of all keys in module 0, of which module 1 has a copy.
+    /// Returns a partition of all keys in module 0, of which module 1 has a copy.
     fn directory() -> Directory {
         let mut directory = Directory::default();
         let partition = Partition {
@@ -693,7 +696,8 @@ mod tests {
         directory
     }
 
-    /// Operations read copies in turn; those that take the answer of another take its error, too.
+    /// Operations read copies in turn. An operation that uses the result of another also gets its
+    /// error.
     #[test]
     fn who_takes_an_answer_needs_the_module_that_gives_it() {
         let mut directory = directory();
@@ -744,7 +748,7 @@ mod tests {
         ] {
             assert_eq!(clip(&words, range), expected, "{range:?}");
         }
-        // Nothing of this was read for others.
+        // None of these entries were read for other operations.
         assert_eq!(clip(&[30, 3, 10, 1], (10, 30)), [30, 3, 10, 1]);
         assert_eq!(clip(&[], (0, 9)), []);
     }

@@ -5,15 +5,16 @@ use crate::dispatch::shared_scans::{SharedScans, Walk};
 use nearfield_core::{Input, Operation, Words};
 use std::hash::BuildHasher;
 
-/// The partition of each operation on a key, and the operation whose answer it takes: looked up
-/// once for all users.
+/// The partition of each operation on a key, and the operation whose result it uses. Both are
+/// looked up only once.
 #[derive(Debug)]
 pub(crate) struct Routing {
-    /// Of operations on single keys; [`NOWHERE`] for others, and for keys that have no partition.
+    /// Places of operations on single keys; [`NOWHERE`] for other operations, and for keys without
+    /// a partition.
     places: Vec<u32>,
-    /// What operations share; empty if no answer is shared.
+    /// The operations that share tasks; empty if none do.
     shared: Shared,
-    /// Whether some may take the answer of others.
+    /// True if operations may share results.
     combines: bool,
     /// The shared reads of scans.
     ranges: SharedScans,
@@ -24,17 +25,19 @@ const NOWHERE: u32 = u32::MAX;
 /// The operations on keys that share a task.
 #[derive(Debug, Default)]
 struct Shared {
-    /// For each the former operation whose task and answer it takes, or itself.
+    /// For each operation the earlier one whose task and result it uses, or itself.
     sources: Vec<u32>,
-    /// For each update the next one of its task, or itself.
+    /// For each update the next one of the same task, or itself.
     nexts: Vec<u32>,
 }
 
 impl Routing {
-    /// Of the operations of a batch. If `combines`, gets take the answer of a former get of their
-    /// key, if that is not written between them, and so do scans. An update that expects the value
-    /// of a former update of its key is done with that, if nothing looks at the key, or at any keys
-    /// by their order, between them. O(n log p) for n operations and p partitions.
+    /// Routes the operations of a batch.
+    ///
+    /// If `combines`, a get uses the result of an earlier get of its key if the key is not written
+    /// in between, and scans share reads likewise. An update that expects the value of an earlier
+    /// update of its key joins that task, if in between no operation reads the key, or any keys by
+    /// their order. Takes O(n log p) for n operations and p partitions.
     pub fn new(input: Input<'_, Words>, combines: bool, directory: &Directory) -> Routing {
         let shared = match combines {
             true => shared(input),
@@ -51,7 +54,7 @@ impl Routing {
         requests
     }
 
-    /// Finds all partitions again, because those of a directory have changed.
+    /// Looks up all partitions again, after the directory has changed.
     pub fn find(&mut self, input: Input<'_, Words>, directory: &Directory) {
         self.places.clear();
         let operations = input.operations().iter();
@@ -66,8 +69,8 @@ impl Routing {
         }
     }
 
-    /// The partition of an operation on a key. One that had none when this was made may have one by
-    /// now.
+    /// Returns the partition of an operation on a key. Looks up again a key that had no partition
+    /// when this was made.
     pub fn place(&self, position: usize, key: u64, directory: &Directory) -> Option<Place> {
         match self.places.get(position) {
             Some(&number) if number != NOWHERE => Some(Place::of(number)),
@@ -75,30 +78,30 @@ impl Routing {
         }
     }
 
-    /// Whether some may take the answer of others.
+    /// Returns true if operations may share results.
     pub fn combines(&self) -> bool {
         self.combines
     }
 
-    /// A walk through the operations, by which scans find shared reads.
+    /// Returns a walk through the operations, by which scans find shared reads.
     pub fn walk(&self) -> Walk<'_> {
         Walk::new(&self.ranges)
     }
 
-    /// The former operation whose task and answer an operation takes.
+    /// Returns the earlier operation whose task and result an operation uses.
     pub fn source(&self, position: usize) -> Option<usize> {
         let source = *self.shared.sources.get(position)? as usize;
         (source != position).then_some(source)
     }
 
-    /// The update that is done with the one at a position, next after it.
+    /// Returns the next update of the same task, after the one at a position.
     pub fn next(&self, position: usize) -> Option<usize> {
         let next = *self.shared.nexts.get(position)? as usize;
         (next != position).then_some(next)
     }
 }
 
-/// Whether an update expects the value of a former one.
+/// Returns true if an update expects the value that an earlier one sets.
 fn follows(former: &Operation<Words>, update: &Operation<Words>, input: Input<'_, Words>) -> bool {
     match (*former, *update) {
         (
@@ -114,14 +117,15 @@ fn follows(former: &Operation<Words>, update: &Operation<Words>, input: Input<'_
 }
 
 fn shared(input: Input<'_, Words>) -> Shared {
-    /// The slot is empty.
+    /// Mark of an empty slot.
     const EMPTY: u32 = u32::MAX;
     let operations = input.operations();
     let mut sources: Vec<u32> = (0..operations.len() as u32).collect();
     let mut nexts = sources.clone();
-    // No update is done with one before this.
+    // Updates cannot join a task from before this position.
     let mut ordered = 0;
-    // By key the last that got or updated it, or wrote it after these. At most half of it is taken.
+    // A hash table with the last operation on each key that has been read or updated: a get, an
+    // update, or a later write. At most half of its slots are used.
     let mut last = vec![EMPTY; (2 * operations.len()).next_power_of_two()];
     let mask = last.len() - 1;
     let hasher = foldhash::fast::RandomState::default();
@@ -196,12 +200,12 @@ mod tests {
     #[test]
     fn updates_that_follow_each_other_share_a_task() {
         let mut batch = Batch::<Words>::new();
-        // A chain, another key between.
+        // A chain of updates, with another key in between.
         batch.update(7, Some(1), 2);
         batch.update(8, Some(1), 2);
         batch.update(7, Some(2), 3);
         batch.update(7, Some(3), 4);
-        // One that expects something else, and one behind a get, a scan and an insertion.
+        // Updates that expect another value, or follow a get, a scan or an insertion.
         batch.update(7, Some(9), 5);
         batch.get(7);
         batch.update(7, Some(5), 6);
@@ -209,7 +213,7 @@ mod tests {
         batch.update(7, Some(6), 7);
         batch.insert(7, 8);
         batch.update(7, Some(8), 9);
-        // The value of one that expects no key is none that must be there.
+        // An update that expects an absent key may not apply, so its value need not be present.
         batch.update(9, None, 2);
         batch.update(9, Some(2), 3);
         let directory = Directory::default();
@@ -225,7 +229,7 @@ mod tests {
         assert_eq!((requests.source(2), requests.next(0)), (None, None));
     }
 
-    /// As many keys as operations, many of which collide in the table.
+    /// Each operation has a key of its own, and many keys collide in the table.
     #[test]
     fn keys_that_meet_are_told_apart() {
         let mut batch = Batch::<Words>::new();

@@ -1,30 +1,31 @@
-//! Ranges that several scans of a batch read together.
+//! Ranges that several scans of a batch share.
 
 use crate::dispatch::directory::{Directory, Partition, Place};
 use crate::dispatch::task::Task;
 use nearfield_core::plan::inclusive;
 use nearfield_core::{Direction, Input, Operation, Words};
 
-/// The reads of partitions by the scans of a batch, merged where they overlap: each is read once,
-/// and each scan takes its part.
+/// The reads of partitions by the scans of a batch, merged where they overlap. Each merged range is
+/// read once, and each scan takes its part.
 ///
-/// Scans share a read only if no operation writes the partition between them. Descending scans read
-/// by themselves.
+/// Scans share a read only if no operation writes the partition between them. Descending scans do
+/// not share reads.
 #[derive(Debug, Default)]
 pub(crate) struct SharedScans {
-    /// In the order of their sections, and of where they begin.
+    /// The shared reads, ordered by section and start.
     joint: Vec<Joint>,
 }
 
-/// A partition from one write in a batch to the next, in which it stays the same.
+/// The part of a batch between two writes of a partition, during which the partition does not
+/// change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Section {
     place: u32,
-    /// How many writes came before.
+    /// Number of earlier writes of the partition in the batch.
     writes: u32,
 }
 
-/// A scan's read of a partition: entries from `from` to `to`, both included, up to `limit` of them.
+/// The range that a scan reads: up to `limit` entries from `from` to `to`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reach {
     pub from: u64,
@@ -33,7 +34,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// The first entry from a key on.
+    /// Returns the range of the first entry from a key on.
     pub fn next(key: u64) -> Reach {
         Reach {
             from: key,
@@ -42,7 +43,7 @@ impl Reach {
         }
     }
 
-    /// The part of it that lies in a partition.
+    /// Returns the part of the range within a partition.
     pub fn within(self, start: u64, partition: &Partition) -> Reach {
         Reach {
             from: self.from.max(start),
@@ -51,7 +52,7 @@ impl Reach {
         }
     }
 
-    /// The task that reads it of the partition in a place.
+    /// Returns the task that reads the range in the partition in a place.
     pub fn task(self, directory: &Directory, place: Place, descends: bool) -> Task<'static> {
         let Reach { from, to, limit } = self;
         Task::Scan {
@@ -63,22 +64,22 @@ impl Reach {
         }
     }
 
-    /// True if this read includes all of another.
+    /// Returns true if this read includes all of another.
     fn covers(&self, other: &Reach) -> bool {
-        // The end of a range that is cut off is unknown, but ranges with the same beginning have
-        // its first entries.
+        // The limit may end a read anywhere, but a range with the same start contains its first
+        // entries.
         let has_enough =
             self.limit == u64::MAX || self.from == other.from && self.limit >= other.limit;
         self.from <= other.from && self.to >= other.to && has_enough
     }
 
-    /// How many entries it has of a partition if keys lie evenly.
+    /// Returns the expected number of entries in a partition, if keys are spread evenly.
     fn entries(self, start: u64, partition: &Partition) -> u64 {
         part_of_scan(start, partition, self).2
     }
 }
 
-/// A shared read for some scans.
+/// A read that several scans share.
 #[derive(Clone, Copy, Debug)]
 struct Joint {
     section: Section,
@@ -86,8 +87,8 @@ struct Joint {
 }
 
 impl SharedScans {
-    /// The shared scans of a batch's operations; `place` returns the partition of one that writes.
-    /// O(n log n) for n partitions that scans read.
+    /// Finds the shared reads of a batch's scans. `place` returns the partition of a writing
+    /// operation. Takes O(n log n) for n reads of partitions by scans.
     pub fn new(
         input: Input<'_, Words>,
         directory: &Directory,
@@ -101,7 +102,7 @@ impl SharedScans {
             return SharedScans::default();
         }
         let mut writes = Writes::default();
-        // With how many entries each has.
+        // The reads with their expected numbers of entries.
         let mut wanted: Vec<(Section, Reach, u64)> = Vec::new();
         for (position, operation) in input.operations().iter().enumerate() {
             match *operation {
@@ -142,7 +143,7 @@ impl SharedScans {
         SharedScans { joint }
     }
 
-    /// The number of the range that includes a scan's read in a section.
+    /// Returns the number of the shared read that includes a scan's read in a section.
     fn find(&self, section: Section, reach: &Reach) -> Option<usize> {
         let of = |joint: &Joint| (joint.section, joint.reach.from);
         let after = self
@@ -154,14 +155,14 @@ impl SharedScans {
     }
 }
 
-/// Whether an operation's read may serve others too.
+/// Returns true if other operations may share an operation's read.
 pub(crate) fn is_shared(operation: &Operation<Words>) -> bool {
     let direction = Direction::Ascending;
     matches!(operation, Operation::Scan { direction: own, .. } if *own == direction)
 }
 
-/// A scan's expected read of a partition, if keys are spread evenly: the first and the last key,
-/// and the number of entries.
+/// Returns a scan's expected read of a partition, assuming that keys are spread evenly: the first
+/// and the last key, and the number of entries.
 pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (u64, u64, u64) {
     let Reach { from, to, limit } = reach;
     let (first, end) = (from.max(start), to.min(partition.last).max(from.max(start)));
@@ -173,10 +174,10 @@ pub(crate) fn part_of_scan(start: u64, partition: &Partition, reach: Reach) -> (
     (first, end.min(first.saturating_add(reach)), entries)
 }
 
-/// Merges ordered ranges of a partition where that reduces the number of read entries. Returns
-/// those that several scans share.
+/// Merges ordered ranges of a partition where that reduces the number of entries read. Returns the
+/// ranges that several scans share.
 fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> Vec<Reach> {
-    /// A range, how many entries it has, and for how many scans.
+    /// A range, its number of entries, and its number of scans.
     struct Group {
         reach: Reach,
         entries: u64,
@@ -212,8 +213,8 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
             scans: 1,
         });
     }
-    // Of ranges that are cut off by their limits, none may include the next one's entries, but
-    // together they may read more than exists.
+    // Ranges with limits may have not been merged pairwise, and yet together read more entries than
+    // the whole range contains.
     let all = Reach {
         from: wanted.first().map_or(start, |(_, reach, _)| reach.from),
         to: wanted
@@ -230,7 +231,7 @@ fn join(start: u64, partition: &Partition, wanted: &[(Section, Reach, u64)]) -> 
     groups.into_iter().map(|group| group.reach).collect()
 }
 
-/// How often partitions were written so far, by place.
+/// Numbers of writes of the partitions so far, by place.
 #[derive(Debug, Default)]
 struct Writes(Vec<u32>);
 
@@ -251,23 +252,23 @@ impl Writes {
     }
 }
 
-/// A walk through the operations of a batch that knows which ranges were read so far.
+/// A pass over the operations of a batch that records the shared ranges read so far.
 #[derive(Debug)]
 pub(crate) struct Walk<'r> {
     ranges: &'r SharedScans,
     writes: Writes,
-    /// The note of each range that was read.
+    /// The note of each shared range that was read.
     read: Vec<Option<u32>>,
 }
 
 /// A scan's read of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// No other known scan wants it.
+    /// A read for this scan alone.
     Own,
-    /// It is the first of those that share this read; the number is for its [note](Walk::note).
+    /// The first of the scans that share this read. The number is used for its [note](Walk::note).
     First(usize, Reach),
-    /// Another has read it; this was noted.
+    /// A read that an earlier scan has made, with its note.
     Again(u32),
 }
 
@@ -280,14 +281,14 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// A partition may be written.
+    /// Records a possible write of a partition.
     pub fn wrote(&mut self, place: Place) {
         if !self.ranges.joint.is_empty() {
             self.writes.note(place);
         }
     }
 
-    /// A scan's read of the partition in a place.
+    /// Returns the kind of a scan's read of the partition in a place.
     pub fn read(&self, place: Place, reach: &Reach) -> Read {
         match self.ranges.find(self.writes.section(place), reach) {
             None => Read::Own,
@@ -298,7 +299,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Notes something of a range that is read.
+    /// Stores a note for a shared range that is read.
     pub fn note(&mut self, number: usize, what: u32) {
         self.read[number] = Some(what);
     }
@@ -310,7 +311,7 @@ mod tests {
     use nearfield_core::Batch;
     use std::ops::Bound::Included;
 
-    /// A hundred keys from 1000 to 1999.
+    /// Returns a partition of a hundred keys from 1000 to 1999.
     fn partition() -> Partition {
         Partition {
             last: 1999,
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(part_of_scan(0, &all, reach(0, u64::MAX, 7)).2, 7);
     }
 
-    /// The shared reads of these ranges.
+    /// Returns the shared reads that [`join`] makes of these ranges.
     fn joined(wanted: &[Reach]) -> Vec<Reach> {
         let partition = partition();
         let section = Section {
@@ -376,7 +377,7 @@ mod tests {
     #[test]
     fn what_limits_cut_off_is_read_as_a_whole_once_that_is_less() {
         let from = |key, limit| reach(key, 1999, limit);
-        // The first entries are those of all that begin there.
+        // Ranges with the same start share their first entries.
         assert_eq!(joined(&[from(1000, 5), from(1000, 9)]), [from(1000, 9)]);
         assert_eq!(joined(&[from(1000, 5), from(1100, 5)]), []);
         let many: Vec<Reach> = (0..30).map(|number| from(1000 + 10 * number, 5)).collect();

@@ -1,63 +1,62 @@
-//! The host's tasks for modules, and their answers, as words.
+//! The host's tasks for modules, and their results, encoded as words.
 //!
 //! ```text
 //! task    | kind 8, list 24, tag 32 | key | further words of the kind      |
 //! answer  | kind 8, 0, tag 32       | the words of the kind               |
 //! ```
 //!
-//! The tag tells the host whose answer it is; a module returns it unchanged. The *list* is the
-//! start of the partition's list, if the host knows it, so that a module need not search for it. 0:
-//! it has to. For a partition that is to be built, it is the number of bits in which its keys may
-//! differ.
+//! The tag identifies the result for the host; a module returns it unchanged. The *list* is the
+//! address of the partition's list, so that a module need not search for it; 0 if the host does not
+//! know it. For a partition to build, it is the number of bits in which its keys may differ.
 
-/// A task of a module.
+/// A task for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'w> {
-    /// Reads the value of a key.
+    /// A read of the value of a key.
     Get {
         /// The key.
         key: u64,
     },
-    /// Sets the value of a key, and answers the old one.
+    /// A write of the value of a key. The result is the old value.
     Insert {
         /// The key.
         key: u64,
-        /// Its value from now on.
+        /// The new value.
         value: u64,
     },
-    /// Sets the value of a key, or removes the key, if it has a value, or none. Answers the old
-    /// value.
+    /// A write of the value of a key, or a removal of the key, if its value is the expected one.
+    /// The result is the old value.
     Update {
         /// The key.
         key: u64,
-        /// The value that it must hold.
+        /// The expected value; `None` if the key must be absent.
         previous: Option<u64>,
-        /// Its value from then on, none to remove it.
+        /// The new value; `None` to remove the key.
         value: Option<u64>,
     },
-    /// Several updates of one key, one after the other, each of which expects the value of the one
-    /// before. Answers the value before the first.
+    /// Several updates of one key, one after the other. Each expects the value that the one before
+    /// it sets. The result is the value before the first.
     Updates {
         /// The key.
         key: u64,
-        /// The value that the first expects, and that of each.
+        /// The value that the first update expects, then the values that the updates set.
         values: &'w [u64],
     },
-    /// Removes a key, and answers its value.
+    /// A removal of a key. The result is its value.
     Remove {
         /// The key.
         key: u64,
     },
-    /// Finds the greatest key at or below one, of a partition that begins at `start`.
+    /// A search for the greatest key at or below `key`, in a partition that begins at `start`.
     Floor {
-        /// Where the partition begins.
+        /// The start of the partition.
         start: u64,
         /// The key.
         key: u64,
     },
-    /// Reads entries of a partition from `from` up to `to`, both included.
+    /// A read of the entries of a partition from `from` up to `to`, both included.
     Scan {
-        /// Where the partition begins.
+        /// The start of the partition.
         start: u64,
         /// The least key.
         from: u64,
@@ -65,28 +64,28 @@ pub enum Task<'w> {
         to: u64,
         /// The greatest number of entries.
         limit: u64,
-        /// Whether they are counted and listed from the greatest on.
+        /// True if entries are counted and listed from the greatest on.
         descends: bool,
     },
-    /// Makes a partition of keys and values, one after the other, in ascending order.
+    /// The construction of a partition from keys and values, alternating, in ascending order.
     Build {
-        /// Where the partition begins.
+        /// The start of the partition.
         start: u64,
-        /// The bits in which its keys may differ.
+        /// Number of low bits in which its keys may differ.
         bits: u32,
         /// Its entries.
         entries: &'w [u64],
     },
-    /// Forgets a partition and all that is in it.
+    /// The removal of a partition and all its entries.
     Free {
-        /// Where the partition begins.
+        /// The start of the partition.
         start: u64,
     },
-    /// Sets the number of levels of a partition in the list of partitions.
+    /// A change of the number of levels of a partition in the list of partitions.
     Height {
-        /// Where the partition begins.
+        /// The start of the partition.
         start: u64,
-        /// How many levels.
+        /// Number of levels.
         height: u64,
     },
 }
@@ -112,12 +111,12 @@ const UPDATES: u32 = 13;
 pub(crate) struct Kind;
 
 impl Kind {
-    /// A header: a kind of task, a list, and a tag or the number of tasks.
+    /// Returns a header of a kind of task, a list, and a tag or a number of tasks.
     pub fn join(kind: u32, list: u32, rest: u32) -> u64 {
         header(kind | list << KIND_BITS, rest)
     }
 
-    /// Takes it apart.
+    /// Splits a header into its parts.
     pub fn split(header: u64) -> (u32, u32, u32) {
         let (first, rest) = split(header);
         (first & ((1 << KIND_BITS) - 1), first >> KIND_BITS, rest)
@@ -125,17 +124,17 @@ impl Kind {
 }
 
 impl<'w> Task<'w> {
-    /// Appends the task to those for a module.
+    /// Appends the encoded task to the input of a module.
     pub fn encode(&self, list: u32, tag: u32, words: &mut Vec<u64>) {
         let (kind, list) = self.kind_and_list(list);
         words.push(Kind::join(kind, list, tag));
-        // As if it had no list: then all is said.
+        // The list 0 makes it write all words.
         self.put_without_header(0, words);
     }
 
-    /// The kind and list of its header.
+    /// Returns the kind and list for the task's header.
     pub(crate) fn kind_and_list(&self, list: u32) -> (u32, u32) {
-        // A module has to search for a list that does not fit.
+        // A list address that does not fit is left out, so that the module must search.
         let list = if list >> LIST_BITS == 0 { list } else { 0 };
         match *self {
             Task::Get { .. } => (GET, list),
@@ -146,7 +145,7 @@ impl<'w> Task<'w> {
                 (Some(_), Some(_)) => (UPDATE, list),
                 (None, Some(_)) => (UPDATE_ABSENT, list),
                 (Some(_), None) => (REMOVE_IF, list),
-                // A key that is absent and stays absent is only read.
+                // An update from absent to absent is only a read.
                 (None, None) => (GET, list),
             },
             Task::Updates { .. } => (UPDATES, list),
@@ -159,8 +158,8 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// Appends the words that are not in its header. If the list is known, the start of the
-    /// partition does not matter.
+    /// Appends the words after the header. If the list is known, the start of the partition is left
+    /// out.
     pub(crate) fn put_without_header(&self, list: u32, words: &mut Vec<u64>) {
         let is_known = list != 0;
         match *self {
@@ -196,7 +195,7 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// The value that a conditional task expects.
+    /// Returns the value that a conditional task expects.
     pub(crate) fn expected(&self) -> Option<u64> {
         match *self {
             Task::Update { previous, .. } => previous,
@@ -205,8 +204,8 @@ impl<'w> Task<'w> {
         }
     }
 
-    /// The value of a key with the value `before` after several updates, each of which expects one
-    /// of `values` and sets the next.
+    /// Returns the value of a key after several updates, each of which expects one of `values` and
+    /// sets the next. The key has the value `before` initially.
     pub(crate) fn updated(before: Option<u64>, values: &[u64]) -> Option<u64> {
         let pairs = values.windows(2);
         pairs.fold(before, |now, pair| match (now, pair) {
@@ -215,12 +214,12 @@ impl<'w> Task<'w> {
         })
     }
 
-    /// Takes the first of some tasks, with its list and its tag. `None` if it is none that is
-    /// known.
+    /// Decodes the first task with its list and its tag, and removes it from `words`. Returns
+    /// `None` if it is invalid.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)> {
         let (&first, mut rest): (&u64, &'w [u64]) = words.split_first()?;
         let (kind, list, tag) = Kind::split(first);
-        // That of a partition that is made is the bits of its keys.
+        // For a partition to build, this field is the number of bits of its keys.
         let task = match kind {
             BUILD => Task::without_header(kind, list, &mut rest)?,
             _ => Task::without_header(kind, 0, &mut rest)?,
@@ -230,7 +229,7 @@ impl<'w> Task<'w> {
         Some((task, list, tag))
     }
 
-    /// Reads a task of a kind whose header was read before.
+    /// Decodes a task after its header.
     pub(crate) fn without_header(kind: u32, list: u32, words: &mut &'w [u64]) -> Option<Task<'w>> {
         let is_known = list != 0;
         let (task, rest): (Task<'w>, &'w [u64]) = match (kind, *words) {
@@ -307,18 +306,18 @@ impl<'w> Task<'w> {
     }
 }
 
-/// A module's answer.
+/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<'w> {
-    /// There is nothing.
+    /// No value.
     Nothing,
     /// A value.
     Value(u64),
-    /// The value that the task has expected, which need not be said again.
+    /// The value that the task expected, which is not sent back.
     Expected,
-    /// Keys and values, one after the other.
+    /// Keys and values, alternating.
     Entries(&'w [u64]),
-    /// There is no room in the module; nothing was done.
+    /// The module had no room; nothing was done.
     Full,
 }
 
@@ -329,7 +328,7 @@ const FULL: u32 = 4;
 const EXPECTED: u32 = 5;
 
 impl<'w> Answer<'w> {
-    /// Appends the answer to those of a module.
+    /// Appends the encoded result to the output of a module.
     pub fn encode(&self, tag: u32, words: &mut Vec<u64>) {
         match *self {
             Answer::Nothing => words.push(header(NOTHING, tag)),
@@ -343,7 +342,8 @@ impl<'w> Answer<'w> {
         }
     }
 
-    /// Takes the first of some answers, with its tag. `None` if there is no known one.
+    /// Decodes the first result with its tag, and removes it from `words`. Returns `None` if it is
+    /// invalid.
     pub fn decode(words: &mut &'w [u64]) -> Option<(Answer<'w>, u32)> {
         let (&first, rest) = words.split_first()?;
         let (kind, tag) = split(first);
@@ -426,19 +426,19 @@ mod tests {
         }
         let mut rest = &words[..];
         for (tag, task) in tasks.iter().enumerate() {
-            // There is no list that does not fit, nor one that is still to be built.
+            // The list is not sent if it does not fit, or if the partition is still to build.
             let is_sent = tag % 2 == 0 && !matches!(task, Task::Build { .. });
             let list = if is_sent { (1 << 24) - 1 } else { 0 };
             let read = Task::decode(&mut rest);
             assert_eq!(read, Some((*task, list, u32::MAX - tag as u32)));
         }
         assert_eq!(Task::decode(&mut rest), None);
-        // A key that is absent and stays absent is only read.
+        // An update from absent to absent is only a read.
         let mut words = Vec::new();
         update(None, None).encode(0, 0, &mut words);
         let read = Task::decode(&mut &words[..]);
         assert_eq!(read, Some((Task::Get { key: 3 }, 0, 0)));
-        // Words that are cut off, and no words.
+        // Truncated tasks, and empty input.
         for (task, length) in [(update(None, Some(4)), 3), (scan(true), 5), (tasks[0], 2)] {
             let mut words = Vec::new();
             task.encode(0, 0, &mut words);

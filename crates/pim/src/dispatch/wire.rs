@@ -1,8 +1,8 @@
-//! The transfer of tasks to modules and of answers back.
+//! The encoding of tasks for the transfer to modules, and of results for the transfer back.
 //!
-//! By [`Tagged`] each has its header, as in [`task`](crate::dispatch::task). By [`Runs`] tasks of
-//! one kind for one list share a header, and answers have none: they are in the order of their
-//! tasks, and the kind of each lies behind them. A value that the task has expected is not said.
+//! With [`Tagged`], each has its own header, as in [`task`](crate::dispatch::task). With [`Runs`],
+//! tasks of one kind for one list share a header. Results have no header: they are in the order of
+//! their tasks, and their kinds follow them. A value that the task expected is not sent.
 //!
 //! ```text
 //! tasks    | kind 8, list 24, count 32 | words of each task ... | another run, ...
@@ -12,19 +12,20 @@
 use crate::device::ModuleError;
 use crate::dispatch::task::{Answer, Kind, Task};
 
-/// Reads tasks in a module, and writes answers.
+/// An encoding, by which a module reads tasks and writes results.
 pub(crate) trait Wire {
-    /// The next task, with its list and its tag; `None` if it is none that is known.
+    /// Returns the next task with its list and its tag; `None` if it is invalid.
     fn next<'w>(&mut self, words: &mut &'w [u64]) -> Option<(Task<'w>, u32, u32)>;
 
-    /// Appends the answer to a task with a tag, the next one of those that were read.
+    /// Appends the result of a task with a tag. Results are written in the order in which tasks
+    /// were read.
     fn answer(&mut self, task: &Task<'_>, answer: &Answer<'_>, tag: u32, output: &mut Vec<u64>);
 
-    /// Appends the words behind all answers.
+    /// Appends the words that follow all results.
     fn end(self, output: &mut Vec<u64>);
 }
 
-/// Every task and every answer by itself.
+/// The encoding in which each task and each result has its own header.
 #[derive(Debug, Default)]
 pub(crate) struct Tagged;
 
@@ -40,15 +41,15 @@ impl Wire for Tagged {
     fn end(self, _: &mut Vec<u64>) {}
 }
 
-/// Tasks in runs.
+/// The encoding of tasks in runs.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Of the run that is being read.
+    /// Kind of the run that is being read.
     kind: u32,
     list: u32,
-    /// Tasks of it that are still to come.
+    /// Number of tasks of the run that are still to be read.
     left: u32,
-    /// The answers so far, and their kinds.
+    /// Number of results so far, and their kinds.
     answers: u32,
     statuses: Vec<u64>,
 }
@@ -58,12 +59,12 @@ const STATUSES_PER_WORD: usize = u64::BITS as usize / STATUS_BITS;
 
 const NOTHING: u64 = 1;
 const VALUE: u64 = 2;
-/// One key and its value.
+/// Kind of one key and its value.
 const ENTRY: u64 = 3;
-/// Any number of them, behind how many words they take.
+/// Kind of any number of entries, after the number of their words.
 const ENTRIES: u64 = 4;
 const FULL: u64 = 5;
-/// The value that the task has expected.
+/// Kind of the value that the task expected.
 const EXPECTED: u64 = 6;
 
 /// The greatest number of tasks of a run.
@@ -121,12 +122,13 @@ impl Wire for Runs {
     }
 }
 
-/// Puts tasks for a module, each with its header, into runs, those for one list one after the
-/// other, because tasks of one list do not depend on others. Tasks that build or forget lists keep
-/// their place before and behind others. Returns the words, and the tags of the tasks in their new
-/// order.
+/// Packs the tasks for a module, each with its own header, into runs.
+///
+/// Tasks for one list are put next to each other, which is possible because tasks of different
+/// lists do not depend on each other. Tasks that build or remove lists keep their place among the
+/// others. Returns the words, and the tags of the tasks in their new order.
 pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
-    // Of each task that waits the list, 24 bits, and behind it where the task begins.
+    // A waiting task is a word of its list, 24 bits, and the offset at which the task begins.
     const LIST_AT: u32 = 40;
     let mut packed = Vec::with_capacity(words.len());
     let mut tags = Vec::new();
@@ -167,9 +169,9 @@ pub(crate) fn pack(words: &[u64]) -> (Vec<u64>, Vec<u32>) {
 /// The run that was written last.
 #[derive(Default)]
 struct Run {
-    /// Its kind and list; `None` before the first.
+    /// Kind and list of the run; `None` before the first.
     of: Option<(u32, u32)>,
-    /// Where its header is, and how many tasks it has.
+    /// Position of its header, and its number of tasks.
     header: usize,
     count: usize,
 }
@@ -188,30 +190,30 @@ impl Run {
     }
 }
 
-/// A module's answer, or the reason why there is none.
+/// A module's reply, or its error.
 pub(crate) type Replied = Result<Reply, ModuleError>;
 
-/// The words of answers, and their tags.
+/// The reply of a module: the words of its results, and their tags.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     words: Vec<u64>,
-    /// The tags of tasks whose answers came without.
+    /// The tags in order, if results come without tags.
     tags: Option<Vec<u32>>,
 }
 
 impl Reply {
-    /// A reply whose answers have tags.
+    /// Creates a reply whose results have tags.
     pub fn tagged(words: Vec<u64>) -> Reply {
         Reply { words, tags: None }
     }
 
-    /// A reply whose answers are in the order of tasks with these tags.
+    /// Creates a reply whose results are in the order of tasks with these tags.
     pub fn of_runs(words: Vec<u64>, tags: Vec<u32>) -> Reply {
         let tags = Some(tags);
         Reply { words, tags }
     }
 
-    /// Passes each answer with its tag. An answer that is cut off is skipped.
+    /// Passes each result with its tag to `each`. A truncated result is skipped.
     pub fn each<'w>(&'w self, mut each: impl FnMut(Answer<'w>, u32)) {
         let mut words = &self.words[..];
         let Some(tags) = &self.tags else {
@@ -329,7 +331,7 @@ mod tests {
         };
         let floor = |start| Task::Floor { start, key: 6 };
         let free = Task::Free { start: 4 };
-        // Where a list is known, it is not said where its partition begins.
+        // If a list is known, the start of its partition is not sent.
         let tasks = [
             (free, 0),
             (free, 0),
@@ -348,7 +350,7 @@ mod tests {
         let (packed, tags) = pack(&tagged);
         assert_eq!(tags, (0..12).collect::<Vec<_>>());
         assert_eq!(read(&packed), tasks);
-        // A run that is cut off is none.
+        // A truncated run is invalid.
         let mut wire = Runs::default();
         let mut rest = &packed[..packed.len() - 1];
         let whole = std::iter::from_fn(|| wire.next(&mut rest)).count();
@@ -383,7 +385,7 @@ mod tests {
             wire.answer(task, answer, 0, &mut output);
         }
         wire.end(&mut output);
-        // Two values, and the kinds of all.
+        // The output is two values and the kinds of all results.
         assert_eq!(output.len(), 3);
         let mut expected = told.iter();
         Reply::of_runs(output, (0..6).collect()).each(|answer, _| {
@@ -419,7 +421,7 @@ mod tests {
         };
         assert_eq!(read(&Reply::tagged(tagged.clone())), tagged);
         assert_eq!(read(&Reply::of_runs(output.clone(), tags.clone())), tagged);
-        // An answer to no task, and one that is cut off.
+        // A result without a task, and a truncated one.
         assert!(read(&Reply::of_runs(vec![], vec![])).is_empty());
         assert!(read(&Reply::of_runs(vec![], tags.clone())).is_empty());
         assert!(read(&Reply::of_runs(output[5..].to_vec(), tags)).len() < tagged.len());
