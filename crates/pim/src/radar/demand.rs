@@ -1,4 +1,4 @@
-//! The work that the operations of a batch demand of modules, by subrange.
+//! The demand of a batch: the work of its operations in modules, by subrange.
 
 use super::Host;
 use super::skew::{Costs, SHARE, Subrange};
@@ -13,41 +13,42 @@ use std::collections::BTreeMap;
 
 /// The demand of a batch.
 pub(super) struct Demand {
-    /// Of each module, in operations.
+    /// Load of each module, in operations.
     pub loads: Vec<u64>,
-    /// The demand of subranges, by place, including those on the host.
+    /// Demand of each subrange, by place, including those of the host.
     subranges: Vec<u64>,
     points: u64,
     ranges: u64,
     /// The sum of the squares of the operations' weights.
     squares: u64,
-    /// Operations that write where no subrange is.
+    /// Number of operations that write keys without a subrange.
     coming: u64,
 }
 
-/// The number of subranges of a busy module that are examined operation by operation. More are
-/// examined only if the module is busy without the operations on these.
+/// Least number of subranges of a busy module that are examined operation by operation. More are
+/// examined only if the module is busy even without these.
 const TRIES: usize = 8;
-/// The number of entries of a scan that count as one operation on a key: they are transferred, but
-/// not searched for.
+/// Number of entries of a scan that count as one operation on a key. Entries are cheaper because
+/// they are transferred, but not searched for.
 const ENTRIES_PER_OPERATION: u64 = 4;
-/// The greatest number of keys that stand for a scan's read of a subrange, because the read is
-/// divided with the subrange.
+/// The greatest number of keys that represent a scan's read of a subrange. A read has several keys
+/// because it is divided with the subrange.
 const POINTS_MAX: u64 = 32;
-/// The fractional parts of multiples of the golden ratio, which are spread evenly.
+/// The fractional part of the golden ratio as a fixed-point number. Its multiples are spread
+/// evenly.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// If most operations are scans, a module may exceed the average by this many standard deviations
-/// before a move.
+/// Number of standard deviations by which a module may exceed the average before a move, if most
+/// operations are scans.
 const CHANCE_OF_SCANS: f64 = 4.0;
 
-/// An operation's work in a subrange, as far as it counts for loads.
+/// An operation's share of work in a subrange, as counted for loads.
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    /// Where.
+    /// The key where the work is done.
     key: u64,
-    /// For how many operations it counts.
+    /// Number of operations for which it counts.
     weight: u64,
-    /// Whether it looks there for the greatest key at or below.
+    /// True if it searches the greatest key at or below `key`.
     is_floor: bool,
 }
 
@@ -61,20 +62,20 @@ impl Share {
     }
 }
 
-/// Where an operation works, as far as loads are concerned.
+/// The keys on which an operation works, as counted for loads.
 enum Wants {
     Key(u64),
-    /// The nearest key at or below one, or above it.
+    /// The nearest key at or below a key, or at or above it.
     Nearest(u64, Direction),
-    /// A range, and how many entries of it at most.
+    /// A range with a limit of entries.
     Range(Reach),
     Nothing,
 }
 
 impl<D: Device> Host<D> {
-    /// Passes each operation's subranges in modules, with its work there. Returns the number of
-    /// operations on single keys and on ranges, and the sum of the squares of their weights in each
-    /// module.
+    /// Passes each operation's subranges to `each`, with their modules and the operation's share of
+    /// work. Returns the number of operations on single keys, the number on ranges, and the sum of
+    /// the squares of their weights in modules.
     fn each_demand(
         &self,
         input: Input<'_, Words>,
@@ -124,8 +125,9 @@ impl<D: Device> Host<D> {
                     let Reach { from, to, limit } = reach;
                     if !self.options.weighs_scans {
                         // As in the paper, the load of a module is the number of operations that it
-                        // processes: a scan counts once in each subrange that it reads. The place
-                        // where it counts there is spread over its range, as is its work.
+                        // processes: a scan counts once in each subrange that it reads. The key at
+                        // which it counts is chosen evenly from its range, because its work is
+                        // spread over the range.
                         let fraction = u64::wrapping_mul(ranges, GOLDEN);
                         directory.candidates(from, to, limit, false, |place| {
                             let (start, partition) =
@@ -164,7 +166,7 @@ impl<D: Device> Host<D> {
                         let points = weight.min(POINTS_MAX);
                         let step = (last - first) / points;
                         for point in 0..points {
-                            // The rest belongs to the first.
+                            // The remainder goes to the first key.
                             let rest = if point == 0 { weight % points } else { 0 };
                             let share = Share {
                                 weight: weight / points + rest,
@@ -180,13 +182,13 @@ impl<D: Device> Host<D> {
         (points, ranges, squares)
     }
 
-    /// The demand of a batch.
+    /// Returns the demand of a batch.
     pub(super) fn demand(&self, input: Input<'_, Words>, requests: &Routing) -> Demand {
         let mut loads = vec![0; self.device.modules()];
         let mut subranges = vec![0; self.directory.places()];
         let (points, ranges, squares) =
             self.each_demand(input, requests, |place, module, share| {
-                // The host has no load that anything is weighed by.
+                // The host's load is not counted, because no decision uses it.
                 if let Some(load) = loads.get_mut(module) {
                     *load += share.weight;
                 }
@@ -208,8 +210,8 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Records the batch of each subrange's last request; for those of the host, only if the
-    /// requests would make them hot.
+    /// Records the batch of each subrange's last request. For subranges of the host, requests count
+    /// only if they are many enough to make the subrange hot.
     pub(super) fn touch(&mut self, demand: &Demand) {
         let host = self.host();
         let fair = demand.loads.iter().sum::<u64>() / host.max(1) as u64;
@@ -222,7 +224,7 @@ impl<D: Device> Host<D> {
         });
     }
 
-    /// The hottest subranges of busy modules, with the operations on each.
+    /// Returns the hottest subranges of busy modules, with the operations on each.
     pub(super) fn busy_subranges(
         &self,
         input: Input<'_, Words>,
@@ -246,7 +248,7 @@ impl<D: Device> Host<D> {
             }
         }
         let mut subranges = Vec::new();
-        // By place, where in these it is.
+        // Index into `subranges`, by place.
         let mut found: Vec<Option<usize>> = vec![None; directory.places()];
         for (module, mut own) in of_module {
             own.sort_unstable_by_key(|&(weight, place)| Reverse((weight, directory.start(place))));
@@ -302,7 +304,7 @@ impl<D: Device> Host<D> {
         subranges
     }
 
-    /// The costs of moving, for a batch with this demand.
+    /// Returns the costs of moving, for a batch with this demand.
     pub(super) fn costs(&self, demand: &Demand) -> Costs {
         let modules = self.device.modules();
         let mean = self.directory.keys() as f64 / modules.max(1) as f64;
@@ -312,7 +314,7 @@ impl<D: Device> Host<D> {
             range: 1.5 * height + 500.0,
         });
         let all = (demand.points + demand.ranges) as f64;
-        // The deviation of a module's load if each operation chose its module at random.
+        // The standard deviation of a module's load if each operation chose its module at random.
         let deviation = (demand.squares as f64 / modules.max(1) as f64).sqrt();
         let costs = Costs {
             point: averages.point,
@@ -324,9 +326,9 @@ impl<D: Device> Host<D> {
             chance: self.options.chance * deviation,
             price: self.options.price,
         };
-        // Where most operations are scans, few are for each module and each weighs much, so chance
-        // alone brings a module of hundreds further than where operations are small and many. If
-        // that is all there is, nothing is moved.
+        // If most operations are scans, each module has few operations with great weights. Among
+        // hundreds of modules, chance alone then makes some exceed the average further than with
+        // many small operations. If chance explains the loads, nothing is moved.
         let by_chance = Costs {
             chance: costs.chance.max(CHANCE_OF_SCANS * deviation),
             ..costs

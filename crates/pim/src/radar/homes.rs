@@ -1,4 +1,4 @@
-//! The modules of new subranges.
+//! The choice of modules for new subranges.
 
 use super::{Host, Options, Placement};
 use crate::device::Device;
@@ -8,14 +8,14 @@ use nearfield_core::{Input, Operation, Words};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-/// If the batch writes more than one part in this many of a module's fair load to a new subrange,
-/// it goes to the least loaded module. Others are placed by their number of keys, which matters for
-/// longer.
+/// Divisor of a module's fair load. A new subrange with more writes in the batch than this share
+/// goes to the least loaded module. Others are placed by numbers of keys, which have a longer
+/// effect.
 const SHARE: u64 = 4;
 
 impl<D: Device> Host<D> {
-    /// Chooses modules for the subranges that the writes of a batch will make, where many are for
-    /// one: a batch that inserts where nothing is has all its load there. O(n) for n operations.
+    /// Chooses modules for new subranges that will receive many writes of the batch. A batch that
+    /// inserts into an empty range has all its load there. Takes O(n) for n operations.
     pub(super) fn find_homes(&mut self, input: Input<'_, Words>, requests: &Routing) {
         if !self.options.isolates {
             return;
@@ -60,8 +60,8 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// The subrange for a key without one: the largest of the possible sizes, at first or after
-/// dividing, that overlaps no other.
+/// Returns a subrange for a key without one: the largest of the possible sizes that overlaps no
+/// other subrange. Possible are the initial size and those after divisions.
 pub(super) fn fresh(
     directory: &Directory,
     options: &Options,
@@ -77,7 +77,7 @@ pub(super) fn fresh(
         if !overlaps || bits == 0 {
             return (start, last);
         }
-        // Parts of a subrange that is divided by its load have any size.
+        // With division by load, parts can have any power of two as size.
         let step = match options.isolates {
             true => 1,
             false => options.fanout.trailing_zeros(),
@@ -86,7 +86,7 @@ pub(super) fn fresh(
     }
 }
 
-/// The module that a subrange goes to; one that has room, if it is known which have none.
+/// Returns the module for a subrange. Avoids modules that are known to be full.
 pub(super) fn place(
     start: u64,
     placement: Placement,

@@ -1,15 +1,15 @@
-//! RADAR (Hua et al., TPDS 2024): subranges of keys in modules, divided where they are busy.
+//! RADAR (Hua et al., TPDS 2024): subranges of keys in modules, which are divided under load.
 //!
 //! The host knows the module of each subrange, and sends each operation there: one round. In a
-//! module a skip list of subranges leads to one of keys for each. Before the host sends a batch, it
-//! compares the loads of modules. If some have a much greater load than others, their hottest
-//! subranges are divided, and the pieces go to modules with little load. Subranges that cannot be
-//! divided any more come to the host. Formulas 1 to 5 decide whether that is worth its cost, an
-//! additional round.
+//! module, a skip list of subranges leads to a skip list of keys for each. Before the host sends a
+//! batch, it compares the loads of modules. If some have a much greater load than others, their
+//! hottest subranges are divided, and the pieces move to modules with little load. Subranges that
+//! cannot be divided further are pulled to the host. Formulas 1 to 5 decide if that is worth its
+//! cost, an additional round.
 //!
-//! Subranges have sizes of powers of two, aligned to these. Empty subranges lie nowhere. The host
-//! finds a key's subrange in an ordered directory of all, where the paper probes a hash table for
-//! each size from fine to coarse: predecessors and scans need the order anyway.
+//! Subranges have sizes of powers of two, and are aligned to their size. Empty subranges are not
+//! stored. The host finds a key's subrange in an ordered directory of all. The paper instead probes
+//! a hash table for each size, from fine to coarse; predecessors and scans need the order anyway.
 
 mod demand;
 pub mod heights;
@@ -65,75 +65,76 @@ struct Host<D> {
     device: D,
     options: Options,
     directory: Directory,
-    /// The host's own subranges of those in `directory`.
+    /// The subranges that the host itself stores.
     store: Store,
-    /// Keys of each module, for placing more.
+    /// Number of keys of each module, for placing subranges.
     keys: Vec<u64>,
-    /// Modules that have had no room, and have given nothing back since.
+    /// Modules that had no room and have freed nothing since.
     full: BTreeSet<usize>,
     /// The known loads of modules in this batch, in operations.
     loads: Vec<u64>,
-    /// The modules for subranges without keys that this batch may give some, by where they begin.
+    /// The modules chosen for subranges that this batch may create, by their starts.
     homes: HashMap<u64, usize>,
-    /// Subranges without keys that modules have still to forget.
+    /// Empty subranges that modules have yet to remove, as pairs of module and start.
     empty: Vec<(usize, u64)>,
     /// The moves of this batch.
     moving: Moving,
     moves: Moves,
-    /// Of subranges that are read much.
+    /// The copies of frequently read subranges.
     replicas: Replicas,
-    /// The sizes of subranges, in the bits in which their keys differ, from fine to coarse.
+    /// The sizes of existing subranges as numbers of bits in which their keys differ, from fine to
+    /// coarse.
     sizes: Vec<u32>,
     /// The costs of operations in the last batch; `None` if they were not counted.
     averages: Option<Averages>,
     balance: Balance,
-    /// The sum of these.
+    /// The sum of the balances of all batches.
     balances: Balance,
-    /// Batches so far.
+    /// Number of batches so far.
     batches: u64,
-    /// Sets heights by how hot subranges are.
+    /// The classifier that sets heights by hotness, if any.
     heights: Option<Classifier>,
 }
 
-/// How many pointers operations have followed, on the average.
+/// Average numbers of pointers that operations followed.
 #[derive(Clone, Copy, Debug)]
 struct Averages {
-    /// One on a key.
+    /// Average of an operation on a key.
     point: f64,
-    /// A scan.
+    /// Average of a scan.
     range: f64,
 }
 
-/// How a batch was spread over modules.
+/// The distribution of a batch over modules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Tasks of the module that had most.
+    /// Number of tasks of the module with most tasks.
     pub fullest: u64,
-    /// Tasks of all modules.
+    /// Number of tasks of all modules.
     pub all: u64,
-    /// Tasks that the host has done itself.
+    /// Number of tasks that the host executed itself.
     pub host: u64,
 }
 
-/// The moves against skew so far.
+/// Counts of the moves against skew so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// Subranges that were divided.
+    /// Number of subranges that were divided.
     pub divided: u64,
-    /// Copies that were made of subranges.
+    /// Number of copies of subranges that were made.
     pub copied: u64,
-    /// Subranges that came to the host.
+    /// Number of subranges that were pulled to the host.
     pub pulled: u64,
-    /// Groups of subranges that were merged because they had no requests.
+    /// Number of groups of subranges that were merged because they had no requests.
     pub merged: u64,
-    /// Subranges that have gone back from the host.
+    /// Number of subranges that the host returned to modules.
     pub returned: u64,
-    /// Keys that were moved.
+    /// Number of keys that were moved.
     pub keys: u64,
 }
 
 impl<D: Device> Radar<D> {
-    /// An empty index in the modules of a device.
+    /// Creates an empty index in the modules of a device.
     pub fn new(device: D, options: Options) -> Radar<D> {
         let keys = vec![0; device.modules()];
         Radar {
@@ -160,8 +161,8 @@ impl<D: Device> Radar<D> {
         }
     }
 
-    /// The same, with heights by a predictor, whatever the options say about them. A thread of its
-    /// own trains it, and ends with the index.
+    /// Creates an empty index with heights by a predictor, which replaces the option for heights. A
+    /// separate thread trains the predictor, and ends with the index.
     pub fn with_predictor(
         device: D,
         options: Options,
@@ -173,37 +174,38 @@ impl<D: Device> Radar<D> {
         index
     }
 
-    /// The report on heights, if they are set by hotness; waits until all observations are learnt.
+    /// Returns the report on heights, if they are set by hotness; waits until the predictor has
+    /// learnt from all observations.
     pub fn heights(&self) -> Option<Report> {
         self.lock().heights.as_mut().map(Classifier::report)
     }
 
-    /// Looks at the device.
+    /// Passes the device to `look` and returns its result.
     pub fn device<R>(&self, look: impl FnOnce(&D) -> R) -> R {
         look(&self.lock().device)
     }
 
-    /// The moves against skew.
+    /// Returns the moves against skew.
     pub fn moves(&self) -> Moves {
         self.lock().moves
     }
 
-    /// How the last batch was spread over modules.
+    /// Returns the distribution of the last batch over modules.
     pub fn balance(&self) -> Balance {
         self.lock().balance
     }
 
-    /// The sum of how all batches so far were spread.
+    /// Returns the sum of the distributions of all batches so far.
     pub fn balances(&self) -> Balance {
         self.lock().balances
     }
 
-    /// How many subranges there are.
+    /// Returns the number of subranges.
     pub fn subranges(&self) -> usize {
         self.lock().directory.len()
     }
 
-    /// How many keys the host has.
+    /// Returns the number of keys that the host stores.
     pub fn keys_of_host(&self) -> usize {
         self.lock().store.len()
     }
@@ -234,15 +236,15 @@ impl<D: Device + Send> OrderedIndex<Words> for Radar<D> {
 }
 
 impl<D: Device> Host<D> {
-    /// The number that stands for the host among modules.
+    /// Returns the number that stands for the host among modules.
     fn host(&self) -> usize {
         self.device.modules()
     }
 
     fn execute(&mut self, batch: &mut Batch<Words>) -> Result<(), Error> {
         let modules = self.device.modules();
-        // The tasks of modules before those of the operations. Forgetting comes first, because a
-        // forgotten subrange may be rebuilt.
+        // The tasks that modules execute before those of the operations. Removals come first,
+        // because a removed subrange may be rebuilt.
         let mut inputs = vec![Vec::new(); modules + 1];
         for &(module, start) in &self.empty {
             Task::Free { start }.encode(0, NOBODY, &mut inputs[module]);
@@ -250,7 +252,7 @@ impl<D: Device> Host<D> {
         let input = batch.input()?;
         let mut requests = Routing::new(input, self.options.combines_reads, &self.directory);
         self.forget_written(input, &requests, &mut inputs);
-        // Of single operations there is nothing to learn.
+        // Nothing is learnt from single operations.
         let learns = input.operations().len() > 1;
         if let (true, Some(heights)) = (learns, &mut self.heights) {
             heights.begin(self.device.counters());
@@ -307,8 +309,8 @@ impl<D: Device> Host<D> {
         Ok(())
     }
 
-    /// A round: modules do their tasks, each with its header, and answers come back with theirs, in
-    /// either wire format.
+    /// Executes a round: encodes tasks that have their own headers in the chosen format, sends them
+    /// to modules, and returns the modules' replies.
     fn round(&mut self, inputs: Vec<Vec<u64>>) -> Result<Vec<Replied>, RoundError> {
         let Options { keys, packs, .. } = self.options;
         let (inputs, tags): (Vec<Vec<u64>>, Vec<Option<Vec<u32>>>) = match packs {
@@ -339,7 +341,7 @@ impl<D: Device> Host<D> {
         Ok(replied.collect())
     }
 
-    /// Has copies forgotten of subranges that are about to be written.
+    /// Removes the copies of subranges that the batch will write.
     fn forget_written(
         &mut self,
         input: Input<'_, Words>,
@@ -359,7 +361,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Appends the tasks of operations, and subranges that are to be made for them.
+    /// Appends the tasks of operations, and those that build new subranges for them.
     fn plan(
         &mut self,
         input: Input<'_, Words>,
@@ -380,7 +382,7 @@ impl<D: Device> Host<D> {
             ..
         } = self;
         let tasks = vec![Vec::new(); modules + 1];
-        // The expected size of a new subrange: that of an average one.
+        // The expected number of keys of a new subrange: the average.
         let mean = keys.iter().sum::<u64>() / (directory.len() as u64).max(1);
         let create = |directory: &mut Directory, key| -> Option<Place> {
             let (start, last) = fresh(directory, options, modules, key);
@@ -427,9 +429,9 @@ impl<D: Device> Host<D> {
         plan
     }
 
-    /// The number of tables that the host would look into for the operations of a batch: those of
-    /// all sizes of subranges from the finest to that of the key's (section IV-A), or, if it
-    /// remembers lists, one directory.
+    /// Returns the number of tables that the host would probe for the operations of a batch: one
+    /// for each size of subranges from the finest to that of the key's (section IV-A), or only the
+    /// directory if it stores the lists' addresses.
     fn probes(&self, input: Input<'_, Words>) -> u64 {
         let operations = input.operations();
         if self.options.sends_lists {
@@ -446,7 +448,7 @@ impl<D: Device> Host<D> {
         probes.sum()
     }
 
-    /// Executes the tasks of subranges on the host. Also returns their cost: a look into each level
+    /// Executes the tasks of subranges on the host. Also returns their cost: a probe for each level
     /// of a tree.
     fn run_here(&mut self, mut words: &[u64]) -> (Vec<u64>, HostWork) {
         let mut output = Vec::new();
@@ -476,7 +478,7 @@ impl<D: Device> Host<D> {
         (output, work)
     }
 
-    /// Takes subranges out that have no keys.
+    /// Removes subranges without keys from the directory.
     fn forget_empty(&mut self) {
         let host = self.host();
         let empty = self.directory.take_empty();
@@ -504,7 +506,7 @@ impl<D: Device> Host<D> {
     }
 }
 
-/// The average hops of a batch's operations, if they were counted.
+/// Returns the average hops of a batch's operations, if they were counted.
 fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
     let operations = batch.input().ok()?.operations();
     if hops == 0 || operations.is_empty() {
@@ -520,13 +522,13 @@ fn average(hops: u64, batch: &Batch<Words>) -> Option<Averages> {
             }
         }
     }
-    // Each entry of a scan is a pointer; all operations share the other hops.
+    // Each entry of a scan is one pointer; the other hops are shared by all operations.
     let point = hops.saturating_sub(entries) as f64 / operations.len() as f64;
     let range = point + entries as f64 / f64::max(scans.into(), 1.0);
     Some(Averages { point, range })
 }
 
-/// The bits in which keys of a subrange differ.
+/// Returns the number of bits in which keys of a subrange differ.
 fn size(start: u64, last: u64) -> u32 {
     u64::BITS - (last - start).leading_zeros()
 }

@@ -18,10 +18,10 @@ pub enum Keys {
     Blocks,
 }
 
-/// Does tasks in the subranges of a module.
+/// The program that executes tasks in the subranges of a module.
 pub(super) struct Tasks {
     pub keys: Keys,
-    /// Whether they come in runs.
+    /// True if tasks arrive in runs.
     pub packed: bool,
 }
 
@@ -65,8 +65,8 @@ impl Tasks {
     }
 }
 
-/// The list of subranges: where each begins, the bits in which its keys may differ, and where its
-/// own list begins, in one word.
+/// The list of a module's subranges. The key is the start of a subrange; the value is one word with
+/// the number of bits in which its keys may differ and the address of its list.
 struct Subranges<L>(SkipList, PhantomData<L>);
 
 impl<L: List> Lists for Subranges<L> {
@@ -74,7 +74,7 @@ impl<L: List> Lists for Subranges<L> {
 
     fn find<M: Meter>(&mut self, module: &mut Module<'_, M>, key: u64) -> Result<Option<L>, Fault> {
         let found = self.0.floor(module, key);
-        // A subrange for which there was no room is not here, though one before it may be.
+        // A subrange that had no room is not in the list, although one before it may be found.
         let is_in = |&(start, word): &(u64, u64)| {
             let differ = u64::BITS - (key ^ start).leading_zeros();
             differ <= (word >> 32) as u32

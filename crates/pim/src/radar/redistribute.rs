@@ -1,8 +1,8 @@
-//! Moving subranges: dividing them among modules, and pulling them to the host.
+//! Moves of subranges: division among modules, and pulling to the host.
 //!
-//! A subrange that is moved is read first, in a round of its own, and stays where it is until the
-//! round that builds its pieces elsewhere. So a pair is in at least one place at any time: if that
-//! round does not begin, all stays as it was. If a module could not build a piece, because it had
+//! A subrange that moves is first read in a separate round, and stays in its module until the round
+//! that builds its pieces elsewhere. So each entry is in at least one place at any time. If the
+//! second round does not begin, nothing changes. If a module cannot build a piece, because it has
 //! no room or has failed, the host takes the piece.
 
 use super::Host;
@@ -20,30 +20,30 @@ use std::collections::HashMap;
 /// The moves of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
-    /// The pieces that modules are to build. By tag, from [`OTHERS`] on.
+    /// The pieces that modules must build, by tag from [`OTHERS`] on.
     built: Vec<Built>,
-    /// The moved subranges in their former state.
+    /// The moved subranges in their old state.
     former: Vec<(u64, Partition)>,
-    /// Copies that were forgotten.
+    /// Copies that were removed.
     copies: Vec<(u64, Vec<Replica>)>,
 }
 
-/// A piece that a module is to build.
+/// A piece that a module must build.
 #[derive(Debug)]
 struct Built {
     start: u64,
     entries: Vec<u64>,
-    /// The module, if it is only a copy.
+    /// The module, if the piece is only a copy.
     copy: Option<usize>,
 }
 
 impl Moving {
-    /// Has a module build a subrange.
+    /// Adds a task that builds a subrange.
     pub fn build(&mut self, start: u64, last: u64, entries: &[u64], words: &mut Vec<u64>) {
         self.build_there(start, last, entries, words, None);
     }
 
-    /// Has a module build a subrange, or, of one that is elsewhere as well, a copy of it.
+    /// Adds a task that builds a subrange, or the copy of a subrange for module `copy`.
     fn build_there(
         &mut self,
         start: u64,
@@ -66,43 +66,44 @@ impl Moving {
         });
     }
 
-    /// The starts of the pieces that modules are to build.
+    /// Returns the starts of the pieces that modules must build.
     pub fn starts(&self) -> impl Iterator<Item = u64> {
         self.built.iter().map(|built| built.start)
     }
 }
 
-/// The next step for a subrange that is read.
+/// The next step for a subrange that has been read.
 #[derive(Debug)]
 enum Then {
-    /// Its pieces go elsewhere.
+    /// The subrange is divided, and its pieces move.
     Divide,
-    /// It becomes a part of this group.
+    /// The subrange becomes a part of this group.
     Merge(usize),
 }
 
-/// Pieces of a former subrange, all without recent requests.
+/// Pieces of a former subrange, none of which had recent requests.
 #[derive(Debug)]
 struct Group {
     start: u64,
     last: u64,
-    /// Where they begin.
+    /// The starts of the pieces.
     pieces: Vec<u64>,
-    /// The entries of those that were read, in order.
+    /// The entries of the pieces that were read, in order.
     entries: Vec<u64>,
-    /// False if one could not be read.
+    /// False if a piece could not be read.
     is_whole: bool,
 }
 
-/// Groups are searched for once in this many batches.
+/// Number of batches between searches for groups.
 const LOOKS: u64 = 8;
-/// The greatest number of groups that are merged at once, and of keys of each.
+/// The greatest number of groups that are merged at once, and of keys of each group.
 const GROUPS_MAX: usize = 64;
 const GROUP_KEYS_MAX: u64 = 1 << 16;
 
 impl<D: Device> Host<D> {
-    /// Divides and pulls the subranges that make modules busy, and merges cold ones; plans the
-    /// tasks that this needs before the operations. Returns whether the subranges have changed.
+    /// Divides and pulls the subranges that make modules busy, merges cold ones, and plans the
+    /// tasks for this, which precede those of the operations. Returns true if subranges have
+    /// changed.
     pub(super) fn redistribute(
         &mut self,
         input: Input<'_, Words>,
@@ -144,7 +145,7 @@ impl<D: Device> Host<D> {
                 }
             });
         }
-        // Reads of divided subranges come first, so tags are their numbers.
+        // Reads of divided subranges come first, so their tags are the subranges' numbers.
         let keys_of = |number: usize| -> Option<Vec<u64>> {
             let entries = runs.get(&(number as u32))?.chunks_exact(2);
             Some(entries.map(|entry| entry[0]).collect())
@@ -183,7 +184,7 @@ impl<D: Device> Host<D> {
         Ok(true)
     }
 
-    /// Reads subranges, each with its next step.
+    /// Reads the subranges from modules. Returns those read with their next steps, and the replies.
     #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
     fn read(
         &mut self,
@@ -210,7 +211,7 @@ impl<D: Device> Host<D> {
         Ok((moved, replied))
     }
 
-    /// Has a module build a subrange.
+    /// Chooses a module for a subrange, and adds the task that builds it.
     fn put(&mut self, start: u64, last: u64, entries: &[u64], inputs: &mut [Vec<u64>]) {
         let module = place(start, self.options.placement, &self.keys, &self.full);
         self.moving.build(start, last, entries, &mut inputs[module]);
@@ -226,13 +227,14 @@ impl<D: Device> Host<D> {
         self.directory.insert(start, partition);
     }
 
-    /// True if a partition had no request for so long that it may be merged, or sent back.
+    /// Returns true if a partition had no request for so long that it may be merged, or returned to
+    /// a module.
     fn is_cold(&self, partition: &Partition) -> bool {
         let cools = self.options.cools;
         cools.is_some_and(|cools| partition.used + cools < self.batches)
     }
 
-    /// Sends cold subranges of the host to modules; returns whether there was one.
+    /// Returns cold subranges of the host to modules. Returns true if there was one.
     fn send_back(&mut self, inputs: &mut [Vec<u64>]) -> bool {
         let host = self.host();
         let copied: Vec<u64> = self.replicas.starts().collect();
@@ -257,7 +259,7 @@ impl<D: Device> Host<D> {
         !cold.is_empty()
     }
 
-    /// Groups that may be merged.
+    /// Returns the groups that may be merged.
     fn cold_groups(&self) -> Vec<Group> {
         if self.options.cools.is_none() || !self.batches.is_multiple_of(LOOKS) {
             return Vec::new();
@@ -270,9 +272,8 @@ impl<D: Device> Host<D> {
             if partition.module == self.host() || bits >= coarsest || !self.is_cold(&partition) {
                 continue;
             }
-            // The next greater of the sizes that are `fanout` times as large as each other: pieces
-            // may lie between these, and of neighbours that are to be merged the smaller come
-            // first.
+            // The group has the next greater of the sizes that differ by the factor `fanout`.
+            // Pieces may have sizes between these. The smaller of two neighbours is merged first.
             let step = self.options.fanout.trailing_zeros();
             let bits = coarsest - (coarsest - bits - 1) / step * step;
             let rest = 1_u64.checked_shl(bits).map_or(u64::MAX, |size| size - 1);
@@ -295,7 +296,7 @@ impl<D: Device> Host<D> {
                 }
             }
         }
-        // Not where others with requests, or smaller ones, lie between.
+        // A group is left out if other subranges, with requests or smaller, lie between its pieces.
         groups.retain(|group| {
             let all = self.directory.count_within(group.start, group.last);
             group.is_whole && group.pieces.len() > 1 && group.pieces.len() == all
@@ -304,7 +305,7 @@ impl<D: Device> Host<D> {
         groups
     }
 
-    /// The host takes a subrange.
+    /// Stores a subrange on the host.
     fn take(&mut self, start: u64, partition: Partition, entries: &[u64]) {
         self.store.insert(start, entries);
         let partition = Partition {
@@ -365,7 +366,8 @@ impl<D: Device> Host<D> {
                 let words = &mut inputs[copy];
                 let moving = &mut self.moving;
                 moving.build_there(start, last, own, words, Some(copy));
-                // It is read at once; only its module knows where its list will be.
+                // The copy is read in this batch. Its list has no known address yet, so the module
+                // must find it.
                 let replica = Replica {
                     module: copy,
                     list: 0,
@@ -375,7 +377,7 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Has modules forget the copies of a subrange, besides the first.
+    /// Removes the copies of a subrange from their modules, except the first.
     pub(super) fn forget_copies(&mut self, start: u64, inputs: &mut [Vec<u64>]) {
         if !self.replicas.has(start) {
             return;
@@ -387,7 +389,8 @@ impl<D: Device> Host<D> {
         self.moving.copies.push((start, copies));
     }
 
-    /// A round was not begun: everything is where it was.
+    /// Undoes the moves after a round that was not begun, because all subranges are still in their
+    /// old places.
     pub(super) fn undo(&mut self) {
         let Moving {
             built,
@@ -404,7 +407,7 @@ impl<D: Device> Host<D> {
         for (start, partition) in former {
             if partition.module != host {
                 self.store.remove_within(start, partition.last);
-                // The part of it that has come to the host.
+                // Pieces of it that were pulled to the host.
                 self.directory.remove_within(start, partition.last);
             } else if let Some(entries) = built.get(&start) {
                 self.store.insert(start, entries);
@@ -418,8 +421,8 @@ impl<D: Device> Host<D> {
         }
     }
 
-    /// Ends the round; `lists` are the lists that modules have built, by tag. The host takes the
-    /// pieces that were not built, as they were before the batch.
+    /// Ends the moves after the round. `lists` are the lists that modules have built, by tag. The
+    /// host takes the pieces that were not built, with their entries from before the batch.
     pub(super) fn settle(&mut self, lists: &HashMap<u32, u32>) {
         let Moving { built, .. } = std::mem::take(&mut self.moving);
         for (number, built) in built.into_iter().enumerate() {
@@ -433,7 +436,7 @@ impl<D: Device> Host<D> {
                     Some(_) => {}
                     None => {
                         self.replicas.remove_from(start, module);
-                        // It may be there in part.
+                        // A part of it may have been built.
                         self.empty.push((module, start));
                     }
                 }
@@ -446,7 +449,7 @@ impl<D: Device> Host<D> {
                 continue;
             }
             if let Some(partition) = self.directory.remove(start) {
-                // It may be there in part.
+                // A part of it may have been built.
                 self.empty.push((partition.module, start));
                 self.full.insert(partition.module);
                 if !built.entries.is_empty() {

@@ -1,12 +1,12 @@
-//! Copies of subranges that have more reads than one module can serve. Not in RADAR's paper, which
-//! has one of each.
+//! Copies of subranges that have more reads than one module can serve. They are not in RADAR's
+//! paper, which stores each subrange once.
 
 use crate::dispatch::directory::{Directory, Place};
 use crate::dispatch::plan::Replica;
 use std::collections::HashMap;
 
-/// The copies of partitions, by their starts. They equal the first until a write: a write makes
-/// modules forget them before.
+/// The copies of partitions, by their starts. They always equal the first, because a batch that
+/// writes the partition removes them beforehand.
 #[derive(Debug, Default)]
 pub(super) struct Replicas(HashMap<u64, Vec<Replica>>);
 
@@ -31,7 +31,7 @@ impl Replicas {
         self.0.remove(&start).unwrap_or_default()
     }
 
-    /// Notes where the list of a copy begins.
+    /// Sets the address of a copy's list.
     pub fn set_list(&mut self, start: u64, module: usize, list: u32) {
         let copies = self.0.get_mut(&start).into_iter().flatten();
         for copy in copies.filter(|copy| copy.module == module) {
@@ -39,7 +39,7 @@ impl Replicas {
         }
     }
 
-    /// Takes the copy out that a module has.
+    /// Removes the copy in a module.
     pub fn remove_from(&mut self, start: u64, module: usize) {
         if let Some(copies) = self.0.get_mut(&start) {
             copies.retain(|copy| copy.module != module);
@@ -49,12 +49,12 @@ impl Replicas {
         }
     }
 
-    /// The module that does the operation of this number on the subrange in a place.
+    /// Returns the module that executes the operation of a number on the subrange in a place.
     pub fn spread(&self, directory: &Directory, place: Place, number: u64) -> usize {
         self.read(directory, place, number).module
     }
 
-    /// The copy that the operation of this number reads of the subrange in a place.
+    /// Returns the copy of the subrange in a place that the operation of a number reads.
     pub fn read(&self, directory: &Directory, place: Place, number: u64) -> Replica {
         let copy = match self.is_empty() {
             true => None,
@@ -63,7 +63,7 @@ impl Replicas {
         copy.unwrap_or_else(|| Replica::first(directory.partition(place)))
     }
 
-    /// The copies in turn; `None` for the first.
+    /// Returns the copies in turn; `None` for the first.
     fn nth(&self, start: u64, number: u64) -> Option<Replica> {
         if self.is_empty() {
             return None;

@@ -6,43 +6,43 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// The cost of moving keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Price {
-    /// Formulas 2 to 5 of the paper, in pointers that are followed: moving a key costs `per_key`
+    /// The cost by formulas 2 to 5 of the paper, in followed pointers: moving a key costs `per_key`
     /// more than reading it.
     Formulas {
-        /// Pointers that are followed while a key is moved.
+        /// Number of pointers that could be followed while a key is moved.
         per_key: f64,
     },
-    /// A key costs this part of an operation: the time for which its two modules transfer it,
-    /// whatever the number of other modules.
+    /// The cost of a key as a part of an operation: the time in which its two modules transfer it,
+    /// independent of the number of other modules.
     Transfer {
-        /// Operations for each key.
+        /// Number of operations per key.
         per_key: f64,
     },
 }
 
-/// The costs of moving a key and of looking at one, which a move has to pay for.
+/// The parameters that decide if a move pays off: costs of moving and reading keys, and the limits
+/// of load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
-    /// Pointers that a point operation follows, on the average.
+    /// Average number of pointers that a point operation follows.
     pub point: f64,
-    /// The same of a range operation.
+    /// Average number of pointers that a range operation follows.
     pub range: f64,
-    /// The part of the operations that are point operations (β).
+    /// Fraction of point operations among all (β).
     pub points: f64,
-    /// Operations that will be done where no subrange is yet.
+    /// Number of operations on keys that have no subrange yet.
     pub coming: u64,
-    /// log2 of the keys of a module.
+    /// Logarithm to base 2 of the number of keys of a module.
     pub height: f64,
-    /// A module is busy above this many times the average load.
+    /// Multiple of the average load above which a module is busy.
     pub tolerance: f64,
-    /// And above this slack.
+    /// Slack above that, in operations.
     pub chance: f64,
     pub price: Price,
 }
 
 impl Costs {
-    /// The cost of taking `keys` keys out of a module and putting them elsewhere, in operations
-    /// (formulas 2 to 5).
+    /// Returns the cost of moving `keys` keys to another module, in operations (formulas 2 to 5).
     fn of_moving(&self, keys: u64) -> f64 {
         let keys = keys as f64;
         match self.price {
@@ -55,55 +55,56 @@ impl Costs {
         }
     }
 
-    /// Modules with more to do than this are busy.
+    /// Returns the load above which a module is busy.
     pub fn much(&self, loads: &[u64]) -> u64 {
         (self.fair(loads) as f64 * self.tolerance + self.chance) as u64
     }
 
-    /// The load of each module if all had the same.
+    /// Returns the fair load: that of each module if all had the same.
     fn fair(&self, loads: &[u64]) -> u64 {
         let total: u64 = loads.iter().sum();
         (total + self.coming).div_ceil(loads.len().max(1) as u64)
     }
 }
 
-/// Into how many parts of the same length subranges are divided.
+/// The rule by which subranges are divided into parts of the same length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Division {
-    /// A power of two.
+    /// Greatest number of parts, a power of two.
     pub fanout: u64,
-    /// The bits in which keys differ of a subrange that cannot be divided.
+    /// Number of bits in which keys differ of a subrange that cannot be divided.
     pub finest: u32,
-    /// Whether a moved subrange is divided at once into parts of a [`SHARE`] of a module's fair
-    /// load, instead of always into `fanout`, and whether a part that is too hot for a module and
-    /// cannot be divided is pulled or copied.
+    /// True if a moved subrange is divided at once until each part has at most a [`SHARE`] of a
+    /// module's fair load, and only parts that are too hot for a module and cannot be divided are
+    /// pulled or copied. False if it is divided once, into `fanout` parts.
     pub goes_on: bool,
-    /// The greatest number of copies of a part that is only read and cannot be divided; 1: none.
+    /// The greatest number of copies of a part that is only read and cannot be divided; 1 means
+    /// none.
     pub copies_max: usize,
 }
 
-/// A subrange as the decision sees it.
+/// A subrange, with the load that the decision needs.
 #[derive(Clone, Debug)]
 pub(super) struct Subrange {
     pub start: u64,
     pub last: u64,
     pub module: usize,
     pub keys: u64,
-    /// The weight of this batch's operations on it.
+    /// The weight of the batch's operations on the subrange.
     pub weight: u64,
-    /// The place and weight of each operation, in ascending order.
+    /// The key and weight of each operation, in ascending order.
     pub wanted: Vec<(u64, u64)>,
-    /// The part of `wanted` that searches for the greatest key at or below another, each of which
-    /// counts for one.
+    /// The keys in `wanted` of operations that search for the greatest key at or below another.
+    /// Each has weight one.
     pub floors: Vec<u64>,
-    /// Whether none of them is a write.
+    /// True if none of the operations is a write.
     pub is_read: bool,
 }
 
 impl Subrange {
-    /// Its keys are known now, in ascending order: a predecessor works where the key is that it
-    /// finds, which may be far below the one that it looks for, and in another part. Those that
-    /// find no key here find it elsewhere.
+    /// Updates the load after the keys were read; `keys` are in ascending order. The work of a
+    /// predecessor is at the key that it finds, which may be far below the given one, and in
+    /// another part. Predecessors that find no key here find one in another subrange.
     fn know(&mut self, keys: &[u64]) {
         let mut floors = self.floors.iter().copied().peekable();
         self.wanted.retain(|&(key, weight)| {
@@ -124,37 +125,37 @@ impl Subrange {
     }
 }
 
-/// The bits in which keys differ.
+/// Returns the number of bits in which keys of a range differ.
 fn bits(start: u64, last: u64) -> u32 {
     u64::BITS - (last - start).leading_zeros()
 }
 
-/// Where a part goes.
+/// The target of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Module(usize),
     Host,
-    /// All of these.
+    /// Copies in all of these modules.
     Modules(Vec<usize>),
 }
 
-/// This many parts make up a module's fair load: modules are filled with them one by one, so the
-/// last may exceed it by its own load.
+/// Number of parts that make up a module's fair load. Modules are filled with parts one by one, so
+/// the last part may exceed the fair load by its own.
 pub(super) const SHARE: u64 = 4;
 
-/// A part of a moved subrange.
+/// A piece of a moved subrange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub start: u64,
     pub last: u64,
-    /// The weight of operations on it.
+    /// The weight of operations on the piece.
     weight: u64,
-    /// Whether some of them may write, where it has no keys.
+    /// True if the operations may include writes, so that the piece is needed even without keys.
     pub is_written: bool,
     pub target: Target,
 }
 
-/// The fair load of modules, and the limit of one.
+/// The fair load of a module, and the load above which it is busy.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     fair: u64,
@@ -170,8 +171,8 @@ impl Limits {
     }
 }
 
-/// Divides a subrange as `division` says; parts that cannot be divided and have more to do than a
-/// module may are to leave it.
+/// Cuts a subrange into pieces by the rule `division`. Pieces that cannot be divided and exceed the
+/// load of a module are marked for the host.
 fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let whole = Piece {
@@ -201,8 +202,8 @@ fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) ->
             pieces.push(piece);
             continue;
         }
-        // A part with most of its load on one key stays hot however it is divided, so it is not
-        // divided if a module can have it.
+        // A part with most of its load on one key stays hot after any division, so it is not
+        // divided if a module can bear it.
         if !is_hot || !is_too_hot && 4 * hottest(wanted) > 3 * piece.weight {
             pieces.push(piece);
         } else {
@@ -212,21 +213,21 @@ fn cut(subrange: &Subrange, division: &Division, limits: Limits, home: usize) ->
     pieces
 }
 
-/// The weight on the most requested key.
+/// Returns the weight on the most requested key.
 fn hottest(wanted: &[(u64, u64)]) -> u64 {
     let keys = wanted.chunk_by(|one, other| one.0 == other.0);
     let weights = keys.map(|of| of.iter().map(|&(_, weight)| weight).sum());
     weights.max().unwrap_or(0)
 }
 
-/// This many parts of a piece, or as many as it has keys, with the requests in each, the last
-/// first.
+/// Divides a piece into `parts` parts, or into as many as it has keys. Returns them with their
+/// requests, the last part first.
 fn parts_of<'w>(
     piece: &Piece,
     wanted: &'w [(u64, u64)],
     parts: u64,
 ) -> Vec<(Piece, &'w [(u64, u64)])> {
-    // The whole key space has no width that is a number.
+    // The number of keys in the whole key space does not fit in 64 bits.
     let keys = 1_u64.checked_shl(bits(piece.start, piece.last));
     let parts = keys.map_or(parts, |keys| keys.min(parts));
     let width = (piece.last - piece.start) / parts;
@@ -247,9 +248,9 @@ fn parts_of<'w>(
     parts.collect()
 }
 
-/// Decides about subranges, each with its load in this batch, from the busiest module down, until
-/// no move is worth its cost. Pieces go to the least loaded idle modules, the one with the greatest
-/// load first. Returns the subranges to divide.
+/// Decides which subranges to divide, given their loads in the batch. Begins with the busiest
+/// module, and continues until no move is worth its cost. Pieces go to the least loaded idle
+/// modules, the piece with the greatest load first. Returns the subranges to divide.
 pub(super) fn decide(
     loads: &[u64],
     subranges: Vec<Subrange>,
@@ -269,7 +270,7 @@ pub(super) fn decide(
         own.sort_by_key(|subrange| Reverse(subrange.weight));
         for subrange in own {
             let before = state.loads[module];
-            // Not even if all its operations went would it be worth it.
+            // The move would not pay off even if all operations of the subrange left the module.
             let cost = costs.of_moving(subrange.keys);
             if before <= limits.much || subrange.weight as f64 <= cost {
                 break;
@@ -278,7 +279,7 @@ pub(super) fn decide(
             let mut after = state.clone();
             after.loads[module] -= subrange.weight;
             assign(&mut after, &mut pieces, &subrange, division, limits);
-            // A subrange without a movable piece stays as it is.
+            // A subrange of which no piece moves stays as it is.
             let stays = |piece: &Piece| piece.target == Target::Module(module);
             let benefit = before.saturating_sub(after.most) as f64;
             if benefit > cost && !pieces.iter().all(stays) {
@@ -290,9 +291,9 @@ pub(super) fn decide(
     moved
 }
 
-/// Chooses the pieces of divided subranges, once their keys are known, and their modules, the piece
-/// with the greatest load first. `keys` returns the keys of a number, `None` for one that stays.
-/// Returns pieces by number. `loads` are the loads of modules, before and after.
+/// Chooses the pieces of divided subranges and their modules once the keys are known, the piece
+/// with the greatest load first. `keys` returns the keys of a subrange by its number, or `None` if
+/// it stays. Returns the pieces by number. `loads` are the loads of modules, which are updated.
 pub(super) fn place(
     loads: &mut [u64],
     mut moved: Vec<Subrange>,
@@ -331,10 +332,11 @@ pub(super) fn place(
 #[derive(Clone, Debug)]
 struct After {
     loads: Vec<u64>,
-    /// The load of building, in keys and one more for each piece. Without it all pieces without
-    /// requests in this batch, which take as long to build as others, would go to one module.
+    /// Load of building pieces, in keys plus one for each piece. Without it, all pieces without
+    /// requests in this batch would go to one module, although they take as long to build as
+    /// others.
     building: Vec<u64>,
-    /// The greatest load of those that the move changes, without that of a part that is divided
+    /// The greatest load of the modules that the move changes, without parts that will be divided
     /// again.
     most: u64,
 }
@@ -349,7 +351,7 @@ impl After {
     }
 }
 
-/// Chooses where pieces go of a subrange that is nowhere.
+/// Chooses the modules for pieces of a subrange, whose load has been taken from its module.
 fn assign(
     state: &mut After,
     pieces: &mut [Piece],
@@ -358,9 +360,9 @@ fn assign(
     limits: Limits,
 ) {
     let (module, fair) = (subrange.module, limits.fair);
-    // A part that is divided once a batch is divided again in the next, until it can be pulled:
-    // "until it cannot be further split" (section IV-B). If a part had to be cool at once, a single
-    // hot place would stay where it is for ever.
+    // If subranges are divided once per batch, a hot part is divided again in the next batch, until
+    // it can be pulled: "until it cannot be further split" (section IV-B). If each part had to be
+    // cool at once, a single hot key would stay in its module forever.
     let is_divided_on = |piece: &Piece| {
         !division.goes_on && piece.weight > limits.much && piece.target != Target::Host
     };
@@ -370,7 +372,7 @@ fn assign(
         most,
     } = state;
     *most = loads[module];
-    // How many keys each has is not known before they are read.
+    // The number of keys of each piece is an estimate until they are read.
     let keys = 1 + subrange.keys / pieces.len().max(1) as u64;
     let mut idle: BinaryHeap<Reverse<(u64, usize)>> = (0..loads.len())
         .filter(|&other| loads[other] < fair && other != module)
@@ -382,7 +384,7 @@ fn assign(
         let piece = &mut pieces[piece];
         let is_on = is_divided_on(piece);
         let copies = match piece.target {
-            // The host has time, but a part that is only read need not come to it.
+            // The host could take it, but a part that is only read can be copied instead.
             Target::Host if subrange.is_read && division.copies_max > 1 => {
                 let needed = piece.weight.div_ceil(fair.max(1)) as usize;
                 if needed > division.copies_max {
@@ -427,7 +429,8 @@ fn assign(
 mod tests {
     use super::*;
 
-    /// By the figures of the paper's machine: about one operation for each 24 keys.
+    /// Returns the costs by the figures of the paper's machine: about one operation for each 24
+    /// keys.
     fn costs() -> Costs {
         Costs {
             point: 25.0,
@@ -450,8 +453,8 @@ mod tests {
 
     #[test]
     fn moving_costs_what_is_derived_from_the_paper() {
-        // Reference: break-even of 10.7 thousand operations for 244,140 keys, 668 for 15,258, 7 for
-        // 119.
+        // Reference: the break-even is at 10.7 thousand operations for 244,140 keys, 668 for
+        // 15,258, and 7 for 119.
         for (keys, operations) in [
             (244_140, 10_700.0),
             (15_258, 668.0),
@@ -464,7 +467,7 @@ mod tests {
         }
     }
 
-    /// A subrange of 64 keys of the key space, with operations on some.
+    /// Returns a subrange of 64 numbers of the key space, with operations on some of them.
     fn subrange(start: u64, module: usize, keys: u64, wanted: &[(u64, u64)]) -> Subrange {
         Subrange {
             start,
@@ -478,7 +481,7 @@ mod tests {
         }
     }
 
-    /// A divided subrange, by its start, and its pieces.
+    /// Returns a divided subrange, by its start, and its pieces.
     fn divided(
         loads: &mut [u64],
         subranges: Vec<Subrange>,
@@ -543,8 +546,8 @@ mod tests {
         assert_eq!(loads, [3, 0, 0]);
     }
 
-    /// A key that is hot by itself is as hot wherever its part goes: by the paper it takes a batch
-    /// for each division, and one in which it is pulled.
+    /// A single hot key makes its part hot in any module. By the paper it takes one batch for each
+    /// division, and one more to pull the key.
     #[test]
     fn a_hot_key_in_a_large_subrange_comes_out_of_it() {
         let hot = |is_read| Subrange {
@@ -581,7 +584,7 @@ mod tests {
         let of_host: Vec<u64> = of_host.map(|piece| piece.start).collect();
         assert_eq!((of_host, moves[&0].len()), (vec![20], 7));
         assert_eq!(after.iter().sum::<u64>(), 50);
-        // Keys of pieces follow each other, none missing.
+        // The pieces cover the keys without gaps.
         let mut next = 0;
         for piece in &moves[&0] {
             assert_eq!(piece.start, next);
@@ -599,7 +602,7 @@ mod tests {
         assert!(after.iter().max() < Some(&600), "{after:?}");
     }
 
-    /// There are keys at 3 and at 60 only, so all searches between find the first of them.
+    /// The only keys are 3 and 60, so all searches between them find 3.
     #[test]
     fn predecessors_work_where_they_find_something() {
         let floors: Vec<u64> = (0..1000).map(|number| 4 + number % 56).collect();
@@ -617,14 +620,14 @@ mod tests {
             1000
         );
         assert_eq!(hot.wanted[1000], (60, 1));
-        // One that is below all keys finds nothing here, but others do.
+        // A search below all keys finds nothing here, but others do.
         let mut hot = subrange(0, 0, 2, &[(2, 1), (2, 5)]);
         hot.floors = vec![2];
         hot.know(&[3, 60]);
         assert_eq!((hot.wanted, hot.weight), (vec![(2, 5)], 5));
     }
 
-    /// The fair load does not depend on how many of the moved subranges come from one module.
+    /// The fair load does not depend on the number of moved subranges that come from one module.
     #[test]
     fn much_that_comes_from_one_module_is_spread_over_all_others() {
         let hot = |start| {
@@ -659,7 +662,7 @@ mod tests {
         assert_eq!((placed, loads), (vec![Vec::new()], [4000, 10, 10, 10]));
     }
 
-    /// A part can have any load from a half on, depending on its operations.
+    /// A part can have any load from half of a share on, depending on its operations.
     #[test]
     fn what_is_a_little_too_hot_is_divided_into_few() {
         let division = Division {
@@ -680,8 +683,8 @@ mod tests {
         };
         assert_eq!(widths(&even), [16; 4]);
         assert_eq!(widths(&even[..20]), [64]);
-        // A key that is as hot as a part may be, and more, stays with others; all of a half that is
-        // as hot does not.
+        // A key that is as hot as a part may be, or hotter, stays with others. A half that is as
+        // hot is divided.
         assert_eq!(widths(&[(3, 1), (5, 90)]), [64]);
         assert_eq!(
             widths(&(0..30).map(|key| (key, 2)).collect::<Vec<_>>()).len(),

@@ -15,7 +15,7 @@ impl Store {
         self.subranges.insert(start, pairs.collect());
     }
 
-    /// Takes a subrange out: its keys and values, one after the other.
+    /// Removes a subrange, and returns its keys and values, alternating.
     pub fn remove(&mut self, start: u64) -> Vec<u64> {
         let entries = self.subranges.remove(&start).unwrap_or_default();
         entries
@@ -24,24 +24,25 @@ impl Store {
             .collect()
     }
 
-    /// Takes those out that begin within a range.
+    /// Removes the subranges that begin within a range.
     pub fn remove_within(&mut self, start: u64, last: u64) {
         self.subranges
             .retain(|&other, _| other < start || other > last);
     }
 
-    /// The levels of the tree of the subrange that begins at `start`, of nodes of eight keys.
+    /// Returns the number of levels of the tree of the subrange that begins at `start`, if nodes
+    /// have eight keys.
     pub fn levels(&self, start: u64) -> u64 {
         let keys = self.subranges.get(&start).map_or(0, BTreeMap::len);
         1 + u64::from(keys.max(1).ilog2()) / 3
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.subranges.values().map(BTreeMap::len).sum()
     }
 
-    /// Does a task of the subrange that begins at `start`, as a module would.
+    /// Executes a task on the subrange that begins at `start`, as a module would.
     pub fn run(&mut self, start: u64, task: &Task<'_>, tag: u32, output: &mut Vec<u64>) {
         let Some(entries) = self.subranges.get_mut(&start) else {
             return Answer::Nothing.encode(tag, output);

@@ -1,6 +1,6 @@
-//! Hash tables in the bank of a module, from a key to where its node is.
+//! Hash tables in the bank of a module, from a key to the address of its node.
 //!
-//! Open addressing with linear probing, as the rivals' published programs have it. A slot is a
+//! They use open addressing with linear probing, as the rivals' published programs do. A slot is a
 //! word:
 //!
 //! ```text
@@ -8,33 +8,33 @@
 //! ```
 //!
 //! The first word of a node is its key, and the next its value. A node is copied only if the half
-//! of the hash agrees, so a key that is there takes about two copies, and one that is not about
-//! one.
+//! of the hash agrees. So a present key takes about two copies, and an absent one about one.
 
 use crate::device::{Fault, Meter, Module};
 use crate::structures::hash::mix;
 
-/// The words of a table's header: where the slots are, how many there are, and how many are in use.
-/// The processor keeps them.
+/// Number of words of a table's header: the address of the slots, their number, and the number in
+/// use. The processor keeps the header.
 pub(crate) const HEADER_WORDS: usize = 3;
-/// A table has no fewer slots than that.
+/// Least number of slots of a table.
 const SLOTS_MIN: u64 = 8;
-/// The instructions for each slot that a search looks at. *Assumed*.
+/// Number of instructions for each slot that a search reads. *Assumed*.
 const INSTRUCTIONS_PER_SLOT: u64 = 12;
 
-/// A table, by its header.
+/// A hash table, by the address of its header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     at: u32,
 }
 
-/// The half of a key's hash that its slot has, and that says where it should be.
+/// Returns the half of a key's hash that its slot stores. It also determines the slot where the key
+/// belongs.
 fn tag(key: u64) -> u64 {
     mix(key) >> 32
 }
 
 impl Table {
-    /// The table whose header is here; a header of zeros is an empty table.
+    /// Returns the table with its header at this address. A header of zeros is an empty table.
     pub const fn at(at: u32) -> Table {
         Table { at }
     }
@@ -44,19 +44,19 @@ impl Table {
         (header[0] as u32, header[1], header[2])
     }
 
-    /// How many keys are in it, and how many slots it has.
+    /// Returns the number of keys and the number of slots.
     pub fn size<M: Meter>(self, module: &Module<'_, M>) -> (u64, u64) {
         let (_, slots, count) = self.header(module);
         (count, slots)
     }
 
-    /// Where the node of a key is. Constant on the average.
+    /// Returns the address of a key's node. Takes constant time on average.
     pub fn find<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
         let (_, node) = self.search(module, key)?;
         Some(node)
     }
 
-    /// The slot of a key, and where its node is.
+    /// Returns the slot of a key, and the address of its node.
     fn search<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<(u64, u32)> {
         let (slots, capacity, count) = self.header(module);
         if count == 0 {
@@ -81,11 +81,11 @@ impl Table {
         }
     }
 
-    /// Makes room for this many keys more, so that adding them cannot fail. A table that is three
-    /// quarters full is copied into one of twice the size.
+    /// Makes room for `more` keys, so that adding them cannot fail. A table that is three quarters
+    /// full is copied into one of twice the size.
     ///
     /// # Errors
-    /// The bank has no room; then all is as it was.
+    /// `Full` if the bank has no room. Nothing changes.
     pub fn reserve<M: Meter>(self, module: &mut Module<'_, M>, more: u64) -> Result<(), Fault> {
         let (slots, capacity, count) = self.header(module);
         let wanted = ((count + more) * 4).div_ceil(3) + 1;
@@ -107,7 +107,7 @@ impl Table {
         Ok(())
     }
 
-    /// Gives the slots back.
+    /// Frees the slots.
     pub fn free<M: Meter>(self, module: &mut Module<'_, M>) {
         let (slots, capacity, _) = self.header(module);
         if capacity > 0 {
@@ -116,10 +116,11 @@ impl Table {
         module.write(self.at, &[0; HEADER_WORDS]);
     }
 
-    /// Notes where the node of a key is, of which there must be a slot for it; twice is once.
+    /// Sets the address of a key's node, which must contain the key. A second call for a key
+    /// replaces the address.
     ///
     /// # Errors
-    /// The bank has no room, and none was [reserved](Table::reserve).
+    /// `Full` if the bank has no room, and none was [reserved](Table::reserve).
     pub fn put<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -138,7 +139,7 @@ impl Table {
         Ok(())
     }
 
-    /// Writes a word into the first slot that is free for it.
+    /// Writes a word into the first free slot from where it belongs.
     fn place<M: Meter>(self, module: &mut Module<'_, M>, word: u64) {
         let (slots, capacity, _) = self.header(module);
         let mut slot = word >> 32 & (capacity - 1);
@@ -149,8 +150,8 @@ impl Table {
         module.write(slots + slot as u32, &[word]);
     }
 
-    /// Forgets a key, and answers where its node is. Those behind it move up, so that no slot is
-    /// wasted.
+    /// Removes a key, and returns the address of its node. The slots after it move up, so that no
+    /// slot is wasted.
     pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u32> {
         let (mut hole, node) = self.search(module, key)?;
         let (slots, capacity, count) = self.header(module);
@@ -163,7 +164,7 @@ impl Table {
                 break;
             }
             let home = word >> 32 & (capacity - 1);
-            // It may move to the hole unless that is before its home.
+            // A key may move to the hole unless that is before the slot where it belongs.
             let distance = |from: u64| slot.wrapping_sub(from) & (capacity - 1);
             if distance(home) >= distance(hole) {
                 module.write(slots + hole as u32, &[word]);
@@ -214,7 +215,7 @@ mod tests {
                         match table.put(module, key, node) {
                             Ok(()) => _ = map.insert(key, node),
                             Err(fault) => {
-                                // All is as it was.
+                                // The table has not changed.
                                 module.free(node, 2);
                                 assert!(matches!(fault, Fault::Full(_)));
                                 output.push(map.len() as u64);

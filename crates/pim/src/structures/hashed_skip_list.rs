@@ -1,5 +1,5 @@
-//! A skip list with a hash table of its towers beside it, by which single keys are found, as the
-//! rivals' published programs have it.
+//! A skip list with a hash table of its towers, which finds single keys, as in the rivals'
+//! published programs.
 //!
 //! ```text
 //! first tower of the list 8 | header of the table 24
@@ -10,7 +10,8 @@ use crate::structures::hash_table::{self, Table};
 use crate::structures::list::{Entry, List};
 use crate::structures::skip_list::{self, SkipList};
 
-/// A list and its table, by the words that name both. The processor keeps these.
+/// A list and its table, by the address of the words that point to both. The processor keeps these
+/// words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HashedSkipList {
     head: u32,
@@ -47,7 +48,7 @@ impl List for HashedSkipList {
 
     fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64> {
         let tower = self.table().find(module, key)?;
-        // The value has come with the key.
+        // The value was copied with the key.
         Some(module.peek(tower + 1, 1)[0])
     }
 
@@ -57,7 +58,7 @@ impl List for HashedSkipList {
         key: u64,
         value: u64,
     ) -> Result<Option<u64>, Fault> {
-        // A key that is there needs no more room.
+        // A key that is present needs no more room.
         if let Err(full) = self.table().reserve(module, 1)
             && self.table().find(module, key).is_none()
         {

@@ -5,26 +5,26 @@ use crate::device::{Fault, Meter, Module};
 /// A key and its value.
 pub type Entry = (u64, u64);
 
-/// An ordered list of keys in the bank of a module, by where it begins, which stays the same as
-/// long as the list is there.
+/// An ordered list of keys in the bank of a module, by its start address, which does not change
+/// while the list exists.
 pub trait List: Copy {
-    /// An empty list.
+    /// Creates an empty list.
     ///
     /// # Errors
-    /// The bank has no room for it.
+    /// `Full` if the bank has no room for it.
     fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault>;
 
-    /// The list that begins here.
+    /// Returns the list that begins at this address.
     fn at(head: u32) -> Self;
 
-    /// Where it begins.
+    /// Returns the start address.
     fn head(self) -> u32;
 
-    /// The list that the module's root names; an empty one, which it names from then on, if there
-    /// is none.
+    /// Returns the list to which the module's root points. If there is none, creates an empty list
+    /// and sets the root.
     ///
     /// # Errors
-    /// As [`new`](List::new).
+    /// As for [`new`](List::new).
     fn of_root<M: Meter>(module: &mut Module<'_, M>) -> Result<Self, Fault> {
         let list = match module.root() {
             0 => Self::new(module)?,
@@ -34,18 +34,19 @@ pub trait List: Copy {
         Ok(list)
     }
 
-    /// Prefetches the memory that searches for keys in lists, by their starts, will read: for all
-    /// of them at once, so that the waits overlap. It changes nothing, not even `module`'s counts.
-    /// It does nothing where keys lie in single pieces anyway.
+    /// Prefetches the memory that searches for keys in lists will read, given pairs of a list's
+    /// start and a key. All searches are prefetched together, so that the waits overlap. Neither
+    /// the lists nor `module`'s counts change. Does nothing for lists where each key is a separate
+    /// piece of memory.
     fn fetch<M: Meter>(_: &Module<'_, M>, _wanted: &mut Vec<(u32, u64)>) {}
 
-    /// The value of a key.
+    /// Returns the value of a key.
     fn get<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
 
-    /// Sets the value of a key, and answers the old one.
+    /// Sets the value of a key, and returns the old one.
     ///
     /// # Errors
-    /// The bank has no room; then nothing was done.
+    /// `Full` if the bank has no room. Nothing changes.
     fn insert<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -54,10 +55,10 @@ pub trait List: Copy {
     ) -> Result<Option<u64>, Fault>;
 
     /// Sets the value of a key if it holds `previous`, where `None` stands for an absent key; a
-    /// `value` of `None` removes the key. Answers the value before.
+    /// `value` of `None` removes the key. Returns the old value.
     ///
     /// # Errors
-    /// As [`insert`](List::insert).
+    /// As for [`insert`](List::insert).
     fn update<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -75,14 +76,13 @@ pub trait List: Copy {
         Ok(before)
     }
 
-    /// Removes a key and answers its value.
+    /// Removes a key and returns its value.
     fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<u64>;
 
-    /// The greatest key at or below `key`.
+    /// Returns the greatest key at or below `key`.
     fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Option<Entry>;
 
-    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers
-    /// true.
+    /// Passes the entries from `from` on to `each`, in ascending order, as long as it returns true.
     fn walk<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -93,14 +93,14 @@ pub trait List: Copy {
     /// Appends entries in ascending order to an empty list, without searching.
     ///
     /// # Errors
-    /// The bank has no room. The earlier entries are in the list.
+    /// `Full` if the bank has no room. The earlier entries are in the list.
     fn build<M: Meter>(
         self,
         module: &mut Module<'_, M>,
         entries: impl IntoIterator<Item = Entry>,
     ) -> Result<(), Fault>;
 
-    /// Gives all memory back, also that of its beginning.
+    /// Frees all memory, including that of the start.
     fn free<M: Meter>(self, module: &mut Module<'_, M>);
 }
 
@@ -116,14 +116,14 @@ pub(crate) mod testing {
 
     /// The additional operations of lists with heights.
     pub(crate) trait Liftable: List {
-        /// Gives a key a height, and answers whether it is there and has it; `None` if lists have
+        /// Sets the height of a key. Returns true if the key is present, and `None` if lists have
         /// no heights.
         fn lift<M: Meter>(self, _: &mut Module<'_, M>, _: u64, _: usize) -> Option<bool> {
             None
         }
     }
 
-    /// Runs something in one module.
+    /// Runs a test in one module.
     fn within<L: Liftable + 'static>(
         work: impl Fn(&mut dyn FnMut(&str, u64, u64) -> Vec<u64>) + Send + Sync + 'static,
     ) {
@@ -188,7 +188,7 @@ pub(crate) mod testing {
                 let mut map = BTreeMap::new();
                 let some = |value: Option<u64>| value.into_iter().collect::<Vec<_>>();
                 for step in 0..[500, 500, 2000, 20_000][seed as usize % 4] {
-                    // Both ends of the key space as well.
+                    // Keys include both ends of the key space.
                     let key = match random.random_range(0..keys) {
                         0 => u64::MAX,
                         1 => 0,

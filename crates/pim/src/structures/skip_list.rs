@@ -1,64 +1,64 @@
 //! Skip lists in the bank of a module.
 //!
-//! A key and all its levels are one node, a *tower* (RADAR, section IV-A), so that a search that
-//! meets a key high up has its value at hand:
+//! A key and all its levels are one node, a *tower* (RADAR, section IV-A). So a search that finds a
+//! key at a high level has its value, too:
 //!
 //! ```text
 //! key 8 | value 8 | height 4, next at level 0 4 | next at levels 1 and 2, 4 each | ...
 //! ```
 //!
-//! Heights follow from the keys, each level with half as many towers as the one below; the same
-//! keys make the same list, after any changes. A caller with better knowledge can set another
-//! height ([`SkipList::set_height`]); the *room* is the number of levels for which a tower has
-//! place, which may be more than its height. A list begins with a tower of full height that has no
-//! key, and ends with null pointers.
+//! Heights follow from the keys. Each level has half as many towers as the one below. The same keys
+//! make the same list, after any changes. A caller that knows better can set another height
+//! ([`SkipList::set_height`]). The *room* of a tower is the number of levels for which it has
+//! space, which may exceed its height. A list begins with a tower of full height that has no key,
+//! and ends with null pointers.
 
 use crate::device::{Fault, Meter, Module};
 use crate::structures::hash::mix;
 use crate::structures::list::{Entry, List};
 use std::cmp::Ordering;
 
-/// Towers are no higher.
+/// Greatest height of a tower.
 pub const HEIGHT_MAX: usize = 20;
-/// The instructions for each key that a search looks at: the address, the copy, a comparison of 64
-/// bits. *Assumed*.
+/// Number of instructions for each key that a search reads: the address, the copy, a comparison of
+/// 64 bits. *Assumed*.
 pub(crate) const INSTRUCTIONS_PER_KEY: u64 = 24;
-/// Key, value, and height with the first pointer: the first copy of a tower.
+/// Number of words of the first copy of a tower: key, value, and height with the first pointer.
 const HEAD_WORDS: usize = 3;
-/// The word with the height.
+/// Index of the word with the height.
 const SHAPE: u32 = 2;
 
-/// The number of words of a tower.
+/// Returns the number of words of a tower.
 const fn words(height: usize) -> usize {
     HEAD_WORDS + height / 2
 }
 
-/// The bytes of the tower of a key.
+/// Returns the number of bytes of a key's tower.
 pub(crate) fn bytes(key: u64) -> u64 {
     words(height(key)) as u64 * 8
 }
 
-/// How high the tower of a key is, unless it was given another height.
+/// Returns the height of a key's tower, unless another height was set.
 pub(crate) fn height(key: u64) -> usize {
     let zeros = mix(key).trailing_zeros() as usize;
     (zeros + 1).min(HEIGHT_MAX)
 }
 
-/// The word of a tower that has its height, its room and no pointer yet.
+/// Returns the word of a tower with its height and room, and no pointer yet.
 const fn shape(height: usize, room: usize) -> u64 {
     height as u64 | (room as u64) << 16
 }
 
-/// The target of a search in a list. A word is a key by itself; for longer keys, a tower has a
+/// The target of a search in a list. A word is a complete key. For longer keys, a tower stores one
 /// word, and its value leads to the rest.
 pub trait Sought: Copy {
-    /// The word that its tower has.
+    /// Returns the word that the key's tower stores.
     fn word(&self) -> u64;
 
-    /// How high its tower is.
+    /// Returns the height of the key's tower.
     fn height(&self) -> usize;
 
-    /// How the key of a tower compares with it.
+    /// Compares the key of a tower with the searched key.
     fn order<M: Meter>(&self, module: &mut Module<'_, M>, word: u64, value: u64) -> Ordering;
 }
 
@@ -76,53 +76,53 @@ impl Sought for u64 {
     }
 }
 
-/// A skip list, by its first tower.
+/// A skip list, by the address of its first tower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkipList {
     head: u32,
 }
 
-/// The towers in front of a key, one for each level.
+/// The towers before a key, one for each level.
 type Path = [u32; HEIGHT_MAX];
 
 /// The result of a search for a key.
 struct Found {
-    /// Its tower.
+    /// The tower of the key, if it is present.
     at: Option<u32>,
     path: Path,
 }
 
 impl SkipList {
-    /// An empty list.
+    /// Creates an empty list.
     ///
     /// # Errors
-    /// The bank has no room for its first tower.
+    /// `Full` if the bank has no room for its first tower.
     pub fn new<M: Meter>(module: &mut Module<'_, M>) -> Result<SkipList, Fault> {
         let head = module.allocate(words(HEIGHT_MAX))?;
         module.write(head + SHAPE, &[shape(HEIGHT_MAX, HEIGHT_MAX)]);
         Ok(SkipList { head })
     }
 
-    /// The list that begins with this tower.
+    /// Returns the list that begins with the tower at this address.
     pub const fn at(head: u32) -> SkipList {
         SkipList { head }
     }
 
-    /// Its first tower.
+    /// Returns the address of the first tower.
     pub const fn head(self) -> u32 {
         self.head
     }
 
-    /// The value of a key. O(log n) copies.
+    /// Returns the value of a key. Takes O(log n) copies.
     pub fn get<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
         let at = self.search(module, key, true).at?;
         Some(module.peek(at + 1, 1)[0])
     }
 
-    /// Sets the value of a key, and answers the old one.
+    /// Sets the value of a key, and returns the old one.
     ///
     /// # Errors
-    /// The bank has no room; then nothing was done.
+    /// `Full` if the bank has no room. Nothing changes.
     pub fn insert<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -136,7 +136,7 @@ impl SkipList {
     /// levels, at least 1 and at most [`HEIGHT_MAX`].
     ///
     /// # Errors
-    /// As [`insert`](SkipList::insert).
+    /// As for [`insert`](SkipList::insert).
     pub fn insert_with_height<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -148,8 +148,8 @@ impl SkipList {
         Ok(before)
     }
 
-    /// As [`insert_with_height`](SkipList::insert_with_height); also answers where the key's tower
-    /// is.
+    /// Sets the value of a key as [`insert_with_height`](SkipList::insert_with_height) does, and
+    /// also returns the address of the key's tower.
     pub(crate) fn place<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -176,13 +176,13 @@ impl SkipList {
         Ok((at, None))
     }
 
-    /// Sets the number of levels of a key's tower, at least 1 and at most [`HEIGHT_MAX`]; false if
-    /// the key is absent. One search, and a link for each level that is added or removed; a tower
-    /// without place for its levels is copied, and linked at all levels. Source: RADAR, section
-    /// V-A.
+    /// Sets the number of levels of a key's tower, at least 1 and at most [`HEIGHT_MAX`]. Returns
+    /// false if the key is absent. Takes one search, and a link for each level that is added or
+    /// removed. A tower without space for its levels is copied, and linked at all levels. Source:
+    /// RADAR, section V-A.
     ///
     /// # Errors
-    /// The bank has no room for the new tower; then nothing was done.
+    /// `Full` if the bank has no room for the new tower. Nothing changes.
     pub fn set_height<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -201,7 +201,7 @@ impl SkipList {
             tower[..2].copy_from_slice(module.peek(at, 2));
             tower[2] = shape(height, height);
             for (level, &left) in path.iter().enumerate().take(height) {
-                // Above its old height, the next tower is that of the tower before it.
+                // Above the old height, the next tower is that after the tower before it.
                 let from = if level < before { at } else { left };
                 let behind = next(module, from, level);
                 pack(&mut tower, level, behind);
@@ -227,7 +227,7 @@ impl SkipList {
         Ok(true)
     }
 
-    /// Removes a key and answers its value.
+    /// Removes a key and returns its value.
     pub fn remove<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<u64> {
         let Found { at, path } = self.search(module, key, false);
         let at = at?;
@@ -241,15 +241,14 @@ impl SkipList {
         Some(value)
     }
 
-    /// The greatest key at or below `key`.
+    /// Returns the greatest key at or below `key`.
     pub fn floor<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought) -> Option<Entry> {
         let Found { at, path } = self.search(module, key, true);
         let at = at.unwrap_or(path[0]);
         (at != self.head).then(|| entry(module, at))
     }
 
-    /// Gives the entries from `from` on to `each`, in ascending order, as long as that answers
-    /// true.
+    /// Passes the entries from `from` on to `each`, in ascending order, as long as it returns true.
     pub fn walk<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -276,7 +275,7 @@ impl SkipList {
     /// section IV-B.
     ///
     /// # Errors
-    /// The bank has no room. The earlier entries are in the list.
+    /// `Full` if the bank has no room. The earlier entries are in the list.
     pub fn build<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -314,8 +313,8 @@ impl SkipList {
         entries
     }
 
-    /// Goes from the highest level down to a key, or to the last tower before it. With `early`, a
-    /// key that is met is enough, and the path is not complete.
+    /// Searches from the highest level down for a key, or the last tower before it. With `early`,
+    /// the search ends when the key is found, and the path is then incomplete.
     fn search<M: Meter>(self, module: &mut Module<'_, M>, key: impl Sought, early: bool) -> Found {
         let mut found = Found {
             at: None,
@@ -323,7 +322,7 @@ impl SkipList {
         };
         // The processor keeps the first tower.
         let mut at = self.head;
-        // A tower that was looked at a level higher need not be looked at again.
+        // The tower that ended the search one level higher, which need not be compared again.
         let mut greater = 0;
         for level in (0..HEIGHT_MAX).rev() {
             loop {
@@ -346,7 +345,7 @@ impl SkipList {
                     break;
                 }
                 module.hop();
-                // The pointers of the towers on the way; the lowest has come with the key.
+                // The pointers of a passed tower are copied. The lowest was copied with the key.
                 let (height, _) = height_and_room(module, candidate);
                 if height > 1 {
                     module.read(candidate + HEAD_WORDS as u32, words(height) - HEAD_WORDS);
@@ -415,7 +414,7 @@ impl List for SkipList {
     }
 }
 
-/// The number of levels of a tower, and its room, from a tower whose head was copied.
+/// Returns the number of levels of a tower, and its room, from a tower whose head was copied.
 fn height_and_room<M: Meter>(module: &Module<'_, M>, at: u32) -> (usize, usize) {
     let word = module.peek(at + SHAPE, 1)[0];
     (usize::from(word as u16), usize::from((word >> 16) as u16))
@@ -428,13 +427,13 @@ fn look_at<'m, M: Meter>(module: &'m mut Module<'_, M>, at: u32) -> &'m [u64] {
     module.read(at, HEAD_WORDS)
 }
 
-/// The entry of a tower that was looked at.
+/// Returns the entry of a tower whose beginning was copied.
 fn entry<M: Meter>(module: &Module<'_, M>, at: u32) -> Entry {
     let words = module.peek(at, 2);
     (words[0], words[1])
 }
 
-/// The next tower at a level, from a tower whose pointers were copied.
+/// Returns the next tower at a level, from a tower whose pointers were copied.
 fn next<M: Meter>(module: &Module<'_, M>, at: u32, level: usize) -> u32 {
     let (word, shift) = place(level);
     (module.peek(at + word as u32, 1)[0] >> shift) as u32
@@ -454,7 +453,7 @@ fn pack(tower: &mut [u64], level: usize, next: u32) {
     tower[word] |= u64::from(next) << shift;
 }
 
-/// The word of a level's pointer, and where in it that begins.
+/// Returns the word that contains a level's pointer, and the bit where the pointer begins.
 const fn place(level: usize) -> (usize, u32) {
     (
         HEAD_WORDS - 1 + level.div_ceil(2),
@@ -488,7 +487,7 @@ mod tests {
         crate::structures::list::testing::does_what_a_map_does::<SkipList>();
     }
 
-    /// Builds a list of this many keys and searches each; counts the average cost.
+    /// A program that builds a list of this many keys, searches each, and counts the average cost.
     struct Searches(u64);
 
     impl Program for Searches {
@@ -520,7 +519,7 @@ mod tests {
 
     #[test]
     fn searches_take_what_is_published_of_towers() {
-        // Keys that are looked at, and pointers that are followed (reference: derived for RADAR's
+        // Keys that are compared, and pointers that are followed (reference: derived for RADAR's
         // lists).
         for (count, looks, hops) in [(64, 8.7, 5.0), (2_048, 22.0, 11.0), (15_258, 30.0, 14.0)] {
             let mut model = Model::new(1, Preset::UpmemMeasured.parameters());
@@ -539,8 +538,8 @@ mod tests {
             let mean = |all: u64, before: u64| (all - before) as f64 / count as f64;
             let looked = mean(work.compares, built.compares);
             let hopped = mean(work.hops, built.hops);
-            // Keys that are met high up save two looks. A search that comes down to the same tower,
-            // which was too great a level higher, does not look at it again, which saves a third.
+            // Keys found at high levels save two comparisons. A search that reaches the same tower
+            // one level lower does not compare it again, which saves a third.
             assert!((looks * 0.6..looks).contains(&looked), "{count}: {looked}");
             assert!(
                 (hops * 0.7..hops * 1.1).contains(&hopped),

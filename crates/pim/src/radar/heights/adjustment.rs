@@ -5,30 +5,30 @@ use crate::structures::skip_list;
 use nearfield_hardware::Time;
 use std::collections::HashMap;
 
-/// The number of heights of a module that are changed at once if the idle time of modules is
+/// Number of heights of a module that are changed in a batch if the idle time of modules is
 /// unknown.
 const AT_ONCE: u64 = 64;
 
-/// The heights that modules have been told, and those still to be told.
+/// The heights that were sent to modules, and those still to be sent.
 ///
-/// The host assumes that modules have the told heights. A module that had no room, or has failed,
-/// has left its list as it was; that affects only the time of searches.
+/// The host assumes that modules have the heights that were sent. A module that had no room, or
+/// failed, has not changed its list; that affects only the time of searches.
 #[derive(Debug, Default)]
 pub struct Adjustment {
-    /// Of subranges that have another height than their first key says.
+    /// Heights of subranges that differ from the height of their first key.
     heights: HashMap<u64, usize>,
-    /// For each module its subranges and their target heights, those that deviate least first.
+    /// Subranges of each module with their target heights, those that deviate least first.
     wanted: Vec<Vec<(u64, usize)>>,
 }
 
 impl Adjustment {
-    /// How high the tower of a subrange is.
+    /// Returns the height of a subrange's tower.
     pub fn height(&self, start: u64) -> usize {
         let told = self.heights.get(&start).copied();
         told.unwrap_or_else(|| skip_list::height(start))
     }
 
-    /// A subrange is rebuilt.
+    /// Resets the height of a subrange that is rebuilt.
     pub fn forget(&mut self, start: u64) {
         self.heights.remove(&start);
     }
@@ -38,8 +38,7 @@ impl Adjustment {
         self.heights.retain(|&start, _| is_there(start));
     }
 
-    /// From now on, modules are to have these heights of these subranges, and nothing else that
-    /// they were to have.
+    /// Sets the target heights of subranges, and drops all earlier targets.
     pub fn want(&mut self, modules: usize, targets: impl IntoIterator<Item = (usize, u64, usize)>) {
         self.wanted = vec![Vec::new(); modules];
         for (module, start, height) in targets {
@@ -56,8 +55,8 @@ impl Adjustment {
         self.wanted = wanted;
     }
 
-    /// Takes the heights that deviate most, at most `budget` of each module: module, subrange and
-    /// height. From then on they count as told.
+    /// Takes the target heights that deviate most, at most `budget` of each module, as module,
+    /// subrange and height. They count as sent.
     pub fn take(&mut self, budget: u64) -> Vec<(usize, u64, usize)> {
         let mut taken = Vec::new();
         for (module, own) in self.wanted.iter_mut().enumerate() {
@@ -77,14 +76,15 @@ impl Adjustment {
     }
 }
 
-/// The time of a task in the last round: the time of modules over the number of tasks of the
-/// fullest.
+/// Returns the time of a task in the last round: the time of modules divided by the number of tasks
+/// of the fullest one.
 pub fn per_task(worked: Time, most: u64) -> Time {
     Time::from_picoseconds(worked.as_picoseconds() / most.max(1))
 }
 
-/// How many heights of a module are changed in a batch: as many as it could while no module works,
-/// each as long as two tasks. A device that says nothing of times changes a fixed number.
+/// Returns the number of heights of a module that are changed in a batch: as many as fit in the
+/// idle time of modules, at the time of two tasks each. It is fixed for a device that does not
+/// report times.
 pub fn budget(idle: Time, per_task: Time) -> u64 {
     match per_task.as_picoseconds() {
         0 => AT_ONCE,
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(adjustment.height(a), 1);
         assert_eq!(adjustment.take(9), [(0, a, 3), (0, starts[4], 2)]);
         assert_eq!(adjustment.take(9), []);
-        // A right height needs no change, and a rebuilt subrange has the height of its key.
+        // A correct height needs no change, and a rebuilt subrange has the height of its key.
         adjustment.forget(b);
         adjustment.want(2, [(0, a, 3), (0, b, 5), (1, d, 1)]);
         assert_eq!(adjustment.take(9), [(0, b, 5), (1, d, 1)]);

@@ -1,5 +1,4 @@
-//! The number of a module's subranges that can be found from each level on. Source: RADAR, section
-//! V-A.
+//! The capacities of the levels of a module's list of subranges. Source: RADAR, section V-A.
 
 /// The remaining capacity of the levels of a module's list of subranges.
 #[derive(Debug)]
@@ -8,8 +7,9 @@ pub struct Room {
 }
 
 impl Room {
-    /// The capacity for this many subranges and classes: level l has room for a quarter more than a
-    /// skip list has there, that is, 1.25 · 2^-(l+1) of all; the lowest for all.
+    /// Creates the capacities for this many subranges and classes. Level l has room for a quarter
+    /// more towers than a skip list has there, that is, for 1.25 · 2^-(l+1) of all; the lowest
+    /// level has room for all.
     pub fn new(subranges: u64, classes: usize) -> Room {
         let level = |level: usize| match level {
             0 => u64::MAX,
@@ -20,9 +20,9 @@ impl Room {
         }
     }
 
-    /// The class with the greatest of these scores, one for each class; if that is full, the one
-    /// with the second greatest; if that is full as well, the highest below it that is not. Takes a
-    /// place there.
+    /// Chooses a class by scores, one for each class, and takes a place in it. It is the class with
+    /// the greatest score or, if that is full, with the second greatest. If both are full, it is
+    /// the highest class below that has room.
     pub fn choose(&mut self, scores: &[f32]) -> usize {
         let classes = self.levels.len().min(scores.len());
         let best = |except: Option<usize>| {
@@ -52,7 +52,7 @@ mod tests {
         let mut room = Room::new(16, 4);
         let scores = [0.1, 0.2, 0.4, 0.3];
         let chosen: Vec<usize> = (0..12).map(|_| room.choose(&scores)).collect();
-        // Once both are full, level 1 and then level 0.
+        // Once both are full, level 1 and then level 0 are chosen.
         assert_eq!(chosen, [2, 2, 2, 3, 3, 1, 1, 1, 1, 1, 0, 0]);
     }
 

@@ -1,4 +1,4 @@
-//! From the demand of batches to heights.
+//! The classifier, which derives heights from the demand of batches.
 
 use super::Window;
 use super::adjustment::{Adjustment, budget, per_task};
@@ -18,28 +18,28 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Learns how hot subranges are, and says how high they are to be. It keeps about 200 bytes for
-/// each subrange; a batch of n tasks about m subranges takes O(n + m log m), and the end of a
-/// window O(s) more for s subranges in all.
+/// The classifier of subranges. It learns how hot subranges are, and sets their heights. It stores
+/// about 200 bytes for each subrange. A batch of n tasks on m subranges takes O(n + m log m), and
+/// the end of a window O(s) more for s subranges in all.
 #[derive(Debug)]
 pub struct Classifier {
     window: Window,
-    /// `None` once it is gone.
+    /// The trainer; `None` after it has ended.
     trainer: Option<Trainer>,
     history: History,
     adjustment: Adjustment,
-    /// Batches so far.
+    /// Number of batches so far.
     batch: u64,
     curve: Option<Curve>,
     classes: usize,
-    /// How hot subranges were on the average in the last batch.
+    /// Average hotness of subranges in the last batch.
     mean: f64,
-    /// How hot the samples of the window so far are.
+    /// Hotness of the samples of the window so far.
     hotness: Vec<u32>,
-    /// The subranges whose classes are being predicted, and the prediction if it is known.
+    /// The subranges whose classes are being predicted, and the prediction once it is known.
     asked: Option<Vec<Requested>>,
     closed: Option<Closed>,
-    /// The number of jobs given to the trainer that are not known to be done.
+    /// Number of jobs given to the trainer whose results have not arrived.
     given: u64,
     timeline: Timeline,
     stage: Stage,
@@ -47,20 +47,20 @@ pub struct Classifier {
     waited: Duration,
 }
 
-/// Where a batch is.
+/// The progress of a batch.
 #[derive(Debug)]
 struct Stage {
-    /// When it was begun, and its round was, and when that was over.
+    /// The times at which the batch began, its round began, and the round ended.
     begun: Instant,
     sent: Instant,
     answered: Instant,
-    /// The same by the device.
+    /// Readings of the device at the beginning of the batch and of its round.
     at_begin: Reading,
     at_round: Reading,
-    /// The idle time of all modules in the last batch, and the time of a task in its round.
+    /// Idle time of all modules in the last batch, and the time of a task in its round.
     idle: Time,
     per_task: Time,
-    /// The tasks of the fullest module, and the number of heights that it changes.
+    /// Number of tasks of the fullest module, and of heights of the module with most changes.
     most_tasks: u64,
     most_heights: u64,
 }
@@ -101,14 +101,14 @@ impl Classifier {
         }
     }
 
-    /// A batch is begun.
+    /// Records the beginning of a batch.
     pub fn begin(&mut self, counters: &Counters) {
         self.stage.begun = Instant::now();
         self.stage.at_begin = Reading::of(counters);
     }
 
-    /// Call this before a batch is sent, with its tasks by partition and its new partitions. Makes
-    /// modules change heights before the batch, and gives the trainer its samples.
+    /// Prepares a batch before it is sent, given its tasks by partition and its new partitions.
+    /// Adds tasks that change heights before the batch, and gives the trainer its samples.
     pub fn before_round(
         &mut self,
         tasks: impl Iterator<Item = Place>,
@@ -148,12 +148,12 @@ impl Classifier {
         self.stage.at_round = Reading::of(counters);
     }
 
-    /// The round is over.
+    /// Records the end of the round.
     pub fn after_round(&mut self) {
         self.stage.answered = Instant::now();
     }
 
-    /// A batch is over.
+    /// Records the end of a batch.
     pub fn end(&mut self, counters: &Counters) {
         let now = Reading::of(counters);
         let (stage, line, batch) = (&mut self.stage, &mut self.timeline, self.batch);
@@ -174,7 +174,7 @@ impl Classifier {
         }
     }
 
-    /// The final report, once the trainer has done its jobs.
+    /// Waits until the trainer has done its jobs, and returns the report.
     pub fn report(&mut self) -> Report {
         while self.given > 0 && self.wait() {}
         Report {
@@ -185,7 +185,7 @@ impl Classifier {
         }
     }
 
-    /// Waits for the trainer's next result; false if it is gone.
+    /// Waits for the trainer's next result. Returns false if the trainer has ended.
     fn wait(&mut self) -> bool {
         let begin = Instant::now();
         let done = self.trainer.as_ref().and_then(Trainer::wait);
@@ -216,7 +216,7 @@ impl Classifier {
         }
     }
 
-    /// If a window is over, waits for its end, and decides which heights are to change.
+    /// Waits for the predictions if a window has ended, and decides which heights will change.
     fn conclude(&mut self, directory: &Directory, modules: usize) {
         if self.asked.is_none() {
             return;
@@ -246,7 +246,7 @@ impl Classifier {
             .map(|subrange| subrange.start)
             .zip(scores)
             .collect();
-        // The hottest get the places that they are to have.
+        // The hottest subranges choose first, so that they get their places.
         asked.sort_by_key(|subrange| Reverse(subrange.hotness));
         let mut targets: HashMap<u64, usize> = HashMap::new();
         for subrange in &asked {
@@ -260,7 +260,7 @@ impl Classifier {
         let all = directory.iter().filter_map(|(start, partition)| {
             let height = match targets.get(&start) {
                 Some(height) => *height,
-                // Asked for, but not in the sample.
+                // It had requests, but is not in the sample.
                 None if self.history.is_recent(start, self.batch) => return None,
                 None => skip_list::height(start).min(self.classes),
             };
@@ -269,7 +269,7 @@ impl Classifier {
         self.adjustment.want(modules, all);
     }
 
-    /// Has modules change heights, as many as they have time for.
+    /// Adds tasks that change heights, as many as modules have time for.
     fn adjust(&mut self, directory: &Directory, inputs: &mut [Vec<u64>]) {
         let budget = budget(self.stage.idle, self.stage.per_task);
         let mut told = vec![0; inputs.len()];
@@ -287,7 +287,7 @@ impl Classifier {
         self.stage.most_heights = told.into_iter().max().unwrap_or(0);
     }
 
-    /// Gives the trainer the samples of a batch with these requested subranges.
+    /// Samples the requested subranges of a batch, and gives the samples to the trainer.
     fn learn(&mut self, requested: &[Requested], directory: &Directory, modules: usize) {
         let batch = self.batch;
         let sampled = sample(requested, self.window.samples, batch);
@@ -302,8 +302,7 @@ impl Classifier {
             },
             ..Job::default()
         };
-        // Before the first batch there are no features to predict from, and no thresholds of
-        // hotness.
+        // At the first batch there are no features to predict from, and no thresholds of hotness.
         if let Some(curve) = &self.curve {
             job.scale.thresholds = curve.thresholds(self.classes);
             let samples = sampled.iter().map(|subrange| Sample {
@@ -347,7 +346,7 @@ impl Classifier {
     }
 }
 
-/// How many classes there are: as many as a skip list of the subranges of a module has levels.
+/// Returns the number of classes: the number of levels of a skip list of a module's subranges.
 fn classes(directory: &Directory, modules: usize) -> usize {
     let each = directory.len().div_ceil(modules.max(1)).max(1);
     (each.next_power_of_two().trailing_zeros() as usize).clamp(2, HEIGHT_MAX)

@@ -1,11 +1,11 @@
 //! The features of a subrange in a batch, and their encoding for models.
 
-/// Batches that a model looks back.
+/// Number of past batches that a model uses.
 pub const STEPS: usize = 4;
-/// Hexadecimal digits of a batch's features.
+/// Number of hexadecimal digits of a batch's features.
 pub const INPUTS: usize = HOTNESS + 1 + 1 + LIFETIME + KEYS;
-/// Digits of each number: enough for a batch of 16 million operations, for 65 thousand windows and
-/// for a million keys.
+/// Numbers of digits of each feature: enough for a batch of 16 million operations, for 65 thousand
+/// windows and for a million keys.
 const HOTNESS: usize = 6;
 const LIFETIME: usize = 4;
 const KEYS: usize = 5;
@@ -15,13 +15,13 @@ const KEYS: usize = 5;
 pub struct Features {
     /// The number of requests.
     pub hotness: u32,
-    /// Whether the subrange that ends where it begins had requests as well.
+    /// True if the left neighbour had requests, too.
     pub is_left: bool,
-    /// Whether the subrange that begins where it ends had requests as well.
+    /// True if the right neighbour had requests, too.
     pub is_right: bool,
-    /// Windows since the last earlier request; `u32::MAX` if there was none.
+    /// Number of windows since the last earlier request; `u32::MAX` if there was none.
     pub lifetime: u32,
-    /// Its keys.
+    /// Number of keys.
     pub keys: u64,
 }
 
@@ -29,9 +29,9 @@ pub struct Features {
 pub type Sequence = [Features; STEPS];
 
 impl Features {
-    /// The hexadecimal digits of all numbers, one behind the other, as parts of 1: hotness 6, flags
-    /// of the left and the right neighbour 1 each, lifetime 4, keys 5. A number with more digits is
-    /// all F.
+    /// Returns the hexadecimal digits of all numbers, one after the other, each divided by 15:
+    /// hotness 6, flags of the left and the right neighbour 1 each, lifetime 4, keys 5. A number
+    /// with more digits becomes all F.
     ///
     /// ```
     /// use nearfield_pim::radar::heights::Features;

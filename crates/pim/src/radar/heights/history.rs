@@ -4,28 +4,28 @@ use super::features::{Features, STEPS, Sequence};
 use crate::structures::hash::mix;
 use std::collections::HashMap;
 
-/// A subrange that a batch asks for.
+/// A subrange with requests in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
-    /// Its first key and its last.
+    /// First and last key of the subrange.
     pub start: u64,
     pub last: u64,
-    /// The keys that it had before the batch.
+    /// Number of keys before the batch.
     pub keys: u64,
     /// The number of requests.
     pub hotness: u32,
 }
 
-/// The history of each subrange: its features in the last batches that have requested it.
+/// The history of each subrange: its features in the last batches with requests for it.
 #[derive(Debug)]
 pub struct History {
-    /// Batches of a window.
+    /// Number of batches of a window.
     window: u64,
     records: HashMap<u64, Record>,
 }
 
-/// In place n the last of the batches n, n + [`STEPS`] and so on with a request for the subrange,
-/// and its features then.
+/// A ring of batches with requests for a subrange, and its features in them. Place n holds the last
+/// of the batches n, n + [`STEPS`] and so on.
 type Record = [Option<(u64, Features)>; STEPS];
 
 impl History {
@@ -36,8 +36,8 @@ impl History {
         }
     }
 
-    /// The features of a subrange in the batches before `batch`. `keys` is its number of keys, for
-    /// a subrange without history.
+    /// Returns the features of a subrange in the batches before `batch`. `keys` is its number of
+    /// keys, for a subrange without history.
     pub fn before(&self, start: u64, batch: u64, keys: u64) -> Sequence {
         let record = self.records.get(&start).copied().unwrap_or_default();
         let known = || record.iter().flatten();
@@ -67,13 +67,15 @@ impl History {
         sequence
     }
 
-    /// The number of windows since the last request, in a batch without one.
+    /// Returns the number of windows between a batch without requests and the last request before
+    /// it.
     fn lifetime(&self, record: &Record, batch: u64) -> u32 {
         let window = |batch: u64| (batch / self.window) as u32;
         let known = || record.iter().flatten();
         let earlier = known().filter(|(then, _)| *then < batch);
         let later = known().filter(|(then, _)| *then > batch);
-        // The oldest later batch with features replaces it.
+        // The record of an earlier request may be overwritten. Then the lifetime follows from the
+        // oldest later batch.
         match later.min_by_key(|(then, _)| then) {
             Some((_, features)) if features.lifetime == u32::MAX => u32::MAX,
             Some((then, features)) => {
@@ -86,7 +88,7 @@ impl History {
         }
     }
 
-    /// Records the requests of a batch, in the order of keys.
+    /// Records the requests of a batch, which are in the order of keys.
     pub fn note(&mut self, batch: u64, requested: &[Requested]) {
         for (number, subrange) in requested.iter().enumerate() {
             let left = number.checked_sub(1).and_then(|left| requested.get(left));
@@ -107,7 +109,7 @@ impl History {
         }
     }
 
-    /// True if a subrange had a request in one of the last [`STEPS`] batches up to `batch`.
+    /// Returns true if a subrange had a request in one of the last [`STEPS`] batches up to `batch`.
     pub fn is_recent(&self, start: u64, batch: u64) -> bool {
         let record = self.records.get(&start);
         let known = record.into_iter().flatten().flatten();
@@ -116,13 +118,13 @@ impl History {
             .any(|(then, _)| then + STEPS as u64 > batch)
     }
 
-    /// Forgets subranges that no longer exist.
+    /// Drops subranges that no longer exist.
     pub fn retain(&mut self, is_there: impl Fn(u64) -> bool) {
         self.records.retain(|&start, _| is_there(start));
     }
 }
 
-/// At most `count` of a batch's requests, chosen by their hashes, in their order.
+/// Returns at most `count` of a batch's requests, chosen by their hashes, in order.
 pub fn sample(requested: &[Requested], count: usize, batch: u64) -> Vec<Requested> {
     let mut chosen = requested.to_vec();
     if count < chosen.len() {
@@ -165,7 +167,7 @@ mod tests {
             [0, 10, 30].map(neighbours),
             [(false, true), (true, false), (false, false)]
         );
-        // Windows of two batches: batch 3 is in the second.
+        // Windows have two batches, so batch 3 is in the second.
         let lifetimes = |start, batch| history.before(start, batch, 1).map(|step| step.lifetime);
         assert_eq!(lifetimes(10, 4), [u32::MAX, 0, 1, 1]);
         assert_eq!(lifetimes(30, 8), [2, 2, 3, 3]);

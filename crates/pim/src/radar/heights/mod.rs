@@ -1,7 +1,7 @@
 //! Heights of subranges in the lists of modules, by their hotness. Source: RADAR, section V.
 //!
-//! A module finds a subrange by a skip list (L2). The higher a tower, the fewer towers a search
-//! passes on the way to it. So hot subranges are raised, and cold ones are lowered. Hotness is
+//! A module finds a subrange by a skip list (L2). The higher the tower of a subrange, the fewer
+//! other towers a search passes. So hot subranges are raised, and cold ones are lowered. Hotness is
 //! predicted:
 //!
 //! ```text
@@ -13,21 +13,20 @@
 //!
 //! - *Features* of each subrange in the last [`STEPS`] batches are kept ([`Features`]).
 //! - In each batch some of the requested subranges are *sampled*: their features before the batch,
-//!   and their class in it by thresholds of hotness. The predictor learns from them on a thread of
-//!   its own while modules work. It gets the samples before the round begins.
+//!   and their class in it by thresholds of hotness. The predictor learns from them on a separate
+//!   thread while modules work. It gets the samples before the round begins.
 //! - At the end of a *window* of several batches the thread fits new thresholds, and predicts the
 //!   classes of the sampled subranges of its last batch. The first batch of the next window waits
 //!   for them.
 //! - A class is a level. Its number of subranges in a module is limited by the room of the level.
-//!   Heights change where they deviate most, in each batch as many as modules could change in their
-//!   idle time.
+//!   The heights that deviate most change first, in each batch as many as modules could change in
+//!   their idle time.
 //!
 //! Deviations from the paper: heights are changed in the round of the batch, before its tasks, and
-//! so take time of the modules, because a launch of their own during the host's work would take
-//! longer. A subrange without requests in the last batches goes back to the height of its first
-//! key. It is not lowered further, because a search among cold subranges would have to pass all of
-//! them. Subranges of the host have no height. Labels are of one batch, features of those before
-//! it.
+//! so take time of the modules. A separate launch during the host's work would take longer. A
+//! subrange without requests in the last batches returns to the height of its first key. It is not
+//! lowered further, because a search among cold subranges would have to pass all of them. Subranges
+//! of the host have no height. Labels are from one batch, features from those before it.
 
 mod adjustment;
 mod capacities;
@@ -48,17 +47,17 @@ pub(super) use classifier::Classifier;
 /// The rule that sets the heights of subranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Heights {
-    /// By their first keys, at random.
+    /// Random heights, given by the subranges' first keys.
     #[default]
     None,
-    /// By the predictions of [`LastWindow`].
+    /// Heights predicted by [`LastWindow`].
     LastWindow(Window),
-    /// By the predictions of [`Share`].
+    /// Heights predicted by [`Share`].
     Share(Window),
 }
 
 impl Heights {
-    /// The classifier of this rule, if any.
+    /// Returns the classifier of this rule, if any.
     pub(super) fn classifier(self) -> Option<Classifier> {
         match self {
             Heights::None => None,
@@ -68,17 +67,18 @@ impl Heights {
     }
 }
 
-/// How much is learnt from, and how often classes are predicted.
+/// The parameters of learning: the number of samples, and the time between predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// How many subranges of a batch are sampled, at most. The paper's figure, 8 thousand, is where
-    /// its training still fits into the time of modules.
+    /// Greatest number of subranges of a batch that are sampled. The paper's figure, 8 thousand, is
+    /// the greatest for which its training fits into the time of modules.
     pub samples: usize,
-    /// Batches of a window, each of which is trained with once. The paper finds no gain above 4.
+    /// Number of batches of a window. Each batch is used once for training. The paper finds no gain
+    /// above 4.
     pub batches: u64,
-    /// Whether classes are those of [`LastWindow`] or [`Share`] where these were right more often
-    /// in the window than the predictor. An insufficiently trained model predicts that all is cold,
-    /// and a list without levels is slow. Not in the paper.
+    /// True if the classes of [`LastWindow`] or [`Share`] are used when these were right more often
+    /// in the window than the predictor. An insufficiently trained model predicts that all
+    /// subranges are cold, and a list without levels is slow. Not in the paper.
     pub falls_back: bool,
 }
 

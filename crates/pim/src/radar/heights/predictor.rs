@@ -6,35 +6,35 @@ use super::thresholds::class;
 /// The features of a subrange before a batch, and its class in that batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its features in the batches before.
+    /// The features in the batches before.
     pub sequence: Sequence,
-    /// Its class in this one.
+    /// The class in this batch.
     pub label: usize,
 }
 
-/// The present meaning of classes.
+/// The current meaning of classes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scale {
-    /// How many there are, at most [`HEIGHT_MAX`](crate::structures::skip_list::HEIGHT_MAX).
+    /// Number of classes, at most [`HEIGHT_MAX`](crate::structures::skip_list::HEIGHT_MAX).
     pub classes: usize,
-    /// How hot a subrange is in a batch that is of class 1, 2 and so on.
+    /// Least hotness in a batch of a subrange of class 1, 2 and so on.
     pub thresholds: Vec<f64>,
-    /// How hot subranges are on the average.
+    /// Average hotness of subranges.
     pub mean: f64,
 }
 
-/// Says from the last batches which class subranges will be of in those to come. It is used by one
-/// thread, that of the trainer.
+/// A predictor of the classes of subranges in coming batches, from the last ones. One thread uses
+/// it, that of the trainer.
 pub trait Predictor: Send {
-    /// Learns from samples of a batch: an epoch.
+    /// Learns from the samples of a batch, in one epoch.
     fn train(&mut self, samples: &[Sample], scale: &Scale);
 
-    /// For each of some subranges a score for each class, the greater the likelier, one subrange
-    /// after the other.
+    /// Returns a score for each class of each subrange, one subrange after the other. A greater
+    /// score means a likelier class.
     fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32>;
 }
 
-/// The class with the greatest score, the lowest of these if several have it.
+/// Returns the class with the greatest score; of equal ones, the lowest class.
 pub fn best(scores: &[f32]) -> usize {
     let mut best = 0;
     for (class, score) in scores.iter().enumerate() {
@@ -45,18 +45,18 @@ pub fn best(scores: &[f32]) -> usize {
     best
 }
 
-/// Scores that fall with the distance from a class.
+/// Returns scores that decrease with the distance from a class.
 fn near(class: usize, classes: usize) -> impl Iterator<Item = f32> {
     (0..classes).map(move |other| -(other.abs_diff(class) as f32))
 }
 
-/// How hot a subrange was on the average.
+/// Returns the average hotness of a subrange.
 fn mean(sequence: &Sequence) -> f64 {
     let sum: u64 = sequence.iter().map(|step| u64::from(step.hotness)).sum();
     sum as f64 / STEPS as f64
 }
 
-/// Predicts for each subrange its average class in the last batches.
+/// A predictor of the class of a subrange's average hotness in the last batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastWindow;
 
@@ -73,8 +73,8 @@ impl Predictor for LastWindow {
     }
 }
 
-/// Predicts the best height of a skip list whose keys are requested as often as in the last batch:
-/// log2 of the frequency, in parts of the average.
+/// A predictor of the best height in a skip list whose keys are requested as often as in the last
+/// batch: log2 of the frequency relative to the average.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share;
 
@@ -84,7 +84,7 @@ impl Predictor for Share {
     fn scores(&mut self, sequences: &[Sequence], scale: &Scale) -> Vec<f32> {
         let class = |last: &Features| {
             let share = f64::from(last.hotness) / scale.mean;
-            // No request: the lowest class, as log2 of zero.
+            // Without requests the class is the lowest, because of log2 of zero.
             (share.log2().round().max(0.0) as usize).min(scale.classes.saturating_sub(1))
         };
         sequences

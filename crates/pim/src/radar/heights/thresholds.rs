@@ -1,25 +1,26 @@
 //! The thresholds of hotness for classes. Source: RADAR, section V-A (adaptive data labeling).
 //!
 //! The classes of requested subranges should be as large as levels of a skip list: each half as
-//! large as that below. Instead of sorting all subranges, some are sorted, and a curve is fitted to
-//! the hotness by rank; the threshold of a class is the curve's value at its last rank. By Zipf's
-//! law the logarithm of the hotness is a line over that of the rank, so a parabola fits closely.
+//! large as the one below. Instead of sorting all subranges, a sample is sorted, and a curve is
+//! fitted to the hotness by rank. The threshold of a class is the curve's value at its last rank.
+//! By Zipf's law the logarithm of the hotness is linear in that of the rank, so a parabola fits
+//! closely.
 
-/// A step of log2 of the rank, within which ranks are taken together.
+/// Width of a step in log2 of the rank. The ranks within a step are averaged.
 const STEP: f64 = 0.25;
 
-/// The parabola `ln(1 + hotness) = a + b u + c u²`, where `u` is how often the rank's part of all
-/// is to be doubled to be all of them.
+/// The parabola `ln(1 + hotness) = a + b u + c u²`, where `u` is log2 of the number of subranges
+/// divided by the rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve([f64; 3]);
 
 impl Curve {
-    /// The parabola that is nearest to how hot some subranges are, in any order, and, with the same
-    /// weight, to the `former` one if there is one. `None` if there are no subranges.
+    /// Fits a parabola to the hotness of subranges, given in any order, and with the same weight to
+    /// the `former` parabola if there is one. Returns `None` if there are no subranges.
     pub fn fit(mut hotness: Vec<u32>, former: Option<&Curve>) -> Option<Curve> {
         hotness.sort_unstable_by(|one, other| other.cmp(one));
         let count = hotness.len() as f64;
-        // The sums of u, of ln(1 + hotness), and how many, of each step.
+        // The sums of u and of ln(1 + hotness), and the count, for each step.
         let mut steps: Vec<(f64, f64, f64)> = Vec::new();
         for (rank, &hot) in hotness.iter().enumerate() {
             let u = -((rank + 1) as f64 / count).log2();
@@ -32,7 +33,7 @@ impl Curve {
             sums.1 += f64::from(hot).ln_1p();
             sums.2 += 1.0;
         }
-        // A few ranks make no parabola by themselves: where they do not decide, it is flat.
+        // A few ranks do not determine a parabola; undetermined coefficients are zero.
         let mut equations = Equations::default();
         let full = steps.iter().filter(|sums| sums.2 > 0.0);
         for &(u, logarithm, count) in full {
@@ -50,7 +51,7 @@ impl Curve {
         a + b * u + c * u * u
     }
 
-    /// The thresholds of classes 1 and up, none below that before it.
+    /// Returns the thresholds of classes 1 and up, which never decrease.
     pub fn thresholds(&self, classes: usize) -> Vec<f64> {
         let values = (1..classes).map(|class| self.at(class as f64).exp() - 1.0);
         let mut most = 0.0_f64;
@@ -62,7 +63,8 @@ impl Curve {
     }
 }
 
-/// The class of a subrange with this many requests: the number of thresholds that it reaches.
+/// Returns the class of a subrange with this many requests: the number of thresholds that it
+/// reaches.
 pub fn class(hotness: f64, thresholds: &[f64]) -> usize {
     thresholds.partition_point(|&threshold| threshold <= hotness)
 }
@@ -88,7 +90,8 @@ impl Equations {
         }
     }
 
-    /// By elimination with the greatest pivot; a coefficient about which nothing is said is zero.
+    /// Solves the equations by elimination with the greatest pivot. An undetermined coefficient is
+    /// zero.
     fn solve(&self) -> [f64; 3] {
         let mut rows = [[0.0; 4]; 3];
         for (number, row) in rows.iter_mut().enumerate() {
@@ -130,7 +133,7 @@ impl Equations {
 mod tests {
     use super::*;
 
-    /// The hotness of `count` subranges by Zipf's law.
+    /// Returns the hotness of `count` subranges that follow Zipf's law.
     fn zipf(count: usize, exponent: f64) -> Vec<u32> {
         let hot = |rank: usize| 1e6 * (rank as f64).powf(-exponent);
         (1..=count).map(|rank| hot(rank) as u32).collect()

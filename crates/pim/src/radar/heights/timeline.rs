@@ -5,84 +5,85 @@ use nearfield_hardware::Time;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The number of kept spans and figures, the last ones.
+/// Number of the latest spans and accuracies that are kept.
 const KEPT: usize = 1 << 14;
 
 /// A phase of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// The host looks operations up, and plans.
+    /// The host looks up the partitions of operations, and plans.
     Prepare,
-    /// Data go to modules.
+    /// Data are transferred to modules.
     Scatter,
-    /// Modules are started, and found to be done.
+    /// Modules are started, and their end is detected.
     Launch,
     /// Modules work.
     Modules,
-    /// Data come back.
+    /// Data are transferred back.
     Gather,
-    /// The host merges answers.
+    /// The host merges results.
     Merge,
     /// A model is trained.
     Train,
     /// Thresholds are fitted and classes predicted.
     Predict,
-    /// Modules change heights, a part of their work. The time is estimated as that of two tasks of
-    /// the round before for each height of the module with most of them.
+    /// Modules change heights, as a part of their work. The time is estimated: two tasks of the
+    /// round before for each height of the module with most of them.
     Adjust,
 }
 
-/// By which clock.
+/// The clock of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clock {
-    /// That of the modelled device.
+    /// The clock of the modelled device.
     Modelled,
-    /// That on the wall. Of rounds it has [`Phase::Modules`] as a whole.
+    /// The real clock. Rounds are measured as a whole, as [`Phase::Modules`].
     Measured,
 }
 
-/// Something that was done, in nanoseconds from when the index was made.
+/// The time of a phase of a batch, in nanoseconds since the index was created.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
     /// The number of the observed batch.
     pub batch: u64,
     /// The phase.
     pub phase: Phase,
-    /// By which clock; spans of two are not to be compared.
+    /// The clock. Spans of different clocks cannot be compared.
     pub clock: Clock,
-    /// From when.
+    /// Start of the span.
     pub from_ns: f64,
-    /// Until when.
+    /// End of the span.
     pub to_ns: f64,
 }
 
-/// Of how many of the sampled subranges of a batch the class was known before it.
+/// The accuracy of predictions: of how many sampled subranges of a batch the class was predicted
+/// correctly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accuracy {
     /// The batch.
     pub batch: u64,
-    /// How many were sampled.
+    /// Number of sampled subranges.
     pub samples: usize,
-    /// By the predictor, before it learnt from them.
+    /// Number predicted correctly by the predictor, before it learnt from them.
     pub predictor: usize,
-    /// By [`LastWindow`](super::LastWindow).
+    /// Number predicted correctly by [`LastWindow`](super::LastWindow).
     pub last_window: usize,
-    /// By [`Share`](super::Share).
+    /// Number predicted correctly by [`Share`](super::Share).
     pub share: usize,
 }
 
 /// A report on heights so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// How well each of the last batches was predicted, in their order.
+    /// Accuracies of the last batches, in order.
     pub accuracy: Vec<Accuracy>,
     /// The spans of the last batches.
     pub spans: Vec<Span>,
-    /// The number of heights that modules were told to change.
+    /// Number of height changes that were sent to modules.
     pub adjusted: u64,
-    /// How long batches have waited for the model.
+    /// Time that batches waited for the model.
     pub waited: Duration,
-    /// False once the predictor has panicked; heights stay as they are from then on.
+    /// False after the predictor has panicked; heights then do not change any more.
     pub is_learning: bool,
 }
 
@@ -107,7 +108,7 @@ impl Reading {
         }
     }
 
-    /// How long modules have worked, and how long none has.
+    /// Returns the time that modules worked, and the time that none worked, since another reading.
     pub fn since(&self, before: &Reading) -> (Time, Time) {
         let idle =
             |reading: &Reading| reading.scatter + reading.launch + reading.gather + reading.host;
@@ -160,8 +161,8 @@ impl Timeline {
         });
     }
 
-    /// Records the device's work between two readings, in these phases of the host and of a round,
-    /// in which modules have begun with `adjusting`.
+    /// Records the device's work between two readings: a phase of the host, and those of a round,
+    /// in which modules changed heights for the time `adjusting` first.
     pub fn modelled(
         &mut self,
         batch: u64,

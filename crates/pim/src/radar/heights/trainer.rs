@@ -1,8 +1,8 @@
-//! Learning while modules work.
+//! The thread that learns while modules work.
 //!
-//! A thread has the predictor. It gets the samples of a batch before the round begins. The index
-//! waits for it only when it needs a result, at the end of a window. The thread does its jobs in
-//! order, so its results depend only on the jobs, not on timing.
+//! The thread owns the predictor. It receives the samples of a batch before the round begins. The
+//! index waits for it only when it needs a result, at the end of a window. The thread executes its
+//! jobs in order, so its results depend only on the jobs, not on timing.
 
 use super::features::Sequence;
 use super::predictor::{LastWindow, Predictor, Sample, Scale, Share, best};
@@ -28,14 +28,14 @@ pub struct Job {
 pub struct Close {
     /// Subranges whose classes are requested.
     pub sequences: Vec<Sequence>,
-    /// How hot the samples of the window are.
+    /// Hotness of the samples of the window.
     pub hotness: Vec<u32>,
     /// The thresholds so far.
     pub former: Option<Curve>,
-    /// How many classes there are from now on, and how hot subranges are on the average.
+    /// Number of classes of the next window, and the average hotness of subranges.
     pub classes: usize,
     pub mean: f64,
-    /// Whether a predictor that was right more often replaces this one.
+    /// True if a predictor that was right more often replaces this one.
     pub falls_back: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Close {
 #[derive(Debug)]
 pub struct Done {
     pub accuracy: Accuracy,
-    /// When it was trained.
+    /// Start and end of the training.
     pub trained: (Instant, Instant),
     pub closed: Option<Closed>,
 }
@@ -51,17 +51,17 @@ pub struct Done {
 /// The state at the start of the next window.
 #[derive(Debug)]
 pub struct Closed {
-    /// When it was predicted.
+    /// Start and end of the prediction.
     pub predicted: (Instant, Instant),
-    /// For each subrange, a score for each class.
+    /// Scores of each class for each subrange, one subrange after the other.
     pub scores: Vec<f32>,
     pub classes: usize,
     pub curve: Option<Curve>,
 }
 
-/// The thread. Dropping it ends it, once it has done its last job.
+/// The trainer's thread. Dropping the value ends it after its last job.
 pub struct Trainer {
-    /// `None` only while it is dropped.
+    /// The queue of jobs; `None` only while the trainer is dropped.
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     thread: Option<JoinHandle<()>>,
@@ -74,7 +74,7 @@ impl Trainer {
         let work = move || {
             let mut right = [0; 3];
             for job in given {
-                // A receiver that is gone does not need the result.
+                // Without a receiver, no result is needed.
                 if found.send(learn(&mut *predictor, &mut right, job)).is_err() {
                     return;
                 }
@@ -87,18 +87,19 @@ impl Trainer {
         }
     }
 
-    /// Gives it a job; false if it is gone, because its predictor has panicked.
+    /// Gives the trainer a job. Returns false if the thread has ended because its predictor
+    /// panicked.
     pub fn give(&self, job: Job) -> bool {
         let sent = self.jobs.as_ref().map(|jobs| jobs.send(job).is_ok());
         sent == Some(true)
     }
 
-    /// Its next result, if there is one by now.
+    /// Returns the next result, if there is one already.
     pub fn done(&self) -> Option<Done> {
         self.done.try_recv().ok()
     }
 
-    /// Its next result; `None` if it is gone.
+    /// Waits for the next result and returns it; `None` if the thread has ended.
     pub fn wait(&self) -> Option<Done> {
         self.done.recv().ok()
     }
@@ -114,14 +115,14 @@ impl Drop for Trainer {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // One that has panicked is gone as well.
+            // A thread that has panicked has ended, too.
             let _ = thread.join();
         }
     }
 }
 
-/// Predicts the samples, learns from them, and predicts the classes if a window is over, by the
-/// predictor that was `right` most often in it if it may fall back.
+/// Predicts the samples and learns from them. If a window ends, also predicts the classes, by the
+/// predictor that was `right` most often in the window if falling back is allowed.
 fn learn(predictor: &mut dyn Predictor, right: &mut [usize; 3], job: Job) -> Done {
     let Job {
         batch,

@@ -1,16 +1,16 @@
-//! Blocks that are divided, merged, and built.
+//! Splits, merges and construction of blocks.
 
 use super::node::{INNER_WORDS, KEYS, LEAF_WORDS, Node};
 use super::{Blocks, Step};
 use crate::device::{Fault, Meter, Module};
 use crate::structures::list::Entry;
 
-/// Two blocks are merged if they then have no more keys.
+/// Greatest number of keys of two blocks together that are merged.
 const MERGED_MAX: usize = KEYS * 3 / 4;
-/// The fill of new blocks: some room for later keys.
+/// Number of keys of new blocks, which leaves some room for later keys.
 const BUILT: usize = KEYS * 7 / 8;
 
-/// Allocates all of some blocks, or none.
+/// Allocates blocks of these lengths, all or none.
 fn allocate<M: Meter>(module: &mut Module<'_, M>, lengths: &[usize]) -> Result<Vec<u32>, Fault> {
     let mut blocks = Vec::with_capacity(lengths.len());
     for &words in lengths {
@@ -28,10 +28,10 @@ fn allocate<M: Meter>(module: &mut Module<'_, M>, lengths: &[usize]) -> Result<V
 }
 
 impl Blocks {
-    /// Divides the full leaf of a key, and the full blocks above it, so that the key has room.
+    /// Splits the full leaf of a key, and the full blocks above it, so that the key has room.
     ///
     /// # Errors
-    /// The bank has no room; then nothing was done.
+    /// `Full` if the bank has no room. Nothing changes.
     pub(super) fn split_for<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -40,8 +40,8 @@ impl Blocks {
         let path = self.path(module, key);
         let full = |&&(node, _): &&Step| node.count(module) == KEYS;
         let mut from = path.len() - path.iter().rev().take_while(full).count();
-        // One for each that is divided, and one more for the root's content if the root is among
-        // them.
+        // One block for each that is split, and one more for the root's content if the root is
+        // among them.
         let words = |&(node, _): &Step| match node.is_leaf(module) {
             true => LEAF_WORDS,
             false => INNER_WORDS,
@@ -54,7 +54,7 @@ impl Blocks {
         let mut above = match from.checked_sub(1) {
             Some(above) => path[above].0,
             None => {
-                // The root becomes the parent of its former content.
+                // The root becomes the parent of its old content.
                 from = 1;
                 let root = path[0].0;
                 let content = root.content(module);
@@ -72,8 +72,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Divides the full child that a key belongs to, of a block that has room, and answers the part
-    /// that the key belongs to then.
+    /// Splits the full child to which a key belongs, below a block that has room. Returns the part
+    /// to which the key then belongs.
     fn split_child<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -97,8 +97,7 @@ impl Blocks {
         Node::visit(module, if key < bound { child.at() } else { fresh })
     }
 
-    /// Merges the blocks from the leaf of a key upwards that have few keys with one beside them,
-    /// where both fit.
+    /// Merges blocks with few keys with a neighbour where both fit, from the leaf of a key upwards.
     pub(super) fn merge_at<M: Meter>(self, module: &mut Module<'_, M>, key: u64) {
         let mut path = self.path(module, key);
         while let (Some((node, _)), Some(&(above, place))) = (path.pop(), path.last()) {
@@ -107,7 +106,7 @@ impl Blocks {
                 return;
             }
         }
-        // Only the root is left: if all is in one child, it takes the child's place.
+        // Finally the root: if it has one child, it takes over the child's content.
         loop {
             let root = Node::visit(module, self.root);
             if root.is_leaf(module) || root.count(module) > 1 {
@@ -120,7 +119,7 @@ impl Blocks {
         }
     }
 
-    /// Merges a block with one beside it; false if none has room.
+    /// Merges a block with a neighbour. Returns false if none has room.
     fn merge<M: Meter>(
         self,
         module: &mut Module<'_, M>,
@@ -133,7 +132,7 @@ impl Blocks {
         if count == 0 {
             around.remove(place);
             node.free(module, false);
-            // If that was all, the one above is next.
+            // If the parent is empty now, it is merged next.
             let is_leaf = around.is_empty() && above.at() == self.root;
             Node::fill(module, above.at(), is_leaf, &around);
             return true;
@@ -151,7 +150,7 @@ impl Blocks {
             let mut content = one.content(module);
             let mut behind = other.content(module).entries;
             if let (false, Some(first)) = (content.is_leaf, behind.first_mut()) {
-                // That of a first child was not looked at, and may be anything.
+                // The bound of a first child is never read, so its value is arbitrary.
                 first.0 = bound;
             }
             content.entries.append(&mut behind);

@@ -1,17 +1,17 @@
 //! Trees of sorted blocks in the bank of a module.
 //!
-//! A skip list copies a tower of 24 bytes for each key that it looks at. A tree copies the keys of
-//! a block of up to 32 at once, and looks at five of them: two or three copies of 264 bytes lead to
-//! a key among tens of thousands. Not in RADAR's paper, whose lists are towers.
+//! A skip list copies a tower of 24 bytes for each key that it compares. A tree copies the up to 32
+//! keys of a block at once, and compares five of them. Two or three copies of 264 bytes lead to a
+//! key among tens of thousands. This structure is not in RADAR's paper, whose lists are towers.
 //!
 //! ```text
 //! leaf  | count 32, leaf 1 | keys 32 x 8 | values 32 x 8   |
 //! inner | count 32         | keys 32 x 8 | children 32 x 4 |
 //! ```
 //!
-//! The key of a child is a bound: no key at or above it is in an earlier child, none below it in
-//! this one or a later one; that of the first is not looked at. The root stays where it is. Only
-//! the root may be empty, and only if it is a leaf.
+//! The key of a child is a bound: keys at or above it are in this child or later ones, keys below
+//! it in earlier ones. The bound of the first child is not read. The address of the root does not
+//! change. Only the root may be empty, and only if it is a leaf.
 
 mod change;
 mod node;
@@ -22,18 +22,18 @@ use crate::device::{Fault, Meter, Module};
 use crate::structures::list::{Entry, List};
 use node::{KEYS, Node, ROOT_WORDS};
 
-/// A tree, by its root.
+/// A tree, by the address of its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     root: u32,
 }
 
-/// A node on the way down, and which of its children the way goes on to; in a leaf, which entry it
-/// leads to.
+/// A node of a path from the root, with the number of the child that comes next; in a leaf, the
+/// number of the entry.
 type Step = (Node, usize);
 
 impl Blocks {
-    /// The leaf that a key belongs to.
+    /// Returns the leaf that a key belongs to.
     fn leaf<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Node {
         let mut node = Node::visit(module, self.root);
         while !node.is_leaf(module) {
@@ -43,7 +43,7 @@ impl Blocks {
         node
     }
 
-    /// Removes the entry at a place of a leaf, which has this key.
+    /// Removes the entry at a place of a leaf; `key` is its key.
     fn remove_at<M: Meter>(self, module: &mut Module<'_, M>, leaf: Node, place: usize, key: u64) {
         leaf.remove(module, place);
         if leaf.at() != self.root && leaf.is_sparse(module) {
@@ -51,7 +51,7 @@ impl Blocks {
         }
     }
 
-    /// The nodes from the root down to a key's place: where it is, or the first entry behind it.
+    /// Returns the path from the root to a key, or to the first entry after it.
     fn path<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Vec<Step> {
         let mut path = Vec::with_capacity(4);
         let mut node = Node::visit(module, self.root);
@@ -65,8 +65,7 @@ impl Blocks {
         path
     }
 
-    /// Goes on to the next leaf, from which the path then leads to the first entry. False if there
-    /// is none.
+    /// Advances a path to the first entry of the next leaf. Returns false if there is none.
     fn next<M: Meter>(module: &mut Module<'_, M>, path: &mut Vec<Step>) -> bool {
         path.pop();
         while let Some((node, child)) = path.pop() {
@@ -84,7 +83,7 @@ impl Blocks {
         false
     }
 
-    /// The greatest entry before the leaf that a path leads to.
+    /// Returns the greatest entry before the leaf of a path.
     fn before<M: Meter>(module: &mut Module<'_, M>, mut path: Vec<Step>) -> Option<Entry> {
         path.pop();
         while let Some((node, child)) = path.pop() {
@@ -131,7 +130,7 @@ impl List for Blocks {
 
     fn fetch<M: Meter>(module: &Module<'_, M>, wanted: &mut Vec<(u32, u64)>) {
         while !wanted.is_empty() {
-            // Nothing depends on these, so the processor waits for all of them at once.
+            // These reads are independent, so the processor waits for all of them together.
             for &(at, _) in wanted.iter() {
                 node::fetch_keys(module, at);
             }

@@ -4,24 +4,25 @@ use crate::device::{Meter, Module};
 use crate::structures::list::Entry;
 use std::hint::black_box;
 
-/// Keys of a block at most.
+/// Greatest number of keys of a block.
 pub(super) const KEYS: usize = 32;
-/// A block with fewer keys is merged with one beside it, if both together are not nearly full.
+/// Number of keys below which a block is merged with a neighbour, if both together are not nearly
+/// full.
 const SPARSE: usize = KEYS / 4;
-/// Where keys begin, and where values or children do.
+/// Index of the first key, and of the first value or child.
 const KEYS_AT: u32 = 1;
 const REST_AT: u32 = KEYS_AT + KEYS as u32;
-/// Words that processors with caches fetch at once.
+/// Number of words that processors with caches fetch at once.
 const WORDS_PER_LINE: usize = 8;
-/// Words of a leaf, and of an inner block.
+/// Numbers of words of a leaf and of an inner block.
 pub(super) const LEAF_WORDS: usize = 1 + 2 * KEYS;
 pub(super) const INNER_WORDS: usize = 1 + KEYS + KEYS / 2;
-/// The root may be either.
+/// Number of words of the root, which may be either.
 pub(super) const ROOT_WORDS: usize = LEAF_WORDS;
-/// Set in the first word of a leaf.
+/// Bit that is set in the first word of a leaf.
 const LEAF: u64 = 1 << 32;
-/// The instructions to copy a block, and for each key compared there: the block is in the
-/// processor's own memory by then. *Assumed*.
+/// Numbers of instructions to copy a block, and to compare a key of it, which is then in the
+/// processor's own memory. *Assumed*.
 const INSTRUCTIONS_PER_BLOCK: u64 = 20;
 const INSTRUCTIONS_PER_KEY: u64 = 8;
 
@@ -44,7 +45,7 @@ impl Node {
         Node(at)
     }
 
-    /// Makes an empty leaf of a block.
+    /// Turns a block into an empty leaf.
     pub fn new_leaf<M: Meter>(module: &mut Module<'_, M>, at: u32) -> Node {
         module.write(at, &[LEAF]);
         Node(at)
@@ -66,7 +67,7 @@ impl Node {
         self.count(module) < SPARSE
     }
 
-    /// Where a key is in a leaf, or would be.
+    /// Returns the place of a key in a leaf, or the place where it would be inserted.
     pub fn find<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> Result<usize, usize> {
         let count = self.count(module);
         let found = module.peek(self.0 + KEYS_AT, count).binary_search(&key);
@@ -74,7 +75,7 @@ impl Node {
         found
     }
 
-    /// The child that a key belongs to.
+    /// Returns the number of the child to which a key belongs.
     pub fn rank<M: Meter>(self, module: &mut Module<'_, M>, key: u64) -> usize {
         let others = self.count(module).saturating_sub(1);
         let bounds = module.peek(self.0 + KEYS_AT + 1, others);
@@ -102,7 +103,7 @@ impl Node {
         (self.peek(module, place).0, value)
     }
 
-    /// Copies the values of a leaf from one on.
+    /// Copies the values of a leaf from place `from` on.
     pub fn read_values<M: Meter>(self, module: &mut Module<'_, M>, from: usize) {
         let count = self.count(module);
         if from < count {
@@ -110,7 +111,7 @@ impl Node {
         }
     }
 
-    /// An entry that was copied.
+    /// Returns an entry that was copied.
     pub fn peek<M: Meter>(self, module: &Module<'_, M>, place: usize) -> Entry {
         let (key, value) = (KEYS_AT + place as u32, REST_AT + place as u32);
         (
@@ -129,7 +130,7 @@ impl Node {
             words[1..=moved].copy_from_slice(behind);
             words[0] = word;
             if at == REST_AT && moved > 0 {
-                // The keys have come with the block.
+                // The keys were copied with the block.
                 module.read(self.0 + at + place as u32, moved);
             }
             module.write(self.0 + at + place as u32, &words[..=moved]);
@@ -160,7 +161,7 @@ impl Node {
         module.write(self.0, &[kind | count as u64]);
     }
 
-    /// The content of a block whose keys were copied.
+    /// Returns the content of a block whose keys were copied.
     pub fn content<M: Meter>(self, module: &mut Module<'_, M>) -> Content {
         let (is_leaf, count) = (self.is_leaf(module), self.count(module));
         let keys = module.peek(self.0 + KEYS_AT, count).to_vec();
@@ -175,7 +176,7 @@ impl Node {
         Content { is_leaf, entries }
     }
 
-    /// Writes a block anew, with no more than [`KEYS`] entries.
+    /// Overwrites a block with at most [`KEYS`] entries.
     pub fn fill<M: Meter>(module: &mut Module<'_, M>, at: u32, is_leaf: bool, entries: &[Entry]) {
         let mut words = [0; LEAF_WORDS];
         words[0] = entries.len() as u64 | if is_leaf { LEAF } else { 0 };
@@ -197,7 +198,7 @@ impl Node {
         }
     }
 
-    /// Gives a block back.
+    /// Frees a block.
     pub fn free<M: Meter>(self, module: &mut Module<'_, M>, is_root: bool) {
         let words = match (is_root, self.is_leaf(module)) {
             (true, _) => ROOT_WORDS,
@@ -208,15 +209,15 @@ impl Node {
     }
 }
 
-/// Has a processor with caches fetch the keys of a block.
+/// Prefetches the keys of a block, on a processor with caches.
 pub(super) fn fetch_keys<M: Meter>(module: &Module<'_, M>, at: u32) {
     let keys = module.peek(at, REST_AT as usize);
     let lines = keys.iter().step_by(WORDS_PER_LINE);
     black_box(lines.fold(0, |all, word| all ^ word));
 }
 
-/// The child to which a key belongs, in a block whose keys were fetched; `None` for a leaf, whose
-/// value is fetched then.
+/// Returns the child to which a key belongs, in a block whose keys were prefetched. Returns `None`
+/// for a leaf, and prefetches the value.
 pub(super) fn fetch_child<M: Meter>(module: &Module<'_, M>, at: u32, key: u64) -> Option<u32> {
     let node = Node(at);
     let keys = module.peek(at + KEYS_AT, node.count(module));

@@ -1,4 +1,4 @@
-//! Trees against maps, and their memory and time.
+//! Comparison of trees with maps, and tests of their memory and time.
 
 use super::*;
 use crate::device::{Device, Model, Program};
@@ -11,7 +11,8 @@ fn a_tree_does_what_a_map_does() {
     crate::structures::list::testing::does_what_a_map_does::<Blocks>();
 }
 
-/// Fills a bank until it has no room, and reads all that it was told was stored.
+/// A program that fills a bank until it has no room, and then reads all entries whose insertion
+/// succeeded.
 struct Fill;
 
 impl Program for Fill {
@@ -55,7 +56,8 @@ fn a_full_bank_refuses_and_loses_nothing() {
     let words = answered[0].as_ref().expect("done");
     let (stored, used) = (words[0], words[1]);
     assert!(used > (1 << 20) - 2048, "{used} bytes of a MiB");
-    // 16 bytes an entry in leaves that are half to wholly full, and what lies above.
+    // An entry takes 16 bytes in leaves that are half to completely full, and its share of inner
+    // blocks.
     let each = used as f64 / stored as f64;
     assert!((17.0..34.0).contains(&each), "{each} bytes a key");
     assert_eq!(
@@ -64,7 +66,7 @@ fn a_full_bank_refuses_and_loses_nothing() {
     );
 }
 
-/// Builds a tree of this many keys, then reads each.
+/// A program that builds a tree of this many keys, then reads each.
 struct Reads(u64);
 
 impl Program for Reads {
