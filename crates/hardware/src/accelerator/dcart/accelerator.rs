@@ -1,4 +1,4 @@
-//! The accelerator, as its users see it.
+//! The accelerator's public interface.
 
 use super::off_chip::OffChip;
 use super::run::{Regions, Run};
@@ -11,7 +11,7 @@ pub struct Accelerator {
 }
 
 impl Accelerator {
-    /// An accelerator with these parameters.
+    /// Creates an accelerator with these parameters.
     ///
     /// # Errors
     /// See [`Parameters::check`].
@@ -20,7 +20,8 @@ impl Accelerator {
         Ok(Accelerator { parameters })
     }
 
-    /// Executes operations in batches, as fast as it can. Buffers and shortcuts are empty at first.
+    /// Executes operations in batches, as fast as it can. Buffers and shortcuts are initially
+    /// empty.
     ///
     /// # Errors
     /// [`Error::Batch`] if a batch is too large for the card's memory, [`Error::Tree`] if the tree

@@ -1,4 +1,4 @@
-//! What a design takes of the card, to first order.
+//! The resources of the card that a design takes, to first order.
 //!
 //! Buffers take block memories by their bytes. All else is *assumed*: the paper states no use of
 //! resources. The numbers serve to compare two designs, which have the same parts in different
@@ -6,38 +6,38 @@
 
 use super::{Parameters, Pipeline};
 
-/// Parts of an Alveo U280.
+/// The parts of an Alveo U280 that a design takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
-    /// Look-up tables.
+    /// Number of lookup tables.
     pub luts: f64,
-    /// Block memories of 36 Kb.
+    /// Number of block memories of 36 Kb.
     pub block_memories: f64,
 }
 
-/// What the card has (its data sheet, DS963).
+/// The parts of the card (its data sheet, DS963).
 pub const U280: Area = Area {
     luts: 1_304_000.0,
     block_memories: 2016.0,
 };
 
-/// The look-up tables of each part. All *assumed*.
+/// The lookup tables of each part. All *assumed*.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Logic {
     /// The combining unit and the dispatcher.
     pub combining: f64,
     /// An operating unit: hash, comparators of 16 keys, stages, and its port to memory.
     pub unit: f64,
-    /// The state of an operation under way: key, addresses and step, in distributed memory.
+    /// The state of an operation in flight: key, addresses and step, in distributed memory.
     pub operation: f64,
-    /// What finds a line in a buffer, for each KiB of it.
+    /// The logic that finds a line in a buffer, for each KiB of it.
     pub tags_per_kib: f64,
 }
 
 impl Logic {
-    /// 8,000 for combining; 12,000 a unit, of which a port to HBM takes a quarter; 400 an
-    /// operation: 512 bits of distributed memory, twice, and multiplexers; 20 for the tags of a
-    /// KiB.
+    /// The assumed numbers: 8,000 for combining; 12,000 per unit, of which a port to HBM takes a
+    /// quarter; 400 per operation: 512 bits of distributed memory, twice, and multiplexers; 20 for
+    /// the tags of a KiB.
     pub const ASSUMED: Logic = Logic {
         combining: 8000.0,
         unit: 12_000.0,
@@ -47,7 +47,7 @@ impl Logic {
 }
 
 impl Area {
-    /// Of a design.
+    /// Returns the area of a design.
     ///
     /// ```
     /// use nearfield_hardware::accelerator::dcart::{Parameters, area::{Area, Logic, U280}};
@@ -70,7 +70,7 @@ impl Area {
         }
     }
 
-    /// Whether it takes at most this much of each.
+    /// Returns true if it takes at most this much of each.
     pub fn fits(&self, budget: &Area) -> bool {
         self.luts <= budget.luts && self.block_memories <= budget.block_memories
     }

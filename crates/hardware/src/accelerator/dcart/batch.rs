@@ -1,4 +1,4 @@
-//! Batches: how they are combined, and given to units.
+//! Batches: their combining, and their distribution to units.
 
 use super::buckets::{Buckets, Labels};
 use super::off_chip::Reader;
@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 /// The combining unit, and the batch that it combines.
 #[derive(Debug)]
 pub(super) struct Combining {
-    /// The batch, by the places of its first operation and of the one behind its last.
+    /// The batch, by the place of its first operation and the place after its last one.
     pub(super) begin: usize,
     pub(super) end: usize,
     pub(super) since: Time,
     pub(super) next: usize,
-    /// The byte of the stream at which the next record begins.
+    /// The byte offset in the stream at which the next record begins.
     pub(super) offset: u64,
     pub(super) records: Stream,
     pub(super) starved: bool,
@@ -42,7 +42,7 @@ pub(super) struct Operating {
 }
 
 impl<T: Tree> Run<'_, T> {
-    /// Begins to combine the batch that begins at this operation, if there is one.
+    /// Begins to combine the batch that starts at this operation, if there is one.
     pub(super) fn combine(&mut self, begin: usize) {
         let end = self.operations.len().min(begin + self.parameters.batch);
         if begin == end {
@@ -119,7 +119,7 @@ impl<T: Tree> Run<'_, T> {
         self.dispatch();
     }
 
-    /// Gives a combined batch to the units, when they are done with the one before.
+    /// Gives a combined batch to the units, when they have finished the one before.
     pub(super) fn dispatch(&mut self) {
         if self.operating.is_some() || self.combining.as_ref().is_none_or(|batch| !batch.done) {
             return;
@@ -187,7 +187,7 @@ impl<T: Tree> Run<'_, T> {
         self.take(unit);
     }
 
-    /// Goes on to the next batch, if this one is over.
+    /// Continues with the next batch, if this one has ended.
     pub(super) fn end_batch(&mut self) {
         let is_over = |operating: &mut Operating| operating.left == 0;
         let idle = self.units.iter().all(|unit| unit.bucket.is_none());

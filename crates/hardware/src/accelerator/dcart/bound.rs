@@ -1,4 +1,4 @@
-//! What a run takes at least, in closed form.
+//! The minimum time of a run, in closed form.
 
 use super::lane::Stage;
 use super::{Parameters, Pipeline};
@@ -8,19 +8,19 @@ use crate::dram::LINE_BYTES;
 /// A part of the accelerator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The combining unit: an operation a cycle.
+    /// The combining unit: one operation per cycle.
     Combining,
     /// A stage of the unit that has the most work: the least cycles of its operations, and the
     /// shortest read of memory for each line that it waits for.
     Stage(usize),
-    /// The operations under way in a unit: each is there for its least time.
+    /// The operations in flight in a unit: each is there for its minimum time.
     Lanes,
-    /// The memory of the card: all lines at its peak rate, or all rows that it opened, four in each
+    /// The memory of the card: all lines at its peak rate, or all rows that it opened, four per
     /// `tFAW` of a channel.
     Memory,
 }
 
-/// The least time of a run by each part.
+/// The minimum time of a run by each part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bound {
     combining: Time,
@@ -29,14 +29,15 @@ pub struct Bound {
     memory: Time,
 }
 
-/// The least work of a unit: cycles that its stages serve, and the time that operations are there.
+/// The minimum work of a unit: cycles that its stages serve, and the time that operations spend
+/// there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
-    /// Cycles in which a stage serves nobody else.
+    /// Number of cycles in which a stage serves no other operation.
     pub(super) serves: [u64; Stage::COUNT],
-    /// Cycles of an operation in a stage, whether or not it serves others.
+    /// Number of cycles of an operation in a stage, including those in which it serves others.
     pub(super) takes: [u64; Stage::COUNT],
-    /// Waits for memory in a stage.
+    /// Number of waits for memory in a stage.
     pub(super) waits: [u64; Stage::COUNT],
 }
 
@@ -86,7 +87,7 @@ impl Bound {
         }
     }
 
-    /// The least time of the run, and the part that takes it.
+    /// Returns the minimum time of the run, and the part that takes it.
     pub fn slowest(&self) -> (Part, Time) {
         let stages = self.stages.iter().enumerate();
         let stages = stages.map(|(stage, time)| (Part::Stage(stage), *time));

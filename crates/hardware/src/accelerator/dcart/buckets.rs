@@ -1,11 +1,11 @@
-//! How operations are dealt into buckets.
+//! The distribution of operations to buckets.
 
 use super::{Operation, Parameters};
 
-/// The bucket of each label, so that labels that follow each other have buckets that do. The paper
-/// does not say how 256 labels become 16 buckets; here they divide the operations of the batch
-/// before as evenly as runs of labels can. Those of the first batch divide it itself, as if it had
-/// been like the load before.
+/// The bucket of each label. Consecutive labels have consecutive buckets. The paper does not state
+/// how 256 labels become 16 buckets; here they divide the operations of the previous batch as
+/// evenly as runs of labels can. The labels of the first batch divide that batch itself, as if the
+/// load before had been like it.
 #[derive(Clone, Debug)]
 pub(super) struct Labels {
     buckets: usize,
@@ -13,7 +13,7 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Buckets that divide these operations.
+    /// Creates buckets that divide these operations.
     pub(super) fn of(buckets: usize, operations: &[Operation]) -> Labels {
         let of = [0; 256];
         let mut labels = Labels { buckets, of };
@@ -21,7 +21,8 @@ impl Labels {
         labels
     }
 
-    /// Divides these operations by runs of labels: the largest bucket is as small as it can be.
+    /// Divides these operations by runs of labels, so that the largest bucket is as small as
+    /// possible.
     pub(super) fn balance(&mut self, operations: &[Operation]) {
         let mut counts = [0_u64; 256];
         for operation in operations {
@@ -52,7 +53,7 @@ impl Labels {
     }
 }
 
-/// How many runs of labels there are, if none has more than `size` operations.
+/// Returns the number of runs of labels if none has more than `size` operations.
 fn runs(counts: &[u64; 256], size: u64) -> usize {
     let (mut runs, mut taken) = (1, 0);
     for count in counts {
@@ -67,11 +68,11 @@ fn runs(counts: &[u64; 256], size: u64) -> usize {
 /// The operations of a batch, by their places in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bucket {
-    /// In the order of the batch.
+    /// The operations in the order of the batch.
     pub(super) operations: Vec<u32>,
-    /// Where each record ends in the bucket's table.
+    /// The offset of the end of each record in the bucket's table.
     pub(super) ends: Vec<u64>,
-    /// Bytes that were written into memory.
+    /// Number of bytes that were written to memory.
     pub(super) spilled: u64,
 }
 
@@ -81,7 +82,7 @@ impl Bucket {
     }
 }
 
-/// The buckets of a batch as they are filled.
+/// The buckets of a batch while they are filled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buckets {
     pub(super) all: Vec<Bucket>,
@@ -94,8 +95,8 @@ impl Buckets {
         }
     }
 
-    /// Adds an operation. Answers its bucket and how many lines of it have to be written into
-    /// memory now, from which byte on.
+    /// Adds an operation. Returns its bucket, the number of its lines that must now be written to
+    /// memory, and the byte from which on.
     pub(super) fn add(
         &mut self,
         place: usize,
@@ -122,7 +123,7 @@ impl Buckets {
         (index, parameters.spill_lines, from)
     }
 
-    /// The buckets that have operations, the largest first.
+    /// Returns the buckets that have operations, the largest first.
     pub(super) fn by_size(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.all.len())
             .filter(|bucket| !self.all[*bucket].operations.is_empty())

@@ -1,21 +1,22 @@
-//! Lines on the chip.
+//! The buffers of lines on the chip.
 
 use rustc_hash::FxHashMap;
 
-/// Which line goes when a buffer is full.
+/// The choice of the line to evict when a buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The one whose last use is the longest ago.
+    /// The least recently used line.
     Lru,
-    /// One of the least value, if the line that comes is worth more; else that line is not kept.
-    /// The value of a line is the number of operations in the bucket that uses it (section III-E).
+    /// A line of the least value, if the new line is worth more; otherwise the new line is not
+    /// kept. The value of a line is the number of operations in the bucket that uses it (section
+    /// III-E).
     Value,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// A set of lines. Lines of one *owner*, the bucket that uses them, form a list, the oldest first;
-/// with [`Policy::Lru`] all form one list.
+/// A set of lines. Lines of one *owner*, which is the bucket that uses them, form a list, the
+/// oldest first. With [`Policy::Lru`] all lines form one list.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     policy: Policy,
@@ -44,7 +45,7 @@ struct List {
 }
 
 impl Buffer {
-    /// An empty buffer of so many bytes of lines of `line` bytes, for so many owners.
+    /// Creates an empty buffer of `bytes` bytes with lines of `line` bytes, for `owners` owners.
     pub(super) fn new(policy: Policy, bytes: u64, line: u64, owners: usize) -> Buffer {
         let empty = List {
             oldest: NONE,
@@ -67,7 +68,7 @@ impl Buffer {
         self.values.extend(values);
     }
 
-    /// Whether it has a line, which is thereby used.
+    /// Returns true if it has a line, which thereby counts as used.
     pub(super) fn has(&mut self, line: u64, owner: usize) -> bool {
         let Some(&place) = self.places.get(&line) else {
             return false;
@@ -79,7 +80,7 @@ impl Buffer {
                 self.unlink(place);
                 self.link(place, owner);
             }
-            // A node above the prefix is used by several buckets: the largest has it.
+            // Several buckets use a node above the prefix: the largest one has it.
             Policy::Value if is_worth_more() => {
                 self.unlink(place);
                 self.link(place, owner);
@@ -89,7 +90,7 @@ impl Buffer {
         true
     }
 
-    /// Marks a line that it has as changed; answers whether it has it.
+    /// Marks a line that it has as changed; returns true if it has it.
     pub(super) fn dirty(&mut self, line: u64) -> bool {
         let place = self.places.get(&line);
         if let Some(&place) = place {
@@ -98,7 +99,8 @@ impl Buffer {
         place.is_some()
     }
 
-    /// Takes a line that has come, if the policy keeps it. Answers a changed line that had to go.
+    /// Adds a line that has arrived, if the policy keeps it. Returns a changed line that was
+    /// evicted.
     pub(super) fn keep(&mut self, line: u64, owner: usize) -> Option<u64> {
         if self.places.contains_key(&line) {
             return None;
@@ -127,14 +129,14 @@ impl Buffer {
         written
     }
 
-    /// Forgets a line.
+    /// Removes a line.
     pub(super) fn forget(&mut self, line: u64) {
         if let Some(&place) = self.places.get(&line) {
             self.remove(place);
         }
     }
 
-    /// The entry that goes for a line of this owner, if one does.
+    /// Returns the entry that would be evicted for a line of this owner, if any.
     fn victim(&self, owner: usize) -> Option<u32> {
         match self.policy {
             Policy::Lru => Some(self.lists[0].oldest),

@@ -1,58 +1,58 @@
 //! The energy of a run: of the card by events and by time, and of machines by time.
 //!
-//! The paper measured its machines by their own meters and states ratios only. So each power is a
-//! range: the least, the likely and the most.
+//! The paper measured its machines with their own meters and states only ratios. So each power is a
+//! range: the minimum, the likely value and the maximum.
 
 use super::Report;
 
-/// The least, the likely and the most.
+/// The minimum, the likely value and the maximum.
 pub type Range = [f64; 3];
 
 /// The power of a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Power {
-    /// Its name.
+    /// The name of the machine.
     pub name: &'static str,
-    /// Watts.
+    /// The power in watts.
     pub watts: Range,
 }
 
-/// The card without its memory's accesses: clock, interfaces, leakage. *Assumed*; the data sheet
-/// of the U280 (DS963) allows 225 W, and shells idle at 25 to 30 W.
+/// The power of the card without its memory's accesses: clock, interfaces, leakage. *Assumed*; the
+/// data sheet of the U280 (DS963) allows 225 W, and shells idle at 25 to 30 W.
 pub const CARD: Power = Power {
     name: "Alveo U280",
     watts: [30.0, 45.0, 75.0],
 };
 
-/// Two Xeon Platinum 8468: 350 W each (Intel's data sheet: thermal design power). That they take
-/// 70 % of it at least and 110 % at most is *assumed*.
+/// The power of two Xeon Platinum 8468: 350 W each (Intel's data sheet: thermal design power). It
+/// is *assumed* that they take at least 70 % of it and at most 110 %.
 pub const HOST: Power = Power {
     name: "two Xeon Platinum 8468",
     watts: [490.0, 700.0, 770.0],
 };
 
-/// The cores of [`HOST`].
+/// Number of cores of [`HOST`].
 pub const HOST_CORES: f64 = 96.0;
 
-/// An A100: 250 W with PCIe and 400 W with SXM (NVIDIA's data sheet). The paper does not say which,
-/// and that the likely one takes 300 W is *assumed*.
+/// The power of an A100: 250 W with PCIe and 400 W with SXM (NVIDIA's data sheet). The paper does
+/// not say which; the likely value of 300 W is *assumed*.
 pub const GPU: Power = Power {
     name: "A100",
     watts: [250.0, 300.0, 400.0],
 };
 
-/// Picojoules of an access to a line of 64 bytes in block memory: eight memories of 72 bits.
+/// Picojoules per access to a line of 64 bytes in block memory: eight memories of 72 bits.
 /// *Assumed*.
 pub const BUFFER_PICOJOULES: Range = [150.0, 350.0, 700.0];
 
-/// Picojoules of a step of logic: a hash, a match, an operation. *Assumed*.
+/// Picojoules per step of logic: a hash, a match, an operation. *Assumed*.
 pub const STEP_PICOJOULES: Range = [20.0, 100.0, 400.0];
 
-/// Picojoules of a bit between the memory and the card, beside the energy of the memory itself,
+/// Picojoules per bit between the memory and the card, besides the energy of the memory itself,
 /// which the model of DRAM has. *Assumed*; published figures of HBM2 are 3.9 to 7 pJ for both.
 pub const PORT_PICOJOULES_PER_BIT: Range = [0.5, 1.0, 3.0];
 
-/// Nanojoules of an operation on the card.
+/// Returns the nanojoules per operation on the card.
 pub fn of_card(report: &Report) -> Range {
     let operations = report.operations.max(1) as f64;
     let seconds = report.time.as_seconds();
@@ -71,12 +71,12 @@ pub fn of_card(report: &Report) -> Range {
     })
 }
 
-/// Nanojoules of an operation on a machine that executes so many a second.
+/// Returns the nanojoules per operation on a machine that executes `rate` operations per second.
 pub fn of_machine(power: &Power, rate: f64) -> Range {
     power.watts.map(|watts| watts / rate * 1e9)
 }
 
-/// How many times more the first takes: the least, the likely and the most.
+/// Returns the ratio of the first to the second: the minimum, the likely value and the maximum.
 pub fn ratio(more: Range, less: Range) -> Range {
     [more[0] / less[2], more[1] / less[1], more[2] / less[0]]
 }
@@ -99,7 +99,7 @@ mod tests {
         report.lines = [1000, 1000];
         report.memory.energy_uj.read = 1.0;
         let likely = of_card(&report)[1];
-        // 45 W for 10 ns an operation, 1 nJ of memory, three steps, and two lines of 512 bits.
+        // 45 W for 10 ns per operation, 1 nJ of memory, three steps, and two lines of 512 bits.
         assert!(
             (likely - (450.0 + 1.0 + 0.3 + 1.024)).abs() < 1e-9,
             "{likely}"

@@ -1,80 +1,80 @@
-//! What is wrong with parameters or with a load.
+//! The errors of parameters and loads.
 
 use crate::dram;
 
-/// Why there is no such accelerator, or no such run.
+/// Error of an accelerator that cannot be built, or of a run that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A parameter has no sensible value.
+    /// A parameter without a sensible value.
     #[error("{name} is {given}, but has to be {allowed}")]
     Parameter {
-        /// Its name.
+        /// The parameter's name.
         name: &'static str,
-        /// Its value.
+        /// The parameter's value.
         given: u64,
         /// Values that work.
         allowed: &'static str,
     },
-    /// There is no such parameter.
+    /// A parameter that does not exist.
     #[error("there is no parameter {name:?}; the names are {}", known.join(", "))]
     Unknown {
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: &'static [&'static str],
     },
-    /// A parameter was given as something that it cannot be.
+    /// A value that a parameter cannot have.
     #[error("{name} is {given:?}, but has to be {allowed}")]
     Value {
-        /// Its name.
+        /// The parameter's name.
         name: String,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What works.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// A line of a text of parameters, or of a trace, is wrong.
+    /// A wrong line of a text of parameters, or of a trace.
     #[error("line {line}: {error}")]
     Line {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The error in the line.
         error: Box<Error>,
     },
-    /// A trace cannot be read on.
+    /// An error while reading a trace.
     #[error("cannot be read: {0}")]
     Unreadable(#[source] std::io::Error),
-    /// The buffers need more block memory than the card has.
+    /// Buffers that need more block memory than the card has.
     #[error("the buffers take {given} bytes, and the card has {card} bytes of block memory")]
     Buffers {
-        /// All four together.
+        /// Bytes of all four buffers together.
         given: u64,
-        /// What the card has.
+        /// Bytes of the card's block memory.
         card: u64,
     },
-    /// A batch does not fit into the part of the card's memory that a bucket has.
+    /// A batch that does not fit into the part of the card's memory for a bucket.
     #[error(
         "batch: the records of a batch take {given} bytes, and memory has {card} bytes for each \
          bucket"
     )]
     Batch {
-        /// The longest batch.
+        /// Bytes of the longest batch.
         given: u64,
-        /// What a bucket has.
+        /// Bytes for a bucket.
         card: u64,
     },
-    /// The tree does not fit into the part of the card's memory that it has.
+    /// A tree that does not fit into its part of the card's memory.
     #[error(
         "memory: the tree has a node at byte {address}, and half of the card's memory, {card} \
          bytes, is for the tree"
     )]
     Tree {
-        /// The node.
+        /// The address of the node.
         address: u64,
         /// Half of the card's memory.
         card: u64,
     },
-    /// The parameters of the card's memory contradict each other.
+    /// Contradicting parameters of the card's memory.
     #[error("the memory of the card: {0}")]
     Memory(#[from] dram::Error),
 }

@@ -1,4 +1,4 @@
-//! An operation on its way through an operating unit.
+//! The progress of an operation through an operating unit.
 
 use super::super::Span;
 
@@ -24,58 +24,58 @@ impl Stage {
     }
 }
 
-/// What is over when a lane is called.
+/// The step that has ended when a lane is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The key is hashed, and the buffer of shortcuts has answered.
+    /// The key has been hashed, and the buffer of shortcuts has been looked up.
     Hashed,
-    /// The line of its shortcut is here.
+    /// The line of its shortcut has arrived.
     Shortcut,
-    /// The buffer of the tree has answered for these bytes.
+    /// The buffer of the tree has been looked up for these bytes.
     Looked,
-    /// The lines that the buffer lacked are here.
+    /// The lines that were not in the buffer have arrived.
     Fetched,
     /// A node has decided.
     Matched,
-    /// It is executed.
+    /// The operation has been executed.
     Triggered,
-    /// Its shortcut is written.
+    /// Its shortcut has been written.
     Generated,
 }
 
-/// What a lane reads of the tree.
+/// The part of the tree that a lane reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// The nodes that a shortcut names: of it, whether they are those that the key has.
+    /// The nodes that a shortcut names. `valid` is true if they are those that have the key.
     Named { valid: bool },
     /// The header of a node.
     First(usize),
-    /// Its slot.
+    /// The slot of a node.
     Then(usize),
 }
 
-/// An operation under way in a unit.
+/// An operation in flight in a unit.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    /// Its place in the batch.
+    /// The operation's place in the batch.
     pub(super) operation: usize,
     pub(super) key: u64,
     pub(super) stage: Stage,
     pub(super) step: Step,
     pub(super) reading: Reading,
-    /// Lines that have not come.
+    /// Number of lines that have not arrived.
     pub(super) awaited: u32,
-    /// Its stage is over, and the next one is taken.
+    /// True if its stage has ended, and the next one has no room.
     pub(super) stalled: bool,
-    /// It walked the tree, so that a shortcut is worth writing.
+    /// True if it walked the tree, so that a shortcut is worth writing.
     pub(super) walked: bool,
-    /// Later operations on the same key, which are executed with it.
+    /// The later operations on the same key, which are executed with it.
     pub(super) riders: Vec<usize>,
-    /// The last of them, or itself.
+    /// The last of them, or the operation itself.
     pub(super) last: usize,
 }
 
-/// The lines that hold some bytes.
+/// Returns the lines that contain some bytes.
 pub(super) fn lines(span: Span) -> impl Iterator<Item = u64> {
     let line = crate::dram::LINE_BYTES;
     let first = span.address / line;

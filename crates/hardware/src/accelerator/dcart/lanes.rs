@@ -1,4 +1,4 @@
-//! How operations go through the stages of a unit.
+//! The route of operations through the stages of a unit.
 
 use super::lane::{Lane, Reading, Stage, Step};
 use super::off_chip::Reader;
@@ -6,7 +6,7 @@ use super::run::{Event, Run};
 use super::{Pipeline, Tree};
 
 impl<T: Tree> Run<'_, T> {
-    /// Has a unit take its next operation, if it can.
+    /// Makes a unit take its next operation, if it can.
     pub(super) fn take(&mut self, unit: usize) {
         let parameters = self.parameters;
         let one = &mut self.units[unit];
@@ -82,8 +82,8 @@ impl<T: Tree> Run<'_, T> {
         self.units[unit].lanes[lane].as_mut()
     }
 
-    /// Has a stage serve a lane for some cycles, and calls the lane for `step` when that and some
-    /// more are over.
+    /// Makes a stage serve a lane for `serves` cycles, and calls the lane for `step` after these
+    /// and `more` cycles.
     pub(super) fn serve(&mut self, unit: usize, lane: usize, serves: u64, more: u64, step: Step) {
         let parameters = self.parameters;
         let Some(one) = self.lane(unit, lane) else {
@@ -116,7 +116,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// A line that a lane waits for is here.
+    /// Handles the arrival of a line for which a lane waits.
     pub(super) fn line_for(&mut self, unit: usize, lane: usize) {
         let Some(one) = self.lane(unit, lane) else {
             return;
@@ -127,7 +127,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// The stage of a lane is over: it goes into the next one, as soon as that has room.
+    /// Ends the stage of a lane, which enters the next stage as soon as that has room.
     pub(super) fn leave(&mut self, unit: usize, lane: usize) {
         let pipeline = self.parameters.pipeline;
         let one = &mut self.units[unit];
@@ -161,7 +161,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// A stage has room again.
+    /// Handles that a stage has room again.
     pub(super) fn free_stage(&mut self, unit: usize, stage: Stage) {
         if self.parameters.pipeline != Pipeline::InOrder {
             return;

@@ -1,14 +1,14 @@
 //! The accelerator of DCART (DAC 2025): operations on a radix tree, combined by the prefixes of
-//! their keys, executed by units that remember where keys lie.
+//! their keys, and executed by units that remember the places of keys.
 //!
-//! A combining unit deals the operations of a batch into buckets. A dispatcher gives each bucket to
-//! one operating unit, whose four stages look for a shortcut, walk the tree, execute the operation
-//! and write a shortcut. Four buffers on the chip hold operations as they come (*scan*), buckets,
-//! shortcuts and lines of the tree; behind them lies the card's memory, a [`dram`](crate::dram) of
-//! its own.
+//! A combining unit distributes the operations of a batch to buckets. A dispatcher gives each
+//! bucket to one operating unit, whose four stages look up a shortcut, walk the tree, execute the
+//! operation and write a shortcut. Four buffers on the chip hold incoming operations (*scan*),
+//! buckets, shortcuts and lines of the tree. The card's memory, a separate [`dram`](crate::dram),
+//! is behind them.
 //!
-//! The model knows no tree. It asks a [`Tree`] to execute an operation, and gets the [`Walk`] that
-//! this took: which bytes of which nodes were read and written. So its answers are the tree's, its
+//! The model contains no tree. It calls a [`Tree`] to execute an operation, and gets the resulting
+//! [`Walk`]: the bytes of the nodes that were read and written. So its results are the tree's, its
 //! counts are not estimated, and any tree can be walked.
 //!
 //! ```
@@ -35,8 +35,8 @@
 //! ```
 //!
 //! The paper (Zhao et al.) gives units, stages, sizes of buffers, their policies and the clock. It
-//! does not give sizes of batches, records and entries, nor how many operations a unit has under
-//! way. [`Parameters::published`] says which of these are assumed.
+//! does not give the sizes of batches, records and entries, nor the number of operations in flight
+//! in a unit. [`Parameters::published`] lists which of these are assumed.
 
 mod accelerator;
 pub mod area;

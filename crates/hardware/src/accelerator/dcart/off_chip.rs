@@ -1,11 +1,11 @@
-//! The memory of the card, as the accelerator sees it.
+//! The memory of the card from the accelerator's side.
 
 use super::Parameters;
 use crate::Time;
 use crate::dram::{Access, Answer, LINE_BYTES, Memory};
 use rustc_hash::FxHashMap;
 
-/// Who waits for a line.
+/// The reader that waits for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reader {
     /// The combining unit, for this line of its stream.
@@ -16,7 +16,7 @@ pub(super) enum Reader {
     Lane(usize, usize),
 }
 
-/// Reads of a line that is under way wait for it together.
+/// The memory of the card. Reads of a line that is already being read wait for it together.
 #[derive(Clone, Debug)]
 pub(super) struct OffChip {
     memory: Memory,
@@ -47,7 +47,7 @@ impl OffChip {
         now.as_picoseconds().div_ceil(self.clock)
     }
 
-    /// Asks for the line that holds a byte.
+    /// Requests the line that contains a byte.
     pub(super) fn read(&mut self, now: Time, address: u64, reader: Reader) {
         let line = address & !(LINE_BYTES - 1);
         let readers = self.waiting.entry(line).or_default();
@@ -59,20 +59,21 @@ impl OffChip {
         }
     }
 
-    /// Writes the line that holds a byte. Nobody waits for it.
+    /// Writes the line that contains a byte. No reader waits for it.
     pub(super) fn write(&mut self, now: Time, address: u64) {
         self.writes += 1;
         let clock = self.clock_at(now);
         self.memory.submit(address, Access::Write, clock);
     }
 
-    /// When a read may be answered next.
+    /// Returns the next time at which a read may complete.
     pub(super) fn next(&self) -> Option<Time> {
         let clock = self.memory.next_of_reads()?;
         Some(Time::from_picoseconds(clock * self.clock))
     }
 
-    /// Lets time pass, and names who has a line, and when. The time may lie ahead.
+    /// Lets time pass, and appends the readers whose line has arrived, with the time. That time may
+    /// be in the future.
     pub(super) fn advance(&mut self, now: Time, arrived: &mut Vec<(Time, Reader)>) {
         let clock = self.clock_at(now) + 1;
         self.memory.answers_before(clock, &mut self.answers);
@@ -83,7 +84,7 @@ impl OffChip {
         }
     }
 
-    /// What the memory has done, until this moment.
+    /// Returns the report of the memory up to this moment.
     pub(super) fn finish(self, now: Time) -> crate::dram::Report {
         let clock = self.clock_at(now);
         self.memory.finish_at(clock)

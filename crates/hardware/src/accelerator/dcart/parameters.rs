@@ -4,21 +4,22 @@ use super::{Error, Policy};
 use crate::Time;
 use crate::dram;
 
-/// How many operations an operating unit has under way.
+/// The number of operations in flight in an operating unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pipeline {
-    /// One in each of the four stages, in order. A stage that waits for memory waits.
+    /// One operation in each of the four stages, in order. A stage that waits for memory is
+    /// blocked.
     InOrder,
-    /// So many, each in any stage. A stage serves one a cycle, and others while one waits for
-    /// memory.
+    /// Several operations, each in any stage. A stage serves one per cycle, and others while one
+    /// waits for memory.
     Interleaved {
-        /// The operations of a unit.
+        /// Number of operations in a unit.
         operations: usize,
     },
 }
 
 impl Pipeline {
-    /// The operations that a unit has under way at most.
+    /// Returns the maximum number of operations in flight in a unit.
     pub fn operations(self) -> usize {
         match self {
             Pipeline::InOrder => 4,
@@ -27,29 +28,29 @@ impl Pipeline {
     }
 }
 
-/// An accelerator and its card.
+/// The parameters of an accelerator and its card.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
     /// A cycle of its clock.
     pub cycle: Time,
-    /// Operating units.
+    /// Number of operating units.
     pub units: usize,
-    /// Buckets of a batch.
+    /// Number of buckets of a batch.
     pub buckets: usize,
-    /// The operations of a batch.
+    /// Number of operations in a batch.
     pub batch: usize,
-    /// Whether operations are dealt by the prefix of their key, or in turn.
+    /// True if operations are distributed by the prefix of their key, false if in turn.
     pub combines: bool,
-    /// Whether units remember where keys lie.
+    /// True if units remember the places of keys.
     pub shortcuts: bool,
-    /// Whether a batch is combined while the one before is executed.
+    /// True if a batch is combined while the one before is executed.
     pub overlaps: bool,
-    /// Which lines the buffer of the tree keeps.
+    /// The choice of the lines that the buffer of the tree keeps.
     pub tree_policy: Policy,
-    /// The operations that a unit has under way.
+    /// The operations in flight in a unit.
     pub pipeline: Pipeline,
 
-    /// Bytes of the buffer of operations as they come.
+    /// Bytes of the buffer of incoming operations.
     pub scan_buffer: u64,
     /// Bytes of the buffer of buckets.
     pub bucket_buffer: u64,
@@ -60,52 +61,52 @@ pub struct Parameters {
 
     /// Bytes of a shortcut in memory: the identity of a key and two addresses.
     pub shortcut_bytes: u32,
-    /// Cycles in which a key is hashed.
+    /// Number of cycles to hash a key.
     pub hash_cycles: u64,
-    /// Cycles in which a buffer answers.
+    /// Number of cycles of a lookup in a buffer.
     pub buffer_cycles: u64,
-    /// Cycles in which a node decides for a child, or a leaf is compared.
+    /// Number of cycles in which a node decides for a child, or a leaf is compared.
     pub match_cycles: u64,
-    /// Cycles in which an operation reads its value.
+    /// Number of cycles in which an operation reads its value.
     pub read_cycles: u64,
-    /// Cycles in which an operation writes, and one more for each line beyond the first.
+    /// Number of cycles in which an operation writes; one more for each line after the first.
     pub write_cycles: u64,
-    /// Cycles in which a shortcut is written.
+    /// Number of cycles in which a shortcut is written.
     pub generate_cycles: u64,
-    /// Cycles on the way to the memory of the card and back.
+    /// Number of cycles to the memory of the card and back.
     pub port_cycles: u64,
-    /// Lines that a stream of operations asks for ahead.
+    /// Number of lines that a stream of operations reads ahead.
     pub stream_lines: usize,
-    /// Lines at once that a bucket writes into memory when its buffer is full.
+    /// Number of lines that a bucket writes to memory at once when its buffer is full.
     pub spill_lines: u64,
 
     /// The memory of the card.
     pub memory: dram::Parameters,
-    /// Bytes of block memory of the card.
+    /// Bytes of the card's block memory.
     pub block_memory: u64,
 }
 
 /// Alveo U280: 2,016 block memories of 36 Kb (its data sheet, DS963).
 const U280_BLOCK_MEMORY: u64 = 2016 * 36 * 1024 / 8;
 
-/// The largest buffer that is worth a thought.
+/// The maximum size of a buffer.
 const BYTES_MAX: u64 = 1 << 40;
 
 /// The longest time of a step.
 const CYCLES_MAX: u64 = 1_000_000;
 
-/// The least memory of a card, in which each bucket has 8 KiB.
+/// The minimum memory of a card, in which each bucket has 8 KiB.
 const MEMORY_MIN: u64 = 16 << 20;
 
 impl Parameters {
-    /// As the paper says.
+    /// Returns the parameters of the paper.
     ///
     /// - Units, buckets, stages, buffers and 230 MHz: Table I, sections III and IV-A.
-    /// - `memory`: HBM2 of two stacks with eight channels each, as the card has (8 GB, 460 GB/s;
-    ///   here [`dram::Preset::Hbm2`], whose channels carry 512 GB/s together).
-    /// - *Assumed*: 65,536 operations a batch; shortcuts of 32 bytes; two cycles of the hash, two
-    ///   of a buffer, one of a match, of a read and of a shortcut, two of a write; eight cycles on
-    ///   the way to memory and back; streams eight lines ahead; spills of 512 bytes; and that a
+    /// - `memory`: HBM2 of two stacks with eight channels each, like that of the card (8 GB, 460
+    ///   GB/s; here [`dram::Preset::Hbm2`], whose channels carry 512 GB/s together).
+    /// - *Assumed*: 65,536 operations per batch; shortcuts of 32 bytes; two cycles for the hash,
+    ///   two for a buffer, one for a match, for a read and for a shortcut, two for a write; eight
+    ///   cycles to memory and back; streams eight lines ahead; spills of 512 bytes; and that a
     ///   stage which waits for memory takes no other operation ("sequentially retrieves an
     ///   operation").
     pub fn published() -> Parameters {
@@ -143,22 +144,23 @@ impl Parameters {
         }
     }
 
-    /// So many cycles.
+    /// Returns the time of a number of cycles.
     pub(super) fn cycles(&self, cycles: u64) -> Time {
         Time::from_picoseconds(self.cycle.as_picoseconds() * cycles)
     }
 
-    /// Bytes of all buffers.
+    /// Returns the bytes of all buffers.
     pub fn buffers(&self) -> u64 {
         self.scan_buffer + self.bucket_buffer + self.shortcut_buffer + self.tree_buffer
     }
 
-    /// Bytes of a bucket that stay on the chip. With overlap there are two sets of buckets.
+    /// Returns the bytes of a bucket that stay on the chip. With overlap there are two sets of
+    /// buckets.
     pub(super) fn bucket_bytes(&self) -> u64 {
         self.bucket_buffer / (self.buckets as u64 * if self.overlaps { 2 } else { 1 })
     }
 
-    /// Finds what cannot be built.
+    /// Checks that the accelerator can be built.
     ///
     /// # Errors
     /// [`Error`] names the parameter.
@@ -201,7 +203,7 @@ impl Parameters {
         for (name, cycles) in cycles {
             within(name, cycles, 0, CYCLES_MAX, "0 to 1000000")?;
         }
-        // A buffer answers in the cycle after it was asked at the earliest.
+        // A buffer replies at the earliest in the cycle after the lookup.
         within(
             "buffer_cycles",
             self.buffer_cycles,

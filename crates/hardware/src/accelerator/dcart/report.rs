@@ -1,14 +1,14 @@
-//! What a run has come to.
+//! The results of a run.
 
 use super::Bound;
 use crate::{Time, dram};
 
-/// How often a buffer had a line.
+/// The hits and misses of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
-    /// It did.
+    /// Number of lookups that found the line.
     pub hits: u64,
-    /// It did not.
+    /// Number of lookups that did not.
     pub misses: u64,
 }
 
@@ -20,7 +20,7 @@ impl Hits {
         }
     }
 
-    /// The part of hits.
+    /// Returns the share of hits.
     pub fn rate(&self) -> f64 {
         self.hits as f64 / (self.hits + self.misses).max(1) as f64
     }
@@ -29,46 +29,46 @@ impl Hits {
 /// Locks of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
-    /// Nodes that were locked.
+    /// Number of nodes that were locked.
     pub acquired: u64,
-    /// Attempts at nodes that another unit had locked.
+    /// Number of attempts at nodes that another unit had locked.
     pub contended: u64,
 }
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
-    /// From the first record to the last operation.
+    /// Time from the first record to the last operation.
     pub time: Time,
-    /// From the beginning of its batch to its end, of each operation, in no order.
+    /// The latency of each operation, from the beginning of its batch to its own end, in no order.
     pub latencies: Vec<Time>,
-    /// Nodes that decided for a child, or for none.
+    /// Number of nodes that decided for a child, or for none.
     pub matches: u64,
-    /// Leaves that were compared.
+    /// Number of leaves that were compared.
     pub leaves: u64,
-    /// Shortcuts that led to the key.
+    /// Number of shortcuts that led to the key.
     pub shortcuts_used: u64,
-    /// Shortcuts that led elsewhere, as the tree had changed.
+    /// Number of shortcuts that led elsewhere, because the tree had changed.
     pub shortcuts_stale: u64,
-    /// Keys without a shortcut.
+    /// Number of keys without a shortcut.
     pub shortcuts_missing: u64,
-    /// Operations that were executed with another one on their key.
+    /// Number of operations that were executed with another one on their key.
     pub riders: u64,
-    /// The buffer of shortcuts.
+    /// Hits of the buffer of shortcuts.
     pub shortcut_buffer: Hits,
-    /// The buffer of the tree, by lines.
+    /// Hits of the buffer of the tree, by lines.
     pub tree_buffer: Hits,
     /// Locks, of nodes that several units may write.
     pub locks: Locks,
-    /// Lines that were read from memory and written into it.
+    /// Number of lines that were read from memory, and written to it.
     pub lines: [u64; 2],
-    /// The time in which the combining unit was at work.
+    /// Time in which the combining unit was busy.
     pub combined: Time,
-    /// What limits such a run.
+    /// The limits of such a run.
     pub bound: Bound,
-    /// The memory of the card.
+    /// The report of the card's memory.
     pub memory: dram::Report,
 }
 
@@ -94,12 +94,12 @@ impl Report {
         }
     }
 
-    /// Operations a second.
+    /// Returns the operations per second.
     pub fn rate(&self) -> f64 {
         self.operations as f64 / self.time.as_seconds()
     }
 
-    /// The latency that this part of the operations does not exceed.
+    /// Returns the latency that this share of the operations does not exceed.
     pub fn latency(&self, part: f64) -> Time {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();

@@ -13,15 +13,15 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Where records, buckets and shortcuts lie in the memory of the card, behind the tree.
+/// The regions of records, buckets and shortcuts in the memory of the card, after the tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Regions {
-    /// The tree lies before it: half of the memory.
+    /// The start of the records; the tree, with half of the memory, is before it.
     pub(super) records: u64,
-    /// An eighth each.
+    /// The start of the buckets. The records and they have an eighth each.
     pub(super) buckets: u64,
     pub(super) bucket: u64,
-    /// A quarter.
+    /// The start of the shortcuts, which have a quarter.
     pub(super) shortcuts: u64,
     pub(super) shortcut_places: u64,
 }
@@ -39,22 +39,22 @@ impl Regions {
     }
 }
 
-/// What happens.
+/// An event of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// The combining unit is done with a line of records.
+    /// The combining unit has finished a line of records.
     Scan,
-    /// A batch is combined.
+    /// A batch has been combined.
     Combined,
     /// A unit may take an operation.
     Take(usize),
-    /// The step of a lane is over.
+    /// The step of a lane has ended.
     Lane(usize, usize),
-    /// Somebody's line is here.
+    /// A reader's line has arrived.
     Line(Reader),
 }
 
-/// Who has locked a node, and for how many of its operations.
+/// The unit that has locked a node, and the number of its operations that hold the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
     pub(super) unit: usize,
@@ -79,7 +79,7 @@ pub(super) struct Run<'a, T> {
     pub(super) tree_buffer: Buffer,
     pub(super) shortcut_buffer: Buffer,
     pub(super) shortcuts: FxHashMap<u64, [u64; 2]>,
-    /// Nodes that a unit has locked, and lanes that wait for them.
+    /// The nodes that a unit has locked, and the lanes that wait for them.
     pub(super) locked: FxHashMap<u64, Holder>,
     pub(super) blocked: Vec<(usize, usize)>,
     pub(super) report: Report,
@@ -93,7 +93,7 @@ impl<'a, T: Tree> Run<'a, T> {
         tree: &'a mut T,
         off_chip: OffChip,
     ) -> Run<'a, T> {
-        // Without buckets of prefixes, all lines are worth the same.
+        // Without buckets of prefixes, all lines have the same value.
         let owners = parameters.buckets;
         let first = operations.len().min(parameters.batch);
         let tree_policy = parameters.tree_policy;

@@ -1,10 +1,10 @@
-//! Parameters by their names, one by one or as a text.
+//! Setting of parameters by their names, one by one or as a text.
 
 use super::{Error, Parameters, Pipeline, Policy};
 use crate::Time;
 
-/// The names by which parameters are set. Those of the card's memory begin with `memory.`, and go
-/// on as [`dram::Parameters::set`](crate::dram::Parameters::set) has them.
+/// The names by which parameters are set. Those of the card's memory begin with `memory.`, followed
+/// by a name of [`dram::Parameters::set`](crate::dram::Parameters::set).
 pub(super) const NAMES: &[&str] = &[
     "cycle",
     "units",
@@ -33,10 +33,10 @@ pub(super) const NAMES: &[&str] = &[
     "memory.NAME",
 ];
 
-/// The longest part of what a user gave that an error repeats.
+/// The maximum number of characters of an input that an error repeats.
 const SHOWN: usize = 40;
 
-/// The value of a parameter, to be set.
+/// The place of a parameter's value.
 enum Slot<'p> {
     Count(&'p mut usize),
     Number(&'p mut u64),
@@ -51,8 +51,8 @@ enum Slot<'p> {
 impl Parameters {
     /// Sets a parameter by its name. Bytes may end in `K`, `M` or `G` (binary), `cycle` is in
     /// nanoseconds, `tree_policy` is `value` or `lru`, and `pipeline` is `in-order` or a number of
-    /// operations, which a unit interleaves. Whether all parameters go together,
-    /// [`check`](Parameters::check) says.
+    /// operations, which a unit interleaves. [`check`](Parameters::check) checks that all
+    /// parameters fit together.
     ///
     /// # Errors
     /// [`Error::Unknown`], [`Error::Value`], and [`Error::Memory`] for a parameter of the memory.
@@ -122,11 +122,11 @@ impl Parameters {
         Ok(())
     }
 
-    /// Sets parameters by a text: a line `NAME=VALUE` for each. Empty lines, and those that begin
-    /// with `#`, mean nothing.
+    /// Sets parameters from a text: one `NAME=VALUE` per line. Empty lines, and those that begin
+    /// with `#`, are ignored.
     ///
     /// # Errors
-    /// [`Error::Line`] says which line is wrong, and why.
+    /// [`Error::Line`] with the number of the wrong line and its error.
     pub fn set_all(&mut self, text: &str) -> Result<(), Error> {
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -180,7 +180,7 @@ impl Parameters {
     }
 }
 
-/// Bytes with a unit, if any.
+/// Parses bytes with an optional unit.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 10),
@@ -196,7 +196,7 @@ fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A value that each parameter takes, and that it does not have.
+    /// Returns a value that each parameter accepts, and that it does not have.
     fn other(name: &str) -> &'static str {
         match name {
             "combines" | "shortcuts" | "overlaps" => "false",

@@ -1,4 +1,4 @@
-//! What an operation does in each of the four stages.
+//! The work of an operation in each of the four stages.
 
 use super::lane::{Reading, Stage, Step, lines};
 use super::off_chip::Reader;
@@ -13,7 +13,7 @@ impl<T: Tree> Run<'_, T> {
             + hash % self.regions.shortcut_places * u64::from(self.parameters.shortcut_bytes)
     }
 
-    /// Looks for the shortcut in the buffer, then in memory.
+    /// Looks up the shortcut in the buffer, then in memory.
     pub(super) fn hashed(&mut self, unit: usize, lane: usize) {
         let Some(key) = self.lane(unit, lane).map(|lane| lane.key) else {
             return;
@@ -78,7 +78,7 @@ impl<T: Tree> Run<'_, T> {
         self.read(unit, lane, Reading::First(0));
     }
 
-    /// Looks for bytes in the buffer of the tree.
+    /// Looks up bytes in the buffer of the tree.
     pub(super) fn read(&mut self, unit: usize, lane: usize, reading: Reading) {
         if let Some(one) = self.lane(unit, lane) {
             one.reading = reading;
@@ -87,7 +87,7 @@ impl<T: Tree> Run<'_, T> {
         self.serve(unit, lane, 1, cycles - 1, Step::Looked);
     }
 
-    /// The lines that a lane reads now.
+    /// Returns the lines that a lane now reads.
     pub(super) fn wanted(&self, operation: usize, reading: Reading) -> Vec<u64> {
         let Some(operating) = &self.operating else {
             return Vec::new();
@@ -107,7 +107,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// The bucket of a unit, whose lines it reads.
+    /// Returns the bucket of a unit, which owns the lines that it reads.
     pub(super) fn owner(&self, operation: usize) -> usize {
         match &self.operating {
             Some(operating) if self.parameters.combines => {
@@ -144,7 +144,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// The bytes are here.
+    /// Handles the arrival of the bytes.
     pub(super) fn fetched(&mut self, unit: usize, lane: usize) {
         let Some((operation, reading)) = self
             .lane(unit, lane)
@@ -166,7 +166,7 @@ impl<T: Tree> Run<'_, T> {
         self.serve(unit, lane, self.parameters.match_cycles, 0, Step::Matched);
     }
 
-    /// Whether a visit reads bytes whose place its first ones tell.
+    /// Returns true if a visit reads more bytes, whose place its first ones give.
     fn has_more(&self, operation: usize, visit: usize) -> bool {
         let operating = self.operating.as_ref();
         let visits = operating.map(|one| one.walks.get(operation).visits);
@@ -174,7 +174,7 @@ impl<T: Tree> Run<'_, T> {
         visit.is_some_and(|visit| visit.then.bytes > 0)
     }
 
-    /// A node has decided: the walk goes on, or is over.
+    /// Handles a node's decision: the walk continues, or has ended.
     pub(super) fn matched(&mut self, unit: usize, lane: usize) {
         let Some(one) = self.lane(unit, lane) else {
             return;
@@ -201,7 +201,7 @@ impl<T: Tree> Run<'_, T> {
             Reading::First(visit) | Reading::Then(visit) => visit,
         };
         match visits.get(visit) {
-            // The target of a shortcut has been counted.
+            // The target of a shortcut has already been counted.
             Some(visit) if visit.continues || !walked => {}
             Some(visit) if visit.matches => self.report.matches += 1,
             Some(_) => self.report.leaves += 1,
@@ -213,7 +213,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// Locks what the operation writes, if other units may write it, too.
+    /// Locks the nodes that the operation writes, if other units may write them, too.
     pub(super) fn lock(&mut self, unit: usize, lane: usize, first: bool) {
         let Some(operation) = self.lane(unit, lane).map(|one| one.operation) else {
             return;
@@ -281,7 +281,7 @@ impl<T: Tree> Run<'_, T> {
         self.leave(unit, lane);
     }
 
-    /// Writes what an operation has changed: into the buffer where it is there, else into memory.
+    /// Writes the operation's changes: to the buffer if the line is there, otherwise to memory.
     pub(super) fn write_back(&mut self, operation: usize) {
         let Some(operating) = &self.operating else {
             return;
@@ -317,7 +317,7 @@ impl<T: Tree> Run<'_, T> {
         }
     }
 
-    /// Writes the shortcut of a key that was walked to, or has moved.
+    /// Writes the shortcut of a key that was reached by a walk, or has moved.
     pub(super) fn generate(&mut self, unit: usize, lane: usize) {
         let Some(one) = self.lane(unit, lane) else {
             return;

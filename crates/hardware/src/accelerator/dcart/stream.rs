@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-/// Lines are asked for in their order, come in any, and are used in their order.
+/// A stream of lines, which are requested in order, arrive in any order, and are used in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     base: u64,
     lines: u64,
     ahead: u64,
-    /// Lines before it are used; those from it on that were asked for are here or not.
+    /// The first line that has not been used. Requested lines from it on have arrived or not.
     used: u64,
     here: VecDeque<bool>,
 }
@@ -24,7 +24,7 @@ impl Stream {
         }
     }
 
-    /// The next line to ask for, and its address.
+    /// Returns the next line to request, and its address.
     pub(super) fn ask(&mut self) -> Option<(u64, u64)> {
         let line = self.used + self.here.len() as u64;
         if line >= self.lines || self.here.len() as u64 >= self.ahead {
@@ -43,7 +43,7 @@ impl Stream {
         }
     }
 
-    /// Lines before this one are used, if they are here.
+    /// Marks the lines before this one as used, if they have arrived.
     pub(super) fn reach(&mut self, line: u64) {
         while self.used < line && self.here.front() == Some(&true) {
             self.here.pop_front();
@@ -51,7 +51,7 @@ impl Stream {
         }
     }
 
-    /// Whether the line that was reached is here.
+    /// Returns true if the line that was reached has arrived.
     pub(super) fn has(&self, line: u64) -> bool {
         self.used == line && self.here.front() == Some(&true)
     }

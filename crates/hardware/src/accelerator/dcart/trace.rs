@@ -1,26 +1,26 @@
-//! Traces of operations: a line of text each.
+//! Traces of operations: one line of text each.
 
 use super::Error;
 use std::io::{BufRead, Read};
 
-/// What an operation of a trace does to its key.
+/// The effect of an operation of a trace on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// It reads the value.
+    /// A read of the value.
     Get,
-    /// It sets the value. A key whose first operation this is was not there before.
+    /// A write of the value. A key whose first operation this is did not exist before.
     Insert,
-    /// It sets the value.
+    /// A write of the value.
     Update,
-    /// It removes key and value.
+    /// A removal of key and value.
     Remove,
 }
 
 impl Action {
-    /// All, in the order of the type.
+    /// All actions, in the order of the type.
     pub const ALL: [Action; 4] = [Action::Get, Action::Insert, Action::Update, Action::Remove];
 
-    /// Its name in a trace.
+    /// Returns its name in a trace.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,26 +31,27 @@ impl Action {
         }
     }
 
-    /// Whether it may change the tree.
+    /// Returns true if it may change the tree.
     #[must_use]
     pub fn writes(self) -> bool {
         self != Action::Get
     }
 }
 
-/// The longest key, in bytes.
+/// The maximum length of a key in bytes.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
-/// The longest line: a key whose bytes are all written as `\xNN`, and an operation before it.
+/// The maximum length of a line: a key whose bytes are all written as `\xNN`, and an operation
+/// before it.
 const LINE_BYTES_MAX: usize = 4 * KEY_BYTES_MAX + 64;
-/// Characters of a wrong field that an error shows.
+/// The maximum number of characters of a wrong field that an error shows.
 const SHOWN: usize = 40;
 
-/// Reads the operations of a trace: `get|insert|update|remove KEY` on each line.
+/// Reader of the operations of a trace: `get|insert|update|remove KEY` on each line.
 ///
-/// A key is the rest of its line, without blanks around it. One that begins with a quotation mark
-/// ends with another, and has `\xNN` in it for any byte, and `\n`, `\r`, `\t`, `\a`, `\b`, `\"`
-/// and `\\`: the way in which Redis prints commands. Empty lines, and those that begin with `#`,
-/// mean nothing. Ends after the first error.
+/// A key is the rest of its line, without blanks around it. A key that begins with a quotation mark
+/// ends with another, and contains `\xNN` for any byte, and `\n`, `\r`, `\t`, `\a`, `\b`, `\"` and
+/// `\\`, as in Redis's output of commands. Empty lines, and those that begin with `#`, are ignored.
+/// The reader ends after the first error.
 ///
 /// ```
 /// use nearfield_hardware::accelerator::dcart::{Action, Trace};
@@ -75,7 +76,7 @@ pub struct Trace<R> {
 }
 
 impl<R: BufRead> Trace<R> {
-    /// The operations of `reader`.
+    /// Creates a reader of the operations of `reader`.
     pub fn new(reader: R) -> Trace<R> {
         Trace {
             reader,
@@ -133,7 +134,7 @@ fn wrong(name: &str, given: &[u8], allowed: &'static str) -> Error {
     }
 }
 
-/// An operation and its key, from a line without blanks around it.
+/// Parses an operation and its key, from a line without blanks around it.
 fn parse(text: &[u8]) -> Result<(Action, Vec<u8>), Error> {
     let end = text.iter().position(u8::is_ascii_whitespace);
     let (word, key) = text.split_at(end.unwrap_or(text.len()));
@@ -155,7 +156,8 @@ fn parse(text: &[u8]) -> Result<(Action, Vec<u8>), Error> {
     }
 }
 
-/// The bytes that a text with escapes stands for, up to the quotation mark that has to end it.
+/// Returns the bytes that a text with escapes stands for, up to the quotation mark that must end
+/// it.
 fn unquoted(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bytes, mut text) = (Vec::new(), text.iter().copied());
     let digit = |byte: u8| char::from(byte).to_digit(16);

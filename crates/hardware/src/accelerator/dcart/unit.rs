@@ -9,18 +9,18 @@ use crate::Time;
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
     pub(super) lanes: Vec<Option<Lane>>,
-    /// The operations in each stage.
+    /// Number of operations in each stage.
     occupied: [usize; Stage::COUNT],
-    /// When each stage can serve the next.
+    /// The time at which each stage can serve the next operation.
     free_at: [Time; Stage::COUNT],
-    /// The bucket that it has, and how many of its operations were taken.
+    /// The bucket that it has, and the number of its operations that were taken.
     pub(super) bucket: Option<Bucket>,
     pub(super) taken: usize,
     /// The bucket's spilled records.
     pub(super) records: Stream,
-    /// Operations under way, without riders.
+    /// Number of operations in flight, without riders.
     pub(super) active: usize,
-    /// It waits for a record.
+    /// True if it waits for a record.
     pub(super) starved: bool,
 }
 
@@ -39,7 +39,7 @@ impl Unit {
         }
     }
 
-    /// Whether a stage takes another operation.
+    /// Returns true if a stage has room for another operation.
     pub(super) fn has_room(&self, stage: Stage, pipeline: Pipeline) -> bool {
         match pipeline {
             Pipeline::InOrder => self.occupied[stage as usize] == 0,
@@ -47,13 +47,13 @@ impl Unit {
         }
     }
 
-    /// A lane without an operation, if the first stage takes one.
+    /// Returns a lane without an operation, if the first stage takes one.
     pub(super) fn free_lane(&self, pipeline: Pipeline) -> Option<usize> {
         let lane = self.lanes.iter().position(Option::is_none)?;
         self.has_room(Stage::Index, pipeline).then_some(lane)
     }
 
-    /// The lane with an operation on this key that is not yet executed.
+    /// Returns the lane with an operation on this key that is not yet executed.
     pub(super) fn lane_of(&self, key: u64) -> Option<usize> {
         let has = |lane: &Option<Lane>| {
             let lane = lane.as_ref();
@@ -70,7 +70,7 @@ impl Unit {
         self.occupied[stage as usize] -= 1;
     }
 
-    /// The lane whose operation waits for room in the stage after this one.
+    /// Returns the lane whose operation waits for room in the stage after this one.
     pub(super) fn stalled_in(&self, stage: Stage) -> Option<usize> {
         let is = |lane: &Option<Lane>| {
             let lane = lane.as_ref();
@@ -79,7 +79,7 @@ impl Unit {
         self.lanes.iter().position(is)
     }
 
-    /// Has a stage serve an operation, and answers when that begins.
+    /// Makes a stage serve an operation, and returns the time at which that begins.
     pub(super) fn serve(&mut self, stage: Stage, now: Time, takes: Time) -> Time {
         let free_at = &mut self.free_at[stage as usize];
         let begins = now.max(*free_at);
@@ -87,8 +87,8 @@ impl Unit {
         begins
     }
 
-    /// The place in the batch of the next operation, and the line of its record, if that was
-    /// spilled.
+    /// Returns the place in the batch of the next operation, and the line of its record, if that
+    /// was spilled.
     pub(super) fn next(&self, parameters: &Parameters) -> Option<(usize, Option<u64>)> {
         let bucket = self.bucket.as_ref()?;
         let operation = *bucket.operations.get(self.taken)?;

@@ -1,41 +1,41 @@
-//! An operation as hardware sees it.
+//! An operation and its walk from the hardware's side.
 
 use super::super::Span;
 
 /// An operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Tells keys apart; the hash of a key, or its number.
+    /// The identity of the key: its hash, or its number.
     pub key: u64,
     /// The first eight bits of the key, by which operations are combined.
     pub label: u8,
-    /// The bytes of its record: key, value, kind.
+    /// Number of bytes of its record: key, value, kind.
     pub bytes: u32,
-    /// Whether it may change the tree.
+    /// True if it may change the tree.
     pub writes: bool,
 }
 
 /// A node that a walk reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// Where the node lies.
+    /// The address of the node.
     pub node: u64,
-    /// What is read first: header and keys, or a leaf.
+    /// The bytes that are read first: header and keys, or a leaf.
     pub first: Span,
-    /// What is read at the same time, as its place is known: an index, the slot of a large node, or
-    /// a second line. No bytes if there is none.
+    /// The bytes that are read at the same time, because their place is known: an index, the slot
+    /// of a large node, or a second line. Empty if there are none.
     pub also: Span,
-    /// What is read when the first is there: the slot of the child, or an entry of a leaf. No bytes
-    /// if it needs none.
+    /// The bytes that are read when the first ones have arrived: the slot of the child, or an entry
+    /// of a leaf. Empty if there are none.
     pub then: Span,
-    /// Whether the child, or that there is none, was decided here. A leaf decides nothing.
+    /// True if the child, or its absence, was decided here. A leaf decides nothing.
     pub matches: bool,
-    /// Whether this is more of the node before, and no node of its own.
+    /// True if this is more of the node before, and not a node itself.
     pub continues: bool,
 }
 
 impl Visit {
-    /// A leaf, whose key is compared.
+    /// Creates the visit of a leaf, whose key is compared.
     pub fn leaf(bytes: Span) -> Visit {
         Visit {
             node: bytes.address,
@@ -47,7 +47,8 @@ impl Visit {
         }
     }
 
-    /// More bytes of the node before, which are read when all others of it are there.
+    /// Creates the visit of more bytes of the node before, which are read when all its other bytes
+    /// have arrived.
     pub fn more(bytes: Span) -> Visit {
         Visit {
             continues: true,
@@ -55,7 +56,7 @@ impl Visit {
         }
     }
 
-    /// An inner node: its header and keys, and the slot that they lead to.
+    /// Creates the visit of an inner node: its header and keys, and the slot to which they lead.
     pub fn inner(first: Span, then: Span) -> Visit {
         Visit {
             then,
@@ -65,16 +66,16 @@ impl Visit {
     }
 }
 
-/// The places of the last node among visits, the *target* of a shortcut, and of its parent.
+/// Returns the places of the last node among visits, the *target* of a shortcut, and of its parent.
 pub(super) fn named(visits: &[Visit]) -> [Option<usize>; 2] {
     let begins = visits.iter().enumerate().rev();
     let mut begins = begins.filter(|(_, visit)| !visit.continues);
     [begins.next(), begins.next()].map(|visit| visit.map(|(place, _)| place))
 }
 
-/// What an operation has read and changed in the tree.
+/// The reads and changes of an operation in the tree.
 ///
-/// The last two nodes are those that a shortcut of the key leads to: the *target*, and its parent.
+/// The last two nodes are those to which a shortcut of the key leads: the *target*, and its parent.
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
     visits: Vec<Visit>,
@@ -86,38 +87,38 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// One more node, in the order of the walk.
+    /// Adds a node, in the order of the walk.
     pub fn visit(&mut self, visit: Visit) {
         self.visits.push(visit);
     }
 
-    /// Bytes that the operation writes.
+    /// Adds bytes that the operation writes.
     pub fn store(&mut self, span: Span) {
         self.stores.push(span);
     }
 
-    /// A node that the operation has to lock, if others may write it at the same time.
+    /// Adds a node that the operation must lock, if others may write it at the same time.
     pub fn lock(&mut self, address: u64) {
         self.locks.push(address);
     }
 
-    /// A node whose memory is free afterwards.
+    /// Adds a node whose memory is free afterwards.
     pub fn free(&mut self, span: Span) {
         self.freed.push(span);
     }
 
-    /// The last node holds the key, so that a shortcut to it may be used and written.
+    /// Records that the last node holds the key, so that a shortcut to it may be used and written.
     pub fn found(&mut self) {
         self.has_target = true;
     }
 
-    /// Afterwards the key lies in this node, under this parent: it was inserted, or the operation
-    /// has replaced its node.
+    /// Records that the key is afterwards in this node, under this parent: it was inserted, or the
+    /// operation has replaced its node.
     pub fn moved(&mut self, target: u64, parent: u64) {
         self.moved = Some([target, parent]);
     }
 
-    /// Begins anew, and keeps its memory.
+    /// Empties the walk, and keeps its memory.
     pub fn clear(&mut self) {
         self.visits.clear();
         self.stores.clear();
@@ -127,28 +128,28 @@ impl Walk {
         self.moved = None;
     }
 
-    /// The nodes.
+    /// Returns the visited nodes.
     pub fn visits(&self) -> &[Visit] {
         &self.visits
     }
 
-    /// The stores.
+    /// Returns the stores.
     pub fn stores(&self) -> &[Span] {
         &self.stores
     }
 
-    /// The nodes to lock.
+    /// Returns the nodes to lock.
     pub fn locks(&self) -> &[u64] {
         &self.locks
     }
 
-    /// The nodes that are free afterwards.
+    /// Returns the nodes that are free afterwards.
     pub fn freed(&self) -> &[Span] {
         &self.freed
     }
 
-    /// The addresses of the target and its parent as the operation finds them, if the key is there.
-    /// A target without a parent is its own.
+    /// Returns the addresses of the target and its parent as the operation finds them, if the key
+    /// is there. A target without a parent is its own parent.
     pub fn target_before(&self) -> Option<[u64; 2]> {
         let [target, parent] = named(&self.visits);
         let address = |place: usize| self.visits[place].node;
@@ -156,16 +157,16 @@ impl Walk {
         Some([target, parent.map_or(target, address)])
     }
 
-    /// The same as it leaves them.
+    /// Returns the addresses of the target and its parent as the operation leaves them.
     pub fn target_after(&self) -> Option<[u64; 2]> {
         self.moved.or(self.target_before())
     }
 }
 
-/// A tree that the model walks.
+/// The tree that the model walks.
 pub trait Tree {
-    /// Executes operation number `operation` of the run, and describes in `walk`, which is empty,
-    /// what that took. Operations come in their order.
+    /// Executes operation number `operation` of the run, and describes its walk in `walk`, which is
+    /// empty. Operations come in order.
     fn execute(&mut self, operation: usize, walk: &mut Walk);
 }
 
@@ -179,7 +180,7 @@ pub(super) struct Walks {
     ends: Vec<End>,
 }
 
-/// Where the parts of a walk end in those of all.
+/// The ends of the parts of a walk in the lists of all walks.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
     visits: u32,
@@ -190,7 +191,7 @@ struct End {
     after: Option<[u64; 2]>,
 }
 
-/// One of the walks of a batch. Fields as in [`Walk`].
+/// A walk in a batch. Fields as in [`Walk`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded<'a> {
     pub(super) visits: &'a [Visit],
@@ -217,7 +218,7 @@ impl Walks {
         });
     }
 
-    /// The walk of an operation, by its place in the batch.
+    /// Returns the walk of an operation, by its place in the batch.
     pub(super) fn get(&self, index: usize) -> Recorded<'_> {
         let begin = index
             .checked_sub(1)
@@ -235,7 +236,7 @@ impl Walks {
 }
 
 /// The walks of all operations of a run, so that several designs can walk a tree that was built
-/// once. Operations come in the same order in each run, so that their walks are the same.
+/// once. Operations come in the same order in each run, so their walks are the same.
 ///
 /// ```
 /// use nearfield_hardware::accelerator::Span;
@@ -261,7 +262,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Has a tree execute so many operations.
+    /// Records a tree's execution of a number of operations.
     pub fn of(tree: &mut impl Tree, operations: usize) -> Recording {
         let (mut walks, mut walk) = (Walks::default(), Walk::default());
         for operation in 0..operations {

@@ -1,11 +1,11 @@
-//! Throughput beside its bound, where each part is the slowest.
+//! Throughput compared with its bound, with each part as the slowest.
 
 use super::*;
 use crate::accelerator::dcart::{Part, Pipeline};
 use crate::dram;
 
-/// Runs in many batches, and asserts that this part is the slowest, and busy for nine tenths of
-/// the time at least.
+/// Runs in many batches, and checks that this part is the slowest, and busy for at least nine
+/// tenths of the time.
 fn saturates(part: Part, parameters: Parameters, operations: &[Operation], tree: &mut Paths) {
     let parameters = Parameters {
         batch: parameters.batch.min(16_384),
@@ -22,7 +22,7 @@ fn saturates(part: Part, parameters: Parameters, operations: &[Operation], tree:
     assert!((0.9..=1.0).contains(&used), "{used} of the bound");
 }
 
-/// Keys of all labels alike, few enough for the buffers.
+/// Returns keys distributed equally over all labels, few enough for the buffers.
 fn few(count: u64) -> Vec<Operation> {
     operations((0..count).map(|number| number * 7 % 1024))
 }
@@ -79,7 +79,7 @@ fn the_third_stage_may_be_the_slowest() {
 
 #[test]
 fn memory_opens_as_many_rows_as_it_can() {
-    // Each leaf lies in a row of its own, which nobody else reads.
+    // Each leaf is in its own row, which no other operation reads.
     let operations = operations((0..130_000).map(|number| number * 16_411 % 1_000_003));
     let parameters = Parameters {
         units: 64,

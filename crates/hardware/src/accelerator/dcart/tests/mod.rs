@@ -6,15 +6,15 @@ mod timing;
 use super::super::Span;
 use super::{Accelerator, Operation, Parameters, Report, Tree, Visit, Walk};
 
-/// A tree of so many levels, in which key `k` has a path of its own below the root: its nodes lie
-/// in consecutive places of 64 bytes.
+/// A tree with a number of levels, in which key `k` has its own path below the root: its nodes are
+/// at consecutive places of 64 bytes.
 #[derive(Clone, Debug)]
 struct Paths {
     levels: u64,
     keys: Vec<u64>,
-    /// Operations that write.
+    /// True for operations that write.
     writes: Vec<bool>,
-    /// All nodes but the leaf are the same for all keys.
+    /// True if all nodes except the leaf are the same for all keys.
     shared: bool,
     executed: usize,
 }

@@ -1,10 +1,10 @@
-//! How long single operations take, and what is counted.
+//! Durations of single operations, and their counts.
 
 use super::*;
 use crate::Time;
 use crate::accelerator::dcart::{Error, Pipeline, Policy};
 
-/// One operation on a tree of one leaf.
+/// Runs one operation on a tree of one leaf.
 fn alone(parameters: Parameters) -> Report {
     let operations = operations(0..1);
     run(parameters, &operations, &mut Paths::new(0, &operations))
@@ -22,7 +22,7 @@ fn a_stage_takes_the_cycles_of_its_parameters() {
         change(&mut parameters);
         cycles(alone(parameters).latency(1.0)) - base
     };
-    // Memory answers at edges of its own clock, a fifth of a cycle apart.
+    // Memory completes reads at edges of its own clock, a fifth of a cycle apart.
     let near = |found: f64, wanted: f64| {
         assert!((found - wanted).abs() < 0.5, "{found} cycles, not {wanted}");
     };
@@ -31,12 +31,12 @@ fn a_stage_takes_the_cycles_of_its_parameters() {
     near(with(|one| one.read_cycles += 10), 10.0);
     near(with(|one| one.write_cycles += 10), 0.0);
     near(with(|one| one.generate_cycles += 10), 0.0);
-    // The buffers of shortcuts and of the tree are asked.
+    // The buffers of shortcuts and of the tree are looked up.
     near(with(|one| one.buffer_cycles += 10), 20.0);
     // The record, the shortcut and the leaf are read.
     near(with(|one| one.port_cycles += 10), 30.0);
-    // Without shortcuts, their stage takes one cycle, and nothing is read.
-    // It lies in a bank in which the records have opened another row.
+    // Without shortcuts, their stage takes one cycle, and nothing is read. The leaf is in a bank in
+    // which the records have opened another row.
     let read = cycles(Time::from_nanoseconds(14 + 14 + 14 + 2 + 1)) + 8.0;
     near(with(|one| one.shortcuts = false), -(3.0 + read));
 }
@@ -49,7 +49,8 @@ fn each_level_takes_a_read_and_a_match() {
         cycles(run(Parameters::published(), &operations, &mut tree).latency(1.0))
     };
     let level = (latency(9) - latency(1)) / 8.0;
-    // Two cycles of the buffer, one of the match, the way, and a read whose row is open or not.
+    // Two cycles of the buffer, one of the match, the way to memory, and a read whose row is open
+    // or not.
     assert!((2.0 + 1.0 + 8.0 + 3.0..50.0).contains(&level), "{level}");
 }
 
@@ -73,7 +74,7 @@ fn a_shortcut_spares_the_walk() {
 
 #[test]
 fn a_shortcut_that_is_stale_costs_a_read_and_the_walk() {
-    /// A tree that moves its only leaf each time.
+    /// A tree that moves its only leaf in each operation.
     struct Moving;
     impl Tree for Moving {
         fn execute(&mut self, operation: usize, walk: &mut Walk) {
@@ -83,7 +84,7 @@ fn a_shortcut_that_is_stale_costs_a_read_and_the_walk() {
             walk.moved((2 + operation as u64) * 64 + 6400, 0);
         }
     }
-    // Others between them, so that each finds the shortcut of the one before.
+    // Other keys in between, so that each operation finds the shortcut of the one before.
     let mut operations = operations([7, 1, 2, 3, 4, 7, 5, 6, 8, 9, 7].into_iter());
     operations.iter_mut().for_each(|one| one.label = 0);
     let accelerator = Accelerator::new(Parameters::published()).unwrap();
@@ -125,7 +126,7 @@ fn overlap_hides_combining() {
     };
     let (apart, together) = (with(false), with(true));
     let hidden = cycles(apart.time - together.time);
-    // All batches but the first are combined meanwhile, and their first records are read.
+    // All batches except the first are combined meanwhile, and their first records are read.
     assert!((7.0 * 1024.0..8.0 * 1024.0).contains(&hidden), "{hidden}");
     assert_eq!(cycles(apart.combined).round(), 8192.0);
 }
@@ -161,7 +162,7 @@ fn interleaved_operations_on_one_key_are_executed_together() {
 
 #[test]
 fn the_nodes_of_the_largest_bucket_stay_in_the_buffer() {
-    // A tenth of the operations scans many keys; the others use a few, of another prefix.
+    // A tenth of the operations scans many keys; the others use a few keys with another prefix.
     let keys = (0..40_000_u64).map(|number| match number % 10 {
         0 => 256 * (number / 10) + 200,
         other => 256 * (other + number / 10 % 40 * 10),
@@ -285,7 +286,7 @@ fn a_tree_that_is_too_large_is_refused() {
 
 #[test]
 fn a_shortcut_leads_to_a_leaf_of_several_parts() {
-    /// A root, and a leaf whose header tells where two entries lie that may be the key's.
+    /// A root, and a leaf whose header gives the places of two entries that may have the key.
     struct Block;
     impl Tree for Block {
         fn execute(&mut self, _: usize, walk: &mut Walk) {
@@ -306,7 +307,7 @@ fn a_shortcut_leads_to_a_leaf_of_several_parts() {
     let accelerator = Accelerator::new(Parameters::published()).unwrap();
     let report = accelerator.run(&operations, &mut Block).unwrap();
     assert_eq!((report.shortcuts_missing, report.shortcuts_used), (5, 1));
-    // A leaf is compared once, also by a shortcut.
+    // A leaf is compared once, even if reached by a shortcut.
     assert_eq!((report.matches, report.leaves), (5, 6));
     // By a shortcut as by a walk: root, header and both entries.
     let buffer = report.tree_buffer;
