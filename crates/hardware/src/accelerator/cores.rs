@@ -1,46 +1,46 @@
 //! General-purpose cores at a memory node that execute traversals: the rival that pulse calls RPC.
 //!
 //! A core takes a request, and executes it to its end: it waits for each node, then computes. The
-//! cores share the bandwidth of the memory. The model omits caches, which hold too little of data
-//! that is many times larger, and bytes that are fetched before they are asked for.
+//! cores share the bandwidth of the memory. The model omits caches, which are too small for data
+//! that is many times larger, and bytes that are prefetched.
 
 use super::{Departure, End, Iteration, Node, Table, Traversal, Verdict};
 use crate::Time;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Cores and the memory that they share.
+/// The parameters of cores and the memory that they share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
     /// The name under which results show them.
     pub name: &'static str,
-    /// How many.
+    /// Number of cores.
     pub cores: usize,
-    /// How long a core takes to receive a request, and to send an answer.
+    /// Time that a core takes to receive a request.
     pub receive: Time,
-    /// See above.
+    /// Time that a core takes to send a reply.
     pub send: Time,
-    /// Between the wire and the software, on each way.
+    /// Time between the wire and the software, in each direction.
     pub interface: Time,
-    /// From a load to the first bytes of a node.
+    /// Time from a load to the first bytes of a node.
     pub access: Time,
-    /// Instructions of BPF that a core executes in a second.
+    /// BPF instructions that a core executes per second.
     pub instructions_per_second: f64,
-    /// The bytes that the memory carries in a second.
+    /// Bytes that the memory carries per second.
     pub memory_bytes_per_second: f64,
-    /// What a copied byte of a long value takes a core.
+    /// Time that a core takes per copied byte of a long value.
     pub copied_byte: Time,
 }
 
-/// Fetches up to this many bytes are nodes; longer ones are values that are copied.
+/// The maximum size of a fetched node in bytes; longer fetches are values that are copied.
 const NODE_BYTES: u32 = 256;
 
 impl Parameters {
-    /// A Xeon Gold 6240 behind a ConnectX-5, with eRPC, and memory that is limited to what the
-    /// accelerator has (section 6). A clock of 2.6 GHz: Intel's data sheet. *Assumed*: 75 ns an
+    /// A Xeon Gold 6240 behind a ConnectX-5, with eRPC, and memory that is limited to that of the
+    /// accelerator (section 6). A clock of 2.6 GHz: Intel's data sheet. *Assumed*: 75 ns per
     /// access, half a microsecond to receive and to send, 0.4 µs in the interface, two instructions
-    /// a cycle. Together with the rest of the way they come close to what the artifact's logs show:
-    /// about 4.5 µs, and 40 to 70 ns for each node of the time series.
+    /// per cycle. Together with the rest of the route these are close to the artifact's logs: about
+    /// 4.5 µs, and 40 to 70 ns for each node of the time series.
     pub const XEON: Parameters = Parameters {
         name: "Xeon Gold 6240",
         cores: 16,
@@ -96,16 +96,16 @@ pub struct Cores<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrived,
-    /// A core is to fetch.
+    /// A core is about to fetch.
     Fetch(usize),
-    /// A core has what it fetched.
+    /// A core has the fetched bytes.
     Fetched(usize),
-    /// A core has sent its answer.
+    /// A core has sent its reply.
     Sent(usize, Outcome),
     Left,
 }
 
-/// Why a core sends, in an order, as events have one.
+/// The reason why a core sends, with an order, because events have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Returned,
@@ -114,7 +114,7 @@ enum Outcome {
 }
 
 impl<T: Traversal> Cores<T> {
-    /// Cores that have nothing to do.
+    /// Creates idle cores.
     pub fn new(parameters: Parameters, table: Table) -> Cores<T> {
         Cores {
             parameters,
@@ -130,7 +130,7 @@ impl<T: Traversal> Cores<T> {
         }
     }
 
-    /// The bytes that the memory has carried.
+    /// Returns the bytes that the memory has carried.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -278,7 +278,7 @@ mod tests {
         let mut cores = Cores::new(Parameters::XEON, table());
         cores.submit(Time::ZERO, Loop::new(0, 10));
         let departures = run(&mut cores);
-        // 75 ns, 256 bytes at 25 GB/s and 8 instructions at 5.2 a nanosecond.
+        // 75 ns, 256 bytes at 25 GB/s and 8 instructions at 5.2 per nanosecond.
         let each = 75.0 + 10.24 + 8.0 / 5.2;
         let expected = 2.0 * (400.0 + 500.0) + 10.0 * each;
         let got = departures[0].at.as_nanoseconds();

@@ -1,13 +1,13 @@
-//! Pulse's study of memory that is attached by CXL (section 7): how much slower traversals are than
-//! in local DRAM, without and with accelerators. Formulas, without bandwidth and waits. Source of
+//! Pulse's study of memory that is attached by CXL (section 7): the slowdown of traversals compared
+//! with local DRAM, without and with accelerators. Formulas, without bandwidth and waits. Source of
 //! formulas and constants: the model in the paper's published artifact.
 
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// An access that the cache answers.
+    /// An access that hits the cache.
     pub cache: f64,
-    /// An access to local DRAM, and of an accelerator to the DRAM beside it.
+    /// An access to local DRAM, and an access of an accelerator to its own DRAM.
     pub dram: f64,
     /// An access to memory attached by CXL.
     pub cxl: f64,
@@ -17,31 +17,31 @@ pub struct Parameters {
     pub processor_logic: f64,
 }
 
-/// Traversals of an application.
+/// The traversals of an application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Nodes of a traversal.
+    /// Number of nodes of a traversal.
     pub nodes: f64,
-    /// The part of accesses that the cache answers.
+    /// The share of accesses that hit the cache.
     pub hit_rate: f64,
-    /// How often a traversal goes from one memory node to another.
+    /// Number of times that a traversal moves from one memory node to another.
     pub crossings: f64,
 }
 
-/// Nanoseconds of a traversal.
+/// The times of a traversal in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// In local DRAM.
+    /// Time in local DRAM.
     pub dram: f64,
-    /// In memory attached by CXL.
+    /// Time in memory attached by CXL.
     pub cxl: f64,
-    /// There, with accelerators. A traversal whose nodes are in the cache stays with the processor,
-    /// and going to another memory node takes half an access.
+    /// Time in memory attached by CXL with accelerators. A traversal whose nodes are in the cache
+    /// stays with the processor, and moving to another memory node takes half an access.
     pub pulse: f64,
 }
 
 impl Parameters {
-    /// Those of the artifact.
+    /// The parameters of the artifact.
     pub const PAPER: Parameters = Parameters {
         cache: 10.0,
         dram: 50.0,
@@ -50,7 +50,7 @@ impl Parameters {
         processor_logic: 2.0,
     };
 
-    /// How long a traversal takes.
+    /// Returns the times of a traversal.
     ///
     /// ```
     /// use nearfield_hardware::accelerator::cxl::{Load, Parameters};
@@ -82,7 +82,8 @@ impl Parameters {
 mod tests {
     use super::*;
 
-    /// Slowdowns beside DRAM, without and with accelerators, as the artifact plots them.
+    /// The slowdowns compared with DRAM, without and with accelerators, equal those that the
+    /// artifact plots.
     #[test]
     fn the_artifact_s_numbers_come_out_again() {
         let load = |nodes, hit_rate, crossings| Load {

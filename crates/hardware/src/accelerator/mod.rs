@@ -1,9 +1,10 @@
-//! Accelerators beside memory, at the level of cycles, and the racks that they stand in.
+//! Accelerators next to memory, at the level of cycles, and their racks.
 //!
-//! An accelerator runs *traversals*: of each it fetches a node, computes what comes next, and goes
-//! on until the traversal ends. A model knows no programs. It asks a [`Traversal`] which bytes it
-//! fetches and what it computes on them, at the moment when the hardware would. So a traversal
-//! that runs a real program gives real answers, and the model the time that they take.
+//! An accelerator runs *traversals*: for each it fetches a node, computes the next step, and
+//! continues until the traversal ends. A model contains no programs. It calls a [`Traversal`] for
+//! the bytes to fetch and for the computation on them, at the moment when the hardware would. So a
+//! traversal that runs a real program gives real results, and the model gives the time that they
+//! take.
 //!
 //! - [`pulse`]: the accelerator of pulse (ASPLOS 2025), with its area and energy.
 //! - [`cores`]: general-purpose cores in its place.

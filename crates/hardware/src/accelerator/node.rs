@@ -1,32 +1,32 @@
-//! A memory node as a rack sees it.
+//! A memory node from the rack's side.
 
 use super::{Refusal, Traversal};
 use crate::Time;
 
-/// How a traversal has left a node.
+/// The reason why a traversal has left a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is done.
+    /// The traversal is done.
     Returned,
-    /// It has made as many iterations as a request may.
+    /// The traversal has made the maximum number of iterations of a request.
     Limit,
-    /// The node may not fetch or store its next bytes.
+    /// A fetch or store that the node refuses.
     Refused(Refusal),
 }
 
 /// A traversal that leaves a node.
 #[derive(Clone, Debug)]
 pub struct Departure<T> {
-    /// When its packet leaves.
+    /// The time at which its packet leaves.
     pub at: Time,
     /// The traversal, with its state.
     pub traversal: T,
-    /// Why it leaves.
+    /// The reason why it leaves.
     pub end: End,
 }
 
 impl<T: Traversal> Departure<T> {
-    /// The bytes of the packet that it leaves in: an answer, or a request to go on.
+    /// Returns the bytes of the packet in which it leaves: a reply, or a request to continue.
     pub fn bytes(&self) -> u32 {
         match self.end {
             End::Returned => self.traversal.reply_bytes(),
@@ -37,15 +37,15 @@ impl<T: Traversal> Departure<T> {
 
 /// A memory node that executes traversals in virtual time. Calls come in the order of their times.
 pub trait Node {
-    /// What it executes.
+    /// The traversals that it executes.
     type Work: Traversal;
 
-    /// A packet with a traversal arrives.
+    /// Accepts a packet with a traversal at its arrival.
     fn submit(&mut self, arrival: Time, work: Self::Work);
 
-    /// When something happens next, if anything does.
+    /// Returns the time of the next event, if there is one.
     fn next_event(&self) -> Option<Time>;
 
-    /// Lets happen what happens next, and appends the traversals that leave.
+    /// Executes the next event, and appends the traversals that leave.
     fn step(&mut self, departures: &mut Vec<Departure<Self::Work>>);
 }

@@ -1,26 +1,27 @@
 //! Remote memory as swap space: the rival that pulse calls cache-based (Fastswap).
 //!
-//! A traversal runs at the caller. A node on a page that the caller has is local; another page is
-//! fetched by the network, one after the other, as each address follows from the last node.
+//! A traversal runs at the caller. A node on a page that the caller has is local. Other pages are
+//! fetched over the network, one after another, because each address follows from the last node.
 
 use crate::Time;
 
-/// What pages take.
+/// The costs of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// The bytes of a page.
+    /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// How long a fault takes: the kernel, the network, the page.
+    /// Time of a fault: the kernel, the network, the page.
     pub fault: Time,
-    /// The faults a second that the system can serve, as each has to evict a page, too.
+    /// The faults per second that the system can serve, because each must also evict a page.
     pub faults_per_second: f64,
-    /// How long a local node takes, with its logic.
+    /// Time of a local node, with its logic.
     pub local: Time,
 }
 
 impl Parameters {
-    /// *Assumed*: 8 µs for a fault of 4 KiB, 450,000 of them a second (about 15 Gb/s), and 0.1 µs
-    /// for a local node. The paper's own figures of its swap system are lost.
+    /// The parameters of Fastswap. *Assumed*: 8 µs for a fault of 4 KiB, 450,000 faults per second
+    /// (about 15 Gb/s), and 0.1 µs for a local node. The paper's own figures of its swap system are
+    /// lost.
     pub const FASTSWAP: Parameters = Parameters {
         page_bytes: 4096,
         fault: Time::from_nanoseconds(8000),
@@ -30,18 +31,19 @@ impl Parameters {
 
     /// The network's swap of the paper's figure 2a, an older system. 27 µs for a fault follow from
     /// the artifact's times of a million requests of BTrDB with 2 and with 32 GB at the caller, and
-    /// the faults that the lab's model counts; those of WiredTiger give 31 µs. All else as above.
+    /// the faults that the lab's model counts; those of WiredTiger give 31 µs. The rest is as
+    /// above.
     pub const NETWORK_SWAP: Parameters = Parameters {
         fault: Time::from_nanoseconds(27_000),
         ..Parameters::FASTSWAP
     };
 
-    /// The nanoseconds of a request with so many nodes and faults, on the average.
+    /// Returns the mean nanoseconds of a request with `nodes` nodes and `faults` faults.
     pub fn latency_ns(&self, nodes: f64, faults: f64) -> f64 {
         nodes * self.local.as_nanoseconds() + faults * self.fault.as_nanoseconds()
     }
 
-    /// The requests a second with so many faults each, if all else is faster.
+    /// Returns the requests per second with `faults` faults each, if everything else is faster.
     ///
     /// ```
     /// use nearfield_hardware::accelerator::paging::Parameters;

@@ -1,17 +1,17 @@
-//! Traversals of made-up iterations, for the tests of models.
+//! Traversals with artificial iterations, for the tests of models.
 
 use super::{Iteration, Span, Traversal, Verdict};
 
-/// Fetches the same number of bytes and computes as long in each iteration.
+/// A traversal that fetches the same number of bytes and computes equally long in each iteration.
 #[derive(Clone, Debug)]
 pub(super) struct Loop {
     pub address: u64,
-    /// How far apart nodes lie.
+    /// The distance between nodes.
     pub stride: u64,
     pub bytes: u32,
     pub instructions: u32,
     pub left: u32,
-    /// Bytes that each iteration stores at its address.
+    /// Number of bytes that each iteration stores at its address.
     pub stored: u32,
     pub stores_made: u32,
     pub is_loaded: bool,

@@ -1,37 +1,37 @@
-//! The translation table of a memory node: the ranges of addresses that it holds, and whether they
-//! may be read and written. Source: pulse, section 4.2 and 5: ranges in a ternary memory (TCAM),
-//! each node its own.
+//! The translation table of a memory node: the ranges of addresses that it holds, and their
+//! permissions. Source: pulse, section 4.2 and 5: ranges in a ternary memory (TCAM), one table per
+//! node.
 
 use super::Span;
 
-/// Whether bytes may be read and written.
+/// The permission to read and write bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// Read only.
     Read,
-    /// Read and written.
+    /// Read and write.
     ReadWrite,
 }
 
-/// A range of addresses that lies at a node.
+/// A range of addresses at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first address.
     pub start: u64,
     /// The address after the last.
     pub end: u64,
-    /// What is allowed.
+    /// The permission for the range.
     pub permission: Permission,
 }
 
 /// The reason why bytes cannot be accessed at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
-    /// The first byte lies in no range of the node. Another node may have it.
+    /// The first byte is in no range of the node. Another node may have it.
     Miss,
     /// The bytes begin in a range and end outside of it.
     Split,
-    /// They may not be written.
+    /// The bytes may not be written.
     Denied,
 }
 
@@ -39,26 +39,26 @@ pub enum Refusal {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table(Vec<Range>);
 
-/// The reason why ranges are no table.
+/// The reason why ranges do not form a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// A range has no addresses.
+    /// A range without addresses.
     #[error("the range from {start:#x} has no addresses")]
     Empty {
-        /// Where it begins.
+        /// The start of the range.
         start: u64,
     },
-    /// Two ranges share addresses.
+    /// Two ranges that share addresses.
     #[error("the range from {start:#x} overlaps the one before it")]
     Overlap {
-        /// Where the second of them begins.
+        /// The start of the second of them.
         start: u64,
     },
 }
 
 impl Table {
-    /// A table of these ranges, in any order.
+    /// Creates a table of these ranges, in any order.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -77,7 +77,7 @@ impl Table {
         Ok(Table(ranges))
     }
 
-    /// Checks that bytes may be read, or written.
+    /// Checks that bytes may be read or, if `writes` is true, written.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -96,8 +96,8 @@ impl Table {
         Ok(())
     }
 
-    /// The ternary entries that the ranges take: each covers the addresses with one prefix, so a
-    /// range needs one for each aligned power of two in it.
+    /// Returns the number of ternary entries that the ranges take: each covers the addresses with
+    /// one prefix, so a range needs one for each aligned power of two in it.
     ///
     /// ```
     /// use nearfield_hardware::accelerator::{Permission, Range, Table};
@@ -114,7 +114,7 @@ impl Table {
         for &Range { mut start, end, .. } in &self.0 {
             while start < end {
                 let left = end - start;
-                // As large as its alignment and what is left allow.
+                // As large as its alignment and the remaining addresses allow.
                 let shift = start.trailing_zeros().min(left.ilog2());
                 start += 1 << shift;
                 entries += 1;
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(check(0x1000, 256, true), Ok(()));
         assert_eq!(check(0xfff, 1, false), Err(Refusal::Miss));
         assert_eq!(check(0x1f00, 256, true), Ok(()));
-        // The next byte is another range's.
+        // The next byte belongs to another range.
         assert_eq!(check(0x1f01, 256, false), Err(Refusal::Split));
         assert_eq!(check(0x2000, 1, false), Ok(()));
         assert_eq!(check(0x2000, 1, true), Err(Refusal::Denied));

@@ -12,19 +12,20 @@ pub struct Accelerator<T> {
     parameters: Parameters,
     design: Design,
     table: Table,
-    /// What will happen, and when; events of one time in the order in which they were caused.
+    /// The future events with their times; simultaneous events are in the order in which they were
+    /// caused.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     caused: u64,
-    /// Traversals in the network stack on their way in, and those that wait for a workspace.
+    /// The traversals in the network stack on their way in, and those that wait for a workspace.
     arriving: VecDeque<T>,
     waiting: VecDeque<(Time, T)>,
-    /// Traversals on their way out.
+    /// The traversals on their way out.
     leaving: VecDeque<(T, End)>,
     inward_free: Time,
     outward_free: Time,
     scheduler_free: Time,
     workspaces: Vec<Option<Active<T>>>,
-    /// Workspaces that wait for a memory pipeline, and for a burst, in their order.
+    /// The workspaces that wait for a memory pipeline, and for a burst, in order.
     to_translate: VecDeque<usize>,
     to_burst: Vec<usize>,
     memory_busy: Vec<bool>,
@@ -45,50 +46,50 @@ struct Logic {
 struct Active<T> {
     traversal: T,
     since: Time,
-    /// What the memory pipeline moves, and how far it is.
+    /// The kind of transfer of the memory pipeline, and its progress.
     moving: Moving,
     span: Span,
     moved: u32,
-    /// Its memory pipeline, and when it began to translate.
+    /// The memory pipeline, and the time at which it began to translate.
     pipeline: usize,
     began: Time,
-    /// What the last logic has come to, and how many of its stores are done.
+    /// The result of the last logic, and the number of its stores that are done.
     iteration: Iteration,
     stored: usize,
     end: End,
-    /// The time it was seen to spend, to which the rest until it leaves is waiting.
+    /// The time that is accounted for; the rest until it leaves is waiting.
     seen: Time,
 }
 
-/// What a memory pipeline does for a workspace.
+/// The transfer that a memory pipeline makes for a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moving {
     Fetch,
     Store,
 }
 
-/// What happens.
+/// An event of the accelerator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The network stack has the request that came first.
+    /// The network stack has received the request that came first.
     Accepted,
-    /// The scheduler has got to a workspace.
+    /// The scheduler has reached a workspace.
     Scheduled(usize, Step),
-    /// An address is translated.
+    /// An address has been translated.
     Translated(usize),
     /// DRAM has the first byte, or takes it.
     Accessed(usize),
-    /// A burst is over: its workspace, channel and bytes.
+    /// A burst has ended: its workspace, channel and bytes.
     Moved(usize, usize, u32),
-    /// All bytes are there at an edge of the clock.
+    /// All bytes have arrived, at an edge of the clock.
     Arrived(usize),
-    /// Logic is done.
+    /// Logic has ended.
     Computed(usize),
-    /// The packet that was first to leave leaves.
+    /// The first packet to leave leaves.
     Left,
 }
 
-/// What the scheduler starts.
+/// The step that the scheduler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Memory,
@@ -97,7 +98,7 @@ enum Step {
 }
 
 impl<T: Traversal> Accelerator<T> {
-    /// An accelerator that has nothing to do.
+    /// Creates an idle accelerator.
     ///
     /// # Errors
     /// See [`Parameters::check`].
@@ -129,7 +130,7 @@ impl<T: Traversal> Accelerator<T> {
         })
     }
 
-    /// What it has done so far.
+    /// Returns its usage so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -139,7 +140,7 @@ impl<T: Traversal> Accelerator<T> {
         self.events.push(Reverse((at, self.caused, event)));
     }
 
-    /// The logic pipeline of a workspace.
+    /// Returns the logic pipeline of a workspace.
     fn logic_of(&self, workspace: usize) -> usize {
         workspace % self.logic.len()
     }
@@ -187,7 +188,7 @@ impl<T: Traversal> Accelerator<T> {
         }
     }
 
-    /// Has the scheduler start something for a workspace.
+    /// Makes the scheduler start something for a workspace.
     fn schedule(&mut self, now: Time, workspace: usize, step: Step) {
         let now = self.parameters.edge(now);
         if self.is_coupled() {
@@ -204,7 +205,7 @@ impl<T: Traversal> Accelerator<T> {
         self.cause(begins + takes, Event::Scheduled(workspace, step));
     }
 
-    /// Puts traversals that wait into free workspaces, at the logic pipelines with most of them.
+    /// Puts waiting traversals into free workspaces, at the logic pipelines with most of these.
     fn admit(&mut self, now: Time) {
         while !self.waiting.is_empty() {
             let mut free = vec![0_usize; self.logic.len()];
@@ -244,7 +245,7 @@ impl<T: Traversal> Accelerator<T> {
         }
     }
 
-    /// Starts what waits for a pipeline that is free: bursts first, which free it soonest.
+    /// Starts waiting work on free pipelines: bursts first, which free a pipeline soonest.
     fn start(&mut self, now: Time) {
         let mut index = 0;
         while let Some(&workspace) = self.to_burst.get(index) {
@@ -290,7 +291,7 @@ impl<T: Traversal> Accelerator<T> {
         let at = active.span.address.saturating_add(active.moved.into());
         let left = active.span.bytes - active.moved;
         let Some((bytes, channel)) = parameters.bursts(at, left).next() else {
-            // Of no bytes: it is done at once.
+            // Without bytes, it is done at once.
             let edge = parameters.edge(now);
             self.cause(edge, Event::Arrived(workspace));
             return true;
@@ -340,7 +341,7 @@ impl<T: Traversal> Accelerator<T> {
         let stores = active.moving == Moving::Store;
         self.memory_busy[pipeline] = false;
         match self.table.check(span, stores) {
-            // Bytes to be written wait for nothing: the channel takes them when it is free.
+            // Bytes to write need not wait for data: the channel takes them when it is free.
             Ok(()) if stores => self.cause(now, Event::Accessed(workspace)),
             Ok(()) => self.cause(now + self.parameters.access, Event::Accessed(workspace)),
             Err(refusal) => self.end(now, workspace, End::Refused(refusal)),
@@ -362,7 +363,7 @@ impl<T: Traversal> Accelerator<T> {
         }
     }
 
-    /// All bytes of a fetch or store have arrived.
+    /// Handles the arrival of all bytes of a fetch or store.
     fn arrived(&mut self, now: Time, workspace: usize) {
         let Some(active) = self.active(workspace) else {
             return;
@@ -382,7 +383,7 @@ impl<T: Traversal> Accelerator<T> {
         }
     }
 
-    /// Goes on after logic or a store: with the next store, the next fetch or the answer.
+    /// Continues after logic or a store: with the next store, the next fetch or the reply.
     fn continue_after(&mut self, now: Time, workspace: usize) {
         let table = &self.table;
         let Some(Some(active)) = self.workspaces.get_mut(workspace) else {
@@ -425,7 +426,7 @@ impl<T: Traversal> Accelerator<T> {
         self.schedule(now, workspace, Step::Reply);
     }
 
-    /// The network stack takes a traversal out of its workspace.
+    /// Takes a traversal out of its workspace into the network stack.
     fn leave(&mut self, now: Time, workspace: usize) {
         let Some(active) = self.workspaces.get_mut(workspace).and_then(Option::take) else {
             return;

@@ -1,25 +1,25 @@
-//! The area of designs: the parts of a card's look-up tables and block memories that they take.
+//! The area of designs: the parts of a card's lookup tables and block memories that they take.
 //! Source: pulse, Table 4, whose card is an Alveo U250.
 
 use super::Design;
 
-/// Parts of the card, in percent.
+/// The parts of the card, in percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
-    /// Look-up tables.
+    /// Percent of the lookup tables.
     pub lut: f64,
-    /// Block memories.
+    /// Percent of the block memories.
     pub bram: f64,
 }
 
-/// What Table 4 states of a design.
+/// The figures of Table 4 for a design.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
     /// The design.
     pub design: Design,
     /// Its area.
     pub area: Area,
-    /// Millions of operations a second, of the hash table of WebService on one node.
+    /// Millions of operations per second, of the hash table of WebService on one node.
     pub mops: f64,
     /// Their latency, in microseconds.
     pub latency_us: f64,
@@ -70,15 +70,15 @@ pub const TABLE_4: [Published; 20] = [
 ];
 
 impl Area {
-    /// As Table 4 states it, if it has the design.
+    /// Returns the area that Table 4 states, if it has the design.
     pub fn published(design: Design) -> Option<Area> {
         let row = TABLE_4.iter().find(|row| row.design == design);
         row.map(|row| row.area)
     }
 
-    /// A part for each logic pipeline, for each memory pipeline and for the rest that together come
-    /// closest to Table 4: the least sum of squares, of both kinds of designs for themselves. For
-    /// designs that the table lacks.
+    /// Returns the fitted area, for designs that the table lacks. It has a part for each logic
+    /// pipeline, for each memory pipeline and for the rest, which together come closest to Table 4:
+    /// the least sum of squares, separately for both kinds of designs.
     ///
     /// ```
     /// use nearfield_hardware::accelerator::pulse::{Design, area::Area};
@@ -124,7 +124,7 @@ impl Area {
         }
     }
 
-    /// Both parts added up, as the paper compares designs.
+    /// Returns the sum of both parts, by which the paper compares designs.
     pub fn sum(&self) -> f64 {
         self.lut + self.bram
     }

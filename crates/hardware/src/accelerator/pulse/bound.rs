@@ -3,14 +3,14 @@
 use super::{Design, Parameters};
 use crate::Time;
 
-/// What one request takes of each part.
+/// The use of each part by one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
     /// The bytes and the instructions of each iteration. Fetches are aligned to bursts.
     pub iterations: Vec<(u32, u32)>,
     /// The bytes of the request's packet.
     pub request_bytes: u32,
-    /// The bytes of the answer's packet.
+    /// The bytes of the reply's packet.
     pub reply_bytes: u32,
 }
 
@@ -21,18 +21,18 @@ pub enum Part {
     Logic,
     /// Memory pipelines.
     Memory,
-    /// Channels of DRAM.
+    /// The channels of DRAM.
     Channels,
-    /// Workspaces: as many traversals at the same time, each as fast as one alone.
+    /// The workspaces: each holds one traversal at a time, which takes as long as one alone.
     Workspaces,
     /// The network stack.
     Network,
-    /// The scheduler, which takes an event in each cycle.
+    /// The scheduler, which takes one event per cycle.
     Scheduler,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Part; 6] = [
         Part::Logic,
         Part::Memory,
@@ -42,7 +42,7 @@ impl Part {
         Part::Scheduler,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Part::Logic => "logic",
@@ -56,7 +56,8 @@ impl Part {
 }
 
 impl Parameters {
-    /// The requests a second that a part can serve, if the others are as fast as it needs.
+    /// Returns the requests per second that a part can serve, if the others are as fast as it
+    /// needs.
     pub fn rate_max(&self, design: Design, profile: &Profile, part: Part) -> f64 {
         let sum = |time: fn(&Parameters, u32, u32) -> Time| {
             let times = profile.iterations.iter();
@@ -101,7 +102,7 @@ impl Parameters {
                 (1, self.packet(slower).as_seconds())
             }
             Part::Scheduler => {
-                // Two events of an iteration, and the answer.
+                // Two events per iteration, and the reply.
                 let events = match design {
                     Design::Disaggregated { .. } => 2 * profile.iterations.len() as u64 + 1,
                     Design::Coupled { .. } => 0,
@@ -112,7 +113,7 @@ impl Parameters {
         units as f64 / seconds
     }
 
-    /// The requests a second that no run exceeds, and the part that is why.
+    /// Returns the requests per second that no run exceeds, and the part that limits them.
     pub fn bound(&self, design: Design, profile: &Profile) -> (f64, Part) {
         let rates = Part::ALL.map(|part| (self.rate_max(design, profile, part), part));
         let least = rates
@@ -121,7 +122,7 @@ impl Parameters {
         least.unwrap_or((f64::INFINITY, Part::Logic))
     }
 
-    /// How long a traversal that waits for nothing holds its workspace.
+    /// Returns the time for which a traversal that never waits holds its workspace.
     pub fn alone(&self, design: Design, profile: &Profile) -> Time {
         let schedule = match design {
             Design::Disaggregated { .. } => self.cycles(self.schedule_cycles),

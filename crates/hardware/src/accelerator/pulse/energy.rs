@@ -1,7 +1,8 @@
-//! The energy of requests: of the accelerator, of it as an ASIC, and of processors in its place.
+//! The energy of requests: of the accelerator, of the accelerator as an ASIC, and of processors
+//! instead.
 //!
 //! The paper measured all rails of its card and the package and DRAM of its processor; its numbers
-//! are lost but for the ratio. So each power here is *assumed* unless a source is named.
+//! are lost except for the ratio. So each power here is *assumed* unless a source is named.
 
 use super::Design;
 use super::area::Area;
@@ -9,18 +10,18 @@ use super::area::Area;
 /// The power of an accelerator: half of the paper's card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AcceleratorPower {
-    /// What does not depend on the design, in watts: half of what a card takes with its interfaces.
+    /// Watts that do not depend on the design: half of those of a card with its interfaces.
     pub rest: f64,
-    /// Watts of each percent of the card's look-up tables and block memories.
+    /// Watts for each percent of the card's lookup tables and block memories.
     pub per_percent: f64,
-    /// The power of the pipelines as an ASIC, as a part of that.
+    /// The power of the pipelines as an ASIC, as a share of that.
     pub asic: f64,
 }
 
 /// The power of a processor that executes traversals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessorPower {
-    /// Its name.
+    /// The processor's name.
     pub name: &'static str,
     /// Watts that do not depend on the cores in use.
     pub rest: f64,
@@ -28,26 +29,26 @@ pub struct ProcessorPower {
     pub per_core: f64,
 }
 
-/// Joules of a byte between DRAM and whatever reads it: 8 pJ for a bit. *Assumed*; DDR4 takes 5 to
-/// 10 by its currents and a full bus.
+/// Joules per byte between DRAM and its reader: 8 pJ per bit. *Assumed*; DDR4 takes 5 to 10 by its
+/// currents and a full bus.
 pub const DRAM_JOULES_PER_BYTE: f64 = 64e-12;
 
 impl AcceleratorPower {
-    /// `rest` and `per_percent` *assumed*: 26 W for a card without a design, and 0.1 W for each
-    /// percent. An ASIC takes a twelfth of the dynamic power of the same logic in an FPGA (Kuon and
-    /// Rose, FPGA 2006), the method that the paper names.
+    /// The power of the paper's card. `rest` and `per_percent` are *assumed*: 26 W for a card
+    /// without a design, and 0.1 W for each percent. An ASIC takes a twelfth of the dynamic power
+    /// of the same logic in an FPGA (Kuon and Rose, FPGA 2006), the method that the paper names.
     pub const PAPER: AcceleratorPower = AcceleratorPower {
         rest: 13.0,
         per_percent: 0.1,
         asic: 1.0 / 12.0,
     };
 
-    /// Watts of a design, without DRAM.
+    /// Returns the watts of a design, without DRAM.
     pub fn watts(&self, design: Design) -> f64 {
         self.rest + self.pipelines(design)
     }
 
-    /// The same with the pipelines as an ASIC, and all else as before.
+    /// Returns the watts with the pipelines as an ASIC, and the rest unchanged.
     pub fn watts_as_asic(&self, design: Design) -> f64 {
         self.rest + self.asic * self.pipelines(design)
     }
@@ -60,27 +61,29 @@ impl AcceleratorPower {
 
 impl ProcessorPower {
     /// A Xeon Gold 6240: 150 W with 18 cores in use (Intel's data sheet: its thermal design power).
-    /// A third of them without any is *assumed*.
+    /// It is *assumed* that a third of them is taken without any core in use.
     pub const XEON: ProcessorPower = ProcessorPower {
         name: "Xeon Gold 6240",
         rest: 50.0,
         per_core: 100.0 / 18.0,
     };
 
-    /// Cores of a BlueField-2. *Assumed*: 1.5 W for a Cortex-A72 at 2.5 GHz, and 12 W for the rest.
+    /// The cores of a BlueField-2. *Assumed*: 1.5 W for a Cortex-A72 at 2.5 GHz, and 12 W for the
+    /// rest.
     pub const ARM: ProcessorPower = ProcessorPower {
         name: "BlueField-2, Cortex-A72",
         rest: 12.0,
         per_core: 1.5,
     };
 
-    /// Watts with so many cores in use, without DRAM.
+    /// Returns the watts with `cores` cores in use, without DRAM.
     pub fn watts(&self, cores: usize) -> f64 {
         self.rest + self.per_core * cores as f64
     }
 }
 
-/// Microjoules of a request: of a power at a rate of requests a second, and of bytes of DRAM.
+/// Returns the microjoules of a request, from a power, a rate of requests per second, and its bytes
+/// of DRAM.
 pub fn microjoules(watts: f64, requests_per_second: f64, bytes: f64) -> f64 {
     (watts / requests_per_second + bytes * DRAM_JOULES_PER_BYTE) * 1e6
 }
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_request_takes_its_part_of_the_power_and_its_bytes() {
-        // 20 W at a million a second, and 12,500 bytes at 64 pJ.
+        // 20 W at a million per second, and 12,500 bytes at 64 pJ.
         let energy = microjoules(20.0, 1e6, 12_500.0);
         assert!((energy - 20.8).abs() < 1e-9, "{energy}");
     }

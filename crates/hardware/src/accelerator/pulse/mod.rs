@@ -14,16 +14,16 @@
 //!
 //! A *workspace* holds a traversal: its address, scratchpad and loaded bytes. Workspaces are
 //! divided among the logic pipelines. A memory pipeline fetches for any workspace. It is occupied
-//! while it translates an address and while a burst arrives, not while DRAM looks for the row. A
-//! burst occupies one channel, and long fetches are bursts one after the other. In the *coupled*
-//! design, with which the paper compares, each memory pipeline belongs to one logic pipeline with a
-//! single workspace, and no scheduler is between (section 6.2, Table 4).
+//! while it translates an address and while a burst arrives, not while DRAM opens the row. A burst
+//! occupies one channel, and a long fetch is a sequence of bursts. In the *coupled* design, with
+//! which the paper compares, each memory pipeline belongs to one logic pipeline with a single
+//! workspace, without a scheduler in between (section 6.2, Table 4).
 //!
-//! Units of the accelerator begin at edges of its clock. Channels of DRAM are not bound to it.
-//! Nothing happens between events, so the model goes from one to the next.
+//! Units of the accelerator begin at edges of its clock. Channels of DRAM do not follow that clock.
+//! Nothing happens between events, so the model jumps from one to the next.
 //!
 //! [`Parameters`] has every constant with its source; [`bound`] the throughput that no run can
-//! exceed; [`area`] and [`energy`] what a design takes; [`schedule`] the schedule of appendix A.
+//! exceed; [`area`] and [`energy`] the costs of a design; [`schedule`] the schedule of appendix A.
 
 mod accelerator;
 pub mod area;

@@ -3,19 +3,19 @@
 use crate::Time;
 use std::fmt;
 
-/// How pipelines belong together.
+/// The relation between pipelines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Design {
-    /// Pulse's: any memory pipeline fetches for any logic pipeline.
+    /// Pulse's design: any memory pipeline fetches for any logic pipeline.
     Disaggregated {
-        /// Logic pipelines.
+        /// Number of logic pipelines.
         logic: usize,
-        /// Memory pipelines.
+        /// Number of memory pipelines.
         memory: usize,
     },
-    /// A multi-core: each logic pipeline has a memory pipeline and a workspace of its own.
+    /// A multi-core: each logic pipeline has its own memory pipeline and workspace.
     Coupled {
-        /// How many pairs.
+        /// Number of pairs.
         cores: usize,
     },
 }
@@ -27,7 +27,7 @@ impl Design {
         memory: 4,
     };
 
-    /// Logic pipelines.
+    /// Returns the number of logic pipelines.
     pub const fn logic(self) -> usize {
         match self {
             Design::Disaggregated { logic, .. } => logic,
@@ -35,7 +35,7 @@ impl Design {
         }
     }
 
-    /// Memory pipelines.
+    /// Returns the number of memory pipelines.
     pub const fn memory(self) -> usize {
         match self {
             Design::Disaggregated { memory, .. } => memory,
@@ -43,9 +43,9 @@ impl Design {
         }
     }
 
-    /// Traversals at the same time. Of the disaggregated design as many as there are pipelines,
-    /// with which both kinds can be busy all the time (section 4.2 and appendix A; the number
-    /// itself is lost in the text at hand).
+    /// Returns the number of simultaneous traversals. The disaggregated design has as many as
+    /// pipelines, with which both kinds can be busy all the time (section 4.2 and appendix A; the
+    /// number itself is lost in the text at hand).
     pub const fn workspaces(self) -> usize {
         match self {
             Design::Disaggregated { logic, memory } => logic + memory,
@@ -53,7 +53,7 @@ impl Design {
         }
     }
 
-    /// Logic pipelines for each memory pipeline, the paper's η.
+    /// Returns the number of logic pipelines per memory pipeline, the paper's η.
     pub fn eta(self) -> f64 {
         self.logic() as f64 / self.memory() as f64
     }
@@ -70,37 +70,37 @@ impl fmt::Display for Design {
     }
 }
 
-/// The accelerator of one memory node: half of the paper's card.
+/// The parameters of the accelerator of one memory node: half of the paper's card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
     /// A cycle of pipelines and scheduler.
     pub cycle: Time,
     /// A cycle of the network stack.
     pub network_cycle: Time,
-    /// Cycles of the network stack between a packet's last byte and its request, and between an
-    /// answer and its packet's first byte.
+    /// Number of cycles of the network stack between a packet's last byte and its request, and
+    /// between a reply and its packet's first byte.
     pub network_cycles: u64,
-    /// Bytes of a packet that the network stack takes in a cycle.
+    /// Bytes of a packet that the network stack takes per cycle.
     pub network_bytes_per_cycle: u32,
-    /// Cycles from an event to the pipeline that it starts. Each cycle one more event is taken.
+    /// Number of cycles from an event to the pipeline that it starts. One event is taken per cycle.
     pub schedule_cycles: u64,
-    /// Cycles of a translation with its check of permissions.
+    /// Number of cycles of a translation with its check of permissions.
     pub translate_cycles: u64,
-    /// From a translated address to the first byte of DRAM.
+    /// Time from a translated address to the first byte of DRAM.
     pub access: Time,
-    /// Channels of DRAM.
+    /// Number of channels of DRAM.
     pub channels: usize,
-    /// Consecutive bytes on a channel, and the most bytes of a burst.
+    /// Number of consecutive bytes on a channel, and the maximum number of bytes of a burst.
     pub burst_bytes: u32,
-    /// The bytes that a channel carries in a second.
+    /// Bytes that a channel carries per second.
     pub channel_bytes_per_second: f64,
-    /// Bytes of a burst that a memory pipeline takes in a cycle.
+    /// Bytes of a burst that a memory pipeline takes per cycle.
     pub bus_bytes_per_cycle: u32,
-    /// Instructions of BPF that a logic pipeline executes in a cycle.
+    /// BPF instructions that a logic pipeline executes per cycle.
     pub instructions_per_cycle: u32,
 }
 
-/// The name of a parameter that has no sensible value, and what is allowed.
+/// Error of a parameter without a sensible value: its name, and the allowed values.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{parameter} is {given}, but has to be {allowed}")]
 pub struct ParameterError {
@@ -108,16 +108,16 @@ pub struct ParameterError {
     pub parameter: &'static str,
     /// Its value.
     pub given: f64,
-    /// Values that work.
+    /// The allowed values.
     pub allowed: &'static str,
 }
 
 impl Parameters {
-    /// Half of the paper's card: a port, two channels of DRAM.
+    /// The parameters of half of the paper's card: a port, two channels of DRAM.
     ///
     /// - `cycle`, `network_cycle`: 250 and 322 MHz; `channels`: section 4.2.
-    /// - `channel_bytes_per_second`: half of 25 GB/s, which the 1.24 Mops of a node in Table 4 are
-    ///   at 48 fetches of 256 bytes and one of 8 KiB. The paper's own figure is lost.
+    /// - `channel_bytes_per_second`: half of 25 GB/s, which corresponds to the 1.24 Mops of a node
+    ///   in Table 4, with 48 fetches of 256 bytes and one of 8 KiB. The paper's own figure is lost.
     /// - `bus_bytes_per_cycle`, `network_bytes_per_cycle`: 512 bits, the interfaces of the
     ///   published kernels.
     /// - `burst_bytes`: the longest fetch, section 4.1.
@@ -181,18 +181,18 @@ impl Parameters {
         Ok(())
     }
 
-    /// So many cycles of the pipelines.
+    /// Returns the time of a number of cycles of the pipelines.
     pub fn cycles(&self, cycles: u64) -> Time {
         Time::from_picoseconds(self.cycle.as_picoseconds() * cycles)
     }
 
-    /// The next edge of the clock, or this time if it is one.
+    /// Returns the next edge of the clock, or this time if it is an edge.
     pub fn edge(&self, time: Time) -> Time {
         let cycle = self.cycle.as_picoseconds();
         Time::from_picoseconds(time.as_picoseconds().div_ceil(cycle) * cycle)
     }
 
-    /// How long the logic of an iteration takes: at least a cycle.
+    /// Returns the time of the logic of an iteration: at least one cycle.
     pub fn logic(&self, instructions: u32) -> Time {
         self.cycles(
             instructions
@@ -202,25 +202,25 @@ impl Parameters {
         )
     }
 
-    /// How long a burst occupies its channel and its memory pipeline.
+    /// Returns the time for which a burst occupies its channel and its memory pipeline.
     pub fn burst(&self, bytes: u32) -> Time {
         let channel = f64::from(bytes) * 1e12 / self.channel_bytes_per_second;
         let channel = Time::from_picoseconds(channel.round() as u64);
         channel.max(self.cycles(bytes.div_ceil(self.bus_bytes_per_cycle).into()))
     }
 
-    /// How long the network stack reads or writes the bytes of a packet.
+    /// Returns the time in which the network stack reads or writes the bytes of a packet.
     pub fn packet(&self, bytes: u32) -> Time {
         let cycles = u64::from(bytes.div_ceil(self.network_bytes_per_cycle).max(1));
         Time::from_picoseconds(self.network_cycle.as_picoseconds() * cycles)
     }
 
-    /// How long the network stack has a packet besides its bytes.
+    /// Returns the time for which the network stack has a packet besides its bytes.
     pub fn network(&self) -> Time {
         Time::from_picoseconds(self.network_cycle.as_picoseconds() * self.network_cycles)
     }
 
-    /// The bursts of a fetch or store: the bytes of each, and the channel that it is on.
+    /// Returns the bursts of a fetch or store, each as its bytes and its channel.
     pub(super) fn bursts(&self, address: u64, bytes: u32) -> impl Iterator<Item = (u32, usize)> {
         let burst = u64::from(self.burst_bytes);
         let end = address.saturating_add(bytes.into());
@@ -241,7 +241,7 @@ impl Parameters {
         })
     }
 
-    /// How long a fetch takes that waits for nothing, from the start of its translation to the edge
+    /// Returns the time of a fetch that never waits, from the start of its translation to the edge
     /// at which its last byte is there: the paper's t_d.
     pub fn fetch(&self, address: u64, bytes: u32) -> Time {
         let bursts = self

@@ -2,10 +2,10 @@
 //!
 //! The paper's algorithm is lost; this one is equivalent by its claim. Let a fetch take `d`, the
 //! logic after it `η·d` with `η` logic pipelines for each memory pipeline, and let there be as many
-//! traversals as pipelines. Fetches begin `d / memory` apart, in turns on the memory pipelines; the
-//! logic of each begins as it ends, in turns on the logic pipelines. A pipeline is free exactly
-//! when the next that is due on it begins, and a traversal's next fetch is due exactly when its
-//! logic ends.
+//! traversals as pipelines. Fetches begin `d / memory` apart, on the memory pipelines in turn. The
+//! logic of each begins when the fetch ends, on the logic pipelines in turn. A pipeline becomes
+//! free exactly when its next fetch or logic is due, and a traversal's next fetch is due exactly
+//! when its logic ends.
 
 use crate::Time;
 
@@ -16,14 +16,14 @@ pub struct Slot {
     pub traversal: usize,
     /// Its iteration.
     pub iteration: usize,
-    /// The memory pipeline, and when the fetch begins.
+    /// The memory pipeline, and the time at which the fetch begins.
     pub memory: (usize, Time),
-    /// The logic pipeline, and when the logic begins.
+    /// The logic pipeline, and the time at which the logic begins.
     pub logic: (usize, Time),
 }
 
-/// The first iterations of as many traversals as there are pipelines, for fetches that take
-/// `memory` units of time each. Their logic takes `logic` units.
+/// Returns the first iterations of as many traversals as there are pipelines, for fetches that each
+/// take `memory` units of time. Their logic takes `logic` units.
 pub fn staggered(logic: usize, memory: usize, iterations: usize, unit: Time) -> Vec<Slot> {
     let traversals = logic + memory;
     let units = |count: usize| Time::from_picoseconds(unit.as_picoseconds() * count as u64);

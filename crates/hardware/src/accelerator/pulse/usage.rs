@@ -1,50 +1,51 @@
-//! What an accelerator has done, and how long its parts were busy.
+//! The work of an accelerator, and the time for which its parts were busy.
 
 use super::{Design, Parameters};
 use crate::Time;
 
-/// Sums over everything that an accelerator has done so far.
+/// The sums over the whole work of an accelerator so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Traversals that have left.
+    /// Number of traversals that have left.
     pub departures: u64,
-    /// Iterations whose logic was executed.
+    /// Number of iterations whose logic was executed.
     pub iterations: u64,
-    /// Instructions of them.
+    /// Number of instructions of these.
     pub instructions: u64,
-    /// Bytes between channels and pipelines.
+    /// Number of bytes between channels and pipelines.
     pub bytes: u64,
-    /// How long memory pipelines were occupied, added up.
+    /// Total time for which memory pipelines were occupied.
     pub memory_busy: Time,
-    /// How long logic pipelines were.
+    /// Total time for which logic pipelines were occupied.
     pub logic_busy: Time,
-    /// How long channels were.
+    /// Total time for which channels were occupied.
     pub channels_busy: Time,
-    /// How long workspaces held a traversal.
+    /// Total time for which workspaces held a traversal.
     pub workspaces_busy: Time,
-    /// What traversals have spent their time on.
+    /// The parts of the time of traversals.
     pub breakdown: Breakdown,
 }
 
-/// Where traversals have spent their time, added up.
+/// The parts of the time of traversals, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
-    /// In the network stack, on both ways.
+    /// Time in the network stack, in both directions.
     pub network: Time,
-    /// Fetching and storing: from the start of a translation to the last byte.
+    /// Time of fetches and stores: from the start of a translation to the last byte.
     pub memory: Time,
-    /// In logic pipelines.
+    /// Time in logic pipelines.
     pub logic: Time,
-    /// From an event to the pipeline that it starts.
+    /// Time from an event to the pipeline that it starts.
     pub schedule: Time,
-    /// The rest: for a workspace, for a pipeline.
+    /// The remaining time: waits for a workspace or a pipeline.
     pub waiting: Time,
-    /// Fetches and stores.
+    /// Number of fetches and stores.
     pub fetches: u64,
 }
 
 impl Usage {
-    /// The parts of the time that memory pipelines, logic pipelines and channels were busy.
+    /// Returns the shares of the time for which memory pipelines, logic pipelines and channels were
+    /// busy.
     pub fn shares(&self, parameters: &Parameters, design: Design, time: Time) -> [f64; 3] {
         let share = |busy: Time, units: usize| busy.as_seconds() / time.as_seconds() / units as f64;
         [

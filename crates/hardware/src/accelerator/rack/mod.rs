@@ -1,10 +1,10 @@
 //! A rack: callers, a switch and memory nodes, in virtual time.
 //!
-//! The switch knows which range of addresses lies at which node, and sends each request where its
-//! next address is. A node that meets an address of another node sends the request to the switch,
-//! which sends it on ([`Rerouting::Switch`], pulse), or back to its caller, which sends it again
-//! ([`Rerouting::Caller`], the paper's pulse-acc, and RPC). Source: pulse, section 5. Nothing is
-//! lost.
+//! The switch knows which range of addresses is at which node, and sends each request to the node
+//! of its next address. A node that encounters an address of another node sends the request to the
+//! switch, which forwards it ([`Rerouting::Switch`], pulse), or back to its caller, which sends it
+//! again ([`Rerouting::Caller`], the paper's pulse-acc, and RPC). Source: pulse, section 5. No
+//! packets are lost.
 
 mod parameters;
 mod simulation;

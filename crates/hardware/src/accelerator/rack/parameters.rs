@@ -1,8 +1,8 @@
-//! The way between callers and memory nodes.
+//! The route between callers and memory nodes.
 
 use crate::Time;
 
-/// Who sends a request on that has left a node.
+/// The sender that forwards a request that has left a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rerouting {
     /// The switch.
@@ -11,29 +11,30 @@ pub enum Rerouting {
     Caller,
 }
 
-/// Times and rates of the way.
+/// The times and rates of the route.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// How long the caller's software takes to send a request, and as long to take an answer.
+    /// Time that the caller's software takes to send a request, and also to receive a reply.
     pub caller: Time,
-    /// Between the caller's software and the wire, on each way.
+    /// Time between the caller's software and the wire, in each direction.
     pub interface: Time,
-    /// From a port of the switch to another, with both wires.
+    /// Time from one port of the switch to another, with both wires.
     pub switch: Time,
-    /// The bytes that a wire carries in a second, in each direction.
+    /// Bytes that a wire carries per second, in each direction.
     pub bytes_per_second: f64,
-    /// Bytes that a packet adds: the frame's, and the header of requests and answers.
+    /// Bytes that a packet adds: the frame's, and the header of requests and replies.
     pub packet_bytes: u32,
-    /// The longest packet. More bytes take several.
+    /// The maximum bytes of a packet. More bytes take several packets.
     pub packet_bytes_max: u32,
-    /// How often a request may be sent to a node. A request beyond that is as one whose address no
-    /// node has: tables of switch and nodes contradict each other.
+    /// The maximum number of times that a request is sent to a node. A request beyond that is
+    /// handled like one whose address no node has: the tables of switch and nodes contradict each
+    /// other.
     pub visits_max: u32,
 }
 
 impl Parameters {
     /// The paper's set-up: 100 GbE and a Tofino (section 6). *Assumed*: 1 µs of software for a
-    /// request and for an answer, 0.4 µs in the caller's interface, 0.5 µs for the switch and two
+    /// request and for a reply, 0.4 µs in the caller's interface, 0.5 µs for the switch and two
     /// wires, 66 bytes for Ethernet, IP, UDP and gaps and 64 of header, packets of 8192 bytes. The
     /// paper's own times are lost.
     pub const PAPER: Parameters = Parameters {
@@ -46,7 +47,7 @@ impl Parameters {
         visits_max: 1024,
     };
 
-    /// The bytes on a wire of so many of a packet's.
+    /// Returns the bytes on a wire for a packet's `bytes`.
     pub fn wire_bytes(&self, bytes: u32) -> u32 {
         bytes + self.packet_bytes * bytes.div_ceil(self.packet_bytes_max).max(1)
     }

@@ -1,4 +1,4 @@
-//! Requests on their way, from event to event.
+//! The simulation of requests, from event to event.
 
 use super::super::{Departure, End, Iteration, Node, Refusal, Span, Traversal};
 use super::{Parameters, Rerouting};
@@ -6,17 +6,18 @@ use crate::Time;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Memory nodes behind a switch, and one machine with callers.
+/// The memory nodes behind a switch, and one machine with callers.
 pub struct Rack<T, N> {
     parameters: Parameters,
     rerouting: Rerouting,
     nodes: Vec<N>,
-    /// The ranges of the switch: where each begins and ends, and the node that has it.
+    /// The ranges of the switch: the beginning and end of each, and its node.
     routes: BTreeMap<u64, (u64, usize)>,
-    /// What will happen, and when; events of one time in the order in which they were caused.
+    /// The future events with their times; simultaneous events are in the order in which they were
+    /// caused.
     events: BTreeMap<(Time, u64), Event<T>>,
     caused: u64,
-    /// When each direction of the callers' wire and of each node's is free.
+    /// The times at which each direction of the callers' wire and of each node's wire is free.
     caller_out: Time,
     caller_in: Time,
     node_in: Vec<Time>,
@@ -25,13 +26,13 @@ pub struct Rack<T, N> {
     summary: Summary,
 }
 
-/// A request under way. Nodes execute its traversal.
+/// A request in flight. Nodes execute its traversal.
 #[derive(Clone, Debug)]
 pub struct Request<T> {
     traversal: T,
-    /// When its caller began.
+    /// The time at which its caller began.
     begun: Time,
-    /// How often it was sent to a node.
+    /// Number of times that it was sent to a node.
     visits: u32,
     end: End,
 }
@@ -63,7 +64,7 @@ impl<T: Traversal> Traversal for Request<T> {
 }
 
 impl<T: Traversal> Request<T> {
-    /// The bytes of its packet, there or back.
+    /// Returns the bytes of its packet, as a request or a reply.
     fn bytes(&self) -> u32 {
         match self.end {
             End::Returned => self.reply_bytes(),
@@ -83,42 +84,42 @@ enum Event<T> {
     Switched(Request<T>),
     /// A request is at a node.
     Delivered(usize, Request<T>),
-    /// An answer is at the callers' side of the switch.
+    /// A reply is at the callers' side of the switch.
     Answers(Request<T>),
-    /// The caller's software has it.
+    /// The caller's software has the reply.
     Received(Request<T>),
 }
 
-/// What a caller gets.
+/// The reply that a caller gets.
 #[derive(Clone, Debug)]
 pub struct Answer<T> {
     /// The traversal.
     pub traversal: T,
-    /// How it has ended. A miss means that no node has the address.
+    /// The end of the traversal. A miss means that no node has the address.
     pub end: End,
-    /// When its caller began, and has it.
+    /// The time at which its caller began.
     pub begun: Time,
-    /// See above.
+    /// The time at which its caller has the reply.
     pub done: Time,
-    /// How often it went from one memory node to another.
+    /// Number of times that it moved from one memory node to another.
     pub crossings: u32,
 }
 
-/// Sums over all answers.
+/// The sums over all replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Answers.
+    /// Number of replies.
     pub answers: u64,
-    /// When the last one came.
+    /// The time of the last reply.
     pub end: Time,
-    /// How often requests went from one memory node to another.
+    /// Number of times that requests moved from one memory node to another.
     pub crossings: u64,
-    /// Bytes that the callers' wire has carried, there and back.
+    /// Bytes that the callers' wire has carried, in each direction.
     pub caller_bytes: [u64; 2],
 }
 
 impl<T: Traversal, N: Node<Work = Request<T>>> Rack<T, N> {
-    /// Nodes, and the addresses that the switch sends to each.
+    /// Creates a rack of nodes, with the addresses that the switch sends to each.
     pub fn new(
         parameters: Parameters,
         rerouting: Rerouting,
@@ -146,18 +147,18 @@ impl<T: Traversal, N: Node<Work = Request<T>>> Rack<T, N> {
         }
     }
 
-    /// The nodes, as the run has left them.
+    /// Returns the nodes in their state after the run.
     pub fn into_nodes(self) -> Vec<N> {
         self.nodes
     }
 
-    /// Sums so far.
+    /// Returns the sums so far.
     pub fn summary(&self) -> Summary {
         self.summary
     }
 
-    /// Executes requests, of which so many are under way at the same time, and has each answer
-    /// seen. `next` makes a request, or `None` when there are no more.
+    /// Executes requests, of which up to `under_way` are in flight at the same time, and passes
+    /// each reply to `seen`. `next` returns the next request, or `None` when there are no more.
     pub fn run(
         &mut self,
         under_way: usize,
@@ -222,7 +223,7 @@ impl<T: Traversal, N: Node<Work = Request<T>>> Rack<T, N> {
         None
     }
 
-    /// Takes a wire for a packet, and answers when its last byte is through.
+    /// Occupies a wire for a packet, and returns the time at which its last byte has passed.
     fn carry(parameters: &Parameters, free: &mut Time, now: Time, bytes: u32) -> Time {
         *free = now.max(*free) + parameters.carried(bytes);
         *free
@@ -263,7 +264,7 @@ impl<T: Traversal, N: Node<Work = Request<T>>> Rack<T, N> {
         None
     }
 
-    /// A request leaves a node: to the switch and another node, or to its caller.
+    /// Sends a request that leaves a node to the switch and another node, or to its caller.
     fn depart(&mut self, node: usize, departure: Departure<Request<T>>) {
         let Departure { at, traversal, end } = departure;
         let mut request = traversal;

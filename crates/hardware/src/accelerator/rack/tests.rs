@@ -1,4 +1,4 @@
-//! Times of requests on their way, and where they go.
+//! Tests of the times and the routes of requests.
 
 use super::super::cores::{self, Cores};
 use super::super::pulse::{self, Accelerator, Design};
@@ -19,7 +19,7 @@ fn table(range: &std::ops::Range<u64>) -> Table {
     Table::new(vec![range]).unwrap()
 }
 
-/// Nodes of 4 KiB each.
+/// Returns ranges of 4 KiB for each node.
 fn ranges(nodes: u64) -> Vec<Vec<std::ops::Range<u64>>> {
     let range = |node| std::iter::once(node * 4096..(node + 1) * 4096).collect();
     (0..nodes).map(range).collect()
@@ -48,7 +48,8 @@ fn run<N: Node<Work = Work>>(
     answers
 }
 
-/// A traversal that begins at the end of a node, and takes eight steps of 256 bytes into the next.
+/// Creates a traversal that begins at the end of a node, and takes eight steps of 256 bytes into
+/// the next.
 fn crossing() -> Loop {
     Loop::new(4096 - 1024, 8)
 }
@@ -63,8 +64,7 @@ fn the_switch_saves_what_the_caller_would_add() {
         (answers[0].done - answers[0].begun).as_nanoseconds()
     };
     let saved = latency(Rerouting::Caller) - latency(Rerouting::Switch);
-    // Software twice, interface twice, once more through the switch, and two packets on the
-    // callers' wire.
+    // Software twice, interface twice, the switch once more, and two packets on the callers' wire.
     let packets = 2.0 * (128.0 + 130.0) / 12.5;
     let expected = 2000.0 + 800.0 + 500.0 + packets;
     // To an edge of the accelerator's clock.
@@ -83,7 +83,7 @@ fn both_ways_are_the_same_on_one_node() {
 
 #[test]
 fn an_address_of_no_node_goes_back_to_its_caller() {
-    // It leaves the second node, and no other has its address.
+    // It leaves the second node, and no other node has its address.
     let lost = Loop::new(8192 - 512, 4);
     for rerouting in [Rerouting::Switch, Rerouting::Caller] {
         let answers = run(accelerators(2), rerouting, vec![lost.clone()], 1);
@@ -120,6 +120,6 @@ fn as_many_requests_as_allowed_are_under_way() {
         answers.iter().map(|answer| answer.done).max().unwrap()
     };
     let (one, two) = (end(1).as_seconds(), end(2).as_seconds());
-    // Two are nearly twice as fast as one, as they wait for each other seldom.
+    // Two are nearly twice as fast as one, because they seldom wait for each other.
     assert!((1.8..2.01).contains(&(one / two)), "{}", one / two);
 }

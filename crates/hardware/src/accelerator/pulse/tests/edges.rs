@@ -1,4 +1,4 @@
-//! Times of each unit, alone and when two want it.
+//! Times of each unit, alone and with two users.
 
 use super::super::super::testing::Loop;
 use super::super::super::{End, Node, Refusal};
@@ -6,13 +6,15 @@ use super::super::{Design, Parameters};
 use super::{BARE, ONE, accelerator, run, times};
 use crate::Time;
 
-/// A packet of `BARE` takes two picoseconds, so that a request begins at the next edge: 4 ns.
+/// The time at which a request begins. A packet of `BARE` takes two picoseconds, so this is the
+/// next edge: 4 ns.
 const BEGIN: f64 = 4.0;
-/// From the scheduler to a memory pipeline, translation, row and column, burst, to the next edge.
+/// Time from the scheduler to a memory pipeline, translation, row and column, burst, to the next
+/// edge.
 const FETCH: f64 = 4.0 + 60.0;
-/// The scheduler, and a cycle of logic.
+/// Time of the scheduler, and a cycle of logic.
 const LOGIC: f64 = 4.0 + 4.0;
-/// The scheduler.
+/// Time of the scheduler.
 const LEAVE: f64 = 4.0;
 
 fn close(got: f64, expected: f64) {
@@ -34,7 +36,7 @@ fn an_iteration_alone_takes_the_sum_of_its_parts() {
 fn each_parameter_counts_where_it_belongs() {
     let alone = times(BARE, ONE, &[Loop::new(0, 10)])[0];
     let with = |parameters| times(parameters, ONE, &[Loop::new(0, 10)])[0];
-    // A cycle more of translation, in each of ten iterations.
+    // One cycle more of translation, in each of ten iterations.
     let translate_cycles = BARE.translate_cycles + 1;
     close(
         with(Parameters {
@@ -43,7 +45,7 @@ fn each_parameter_counts_where_it_belongs() {
         }),
         alone + 40.0,
     );
-    // Of the scheduler: two events an iteration, and the answer.
+    // One cycle more of the scheduler: two events per iteration, and the reply.
     let schedule_cycles = BARE.schedule_cycles + 1;
     close(
         with(Parameters {
@@ -63,7 +65,7 @@ fn each_parameter_counts_where_it_belongs() {
         }),
         alone + 200.0,
     );
-    // A pipeline that takes 8 bytes a cycle: 32 cycles for the 5.12 of the channel, to the edge.
+    // A pipeline that takes 8 bytes per cycle: 32 cycles for the 5.12 of the channel, to the edge.
     let bus_bytes_per_cycle = 8;
     close(
         with(Parameters {
@@ -101,7 +103,7 @@ fn fetches_of_one_channel_follow_each_other_and_those_of_two_do_not() {
         memory: 2,
     };
     let pair = |distance| times(BARE, design, &[Loop::new(0, 1), Loop::new(distance, 1)]);
-    // The scheduler takes the second a cycle later, and lets it go a cycle later.
+    // The scheduler takes the second one a cycle later, and lets it leave a cycle later.
     let apart = pair(256);
     close(apart[1] - apart[0], 4.0);
     // On the same channel it waits for a burst of 20.48 ns, of which the cycle is 4.
@@ -119,7 +121,7 @@ fn a_pipeline_is_free_while_dram_looks_for_a_row() {
     let got = times(BARE, design, &[Loop::new(0, 1), Loop::new(256, 1)]);
     // The second is translated meanwhile, and its burst follows the first's: 20.48 ns.
     close(got[1] - got[0], 20.0);
-    // In the coupled design the core waits: for all of the iteration.
+    // In the coupled design the core waits for the whole iteration.
     let one = Design::Coupled { cores: 1 };
     let got = times(BARE, one, &[Loop::new(0, 1), Loop::new(256, 1)]);
     close(got[0], BEGIN + 60.0 + 4.0);
@@ -162,7 +164,7 @@ fn long_fetches_alternate_between_channels() {
         ..Loop::new(0, 1)
     };
     let got = times(BARE, ONE, &[long])[0];
-    // 32 bursts one after the other on one pipeline.
+    // 32 bursts one after another on one pipeline.
     let fetch: f64 = 8.0 + 28.32 + 32.0 * 20.48;
     close(
         got,
@@ -231,7 +233,8 @@ fn the_time_of_a_traversal_is_all_accounted_for() {
     let parts = usage.breakdown;
     let seen = parts.network + parts.memory + parts.logic + parts.schedule + parts.waiting;
     let seen = seen.as_picoseconds();
-    // But for what packets wait for each other in the network stack, all of which come at once.
+    // Everything except the time that packets wait for each other in the network stack, all of
+    // which come at once.
     let packets: u64 = (0..500)
         .map(|number| Parameters::PAPER.packet(128).as_picoseconds() * number)
         .sum();

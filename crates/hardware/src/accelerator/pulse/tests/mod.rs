@@ -13,14 +13,14 @@ const ONE: Design = Design::Disaggregated {
     memory: 1,
 };
 
-/// Without a network stack, so that times begin with the request.
+/// The parameters without a network stack, so that times begin with the request.
 const BARE: Parameters = Parameters {
     network_cycles: 0,
     network_cycle: Time::from_picoseconds(1),
     ..Parameters::PAPER
 };
 
-/// The low half may be written, the high half not.
+/// Creates a table whose low half may be written, and whose high half may not.
 fn table() -> Table {
     let range = |start, end, permission| Range {
         start,
@@ -46,7 +46,7 @@ fn run(accelerator: &mut Accelerator<Loop>) -> Vec<Departure<Loop>> {
     departures
 }
 
-/// When each of these traversals, which all arrive at the start, has left.
+/// Returns the times at which these traversals, which all arrive at the start, have left.
 fn times(parameters: Parameters, design: Design, works: &[Loop]) -> Vec<f64> {
     let mut accelerator = accelerator(parameters, design);
     for work in works {

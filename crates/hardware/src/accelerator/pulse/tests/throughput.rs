@@ -7,7 +7,8 @@ use super::super::{Design, Parameters};
 use super::{accelerator, run};
 use crate::Time;
 
-/// The rate of as many equal traversals as this, whose nodes lie at random, and the bound of it.
+/// Returns the rate of many requests like `work`, whose nodes are at random addresses, and its
+/// bound.
 fn rate(parameters: Parameters, design: Design, work: &Loop) -> (f64, f64, Part) {
     const REQUESTS: u64 = 600;
     let mut accelerator = accelerator(parameters, design);
@@ -48,7 +49,7 @@ fn no_run_exceeds_its_bound_and_those_of_one_slow_part_come_close() {
         stride,
         ..Loop::new(0, 40)
     };
-    // Strides that are odd multiples of a burst take the channels in turns.
+    // Strides that are odd multiples of a burst use the channels in turn.
     let cases = [
         ("slow logic", design(1, 4), work(1600, 256 * 7), Part::Logic),
         ("more of it", design(3, 4), work(1600, 256 * 7), Part::Logic),
