@@ -13,31 +13,31 @@ pub(super) struct Entry {
     pub(super) write: bool,
 }
 
-/// The most reads or writes of an open row, as long as another row of the bank waits.
+/// The maximum number of reads or writes of an open row while another row of the bank waits.
 const COLUMNS_MAX: u32 = 4;
 
-/// What a bank should get next.
+/// The next command for a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// The row of the oldest entry is opened.
+    /// The command that opens the row of the oldest entry.
     Activate(u32),
-    /// The open row is closed for the oldest entry.
+    /// The command that closes the open row for the oldest entry.
     Precharge,
-    /// This entry, of the open row, is executed.
+    /// The command for this entry, which is in the open row.
     Column(usize),
-    /// Nothing before this clock.
+    /// No command before this clock.
     Later(u64),
 }
 
-/// The entries of a bank, the oldest first, and what may happen to them while neither they nor the
-/// bank's row change.
+/// The entries of a bank, the oldest first, and the commands that are possible while neither they
+/// nor the bank's row change.
 #[derive(Clone, Debug)]
 pub(super) struct BankQueue {
     entries: Vec<Entry>,
-    /// The oldest entry of the open row that is a read, and that is a write.
+    /// The oldest entry of the open row that is a read, and the oldest that is a write.
     read: Option<usize>,
     write: Option<usize>,
-    /// Whether the open row may be closed.
+    /// True if the open row may be closed.
     close: bool,
 }
 
@@ -66,7 +66,7 @@ impl BankQueue {
         entry
     }
 
-    /// To be called when the row of the bank has changed, or the number of its columns.
+    /// Updates the queue. Call it when the bank's row, or the number of its columns, has changed.
     pub(super) fn settle(&mut self, bank: usize, device: &Device) {
         (self.read, self.write, self.close) = (None, None, false);
         let Some(row) = device.open_row(bank) else {
@@ -87,7 +87,7 @@ impl BankQueue {
         self.close = waits && (!hits || device.columns_since_open(bank) >= COLUMNS_MAX);
     }
 
-    /// Whether an older entry reads the line that the entry at `index` writes.
+    /// Returns true if an older entry reads the line that the entry at `index` writes.
     fn follows_read(&self, index: usize) -> bool {
         let place = |entry: &Entry| (entry.row, entry.column);
         let mut older = self.entries.iter().take(index);
@@ -95,7 +95,7 @@ impl BankQueue {
         older.any(|entry| !entry.write && Some(place(entry)) == written)
     }
 
-    /// The first command in the order of the entries that the bank accepts at `clock`.
+    /// Returns the first command, in the order of the entries, that the bank accepts at `clock`.
     #[inline]
     pub(super) fn pick(&self, bank: usize, device: &Device, clock: u64) -> Pick {
         let Some(oldest) = self.entries.first() else {
@@ -134,7 +134,7 @@ impl BankQueue {
         found.map_or(Pick::Later(later), Pick::Column)
     }
 
-    /// The command for an entry that was picked.
+    /// Returns the command for an entry that was picked.
     pub(super) fn command(&self, index: usize, page: Page) -> Command {
         let write = self.entries.get(index).is_some_and(|entry| entry.write);
         match (write, page) {

@@ -1,19 +1,20 @@
-//! The controller of a channel: which command is sent at a clock.
+//! The controller of a channel, which decides the command that is sent at each clock.
 //!
-//! A request is accepted into the queue of reads or the buffer of writes, answered at once if a
-//! write of the line waits, merged if a read of it does. At each clock, in this order:
+//! A request is accepted into the queue of reads or the buffer of writes. A read is answered at
+//! once if a write of its line waits, and merged if a read of its line does. At each clock, in this
+//! order:
 //!
 //! 1. A rank that is due for refresh gets no other commands: its rows are closed, then it is
 //!    refreshed.
-//! 2. Else the queues of the banks are asked in turn, beginning after the one that sent last, and
-//!    the first command that its bank accepts is sent. With two buses for commands, a second one
-//!    may follow if one of the two is for a column and the other is not.
-//! 3. One request moves on into the queue of its bank: the oldest one whose bank has room. Reads
-//!    move, until the buffer of writes is full, or holds more than eight while nothing else waits;
-//!    then the writes do that it holds at that clock. A write of a line that waits to be read lets
-//!    the reads go first.
+//! 2. Otherwise the queues of the banks are checked in turn, beginning after the one that sent
+//!    last, and the first command that its bank accepts is sent. With two command buses, a second
+//!    one may follow if exactly one of the two is for a column.
+//! 3. One request moves into the queue of its bank: the oldest one whose bank has room. Reads move,
+//!    until the buffer of writes is full, or holds more than eight while nothing else waits. Then
+//!    the writes move that it holds at that clock. A write of a line that waits to be read lets the
+//!    reads go first.
 //!
-//! Between the clocks at which one of these can do something, nothing happens.
+//! Between the clocks at which one of these can happen, nothing changes.
 
 use super::bank::{BankQueue, Entry, Pick};
 use super::device::{Command, Device};
@@ -25,19 +26,19 @@ use super::report::{Commands, Requests};
 use super::trace::Access;
 use super::{Page, Parameters};
 
-/// The writes that a channel holds back, however little it has to do.
+/// Number of writes that a channel holds back, even if it is otherwise idle.
 const WRITES_HELD: usize = 8;
 
 /// A command as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Issued {
-    /// To a bank, for this row.
+    /// A command to a bank, for this row.
     Bank(Command, usize, u32),
-    /// To all banks of a rank.
+    /// A refresh of all banks of a rank.
     Refresh(usize),
 }
 
-/// Sees each command.
+/// Observer of each command.
 pub(super) trait Observer {
     fn issued(&mut self, clock: u64, issued: Issued);
 }
@@ -57,32 +58,33 @@ pub(super) struct Channel<O = ()> {
 
     reads: Vec<Entry>,
     writes: Vec<Entry>,
-    /// The writes that move on before reads do.
+    /// Number of writes that move before reads do.
     draining: usize,
-    /// A write waits for a read of its line that has not moved on: the next to move is a read.
+    /// True if a write waits for a read of its line that has not moved: the next request to move is
+    /// a read.
     read_first: bool,
     pending: Pending,
     queues: Vec<BankQueue>,
-    /// The entries in all queues.
+    /// Number of entries in all queues.
     queued: usize,
-    /// The queue of each bank has nothing to send before this clock.
+    /// The clock before which each bank's queue has nothing to send.
     ready: Vec<u64>,
     /// The queue that sent last.
     turn: usize,
     refresh: Refresh,
-    /// When a request may move on.
+    /// The clock at which a request may move.
     move_at: u64,
 
-    /// The clocks before it are over.
+    /// The current clock: those before it have been executed.
     clock: u64,
-    /// Nothing happens before this clock.
+    /// The clock before which nothing happens.
     next: u64,
     last_answer: u64,
     commands: Commands,
     row_hits: u64,
     requests: Requests,
     latencies: Latencies,
-    /// Lines that were read, and the clocks of their data, if somebody asks for them.
+    /// The lines that were read, and the clocks of their data, if the caller wants them.
     answers: Option<Vec<Answer>>,
     observer: O,
 }
@@ -92,7 +94,7 @@ pub(super) struct Channel<O = ()> {
 pub struct Answer {
     /// The address of the line's first byte.
     pub line: u64,
-    /// The clock at which all of its data is there.
+    /// The clock at which all of its data has arrived.
     pub clock: u64,
 }
 
@@ -130,7 +132,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// The clocks before this one are over.
+    /// Returns the current clock: those before it have been executed.
     pub(super) fn clock(&self) -> u64 {
         self.clock
     }
@@ -143,17 +145,17 @@ impl<O: Observer> Channel<O> {
         waiting < self.transactions
     }
 
-    /// Whether reads wait for their data.
+    /// Returns true if reads wait for their data.
     pub(super) fn has_reads(&self) -> bool {
         self.pending.has_reads()
     }
 
-    /// When the last request is answered, of those whose answer is under way.
+    /// Returns the clock at which the last request completes, of those whose data is on its way.
     pub(super) fn last_answer(&self) -> u64 {
         self.last_answer
     }
 
-    /// Accepts a request at the clock that the channel has reached. It has room.
+    /// Accepts a request at the current clock of the channel, which must have room.
     pub(super) fn submit(&mut self, address: u64, place: Place, access: Access) {
         let clock = self.clock;
         let entry = Entry {
@@ -199,7 +201,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// From now on, answers are kept for [`Channel::take_answers`].
+    /// Keeps results from now on for [`Channel::take_answers`].
     pub(super) fn keep_answers(&mut self) {
         self.answers.get_or_insert_default();
     }
@@ -210,7 +212,7 @@ impl<O: Observer> Channel<O> {
             .flat_map(|answers| answers.drain(..))
     }
 
-    /// The clock at which something happens next, if a read waits, or an answer is kept.
+    /// Returns the clock at which something happens next, if a read waits or a result is kept.
     pub(super) fn next_of_reads(&self) -> Option<u64> {
         let is_kept = self.answers.as_ref().is_some_and(|kept| !kept.is_empty());
         match is_kept {
@@ -240,7 +242,7 @@ impl<O: Observer> Channel<O> {
         self.advance(self.next.saturating_add(1));
     }
 
-    /// Whether nothing but refreshes happens, and all rows are closed.
+    /// Returns true if nothing but refreshes happens, and all rows are closed.
     fn is_idle(&self) -> bool {
         self.queued == 0
             && self.move_at == u64::MAX
@@ -263,8 +265,8 @@ impl<O: Observer> Channel<O> {
         self.clock = clock + 1;
     }
 
-    /// Sends a command of the refresh that has begun, if its rank accepts one, and answers
-    /// whether that was for a column, which it never is.
+    /// Sends a command of the refresh that has begun, if its rank accepts one. Then returns false,
+    /// because it is never for a column.
     fn send_for_refresh(&mut self, clock: u64) -> Option<bool> {
         let rank = self.refresh.begin()?;
         let open = self.device.banks_of(rank).find(|bank| {
@@ -285,8 +287,9 @@ impl<O: Observer> Channel<O> {
         Some(false)
     }
 
-    /// Sends the first command that a bank accepts, if `kind`, whether it is for a column, is as
-    /// given. Answers whether it is. The turn passes on in any case.
+    /// Sends the first command that a bank accepts, if `kind` is `None` or equals its kind, which
+    /// is true for a column. Returns the kind, or `None` if nothing was sent. The turn always
+    /// passes on.
     fn send(&mut self, clock: u64, kind: Option<bool>) -> Option<bool> {
         let blocked = self.refresh.begun();
         let banks = self.queues.len();
@@ -371,7 +374,8 @@ impl<O: Observer> Channel<O> {
             _ => &mut self.writes,
         };
         let room = |entry: &Entry| self.queues[entry.bank as usize].len() < self.commands_per_bank;
-        // Requests move when a bank gets room: at a clock at which it is sent a command.
+        // Requests move when a bank gets room, which is at a clock at which a command is sent to
+        // it.
         self.move_at = u64::MAX;
         let Some(index) = waiting.iter().position(room) else {
             return;
@@ -395,7 +399,7 @@ impl<O: Observer> Channel<O> {
         self.ready[bank] = 0;
     }
 
-    /// The first clock after `clock` at which something can happen.
+    /// Returns the first clock after `clock` at which something can happen.
     fn next_after(&mut self, clock: u64) -> u64 {
         let mut next = self.refresh.next().min(self.move_at);
         let begun = self.refresh.begun();
@@ -452,7 +456,7 @@ impl<O: Observer> Channel<O> {
         &self.latencies
     }
 
-    /// The clocks so far in which a row of a rank was open, over all ranks.
+    /// Returns the number of clocks so far in which a row of a rank was open, over all ranks.
     pub(super) fn active(&self) -> u64 {
         self.device.active(self.clock)
     }

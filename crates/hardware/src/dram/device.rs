@@ -1,7 +1,7 @@
-//! The banks of a channel: which command they accept, and when at the earliest.
+//! The banks of a channel: the commands that they accept, and the earliest clocks.
 //!
-//! The device has no clock: it is an argument. Each constraint is a maximum over what earlier
-//! commands left behind, kept where it applies: at a bank, at a group of banks, at a rank.
+//! The device has no clock: it is an argument. Each constraint is a maximum over the effects of
+//! earlier commands, stored where it applies: at a bank, at a group of banks, at a rank.
 
 use super::Parameters;
 use super::gaps::Gaps;
@@ -24,7 +24,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it is sent for a column of an open row.
+    /// Returns true if it is for a column of an open row.
     pub fn is_column(self) -> bool {
         !matches!(self, Command::Activate | Command::Precharge)
     }
@@ -41,13 +41,13 @@ pub struct Device {
     banks_per_rank: usize,
 }
 
-/// No row: rows are counted up to 2^24.
+/// The value for no row: rows are counted up to 2^24.
 const CLOSED: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 struct Bank {
     row: u32,
-    /// Reads and writes of the row since it was opened.
+    /// Number of reads and writes of the row since it was opened.
     columns: u32,
     // The earliest clock of each command, as far as it depends on this bank.
     activate: u64,
@@ -57,7 +57,7 @@ struct Bank {
     refresh: u64,
 }
 
-/// What a group, or a rank, adds.
+/// The additional constraints of a group, or of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Columns {
     activate: u64,
@@ -68,11 +68,12 @@ struct Columns {
 #[derive(Clone, Debug, Default)]
 struct Rank {
     columns: Columns,
-    /// When each of the last four activations leaves the window, the oldest at `oldest`.
+    /// The clocks at which each of the last four activations leaves the window, the oldest at
+    /// `oldest`.
     window: [u64; 4],
     oldest: usize,
     open: u32,
-    /// The clocks in which a row was open, and since when one is.
+    /// The number of clocks in which a row was open, and the clock since which one is.
     active: u64,
     since: u64,
 }
@@ -82,7 +83,7 @@ fn raise(clock: &mut u64, to: u64) {
 }
 
 impl Device {
-    /// All rows are closed, and every command is accepted from clock 0.
+    /// Creates a device whose rows are closed, and which accepts every command from clock 0.
     pub fn new(parameters: &Parameters) -> Device {
         let banks_per_group = parameters.banks_per_group as usize;
         let banks = parameters.banks() as usize;
@@ -105,12 +106,12 @@ impl Device {
         }
     }
 
-    /// The open row of a bank.
+    /// Returns the open row of a bank.
     pub fn open_row(&self, bank: usize) -> Option<u32> {
         Some(self.banks[bank].row).filter(|row| *row != CLOSED)
     }
 
-    /// The reads and writes of the open row since it was opened.
+    /// Returns the number of reads and writes of the open row since it was opened.
     pub fn columns_since_open(&self, bank: usize) -> u32 {
         self.banks[bank].columns
     }
@@ -154,8 +155,8 @@ impl Device {
             .max(self.ranks[self.rank_of(bank)].columns.write)
     }
 
-    /// The earliest clock at which the bank accepts the command; `None` if its row must be opened
-    /// or closed first.
+    /// Returns the earliest clock at which the bank accepts the command; `None` if its row must be
+    /// opened or closed first.
     pub fn earliest(&self, command: Command, bank: usize) -> Option<u64> {
         let open = self.open_row(bank).is_some();
         if open == (command == Command::Activate) {
@@ -169,13 +170,13 @@ impl Device {
         })
     }
 
-    /// Whether the bank accepts the command at `clock`.
+    /// Returns true if the bank accepts the command at `clock`.
     pub fn accepts(&self, command: Command, bank: usize, clock: u64) -> bool {
         self.earliest(command, bank)
             .is_some_and(|earliest| earliest <= clock)
     }
 
-    /// Executes a command that the bank accepts. `row` is the row that is opened.
+    /// Executes a command that the bank accepts. `row` is the row to open.
     pub fn issue(&mut self, command: Command, bank: usize, row: u32, clock: u64) {
         debug_assert!(self.accepts(command, bank, clock));
         match command {
@@ -221,7 +222,7 @@ impl Device {
         }
     }
 
-    /// The earliest clock at which a rank, all of whose rows are closed, is refreshed.
+    /// Returns the earliest clock at which a rank can be refreshed, if all of its rows are closed.
     pub fn earliest_refresh(&self, rank: usize) -> Option<u64> {
         let banks = &self.banks[self.banks_of(rank)];
         let closed = banks.iter().all(|bank| bank.row == CLOSED);
@@ -239,12 +240,13 @@ impl Device {
         }
     }
 
-    /// Whether no row is open.
+    /// Returns true if no row is open.
     pub(super) fn is_closed(&self) -> bool {
         self.ranks.iter().all(|rank| rank.open == 0)
     }
 
-    /// The clocks before `clock` in which a row of a rank was open, over all ranks.
+    /// Returns the number of clocks before `clock` in which a row of a rank was open, over all
+    /// ranks.
     pub(super) fn active(&self, clock: u64) -> u64 {
         let open = |rank: &Rank| match rank.open {
             0 => 0,

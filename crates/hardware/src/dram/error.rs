@@ -1,18 +1,18 @@
-//! What can be wrong with parameters and traces.
+//! Errors of parameters and traces.
 
-/// What can be wrong with parameters and traces.
+/// Error of parameters or traces.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no parameter of this name.
+    /// A parameter that does not exist.
     #[error("there is no parameter {name:?}; the names are {}", known.join(", "))]
     UnknownParameter {
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: &'static [&'static str],
     },
-    /// A parameter cannot have this value.
+    /// A value that a parameter cannot have.
     #[error("parameter {name} cannot be {value}: {reason}")]
     BadParameter {
         /// The name.
@@ -22,40 +22,40 @@ pub enum Error {
         /// The values that it can have.
         reason: String,
     },
-    /// An order of fields that is no address map.
+    /// An order of fields that is not an address map.
     #[error("{order:?} is no order of the fields of an address: {reason}")]
     BadMap {
         /// The order.
         order: String,
-        /// What is wrong with it.
+        /// The reason why it is wrong.
         reason: String,
     },
-    /// A line of a trace that is no request.
+    /// A line of a trace that is not a request.
     #[error("line {line} of the trace: {field} {found:?} {reason}")]
     BadLine {
         /// The number of the line, from 1.
         line: u64,
-        /// The part of it that is wrong.
+        /// The wrong part of the line.
         field: &'static str,
-        /// What stands there, shortened.
+        /// The text found there, shortened.
         found: String,
-        /// Why that is wrong.
+        /// The reason why it is wrong.
         reason: &'static str,
     },
-    /// A request that is sent after the last clock that is counted.
+    /// A request after the last clock that is counted.
     #[error("a request at {picoseconds} ps is too late: there are {clocks_max} clocks at most")]
     Late {
-        /// Its time.
+        /// The time of the request.
         picoseconds: u64,
-        /// How many clocks there are.
+        /// The maximum number of clocks.
         clocks_max: u64,
     },
-    /// A trace that cannot be read on.
+    /// An error while reading a trace.
     #[error("line {line} of the trace cannot be read: {source}")]
     Unreadable {
         /// The number of the line, from 1.
         line: u64,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }

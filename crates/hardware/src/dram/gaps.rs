@@ -2,16 +2,16 @@
 
 use super::Parameters;
 
-/// Clocks from a command to the earliest other.
+/// The minimum numbers of clocks from one command to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gaps {
-    /// From a read to its last data.
+    /// Gap from a read to its last data.
     pub(super) read_data: u64,
-    /// Columns in the same group, other groups, other ranks.
+    /// Gaps between columns in the same group, in other groups, and in other ranks.
     pub(super) read_to_read: Spread,
     pub(super) write_to_write: Spread,
     pub(super) write_to_read: Spread,
-    /// The same in all groups, and other ranks.
+    /// Gap in all groups, and then the one to other ranks.
     pub(super) read_to_write: u64,
     pub(super) read_to_write_other_rank: u64,
     pub(super) read_to_precharge: u64,
@@ -24,8 +24,8 @@ pub(super) struct Gaps {
     pub(super) activate_other_group: u64,
     pub(super) window: u64,
     pub(super) precharge: u64,
-    /// From a read that closes its row to the next row. The device closes the row when the read's
-    /// data has left it, as DRAMsim3 has it.
+    /// Gap from a read that closes its row to the next row. The device closes the row when the
+    /// read's data has left it, as in DRAMsim3.
     pub(super) closing_read_to_activate: u64,
     pub(super) refresh: u64,
 }
@@ -43,7 +43,7 @@ impl Gaps {
         let Parameters { burst, cl, cwl, .. } = *parameters;
         let switch = parameters.t_rtrs;
         let (read_data, write_data) = (cl + burst, cwl + burst);
-        // With one group, banks of it are as far from each other as groups are.
+        // With a single group, its banks are as far apart as groups are.
         let long = |long: u64, short: u64| match parameters.groups {
             1 => short,
             _ => long,

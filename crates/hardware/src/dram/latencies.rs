@@ -1,12 +1,12 @@
-//! How often each latency occurred.
+//! Counts of the latencies that occurred.
 
 use super::report::Latency;
 use std::collections::BTreeMap;
 
-/// Latencies below this have a place each. Longer ones are few, and may be of any length.
+/// The number of latencies with a place each. Longer ones are few, and may have any length.
 const PLACES: usize = 1 << 16;
 
-/// Counts of latencies, in clocks.
+/// The counts of latencies, in clocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies {
     counts: Vec<u64>,
@@ -44,13 +44,13 @@ impl Latencies {
         self.clocks += other.clocks;
     }
 
-    /// The sum of all.
+    /// Returns the sum of all.
     #[cfg(test)]
     pub(super) fn total(&self) -> u64 {
         self.clocks
     }
 
-    /// The least latency that this share of the reads does not exceed.
+    /// Returns the minimum latency that this share of the reads does not exceed.
     fn quantile(&self, share: f64) -> u64 {
         let wanted = (share * self.reads as f64).ceil() as u64;
         let mut seen = 0;

@@ -1,11 +1,11 @@
-//! From an address to a place in the memory.
+//! The mapping from an address to a place in the memory.
 
 use super::memory::LINE_BYTES;
 use super::{Error, Parameters};
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a line lies.
+/// The place of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The channel.
@@ -78,8 +78,8 @@ impl AddressMap {
         Field::Group,
         Field::Column,
     ]);
-    /// `ro-ba-ra-co-bg-ch`: lines that follow each other lie in different channels, then in
-    /// different groups of banks.
+    /// `ro-ba-ra-co-bg-ch`: consecutive lines are in different channels, then in different groups
+    /// of banks.
     pub const LINES: AddressMap = AddressMap([
         Field::Row,
         Field::Bank,
@@ -170,7 +170,7 @@ struct Cut {
 /// An address map with the sizes of a memory.
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
-    /// By `Field as usize`.
+    /// The fields, indexed by `Field as usize`.
     cut: [Cut; 6],
     banks: u32,
     banks_per_group: u32,
@@ -178,7 +178,7 @@ pub(super) struct Decoder {
 
 impl Decoder {
     pub(super) fn place(&self, address: u64) -> Place {
-        // A shift by 64 or more has no bits left: the fields are then above the address.
+        // A shift by 64 or more leaves no bits: the fields are then above the address.
         let [channel, rank, group, bank, row, column] = self.cut.map(|cut| {
             let shifted = address.checked_shr(cut.shift).unwrap_or(0);
             (shifted & cut.mask) as u32

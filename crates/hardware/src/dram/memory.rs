@@ -1,4 +1,4 @@
-//! All channels of a memory.
+//! A memory with all its channels.
 
 use super::channel::{Answer, Channel};
 use super::latencies::Latencies;
@@ -6,10 +6,10 @@ use super::map::Decoder;
 use super::report::{Commands, Energy, Report, Requests};
 use super::{Access, AddressMap, Error, Parameters};
 
-/// The bytes of a line: a request reads or writes one.
+/// Size of a line in bytes; a request reads or writes one.
 pub const LINE_BYTES: u64 = 64;
 
-/// A memory that is given requests in the order of their clocks.
+/// A memory, to which requests are sent in the order of their clocks.
 #[derive(Clone, Debug)]
 pub struct Memory {
     parameters: Parameters,
@@ -18,7 +18,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A memory without requests, whose rows are closed, with [`AddressMap::ROWS`].
+    /// Creates a memory without requests, whose rows are closed, with [`AddressMap::ROWS`].
     ///
     /// # Errors
     /// [`Error::BadParameter`] if parameters contradict each other.
@@ -26,7 +26,7 @@ impl Memory {
         Memory::with_map(parameters, AddressMap::ROWS)
     }
 
-    /// A memory with another address map.
+    /// Creates a memory with another address map.
     ///
     /// # Errors
     /// [`Error::BadParameter`] if parameters contradict each other.
@@ -40,14 +40,14 @@ impl Memory {
         })
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Sends a request for the line that holds the byte at `address`. Its channel accepts it at
-    /// the first clock from `clock` on at which the queue has room; answers that clock. A channel
-    /// that has already reached a later clock takes it then.
+    /// Sends a request for the line that holds the byte at `address`. Its channel accepts it at the
+    /// first clock from `clock` on at which the queue has room. Returns that clock. A channel that
+    /// has already reached a later clock accepts it at that clock.
     pub fn submit(&mut self, address: u64, access: Access, clock: u64) -> u64 {
         let line = address & !(LINE_BYTES - 1);
         let place = self.decoder.place(line);
@@ -61,8 +61,8 @@ impl Memory {
         accepted
     }
 
-    /// From now on, the answer of each read is kept for [`Memory::answers_before`]. Reads of one
-    /// line that wait together have one answer.
+    /// Keeps the result of each read from now on for [`Memory::answers_before`]. Reads of one line
+    /// that wait together have one result.
     ///
     /// ```
     /// use nearfield_hardware::dram::{Access, Memory, Preset};
@@ -81,8 +81,8 @@ impl Memory {
         self.channels.iter_mut().for_each(Channel::keep_answers);
     }
 
-    /// The clock at which something happens next in a channel in which a read waits, or the one at
-    /// which an answer came that nobody has asked for.
+    /// Returns the clock at which something happens next in a channel in which a read waits, or the
+    /// clock of a result that the caller has not taken yet.
     pub fn next_of_reads(&self) -> Option<u64> {
         self.channels
             .iter()
@@ -90,8 +90,8 @@ impl Memory {
             .min()
     }
 
-    /// Executes the clocks before `clock`, and appends the answers of the reads that were sent to
-    /// their banks. The data of an answer may come later.
+    /// Executes the clocks before `clock`, and appends the results of the reads that were sent to
+    /// their banks. The data of a result may arrive later.
     pub fn answers_before(&mut self, clock: u64, answers: &mut Vec<Answer>) {
         for channel in &mut self.channels {
             channel.advance(clock);
@@ -99,8 +99,8 @@ impl Memory {
         }
     }
 
-    /// Executes until every request is answered, and answers the clock of the last answer. Writes
-    /// are answered when they are accepted, and may wait on.
+    /// Executes until every request has completed, and returns the clock of the last completion.
+    /// Writes complete when they are accepted, and may still wait.
     pub fn settle(&mut self) -> u64 {
         for channel in &mut self.channels {
             while channel.has_reads() {
@@ -111,13 +111,13 @@ impl Memory {
         answers.max().unwrap_or(0)
     }
 
-    /// Executes until every request is answered, and reports.
+    /// Executes until every request has completed, and reports.
     pub fn finish(self) -> Report {
         self.finish_at(0)
     }
 
-    /// Executes until every request is answered, and to this clock at least, and reports: memories
-    /// that are used together take energy for the same time.
+    /// Executes until every request has completed, and at least to this clock, and reports:
+    /// memories that are used together take energy for the same time.
     pub fn finish_at(mut self, clock: u64) -> Report {
         let clocks = self.settle().max(clock);
         let mut latencies = Latencies::default();

@@ -1,9 +1,9 @@
-//! Channels of DRAM, clock by clock: how long each line takes, and the energy it costs.
+//! Channels of DRAM, clock by clock: the time of each line, and its energy.
 //!
 //! A [`Memory`] has channels, each with a controller: a queue of reads, a buffer of writes, a queue
 //! of commands for each bank. The controller decides which command a channel gets at a clock, and
 //! the [`Device`] knows the earliest clock at which a bank accepts it. Time is a number of clocks
-//! and always an argument. Nothing happens between events, so the model goes from one to the next.
+//! and always an argument. Nothing happens between events, so the model jumps from one to the next.
 //!
 //! ```
 //! use nearfield_hardware::dram::{Access, Memory, Preset};
@@ -18,7 +18,7 @@
 //!
 //! The rules of the controller are those that DRAMsim3 documents in its configuration and shows in
 //! its results (Li et al., IEEE Computer Architecture Letters 19(2), 2020); `docs/dram.md` lists
-//! them, and what is left out.
+//! them, and the omissions.
 
 mod bank;
 mod channel;

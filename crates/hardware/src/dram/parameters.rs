@@ -1,120 +1,121 @@
-//! The figures of a memory.
+//! The parameters of a memory.
 
 use super::Error;
 use super::memory::LINE_BYTES;
 
-/// The figures of a memory. Spans are in clocks of the memory unless they say otherwise.
+/// The parameters of a memory. Times are in clocks of the memory unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
     /// The name under which results show them.
     pub name: &'static str,
-    /// Where the figures come from, and which of them are assumed.
+    /// The source of the figures, and those that are assumed.
     pub source: &'static str,
 
-    /// Independent channels; pseudo channels count as such.
+    /// Number of independent channels; pseudo channels count as such.
     pub channels: u32,
-    /// Ranks of a channel, which share its bus.
+    /// Number of ranks of a channel, which share its bus.
     pub ranks: u32,
-    /// Groups of banks in a rank.
+    /// Number of groups of banks in a rank.
     pub groups: u32,
-    /// Banks in a group.
+    /// Number of banks in a group.
     pub banks_per_group: u32,
-    /// Rows of a bank.
+    /// Number of rows of a bank.
     pub rows: u32,
-    /// Lines of a row.
+    /// Number of lines of a row.
     pub columns: u32,
-    /// Devices of a rank, each of which draws the `currents`.
+    /// Number of devices of a rank, each of which draws the `currents`.
     pub devices: f64,
-    /// Whether a command for a row and one for a column may be sent at one clock.
+    /// True if a command for a row and one for a column may be sent at the same clock.
     pub dual_command: bool,
 
-    /// A clock, in picoseconds.
+    /// The length of a clock, in picoseconds.
     pub t_ck_ps: u64,
-    /// The bus carries a line for this long.
+    /// Time for which the bus carries a line.
     pub burst: u64,
-    /// From a read to its data.
+    /// Time from a read to its data.
     pub cl: u64,
-    /// From a write to its data.
+    /// Time from a write to its data.
     pub cwl: u64,
-    /// From opening a row to a read.
+    /// Time from opening a row to a read.
     pub t_rcd_read: u64,
-    /// From opening a row to a write.
+    /// Time from opening a row to a write.
     pub t_rcd_write: u64,
-    /// From closing a row to opening one.
+    /// Time from closing a row to opening one.
     pub t_rp: u64,
-    /// From opening a row to closing it.
+    /// Time from opening a row to closing it.
     pub t_ras: u64,
-    /// From opening a row to opening one in another group.
+    /// Time from opening a row to opening one in another group.
     pub t_rrd_s: u64,
-    /// From opening a row to opening one in another bank of the group.
+    /// Time from opening a row to opening one in another bank of the group.
     pub t_rrd_l: u64,
     /// The span in which a rank opens at most four rows.
     pub t_faw: u64,
-    /// Between columns of different groups.
+    /// Time between columns of different groups.
     pub t_ccd_s: u64,
-    /// Between columns of one group.
+    /// Time between columns of one group.
     pub t_ccd_l: u64,
-    /// From a read to closing its row.
+    /// Time from a read to closing its row.
     pub t_rtp: u64,
-    /// From the last data of a write to closing its row.
+    /// Time from the last data of a write to closing its row.
     pub t_wr: u64,
-    /// From the last data of a write to a read in another group.
+    /// Time from the last data of a write to a read in another group.
     pub t_wtr_s: u64,
-    /// From the last data of a write to a read in the same group.
+    /// Time from the last data of a write to a read in the same group.
     pub t_wtr_l: u64,
-    /// How long the bus is idle when another rank, or the other side, begins to drive it.
+    /// Time for which the bus is idle when another rank, or the other side, begins to drive it.
     pub t_rtrs: u64,
-    /// How long a refresh takes.
+    /// Time of a refresh.
     pub t_rfc: u64,
-    /// Between the refreshes of a rank; 0 for none.
+    /// Time between the refreshes of a rank; 0 for none.
     pub t_refi: u64,
 
     /// The currents.
     pub currents: Currents,
 
-    /// Reads, and writes, that a channel accepts before they have a place in the queue of a bank.
+    /// Number of reads, and of writes, that a channel accepts before they have a place in the queue
+    /// of a bank.
     pub transaction_queue: u32,
-    /// Commands in the queue of a bank.
+    /// Number of commands in the queue of a bank.
     pub command_queue: u32,
-    /// When rows are closed.
+    /// The condition under which rows are closed.
     pub page: Page,
 }
 
-/// Currents of a device in milliamperes, by the names of its data sheet, and the voltage.
+/// The currents of a device in milliamperes, by the names of its data sheet, and the voltage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Currents {
     /// The voltage.
     pub vdd: f64,
-    /// Rows are opened and closed.
+    /// Current while rows are opened and closed.
     pub idd0: f64,
-    /// All rows are closed.
+    /// Current while all rows are closed.
     pub idd2n: f64,
-    /// A row is open.
+    /// Current while a row is open.
     pub idd3n: f64,
-    /// Lines are read without a pause.
+    /// Current while lines are read without a pause.
     pub idd4r: f64,
-    /// Lines are written without a pause.
+    /// Current while lines are written without a pause.
     pub idd4w: f64,
-    /// All banks are refreshed.
+    /// Current while all banks are refreshed.
     pub idd5ab: f64,
 }
 
-/// When a row is closed.
+/// The condition under which a row is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// When another row of the bank is wanted, or the rank is refreshed.
+    /// Close it when another row of the bank is needed, or the rank is refreshed.
     Open,
-    /// With each read or write.
+    /// Close it with each read or write.
     Closed,
 }
 
-/// The value of a parameter, to be set.
+/// The place of a parameter's value.
 enum Slot<'a> {
     /// A power of two up to the limit.
     Power(&'a mut u32, u32),
     /// A whole number from 1 to the limit.
     Count(&'a mut u32, u32),
-    /// Clocks: the least number, and where it goes.
+    /// Clocks: the minimum, and the fields to set.
     Clocks(u64, Vec<&'a mut u64>),
     /// Nanoseconds, kept in picoseconds.
     Nanoseconds(&'a mut u64),
@@ -124,13 +125,13 @@ enum Slot<'a> {
     Flag(&'a mut bool),
 }
 
-/// A span in clocks is at most this: a millisecond and more.
+/// The maximum of a time in clocks: more than a millisecond.
 const CLOCKS_MAX: u64 = 10_000_000;
 
 /// The largest number of banks in a channel.
 const BANKS_MAX: u32 = 1024;
 
-/// The names by which parameters are set: those of DRAMsim3's configuration where it has them.
+/// The names by which parameters are set: those of DRAMsim3's configuration if it has them.
 pub(super) const NAMES: &[&str] = &[
     "channels",
     "ranks",
@@ -175,7 +176,7 @@ pub(super) const NAMES: &[&str] = &[
 
 impl Parameters {
     /// Sets a parameter by its name, whose case does not matter. `tRCD` sets both `tRCDRD` and
-    /// `tRCDWR`; `tCK` is in nanoseconds, other spans in clocks.
+    /// `tRCDWR`; `tCK` is in nanoseconds, other times in clocks.
     ///
     /// ```
     /// use nearfield_hardware::dram::Preset;
@@ -299,7 +300,7 @@ impl Parameters {
         }
     }
 
-    /// Checks what no parameter alone shows.
+    /// Checks the conditions that involve several parameters.
     pub(super) fn check(&self) -> Result<(), Error> {
         let bad = |name: &str, value: u64, reason: String| {
             Err(Error::BadParameter {
@@ -354,7 +355,7 @@ impl Parameters {
             let reason = "a write would put its data on the bus before a read that is earlier";
             return bad("CWL", self.cwl, reason.to_owned());
         }
-        // So that a channel gets to work between refreshes.
+        // So that a channel can work between refreshes.
         let least = u64::from(self.ranks) * 2 * (self.t_rfc + self.t_ras + self.t_rp);
         if self.t_refi != 0 && self.t_refi < least {
             let reason = format!("it is 0, or at least {least} = 2 ranks (tRFC + tRAS + tRP)");
@@ -363,30 +364,30 @@ impl Parameters {
         Ok(())
     }
 
-    /// A clock in nanoseconds.
+    /// Returns the length of a clock in nanoseconds.
     pub fn clock_ns(&self) -> f64 {
         self.t_ck_ps as f64 / 1e3
     }
 
-    /// The banks of a channel.
+    /// Returns the number of banks of a channel.
     pub fn banks(&self) -> u32 {
         self.ranks * self.groups * self.banks_per_group
     }
 
-    /// The bytes of the memory.
+    /// Returns the size of the memory in bytes.
     pub fn bytes(&self) -> u64 {
         let banks = u64::from(self.channels) * u64::from(self.banks());
         banks * u64::from(self.rows) * u64::from(self.columns) * LINE_BYTES
     }
 
-    /// The bytes that all channels carry in a nanosecond at most: GB/s.
+    /// Returns the maximum number of bytes that all channels carry per nanosecond: GB/s.
     pub fn peak_gbps(&self) -> f64 {
         let line_ns = self.burst.max(self.t_ccd_s) as f64 * self.clock_ns();
         f64::from(self.channels) * LINE_BYTES as f64 / line_ns
     }
 
-    /// The bytes in a nanosecond at most when each line is in another row than the one before it
-    /// in its bank: rows must be opened, and refreshed.
+    /// Returns the maximum number of bytes per nanosecond if each line is in another row than the
+    /// one before it in its bank: rows must be opened, and refreshed.
     pub fn random_gbps(&self) -> f64 {
         let banks = f64::from(self.groups * self.banks_per_group);
         let window = match self.t_faw {
@@ -437,7 +438,7 @@ mod tests {
             };
             let before = parameters.clone();
             parameters.set(&name.to_ascii_uppercase(), value).unwrap();
-            // HBM2 has some fours.
+            // HBM2 already has some parameters with the value four.
             if !matches!(*name, "bankgroups" | "banks_per_group" | "CWL" | "tRRD_S") {
                 assert_ne!(parameters, before, "{name}");
             }

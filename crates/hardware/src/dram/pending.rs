@@ -1,4 +1,4 @@
-//! The lines that a channel has accepted and not yet read or written.
+//! The lines that a channel has accepted but not yet read or written.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -8,7 +8,7 @@ pub(super) struct Pending {
     writes: FxHashSet<u64>,
 }
 
-/// When the reads of a line were accepted: more than one are rare.
+/// The clocks at which the reads of a line were accepted: more than one are rare.
 #[derive(Clone, Debug)]
 pub(super) struct Readers {
     pub(super) first: u64,
@@ -16,12 +16,12 @@ pub(super) struct Readers {
 }
 
 impl Pending {
-    /// Whether the line waits to be read.
+    /// Returns true if the line waits to be read.
     pub(super) fn is_read(&self, address: u64) -> bool {
         self.reads.contains_key(&address)
     }
 
-    /// Whether the line waits to be written.
+    /// Returns true if the line waits to be written.
     pub(super) fn is_written(&self, address: u64) -> bool {
         self.writes.contains(&address)
     }
@@ -34,12 +34,12 @@ impl Pending {
         self.writes.len()
     }
 
-    /// Adds a write; false if one of the line waits already.
+    /// Adds a write; returns false if a write of the line already waits.
     pub(super) fn add_write(&mut self, address: u64) -> bool {
         self.writes.insert(address)
     }
 
-    /// Adds a read; false if one of the line waits already.
+    /// Adds a read; returns false if a read of the line already waits.
     pub(super) fn add_read(&mut self, address: u64, clock: u64) -> bool {
         let mut first = true;
         self.reads

@@ -1,4 +1,4 @@
-//! Which rank is to be refreshed, and when. The ranks of a channel take turns.
+//! The choice of the rank to refresh, and of the time. The ranks of a channel take turns.
 
 use super::Parameters;
 use std::collections::VecDeque;
@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Refresh {
     ranks: usize,
-    /// Between the refreshes of two ranks.
+    /// Time between the refreshes of two ranks.
     interval: u64,
-    /// When the next rank is due, and which one it is.
+    /// The clock at which the next rank is due, and that rank.
     next: u64,
     next_rank: usize,
     /// The ranks that are due.
     due: VecDeque<usize>,
-    /// The first rank that is due gets no commands but those of its refresh.
+    /// True if the first rank that is due gets only the commands of its refresh.
     begun: bool,
 }
 
@@ -33,12 +33,12 @@ impl Refresh {
         }
     }
 
-    /// When the next rank is due.
+    /// Returns the clock at which the next rank is due.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// To be called at each clock at which something happens.
+    /// Updates the ranks that are due. Call it at each clock at which something happens.
     pub(super) fn tick(&mut self, clock: u64) {
         if clock == self.next {
             self.due.push_back(self.next_rank);
@@ -47,33 +47,34 @@ impl Refresh {
         }
     }
 
-    /// The rank whose refresh has begun, or begins now.
+    /// Returns the rank whose refresh has begun, or begins now.
     pub(super) fn begin(&mut self) -> Option<usize> {
         let rank = self.due.front().copied();
         self.begun = rank.is_some();
         rank
     }
 
-    /// The rank whose refresh has begun.
+    /// Returns the rank whose refresh has begun.
     pub(super) fn begun(&self) -> Option<usize> {
         self.due.front().copied().filter(|_| self.begun)
     }
 
-    /// The rank whose refresh has begun is refreshed.
+    /// Records that the rank whose refresh has begun has been refreshed.
     pub(super) fn done(&mut self) {
         self.due.pop_front();
         self.begun = false;
     }
 
-    /// Passes over as many whole rounds of refreshes as end well before `until`, of a channel that
-    /// has nothing else to do, and answers how many refreshes these are.
+    /// Skips all whole rounds of refreshes that end well before `until`, for a channel that has
+    /// nothing else to do. Returns the number of these refreshes.
     pub(super) fn skip(&mut self, until: u64) -> u64 {
         if self.interval == u64::MAX || !self.due.is_empty() {
             return 0;
         }
         let ranks = self.ranks as u64;
         let round = self.interval * ranks;
-        // The last two rounds are executed, so that the banks end as they would.
+        // The last two rounds are executed, so that the banks have the same state as without
+        // skipping.
         let rounds = (until.saturating_sub(self.next) / round).saturating_sub(2);
         self.next += rounds * round;
         rounds * ranks

@@ -1,35 +1,35 @@
-//! Sends the requests of a trace to a memory.
+//! The replay of a trace's requests on a memory.
 
 use super::{Error, Memory, Report, Request};
 
-/// The last clock at which a request may be due: a week and more. Sums of clocks
-/// behind it are numbers, too.
+/// The maximum clock at which a request may be due: more than a week. Sums of clocks after it do
+/// not overflow.
 const CLOCKS_MAX: u64 = 1 << 50;
 
-/// When the requests of a trace are sent.
+/// The times at which the requests of a trace are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// At their times, at most this many at a clock.
+    /// Each request at its time, with at most this many per clock.
     Open {
-        /// The most at a clock.
+        /// The maximum number of requests per clock.
         per_clock: u32,
     },
-    /// Each when the one before it has been answered, and not before its time.
+    /// Each request after the one before it has completed, but not before its time.
     Closed,
 }
 
-/// Sends requests in their order: one that finds no room holds up all that follow.
+/// The replay, which sends requests in order: one that finds no room delays all that follow.
 #[derive(Clone, Debug)]
 pub struct Replay {
     memory: Memory,
     pace: Pace,
-    /// The clock of the last request, and how many were accepted at it.
+    /// The clock of the last request, and the number of requests accepted at it.
     clock: u64,
     accepted: u32,
 }
 
 impl Replay {
-    /// A replay that has sent nothing.
+    /// Creates a replay that has sent nothing.
     pub fn new(memory: Memory, pace: Pace) -> Replay {
         Replay {
             memory,
@@ -42,7 +42,7 @@ impl Replay {
     /// Sends a request at the first clock, at or after its time, at which its channel has room.
     ///
     /// # Errors
-    /// [`Error::Late`]. Nothing is sent.
+    /// [`Error::Late`]; nothing is sent then.
     pub fn send(&mut self, request: &Request) -> Result<(), Error> {
         let due = request
             .picoseconds
@@ -71,7 +71,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Waits for all answers, and reports.
+    /// Waits until all requests have completed, and reports.
     pub fn finish(self) -> Report {
         self.memory.finish()
     }

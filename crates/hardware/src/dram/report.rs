@@ -1,101 +1,102 @@
-//! What a memory has done, and what that cost.
+//! The work of a memory, and its costs.
 
 use super::{Currents, Parameters};
 
 /// The result of a run. All of it is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Of reads, from acceptance by the controller to the last data.
+    /// Latency of reads, from acceptance by the controller to the last data.
     pub latency_ns: Latency,
-    /// Lines that the banks were sent commands for, in GB/s: 10^9 bytes a second. Merged requests
-    /// and writes that wait take nothing of the bus.
+    /// Bandwidth of the lines that the banks were sent commands for, in GB/s: 10^9 bytes per
+    /// second. Merged requests and writes that wait do not use the bus.
     pub bandwidth_gbps: f64,
     /// The share of reads and writes for which an earlier one had opened the row.
     pub row_hit_rate: f64,
-    /// The commands to the banks.
+    /// The numbers of commands to the banks.
     pub commands: Commands,
     /// The energy of all channels.
     pub energy_uj: Energy,
-    /// From clock 0 until the last request was answered.
+    /// Time from clock 0 until the last request completed.
     pub time_us: f64,
-    /// The requests.
+    /// The numbers of requests.
     pub requests: Requests,
 }
 
 /// Latencies in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latency {
-    /// Their mean.
+    /// The mean latency.
     pub mean: f64,
-    /// Half of the reads take at most this long.
+    /// The median latency.
     pub p50: f64,
-    /// 95 of 100 do.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99 of 100 do.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
-/// Numbers of commands.
+/// The numbers of commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
-    /// Rows opened.
+    /// Number of rows opened.
     pub activate: u64,
-    /// Rows closed by a command of their own: not those that a read or write closes.
+    /// Number of rows closed by a separate command: not those that a read or write closes.
     pub precharge: u64,
-    /// Lines read.
+    /// Number of lines read.
     pub read: u64,
-    /// Lines written.
+    /// Number of lines written.
     pub write: u64,
-    /// Ranks refreshed.
+    /// Number of ranks refreshed.
     pub refresh: u64,
 }
 
-/// Numbers of requests.
+/// The numbers of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// Reads accepted.
+    /// Number of reads accepted.
     pub reads: u64,
-    /// Writes accepted.
+    /// Number of writes accepted.
     pub writes: u64,
-    /// Reads that were answered by an earlier read of the line, or by a write that waits.
+    /// Number of reads that were served by an earlier read of the line, or by a write that waits.
     pub reads_merged: u64,
-    /// Writes that replaced one of the same line that waited.
+    /// Number of writes that replaced a waiting write of the same line.
     pub writes_merged: u64,
-    /// Writes that still wait in the controller: a run ends when the last request is answered,
-    /// and a write is answered when it is accepted.
+    /// Number of writes that still wait in the controller: a run ends when the last request
+    /// completes, and a write completes when it is accepted.
     pub writes_waiting: u64,
 }
 
-/// Energies in microjoules.
+/// The energies in microjoules.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
-    /// Rows opened and closed.
+    /// Energy of opening and closing rows.
     pub activate: f64,
-    /// Lines read.
+    /// Energy of reading lines.
     pub read: f64,
-    /// Lines written.
+    /// Energy of writing lines.
     pub write: f64,
-    /// Ranks refreshed.
+    /// Energy of refreshing ranks.
     pub refresh: f64,
-    /// All the time, more while a row is open.
+    /// Energy over the whole time, which is higher while a row is open.
     pub background: f64,
 }
 
 impl Energy {
-    /// What requests cost: rows, reads and writes.
+    /// Returns the energy of requests: rows, reads and writes.
     pub fn dynamic(&self) -> f64 {
         self.activate + self.read + self.write
     }
 
-    /// All of it.
+    /// Returns the total energy.
     pub fn total(&self) -> f64 {
         self.dynamic() + self.refresh + self.background
     }
 
-    /// The energy of commands, and of `clocks` of all ranks, in `active` of which a row was open.
+    /// Returns the energy of commands, and of `clocks` of all ranks, in `active` of which a row was
+    /// open.
     ///
-    /// Volts times milliamperes times nanoseconds are picojoules. From the current while rows are
-    /// opened and closed goes the background, which is counted for itself.
+    /// Volts times milliamperes times nanoseconds are picojoules. The background is subtracted from
+    /// the current while rows are opened and closed, because it is counted separately.
     pub(super) fn of(
         parameters: &Parameters,
         commands: &Commands,

@@ -1,4 +1,4 @@
-//! DDR4-3200, four devices of 8 Gb with 16 bits a channel.
+//! DDR4-3200, four devices of 8 Gb with 16 bits per channel.
 
 use crate::dram::{Currents, Page, Parameters};
 

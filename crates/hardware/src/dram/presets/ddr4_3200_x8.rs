@@ -1,4 +1,4 @@
-//! DDR4-3200, eight devices of 8 Gb with 8 bits a channel.
+//! DDR4-3200, eight devices of 8 Gb with 8 bits per channel.
 
 use crate::dram::{Currents, Page, Parameters};
 

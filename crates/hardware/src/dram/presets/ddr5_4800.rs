@@ -1,4 +1,4 @@
-//! DDR5-4800, four devices of 16 Gb with 8 bits a channel; a module has two channels of 32 bits.
+//! DDR5-4800, four devices of 16 Gb with 8 bits per channel; a module has two channels of 32 bits.
 
 use crate::dram::{Currents, Page, Parameters};
 

@@ -1,4 +1,4 @@
-//! HBM, 1 Gb/s a pin: eight channels of 128 bits.
+//! HBM, 1 Gb/s per pin: eight channels of 128 bits.
 
 use crate::dram::{Currents, Page, Parameters};
 

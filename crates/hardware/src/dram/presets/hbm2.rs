@@ -1,4 +1,4 @@
-//! HBM2, 2 Gb/s a pin: eight channels of 128 bits.
+//! HBM2, 2 Gb/s per pin: eight channels of 128 bits.
 
 use crate::dram::{Currents, Page, Parameters};
 

@@ -1,5 +1,5 @@
-//! HBM as ADM's authors set it. HBM that is sold has 7-7-7 at 500 MHz, or 14-14-14 at 1 GHz: this
-//! is about twice as fast.
+//! HBM with the parameters of ADM's authors. Commercial HBM has 7-7-7 at 500 MHz, or 14-14-14 at 1
+//! GHz: this is about twice as fast.
 
 use crate::dram::{Currents, Page, Parameters};
 

@@ -1,7 +1,7 @@
-//! HBM2E, 3.2 Gb/s a pin: eight channels as sixteen pseudo channels of 64 bits.
+//! HBM2E, 3.2 Gb/s per pin: eight channels as sixteen pseudo channels of 64 bits.
 //!
-//! A line is two bursts of 32 bytes, modelled as one command that keeps the bus and its group for
-//! both: `burst` is 2 + 2 clocks, `t_ccd_l` 4 + 4.
+//! A line is two bursts of 32 bytes, modelled as one command that occupies the bus and its group
+//! for both: `burst` is 2 + 2 clocks, `t_ccd_l` 4 + 4.
 
 use crate::dram::{Currents, Page, Parameters};
 

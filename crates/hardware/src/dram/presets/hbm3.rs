@@ -1,4 +1,4 @@
-//! HBM3, 6.4 Gb/s a pin: sixteen channels as thirty-two pseudo channels of 32 bits.
+//! HBM3, 6.4 Gb/s per pin: sixteen channels as thirty-two pseudo channels of 32 bits.
 //!
 //! A line is two bursts of 32 bytes, modelled as in `hbm2e.rs`.
 

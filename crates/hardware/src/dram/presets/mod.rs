@@ -1,8 +1,8 @@
-//! Memories that are known: one file each, with the source of its figures.
+//! Known memories: one file each, with the source of its figures.
 //!
-//! Where a file says *DRAMsim3*, the figure is that of the named file in `configs/` of
-//! <https://github.com/umd-memsys/DRAMsim3>, or the default of its reader for what that leaves out.
-//! Each rank is one: a channel with more is a matter of `ranks`.
+//! If a file says *DRAMsim3*, the figure is that of the named file in `configs/` of
+//! <https://github.com/umd-memsys/DRAMsim3>, or the default of its reader for omitted values. Each
+//! preset has one rank; set `ranks` for a channel with more.
 
 mod ddr4_3200_x16;
 mod ddr4_3200_x8;
@@ -15,7 +15,7 @@ mod hbm3;
 
 use super::Parameters;
 
-/// Memories that are known.
+/// The known memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preset {
     /// DDR4-3200 of 8 Gb devices with 16 bits, two channels.
@@ -24,20 +24,21 @@ pub enum Preset {
     Ddr4X8,
     /// DDR5-4800 of 16 Gb devices with 8 bits: the two channels of one module.
     Ddr5,
-    /// HBM of the first generation, 1 Gb/s a pin.
+    /// HBM of the first generation, 1 Gb/s per pin.
     Hbm1,
-    /// HBM2, 2 Gb/s a pin.
+    /// HBM2, 2 Gb/s per pin.
     Hbm2,
-    /// HBM as ADM's authors set it: the clock of HBM2 and the latencies, in clocks, of HBM1.
+    /// HBM with the parameters of ADM's authors: the clock of HBM2 and the latencies, in clocks, of
+    /// HBM1.
     Hbm2Paper,
-    /// HBM2E, 3.2 Gb/s a pin, in pseudo channels.
+    /// HBM2E, 3.2 Gb/s per pin, in pseudo channels.
     Hbm2e,
-    /// HBM3, 6.4 Gb/s a pin, in pseudo channels.
+    /// HBM3, 6.4 Gb/s per pin, in pseudo channels.
     Hbm3,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 8] = [
         Preset::Ddr4X16,
         Preset::Ddr4X8,
@@ -49,7 +50,7 @@ impl Preset {
         Preset::Hbm3,
     ];
 
-    /// The name by which it is asked for, such as `ddr4-3200-x16`.
+    /// Returns the name by which users select it, such as `ddr4-3200-x16`.
     pub const fn name(self) -> &'static str {
         match self {
             Preset::Ddr4X16 => "ddr4-3200-x16",
@@ -63,7 +64,7 @@ impl Preset {
         }
     }
 
-    /// The figures.
+    /// Returns the parameters.
     pub fn parameters(self) -> Parameters {
         match self {
             Preset::Ddr4X16 => ddr4_3200_x16::PARAMETERS,

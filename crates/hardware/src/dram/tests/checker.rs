@@ -1,10 +1,11 @@
-//! Judges a list of commands by the parameters alone: each pair is compared, with no state that the
-//! model keeps.
+//! The checker, which judges a list of commands by the parameters alone: each pair is compared,
+//! without any state that the model keeps.
 
 use super::super::Page;
 use super::*;
 
-/// The first two commands that are too close to each other, or a command that its bank cannot get.
+/// Returns an error for the first two commands that are too close to each other, or for a command
+/// that its bank cannot get.
 pub(super) fn check(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
     let longest = [
         parameters.t_rfc,
@@ -108,7 +109,7 @@ fn gap(parameters: &Parameters, before: Issued, after: Issued) -> u64 {
     }
 }
 
-/// Rows are opened and closed in turn, and columns are of the open row.
+/// Checks that rows are opened and closed in turn, and that columns are of the open row.
 fn rows(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
     let mut open = vec![None; parameters.banks() as usize];
     for (clock, issued) in log {
@@ -145,8 +146,8 @@ fn rows(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
     Ok(())
 }
 
-/// One command at a clock, or one for rows and one for columns, and one line at a time on the bus
-/// of data.
+/// Checks that there is one command per clock, or one for rows and one for columns, and one line at
+/// a time on the data bus.
 fn buses(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
     let is_column = |issued: &Issued| match issued {
         Issued::Bank(command, _, _) => command.is_column(),
@@ -183,11 +184,11 @@ fn buses(parameters: &Parameters, log: &[(u64, Issued)]) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes a parameter one clock longer.
+/// The function that makes a parameter one clock longer.
 type Raise = fn(&mut Parameters);
 
-/// The parameters of which each, when it is raised by a clock, must make `check` object to the
-/// traffic: so each is at work, and is checked.
+/// Returns changed parameters. In each, one parameter is a clock longer, and must make `check`
+/// object to the traffic: so each has an effect, and is checked.
 pub(super) fn raised(parameters: &Parameters) -> Vec<(&'static str, Parameters)> {
     let mut list: Vec<(&'static str, Raise)> = vec![
         ("tRCDRD", |p| p.t_rcd_read += 1),

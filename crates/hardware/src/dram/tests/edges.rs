@@ -4,8 +4,8 @@ use super::super::Device;
 use super::*;
 use Command::{Activate, Precharge, Read, ReadAndPrecharge, Write, WriteAndPrecharge};
 
-/// Two ranks of two groups of two banks, in which no two spans are equal, so that a wrong one
-/// shows. Bank 0 and 1 are a group, 2 and 3 another, 4 to 7 the other rank.
+/// Returns parameters of two ranks of two groups of two banks, in which no two times are equal, so
+/// that a wrong one is detected. Banks 0 and 1 are a group, 2 and 3 another, 4 to 7 the other rank.
 fn distinct() -> Parameters {
     let mut parameters = Preset::Ddr4X8.parameters();
     for (name, value) in [
@@ -37,10 +37,10 @@ fn distinct() -> Parameters {
     parameters
 }
 
-/// Long after all else.
+/// A clock long after everything else.
 const NOW: u64 = 10_000;
 
-/// Expects that `second` is accepted by its bank `gap` clocks after `first`, and not before. Banks
+/// Checks that `second` is accepted by its bank `gap` clocks after `first`, and not before. Banks
 /// that need an open row have one.
 #[track_caller]
 fn edge(first: (Command, usize), second: (Command, usize), gap: u64) {
@@ -82,7 +82,7 @@ fn rows_open_and_close() {
 fn rows_of_other_banks_open() {
     edge((Activate, 0), (Activate, 1), 9);
     edge((Activate, 0), (Activate, 2), 7);
-    // Another rank does not mind.
+    // Another rank is not affected.
     let mut device = Device::new(&distinct());
     device.issue(Activate, 0, 1, NOW);
     assert!(device.accepts(Activate, 4, NOW));
@@ -90,7 +90,7 @@ fn rows_of_other_banks_open() {
 
 #[test]
 fn a_row_is_open_for_its_cycle() {
-    // A write would close it later, so a read closes it, at once.
+    // A write would close it later, so a read closes it at once.
     let mut parameters = distinct();
     parameters.t_rcd_read = 1;
     let mut device = Device::new(&parameters);
@@ -105,7 +105,7 @@ fn a_fifth_row_waits_for_the_window() {
     let mut parameters = distinct();
     parameters.banks_per_group = 8;
     let mut device = Device::new(&parameters);
-    // Both groups in turn, as fast as they go.
+    // Both groups in turn, as fast as possible.
     for (index, bank) in [0, 8, 1, 9].into_iter().enumerate() {
         let clock = NOW + 7 * index as u64;
         assert_eq!(device.earliest(Activate, bank).unwrap().max(NOW), clock);
@@ -117,7 +117,7 @@ fn a_fifth_row_waits_for_the_window() {
     // The window slides: the second of the four was 7 clocks after the first.
     assert!(!device.accepts(Activate, 10, NOW + 53));
     assert!(device.accepts(Activate, 10, NOW + 54));
-    // The other rank has a window of its own.
+    // The other rank has its own window.
     assert!(device.accepts(Activate, 16, NOW));
 }
 

@@ -3,7 +3,8 @@
 use super::super::{Memory, Pace, Page, Replay, Report, Request};
 use super::*;
 
-/// The latency of the last of some reads, in clocks, each sent when the one before is answered.
+/// Returns the latency of the last of some reads, in clocks, each sent when the one before has
+/// completed.
 fn last_latency(parameters: &Parameters, places: &[Place]) -> u64 {
     let mut channel = Channel::new(parameters, ());
     let mut before = 0;
@@ -87,7 +88,7 @@ fn run(parameters: &Parameters, requests: &[(u64, Access, u64)]) -> Report {
     replay.finish()
 }
 
-/// Requests that are merged, or wait, carry nothing.
+/// Requests that are merged, or wait, do not use the bus.
 #[test]
 fn the_bus_carries_what_the_banks_are_asked_for() {
     let parameters = Preset::Ddr4X8.parameters();
@@ -164,7 +165,7 @@ fn energy_is_that_of_the_commands_and_the_time() {
 
 #[test]
 fn energy_per_bit_is_that_of_the_currents() {
-    // Column energy in pJ a bit, from the table of the reference.
+    // Column energy in pJ per bit, from the table of the reference.
     for (preset, read, write) in [
         (Preset::Ddr4X8, 5.4, 4.6),
         (Preset::Ddr4X16, 5.8, 5.2),

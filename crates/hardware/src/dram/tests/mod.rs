@@ -1,5 +1,5 @@
-//! Four layers: the edges of each constraint, sequences of commands, closed forms, and random
-//! traffic, whose commands a checker of its own judges.
+//! Tests in four layers: the edges of each constraint, sequences of commands, closed forms, and
+//! random traffic, whose commands a separate checker judges.
 
 mod checker;
 mod edges;
@@ -30,12 +30,12 @@ fn place(bank: u32, row: u32, column: u32) -> Place {
     }
 }
 
-/// An address of the line at a place, which no other place has.
+/// Returns an address of the line at a place, which no other place has.
 fn address(place: Place) -> u64 {
     (u64::from(place.bank) << 48) | (u64::from(place.row) << 24) | u64::from(place.column)
 }
 
-/// Sends the requests to one channel, each at its clock, executes until `until`, and answers the
+/// Sends the requests to one channel, each at its clock, executes until `until`, and returns the
 /// commands.
 fn commands(
     parameters: &Parameters,
@@ -54,7 +54,7 @@ fn commands(
     channel.observer().0.clone()
 }
 
-/// DDR4 without refresh.
+/// Returns DDR4 parameters without refresh.
 fn ddr4() -> Parameters {
     Parameters {
         t_refi: 0,

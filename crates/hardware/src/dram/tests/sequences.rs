@@ -1,4 +1,4 @@
-//! Exact sequences of commands: what the controller decides.
+//! Exact sequences of commands, which show the decisions of the controller.
 
 use super::*;
 use Command::{Activate, Precharge, Read, Write};
@@ -36,7 +36,7 @@ fn a_read_opens_a_row_and_a_conflict_closes_it() {
 #[test]
 fn four_columns_of_a_row_go_before_an_older_request_of_another() {
     let mut parameters = ddr4();
-    // So that the row may be closed before its next column: each read puts that off.
+    // So that the row may be closed before its next column: each read delays that.
     (parameters.t_rtp, parameters.t_ras) = (4, 30);
     let (hit, other) = (|column| place(0, 7, column), place(0, 8, 0));
     let mut requests = vec![read(0, hit(0)), read(1, other)];
@@ -94,7 +94,8 @@ fn writes_go_first_when_their_buffer_is_full() {
         .iter()
         .filter(|(_, issued)| matches!(issued, Issued::Bank(Read, ..)))
         .count();
-    // 8 reads wait in the bank's queue, 32 in that of the channel: with the rest, the writes come.
+    // 8 reads wait in the bank's queue, 32 in that of the channel: the writes come with the
+    // remaining reads.
     assert!((160..=172).contains(&reads_before), "{reads_before}");
     assert_eq!(
         log.iter()
@@ -162,7 +163,7 @@ fn ranks_are_refreshed_in_turn() {
     let expected: Vec<_> = (1..=20)
         .map(|turn| (turn * 6240, Issued::Refresh((turn as usize - 1) % 2)))
         .collect();
-    // All but the last rounds are passed over: count those that were executed.
+    // All except the last rounds are skipped: compare those that were executed.
     assert_eq!(log, expected[expected.len() - log.len()..]);
     let mut channel = Channel::new(&parameters, ());
     channel.advance(12480 * 10 + 1);

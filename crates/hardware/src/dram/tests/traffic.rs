@@ -4,7 +4,7 @@ use super::super::{Memory, Pace, Page, Replay, Report, Request};
 use super::checker::{check, raised};
 use super::*;
 
-/// Numbers that repeat: xorshift.
+/// A reproducible sequence of numbers: xorshift.
 struct Numbers(u64);
 
 impl Numbers {
@@ -16,7 +16,7 @@ impl Numbers {
     }
 }
 
-/// Requests in bursts, of few rows or of many, with pauses of all lengths.
+/// Returns requests in bursts, of few rows or of many, with pauses of all lengths.
 fn requests(parameters: &Parameters, count: usize, seed: u64) -> Vec<(u64, Access, Place)> {
     let mut numbers = Numbers(seed | 1);
     let mut requests = Vec::new();
@@ -96,7 +96,7 @@ fn the_checker_sees_a_clock() {
     }
 }
 
-/// Requests over all channels of a memory.
+/// Returns requests over all channels of a memory.
 fn trace(parameters: &Parameters, count: usize, seed: u64) -> Vec<Request> {
     let mut numbers = Numbers(seed);
     let mut picoseconds = 0;
@@ -139,7 +139,7 @@ fn runs_repeat_and_lose_nothing() {
 
 #[test]
 fn lines_that_are_read_and_written_all_the_time_block_nothing() {
-    // A full buffer of writes whose oldest waits for a read that has not moved on.
+    // A full buffer of writes whose oldest waits for a read that has not moved.
     for parameters in variants() {
         let mut numbers = Numbers(5);
         let mut request = || Request {
@@ -177,11 +177,11 @@ fn bounds_are_reached_and_not_exceeded() {
         let name = parameters.name;
         let streamed = lines(super::super::AddressMap::LINES, 1);
         assert!(streamed.bandwidth_gbps <= peak, "{name}");
-        // Every line of the next bank and channel, in a row of its own.
+        // Every line of the next bank and channel, in its own row.
         let order = "co-ro-ra-ba-bg-ch".parse().unwrap();
         let scattered = lines(order, 1);
         assert!(scattered.row_hit_rate < 0.01, "{name}");
-        // The run ends before some of the time that it takes.
+        // The run ends before a part of the time that it takes.
         assert!(scattered.bandwidth_gbps <= random * 1.002, "{name}");
         if parameters.page == Page::Open && parameters.ranks == 1 {
             assert!(
