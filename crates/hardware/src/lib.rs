@@ -1,4 +1,4 @@
-//! Models of hardware that is not at hand, from published parameters, each named with its source.
+//! Models of unavailable hardware, from published parameters, each with its source.
 //!
 //! A model computes when that hardware would finish an access. Its time is *virtual*: nothing here
 //! measures, and each report labels these figures as modelled.

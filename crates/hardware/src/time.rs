@@ -9,20 +9,20 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Time(u64);
 
 impl Time {
-    /// When a simulation begins.
+    /// The beginning of a simulation.
     pub const ZERO: Time = Time(0);
 
-    /// A time in picoseconds.
+    /// Creates a time from picoseconds.
     pub const fn from_picoseconds(picoseconds: u64) -> Time {
         Time(picoseconds)
     }
 
-    /// A time in nanoseconds.
+    /// Creates a time from nanoseconds.
     pub const fn from_nanoseconds(nanoseconds: u64) -> Time {
         Time(nanoseconds * 1000)
     }
 
-    /// The time of each of `rate` events a second.
+    /// Returns the time per event at `rate` events per second.
     ///
     /// ```
     /// use nearfield_hardware::Time;
@@ -32,22 +32,22 @@ impl Time {
         Time((1e12 / rate).round() as u64)
     }
 
-    /// In picoseconds.
+    /// Returns the time in picoseconds.
     pub const fn as_picoseconds(self) -> u64 {
         self.0
     }
 
-    /// In nanoseconds.
+    /// Returns the time in nanoseconds.
     pub fn as_nanoseconds(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// In seconds.
+    /// Returns the time in seconds.
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
-    /// Half of it, rounded down.
+    /// Returns half of the time, rounded down.
     pub const fn half(self) -> Time {
         Time(self.0 / 2)
     }
@@ -68,7 +68,7 @@ impl AddAssign for Time {
 
 impl Sub for Time {
     type Output = Time;
-    /// The span from `other` to `self`; none if `other` is later.
+    /// Returns the span from `other` to `self`; zero if `other` is later.
     fn sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }

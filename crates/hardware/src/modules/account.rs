@@ -3,12 +3,12 @@
 use super::Parameters;
 use crate::Time;
 
-/// The work of one module. Its threads share the processor and the engine that copies; each waits
-/// for its own copies, one after the other.
+/// The work of one module. Its threads share the processor and the copy engine; each waits for its
+/// own copies, one after another.
 #[derive(Clone, Debug)]
 pub struct Account {
     parameters: Parameters,
-    /// For each thread: its instructions, and the cycles that it has waited for copies.
+    /// The instructions of each thread, and the cycles for which it has waited for copies.
     threads: Vec<(u64, f64)>,
     current: usize,
     occupied: f64,
@@ -18,27 +18,27 @@ pub struct Account {
 /// Sums of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Instructions of all threads.
+    /// Number of instructions of all threads.
     pub instructions: u64,
-    /// Copies from the bank.
+    /// Number of copies from the bank.
     pub reads: u64,
-    /// Copies to the bank.
+    /// Number of copies to the bank.
     pub writes: u64,
-    /// Bytes of both.
+    /// Number of bytes of both.
     pub bytes: u64,
-    /// Keys that were compared.
+    /// Number of keys that were compared.
     pub compares: u64,
-    /// Pointers that were followed.
+    /// Number of pointers that were followed.
     pub hops: u64,
 }
 
 impl Totals {
-    /// Copies in both directions.
+    /// Returns the number of copies in both directions.
     pub fn copies(&self) -> u64 {
         self.reads + self.writes
     }
 
-    /// Adds the work of another.
+    /// Adds other sums.
     pub fn add(&mut self, other: &Totals) {
         self.instructions += other.instructions;
         self.reads += other.reads;
@@ -50,7 +50,7 @@ impl Totals {
 }
 
 impl Account {
-    /// Of a module that has done nothing.
+    /// Creates the account of a module that has done nothing.
     pub fn new(parameters: &Parameters) -> Account {
         Account {
             parameters: *parameters,
@@ -61,7 +61,7 @@ impl Account {
         }
     }
 
-    /// Goes on as the thread that does task `number`: tasks are dealt out in turn.
+    /// Continues as the thread that does task `number`: tasks are distributed in turn.
     pub fn begin(&mut self, number: usize) {
         self.current = number % self.threads.len();
     }
@@ -72,17 +72,17 @@ impl Account {
         self.totals.instructions += count;
     }
 
-    /// A key is compared.
+    /// Counts a comparison of a key.
     pub fn compare(&mut self) {
         self.totals.compares += 1;
     }
 
-    /// A pointer is followed.
+    /// Counts a pointer that is followed.
     pub fn hop(&mut self) {
         self.totals.hops += 1;
     }
 
-    /// Counts `bytes` copied from the bank, by as many copies as needed.
+    /// Counts `bytes` copied from the bank, in as many copies as needed.
     pub fn read(&mut self, bytes: u64) {
         self.totals.reads += self.copy(bytes, self.parameters.dma.read_latency);
     }
@@ -92,10 +92,10 @@ impl Account {
         self.totals.writes += self.copy(bytes, self.parameters.dma.write_latency);
     }
 
-    /// How many copies that was.
+    /// Counts copied bytes; returns the number of copies.
     fn copy(&mut self, bytes: u64, latency: f64) -> u64 {
         let dma = &self.parameters.dma;
-        // Copies are of whole words.
+        // Copies consist of whole words.
         let bytes = bytes.next_multiple_of(8);
         let copies = bytes.div_ceil(self.parameters.dma_bytes_max);
         let (count, length) = (copies as f64, bytes as f64);
@@ -105,15 +105,15 @@ impl Account {
         copies
     }
 
-    /// Sums.
+    /// Returns the sums.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 }
 
 impl Parameters {
-    /// How long a module's program takes: as long as its processor, its engine or the slowest of
-    /// its threads, whichever is slowest.
+    /// Returns the time of a module's program: that of its processor, its engine or the slowest of
+    /// its threads, whichever is longest.
     pub fn kernel(&self, account: &Account) -> Time {
         let busy = account.threads.iter().filter(|thread| **thread != (0, 0.0));
         let threads = (busy.count() as f64).max(1.0);
@@ -137,7 +137,7 @@ mod tests {
         parameters.kernel(account).as_seconds() * parameters.cycles_per_second
     }
 
-    /// Megabytes a second of this many threads that repeat the same work.
+    /// Returns the megabytes per second of this many threads that repeat the same work.
     fn streamed(preset: Preset, tasklets: usize, work: impl Fn(&mut Account)) -> f64 {
         const EACH: usize = 100;
         let parameters = Parameters {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_processor_is_full_with_eleven_threads() {
-        // Published: 58.6 million additions a second, each with about five instructions more.
+        // Published: 58.6 million additions per second, each with about five more instructions.
         let rate = |tasklets| {
             let parameters = Parameters {
                 tasklets,

@@ -4,8 +4,8 @@ use super::Parameters;
 use crate::Time;
 
 impl Parameters {
-    /// The energy of modules that have run for these times together, and of this many moved bytes,
-    /// in joules. It omits the host, and waiting modules.
+    /// Returns the energy in joules of modules that have run for this total time, and of the moved
+    /// bytes. It omits the host, and waiting modules.
     ///
     /// ```
     /// use nearfield_hardware::{Time, modules::Preset};

@@ -6,16 +6,16 @@ use crate::Time;
 /// The host's work for a batch of an index besides moving data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostWork {
-    /// Keys that were looked up in tables and directories.
+    /// Number of keys that were looked up in tables and directories.
     pub probes: u64,
-    /// Words of messages that were packed or taken apart.
+    /// Number of words of messages that were packed or unpacked.
     pub words: u64,
-    /// Keys that were sorted.
+    /// Number of keys that were sorted.
     pub sorted: u64,
 }
 
 impl Parameters {
-    /// How long the host takes, its threads sharing the work evenly.
+    /// Returns the time that the host takes if its threads share the work evenly.
     ///
     /// ```
     /// use nearfield_hardware::modules::{HostWork, Preset};

@@ -1,5 +1,5 @@
-//! Memory modules with processors of their own, as their host sees them: the time of programs in
-//! them, and of moving data there and back.
+//! Memory modules with their own processors, from the host's side: the time of programs in them,
+//! and of moving data there and back.
 //!
 //! A host has thousands of modules, each a small processor with a bank of memory that nothing else
 //! can reach while it runs. All communication goes through the host, in *rounds*: data to all

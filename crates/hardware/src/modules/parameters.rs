@@ -8,30 +8,30 @@ use crate::Time;
 pub struct Dma {
     /// The latency of an empty read, for the thread that waits for it.
     pub read_latency: f64,
-    /// The same of a write.
+    /// The latency of an empty write.
     pub write_latency: f64,
     /// The cycles that each byte adds to both.
     pub latency_per_byte: f64,
-    /// How long the engine is kept from others by a copy of nothing.
+    /// Number of cycles for which a copy of nothing occupies the engine.
     pub occupied: f64,
-    /// The cycles that each byte adds to that.
+    /// Number of cycles that each byte adds to that.
     pub occupied_per_byte: f64,
 }
 
-/// The bytes that the host moves in a second between its memory and modules.
+/// The bytes that the host moves per second between its memory and modules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bandwidth {
-    /// The same for any transfer.
+    /// The same bandwidth for any transfer.
     Total(f64),
-    /// It grows with the number of ranks of modules that take part, up to a limit.
+    /// A bandwidth that grows with the number of ranks of modules that take part, up to a limit.
     Ranks {
-        /// With one rank less than one.
+        /// The bandwidth without ranks: with one rank it is `base + per_rank`.
         base: f64,
         /// The bandwidth that each rank adds.
         per_rank: f64,
-        /// More ranks add nothing.
+        /// The number of ranks beyond which more add nothing.
         ranks_max: f64,
-        /// The bandwidth of transfers back, as a part of that to the modules.
+        /// The bandwidth of transfers back, as a share of that to the modules.
         back: f64,
         /// The bandwidth of one module alone, to it and from it.
         alone: [f64; 2],
@@ -41,13 +41,13 @@ pub enum Bandwidth {
 /// The host's own times, for all its threads together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
-    /// Threads that share the work evenly.
+    /// Number of threads that share the work evenly.
     pub threads: f64,
-    /// Looking a key up in a table or a directory: between one in a cache and one that is missed.
+    /// Time to look up a key in a table or a directory: between a cache hit and a cache miss.
     pub probe: Time,
-    /// Packing a word of a message, or taking one apart.
+    /// Time to pack or unpack a word of a message.
     pub word: Time,
-    /// A key's part in sorting a batch.
+    /// Time per key to sort a batch.
     pub sorted: Time,
 }
 
@@ -56,27 +56,29 @@ pub struct Host {
 pub struct Parameters {
     /// The name under which results show them.
     pub name: &'static str,
-    /// Where the figures come from.
+    /// The source of the figures.
     pub source: &'static str,
-    /// Cycles of a module's processor in a second.
+    /// Cycles of a module's processor per second.
     pub cycles_per_second: f64,
-    /// Threads of a module's processor. *Assumed* to be 12 in the presets: 11 keep it busy.
+    /// Number of threads of a module's processor. *Assumed* to be 12 in the presets: 11 keep it
+    /// busy.
     pub tasklets: usize,
-    /// A thread begins an instruction at most once in this many cycles; the processor one each
-    /// cycle.
+    /// Number of cycles in which a thread begins at most one instruction; the processor begins one
+    /// per cycle.
     pub cycles_per_instruction: f64,
-    /// Instructions for each that programs count. *Assumed* to be 1: programs count what a search,
-    /// a comparison and a task take in C, and no compiler for the processors has confirmed it.
+    /// Number of instructions for each that programs count. *Assumed* to be 1: programs count the
+    /// instructions of a search, a comparison and a task in C, and no compiler for the processors
+    /// has confirmed it.
     pub instructions: f64,
-    /// Copies between bank and processor.
+    /// The cycles of copies between bank and processor.
     pub dma: Dma,
     /// The longest copy, in bytes.
     pub dma_bytes_max: u64,
     /// The memory of a module, in bytes.
     pub bank_bytes: u64,
-    /// Modules that share a rank.
+    /// Number of modules that share a rank.
     pub modules_per_rank: usize,
-    /// Between host and modules.
+    /// The bandwidth between host and modules.
     pub bandwidth: Bandwidth,
     /// The time of each transfer besides its bytes.
     pub transfer: Time,
@@ -90,9 +92,9 @@ pub struct Parameters {
     pub joules_per_byte: f64,
 }
 
-/// Two sockets of 16 cores, as in RADAR's set-up. The times of a thread are *assumed*: 20 to 90 ns
-/// a probe, for hits and misses of caches, 10 ns an operation of two words, and a merge sort of 21
-/// levels at 2 ns.
+/// The host: two sockets of 16 cores, as in RADAR's set-up. The times of a thread are *assumed*: 20
+/// to 90 ns per probe, for cache hits and misses, 10 ns per operation of two words, and a merge
+/// sort of 21 levels at 2 ns.
 const HOST: Host = Host {
     threads: 32.0,
     probe: Time::from_nanoseconds(55),
@@ -100,27 +102,27 @@ const HOST: Host = Host {
     sorted: Time::from_nanoseconds(42),
 };
 
-/// Modules that are known.
+/// The known modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// As others have measured UPMEM's modules.
+    /// UPMEM's modules by published measurements.
     UpmemMeasured,
-    /// By the figures that RADAR (TPDS 2024) gives of the same modules, which are bandwidths, where
-    /// a processor that waits for what it has read waits longer.
+    /// The same modules by the figures of RADAR (TPDS 2024). These are bandwidths, but a processor
+    /// that waits for the data it has read waits longer.
     RadarPaper,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 2] = [Preset::UpmemMeasured, Preset::RadarPaper];
 
-    /// The figures.
+    /// Returns the figures.
     pub const fn parameters(self) -> Parameters {
         match self {
             // A copy of b bytes: 77 + b/2 cycles read, 61 + b/2 written. 628 MB/s are streamed in
             // copies of 2048 bytes, and 72.6 MB/s read and written in words at random by 16
             // threads; so the engine is occupied by 34 + 0.53 b cycles. Transfers: 5.04 + 0.2587
-            // GB/s a rank up to 31.5; what comes back 4.74 for 6.68; one module 0.33 and 0.12. A
+            // GB/s per rank up to 31.5; transfers back 4.74 for 6.68; one module 0.33 and 0.12. A
             // transfer's fixed part (20 to 50 µs) and polling each 100 µs are *assumed*, from
             // public programs.
             Preset::UpmemMeasured => Parameters {
@@ -154,8 +156,8 @@ impl Preset {
                 watts_per_module: 0.15,
                 joules_per_byte: 0.4e-9,
             },
-            // 14 ns for 64 bits, 630 MB/s a module, 25 GB/s between host and all modules, 0.5 ms to
-            // call them.
+            // 14 ns for 64 bits, 630 MB/s per module, 25 GB/s between host and all modules, 0.5 ms
+            // to launch them.
             Preset::RadarPaper => Parameters {
                 name: "UPMEM, by RADAR's figures",
                 source: "RADAR (TPDS 2024), section II; energy: PrIM",

@@ -3,26 +3,26 @@
 use super::{Bandwidth, Parameters};
 use crate::Time;
 
-/// In which direction data are moved.
+/// The direction in which data is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the host to modules.
+    /// Transfer from the host to modules.
     In,
-    /// From modules to the host.
+    /// Transfer from modules to the host.
     Out,
 }
 
 impl Parameters {
-    /// The bytes that the host moves for modules with these bytes each: as many for each module
-    /// that takes part as for the one with most.
+    /// Returns the bytes that the host moves for modules with these bytes each: for each module
+    /// that takes part, as many as for the one with the most.
     pub fn moved(&self, bytes: &[u64]) -> u64 {
         let most = bytes.iter().copied().max().unwrap_or(0);
         most * bytes.len() as u64
     }
 
-    /// The time of a transfer in which each of the modules that take part has these bytes. Modules
-    /// of the set without data are padded like the others. It is the longer of the time for all
-    /// bytes, and of that for the fullest module alone.
+    /// Returns the time of a transfer in which each of the modules that take part has these bytes.
+    /// Modules of the set without data are padded like the others. It is the longer of the time for
+    /// all bytes, and the time for the fullest module alone.
     pub fn transfer(&self, way: Way, bytes: &[u64]) -> Time {
         let moved = self.moved(bytes) as f64;
         if moved == 0.0 {

@@ -1,4 +1,4 @@
-//! Published figures of networks, and the model's parameters from them.
+//! Published figures of networks, and the parameters that the model derives from them.
 
 use crate::Time;
 
@@ -7,50 +7,50 @@ use crate::Time;
 pub struct Parameters {
     /// The name under which results show them.
     pub name: &'static str,
-    /// Where the figures come from.
+    /// The source of the figures.
     pub source: &'static str,
-    /// From a request to its answer, when there is nothing else and nothing to carry.
+    /// Time from a request to its reply, without load and without bytes to carry.
     pub round_trip: Time,
-    /// The bytes that the link carries in a second, in each direction.
+    /// Bytes that the link carries per second, in each direction.
     pub bytes_per_second: f64,
-    /// The bytes that each message adds on the link.
+    /// Bytes that each message adds on the link.
     pub header_bytes: u64,
-    /// Reads that a node's port takes in a second.
+    /// Reads that a node's port takes per second.
     pub reads_per_second: f64,
-    /// Writes that it takes in a second.
+    /// Writes that it takes per second.
     pub writes_per_second: f64,
-    /// Atomics on distinct words that it takes in a second.
+    /// Atomics on distinct words that it takes per second.
     pub atomics_per_second: f64,
-    /// Atomics on one word that it takes in a second.
+    /// Atomics on one word that it takes per second.
     pub same_word_per_second: f64,
-    /// The unit that the link carries: an access moves all units that it touches.
+    /// Size of the unit that the link carries: an access moves all units that it touches.
     pub line_bytes: u64,
-    /// What its clients' processors take.
+    /// The times of its clients' processors.
     pub client: ClientTimes,
 }
 
-/// The time of a client's processor. Of one client it does one thing at a time.
+/// The times of a client's processor. A client does one thing at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClientTimes {
-    /// For an operation of an index, beside its posts.
+    /// Time of an operation of an index, besides its posts.
     pub operation: Time,
-    /// For a post and its completion.
+    /// Time of a post and its completion.
     pub post: Time,
-    /// For each line of 64 bytes that is read or written.
+    /// Time of each line of 64 bytes that is read or written.
     pub line: Time,
-    /// For an operation that looks up where its key was found before, beside `operation`.
+    /// Time of looking up where the key of an operation was found before, besides `operation`.
     pub speculation: Time,
 }
 
 impl Parameters {
-    /// The bytes that the link carries for an access to `bytes` bytes from `offset` on.
+    /// Returns the bytes that the link carries for an access to `bytes` bytes from `offset` on.
     pub fn moved(&self, offset: u64, bytes: u64) -> u64 {
         let first = offset / self.line_bytes * self.line_bytes;
         (offset + bytes).next_multiple_of(self.line_bytes) - first
     }
 }
 
-/// Networks that are known.
+/// The known networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// Remote direct memory access with a 100 Gb/s ConnectX-6 in each machine.
@@ -59,23 +59,23 @@ pub enum Preset {
     Cxl,
 }
 
-/// More than any port takes: messages cost nothing beside their bytes.
+/// A rate above that of any port: messages cost nothing besides their bytes.
 const NO_LIMIT: f64 = 1e12;
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 2] = [Preset::ConnectX6, Preset::Cxl];
 
-    /// The figures.
+    /// Returns the figures.
     pub const fn parameters(self) -> Parameters {
         match self {
-            // Smart's artifact has 2.35 µs for a read of 8 bytes and rlib 2.07; reads peak at 110
-            // million a second there, writes at 93, and with too many requests in flight a port
-            // falls to 55 to 73. 90 is assumed between these. rlib has 48 million atomics. The
-            // link is 100 Gb/s. Headers are assumed: 30 to 60 bytes. The rate on one word is
-            // assumed from older interfaces, which hold the word for a trip to host memory. What
-            // processors of clients take is left out: a thread of Smart's artifact does 1.9
-            // million reads a second, so 640 of them could do ten times what a port takes.
+            // Smart's artifact has 2.35 µs for a read of 8 bytes and rlib 2.07. Reads peak there at
+            // 110 million per second, writes at 93, and with too many requests in flight a port
+            // falls to 55 to 73. 90 is assumed between these. rlib has 48 million atomics. The link
+            // is 100 Gb/s. Headers are assumed: 30 to 60 bytes. The rate on one word is assumed
+            // from older interfaces, which hold the word for a trip to host memory. The time of
+            // clients' processors is omitted: a thread of Smart's artifact does 1.9 million reads
+            // per second, so 640 of them could do ten times the reads that a port takes.
             Preset::ConnectX6 => Parameters {
                 name: "ConnectX-6, 100 Gb/s",
                 source: "Smart (ASPLOS'24) artifact data; rlib documentation; \
@@ -97,13 +97,13 @@ impl Preset {
             },
             // Latency: four cards have 140 to 410 ns (Melody, ASPLOS'25), a card behind a switch
             // about 250 (Pond, ASPLOS'23). The link: eight lanes of PCIe 5 carry 32 GB/s in flits
-            // of 68 bytes, of which a line with its header takes five slots of 16 bytes: 24 GB/s
-            // of lines. Processors: CHIME's code on memory of another socket, of which threads
-            // were counted, does 2.11 million reads a second with four threads and 18 lines a read,
-            // and reads of 3 lines are 128 ns shorter. So a line takes 8.5 ns, and an operation
-            // 1.5 µs beside them and the latency. Sixteen threads of it do 8.14 million reads a
-            // second without speculation and 6.74 with it: 408 ns an operation. Atomics on one
-            // word are assumed: one after the other, each for a trip.
+            // of 68 bytes, of which a line with its header takes five slots of 16 bytes: 24 GB/s of
+            // lines. Processors: CHIME's code on memory of another socket does 2.11 million reads
+            // per second with four threads and 18 lines per read (the threads were counted), and
+            // reads of 3 lines are 128 ns shorter. So a line takes 8.5 ns, and an operation 1.5 µs
+            // besides the lines and the latency. Sixteen threads of it do 8.14 million reads per
+            // second without speculation and 6.74 with it: 408 ns per operation. Atomics on one
+            // word are assumed: one after another, each taking a trip.
             Preset::Cxl => Parameters {
                 name: "CXL, load and store",
                 source: "latency: Pond (ASPLOS'23), Melody (ASPLOS'25); link: eight lanes of \
@@ -128,11 +128,11 @@ impl Preset {
     }
 }
 
-/// A line of a processor's caches.
+/// Size in bytes of a line of a processor's caches.
 pub(super) const LINE_BYTES: u64 = 64;
 
 impl ClientTimes {
-    /// What a post takes that touches this many bytes.
+    /// Returns the time of a post that touches this many bytes.
     pub fn of_post(&self, moved: u64) -> Time {
         let lines = moved.div_ceil(LINE_BYTES);
         self.post + Time::from_picoseconds(self.line.as_picoseconds() * lines)

@@ -7,25 +7,25 @@ use std::collections::HashMap;
 /// An access to a node's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Bytes are read; they travel with the answer.
+    /// A read of bytes, which travel with the reply.
     Read,
-    /// Bytes are written; they travel with the request.
+    /// A write of bytes, which travel with the request.
     Write,
-    /// The word at this offset is changed, and its former value travels with the answer.
+    /// A change of the word at this offset, whose former value travels with the reply.
     Atomic(u64),
 }
 
-/// A port: its accepted requests, and so the time when it is free again. It serves requests in the
-/// order of the calls, which should be that of their times.
+/// A port, with the requests that it has accepted and thus the time at which it is free again. It
+/// serves requests in the order of the calls, which should be the order of their times.
 #[derive(Clone, Debug)]
 pub struct Port {
     parameters: Parameters,
-    /// When it takes the next message, of any kind: a kind that is slower holds it for longer.
+    /// The time at which it takes the next message, of any kind: a slower kind holds it for longer.
     messages_free: Time,
-    /// When the link into the node and the one out of it are free.
+    /// The times at which the link into the node and the one out of it are free.
     inward_free: Time,
     outward_free: Time,
-    /// When each word is free for the next atomic, as long as it matters.
+    /// The time at which each word is free for the next atomic, as long as it matters.
     words_free: HashMap<u64, Time>,
     carried: Carried,
 }
@@ -33,28 +33,28 @@ pub struct Port {
 /// The traffic that a port has served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Reads, each a message.
+    /// Number of reads, each a message.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Atomics.
+    /// Number of atomics.
     pub atomics: u64,
-    /// Bytes, in both directions and without headers.
+    /// Number of bytes, in both directions and without headers.
     pub bytes: u64,
 }
 
 impl Carried {
-    /// Messages of all kinds.
+    /// Returns the number of messages of all kinds.
     pub fn messages(&self) -> u64 {
         self.reads + self.writes + self.atomics
     }
 }
 
-/// The number of words that are remembered before those that are free again are forgotten.
+/// The number of remembered words at which those that are free again are removed.
 const WORDS: usize = 4096;
 
 impl Port {
-    /// A port that has nothing to do.
+    /// Creates an idle port.
     pub fn new(parameters: Parameters) -> Port {
         Port {
             parameters,
@@ -66,27 +66,28 @@ impl Port {
         }
     }
 
-    /// The parameters of the model.
+    /// Returns the parameters of the model.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Other parameters, from the next request on.
+    /// Sets other parameters, from the next request on.
     pub fn set_parameters(&mut self, parameters: Parameters) {
         self.parameters = parameters;
     }
 
-    /// The traffic so far.
+    /// Returns the traffic so far.
     pub fn carried(&self) -> Carried {
         self.carried
     }
 
-    /// Half a round trip: from a client to the port, or back.
+    /// Returns half a round trip: the time from a client to the port, or back.
     pub fn travel(&self) -> Time {
         self.parameters.round_trip.half()
     }
 
-    /// When the memory is accessed by a request of `bytes` that arrives at `arrival`.
+    /// Returns the time at which a request of `bytes` bytes that arrives at `arrival` has accessed
+    /// the memory, and leaves.
     pub fn access(&mut self, arrival: Time, access: Access, bytes: u64) -> Time {
         let parameters = &self.parameters;
         let rate = match access {
@@ -111,7 +112,8 @@ impl Port {
         self.carried.bytes += inward + outward;
         let taken = arrival.max(self.messages_free);
         self.messages_free = taken + Time::per_second(rate);
-        // The link carries several messages one after the other, each while others are worked on.
+        // The link carries several messages one after another, each while others are being
+        // processed.
         let here = taken.max(self.inward_free);
         self.inward_free = here + carried(inward);
         let mut done = here + (carried(inward) - carried(0));
@@ -129,7 +131,8 @@ impl Port {
         sent + (carried(outward) - carried(0))
     }
 
-    /// When a client that sends a request of `bytes` at `sent` has the answer.
+    /// Returns the time at which a client that sends a request of `bytes` bytes at `sent` has the
+    /// reply.
     pub fn serve(&mut self, sent: Time, access: Access, bytes: u64) -> Time {
         let travel = self.travel();
         self.access(sent + travel, access, bytes) + travel
@@ -141,7 +144,7 @@ mod tests {
     use super::super::Preset;
     use super::*;
 
-    /// Millions of accesses a second of clients that have one request in flight each.
+    /// Returns the millions of accesses per second of clients that each have one request in flight.
     fn throughput(preset: Preset, clients: usize, bytes: u64, access: fn(u64) -> Access) -> f64 {
         const EACH: u64 = 2000;
         let mut port = Port::new(preset.parameters());
@@ -156,7 +159,7 @@ mod tests {
         (EACH * clients as u64) as f64 / end.as_seconds() / 1e6
     }
 
-    /// The parameters come out again: calibration, no proof of the model.
+    /// The model reproduces its own parameters: this is calibration, not validation.
     #[test]
     fn calibration_to_published_figures() {
         let mut port = Port::new(Preset::ConnectX6.parameters());
@@ -176,9 +179,10 @@ mod tests {
         assert!((2.0..3.0).contains(&one_word), "{one_word}");
     }
 
-    /// Published, and not put in: one thread with eight reads in flight does 1.9 million a second,
-    /// and twelve threads with one each do 5.10 million. The model is right about the second, and
-    /// twice as fast in the first, as it leaves out what processors of clients take.
+    /// The model is compared with published figures that are not among its parameters: one thread
+    /// with eight reads in flight does 1.9 million per second, and twelve threads with one each do
+    /// 5.10 million. The model is right about the second, and twice as fast in the first, because
+    /// it omits the time of clients' processors.
     #[test]
     fn validation_by_few_clients() {
         let twelve = throughput(Preset::ConnectX6, 12, 8, |_| Access::Read);
