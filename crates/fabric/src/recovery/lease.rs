@@ -259,6 +259,7 @@ impl Locker {
             let now = endpoint.now();
             let took = now + self.lease / 2 - until;
             if found != seen.0 {
+                // Another client has acquired the lock, so the lease begins again.
                 seen = (found, now);
                 sleep = FIRST_SLEEP;
             } else if now - seen.1 >= self.lease {

@@ -246,6 +246,8 @@ impl Caller {
             self.counters.late += 1;
             return None;
         }
+        // The response to a repeated request may belong to any of its datagrams, so its time is
+        // not noted.
         if call.repeats == 0 {
             self.timer.note(now.saturating_sub(call.sent));
         }
@@ -320,6 +322,7 @@ impl Caller {
 
     /// Sends the present state of a query.
     fn send(&mut self, now: Duration, counter: u64, out: &mut Vec<Sent>) {
+        // All requests below the oldest pending one have their outcomes.
         let settled = self.calls.keys().next().copied().unwrap_or(self.next);
         let Some(call) = self.calls.get_mut(&counter) else {
             return;

@@ -271,6 +271,7 @@ impl<'m> Node<'m> {
         let leaves =
             status == Status::NoSuchAddress && self.memory.ranges().find(state.0).is_none();
         let goes_on = leaves || status == Status::IterationLimit && request.left > 0;
+        // A traversal that continues is a new piece of work, here or at another node.
         request.visit = visit.saturating_add(goes_on.into());
         let (kind, status) = match (leaves, request.returns_to_caller) {
             (true, false) => (Kind::Request, Status::Done),

@@ -95,6 +95,7 @@ impl Switch {
         };
         let caller = fields.caller();
         let to = match kind {
+            // The count goes no further, so such a message might circulate for ever.
             _ if fields.hops() == u8::MAX => None,
             Kind::Request => match self.map.find(fields.address()) {
                 Some(node) => {

@@ -140,6 +140,8 @@ impl<T> Slot<T> {
             room: range.bytes - u64::from(bytes) + 1,
             origin: memory.wrapping_add(range.offset as usize),
         };
+        // A program returns 0 at the end of a traversal, so native code must not take it for an
+        // address.
         if near.find(0).is_some() {
             near.room = 0;
         }
